@@ -1,0 +1,76 @@
+"""Sfumato releases data so that nobody in it can be singled out, and says how far that promise goes.
+
+Names are loaded when they are first used, so that ``import sfumato`` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.errors import BadInput as BadInput
+    from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.mechanisms import AdditiveNoise as AdditiveNoise
+    from sfumato.mechanisms import Gaussian as Gaussian
+    from sfumato.mechanisms import Laplace as Laplace
+    from sfumato.mechanisms import Personalised as Personalised
+    from sfumato.mechanisms import RandomisedResponse as RandomisedResponse
+    from sfumato.mechanisms import Release as Release
+    from sfumato.mechanisms import TrustAdaptive as TrustAdaptive
+    from sfumato.noise import Keyed as Keyed
+    from sfumato.noise import Seeded as Seeded
+    from sfumato.pipeline import protect as protect
+    from sfumato.privacy import Claim as Claim
+    from sfumato.privacy import Evidence as Evidence
+    from sfumato.privacy import Guarantee as Guarantee
+    from sfumato.privacy import Neighbours as Neighbours
+    from sfumato.privacy import Statement as Statement
+    from sfumato.privacy import Unit as Unit
+    from sfumato.transforms import BinaryEncoding as BinaryEncoding
+    from sfumato.transforms import LocalitySensitiveHash as LocalitySensitiveHash
+    from sfumato.transforms import RandomProjection as RandomProjection
+    from sfumato.transforms import ReconstructionResistant as ReconstructionResistant
+    from sfumato.transforms import ReverseManifold as ReverseManifold
+
+__version__ = "0.1.0"
+
+_ROOM_OF = {
+    "AdditiveNoise": "mechanisms",
+    "BadInput": "errors",
+    "BinaryEncoding": "transforms",
+    "Claim": "privacy",
+    "Evidence": "privacy",
+    "Gaussian": "mechanisms",
+    "Guarantee": "privacy",
+    "Keyed": "noise",
+    "Laplace": "mechanisms",
+    "LocalitySensitiveHash": "transforms",
+    "Neighbours": "privacy",
+    "Personalised": "mechanisms",
+    "RandomProjection": "transforms",
+    "RandomisedResponse": "mechanisms",
+    "ReconstructionResistant": "transforms",
+    "Release": "mechanisms",
+    "ReverseManifold": "transforms",
+    "Seeded": "noise",
+    "SfumatoError": "errors",
+    "Statement": "privacy",
+    "TrustAdaptive": "mechanisms",
+    "Unit": "privacy",
+    "protect": "pipeline",
+}
+
+__all__ = ["__version__", *sorted(_ROOM_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOM_OF:
+        raise AttributeError(f"sfumato has no {name!r}; it has {', '.join(sorted(_ROOM_OF))}.")
+    value = getattr(importlib.import_module(f"sfumato.{_ROOM_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

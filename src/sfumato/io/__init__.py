@@ -1,0 +1,24 @@
+"""Sources that stream and sinks that appear whole or not at all: NumPy arrays, and tables under a schema."""
+
+from __future__ import annotations
+
+from sfumato.io.arrays import ArraySink, ArraySource, open_array
+from sfumato.io.atomic import AtomicFile, atomic_output
+from sfumato.io.formats import kind_of, same_kind
+from sfumato.io.schema import Column, Schema
+from sfumato.io.tables import TableBlock, TableSink, TableSource
+
+__all__ = [
+    "ArraySink",
+    "ArraySource",
+    "AtomicFile",
+    "Column",
+    "Schema",
+    "TableBlock",
+    "TableSink",
+    "TableSource",
+    "atomic_output",
+    "kind_of",
+    "open_array",
+    "same_kind",
+]

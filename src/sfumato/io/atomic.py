@@ -1,0 +1,163 @@
+"""Output that appears whole or not at all.
+
+Bytes go to a hidden file beside the output, readable by its owner only. When everything is written it is
+flushed to the disk and renamed over the output in one step; when anything fails it is removed, and an older
+output stays as it was. Only a killed process or a power cut can leave the hidden file behind.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from sfumato.errors import BadInput
+
+__all__ = ["AtomicFile", "AtomicSink", "atomic_output", "writing"]
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in a sentence what the operating system refused (a full disk, a missing folder) about ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(f"{path.name or path} cannot be written: {error.strerror or error}.") from error
+
+
+class AtomicFile:
+    """A binary file that takes the place of ``path`` on :meth:`commit` and vanishes on :meth:`discard`.
+
+    While being written it has mode 0600 and a random name that starts with a dot; committed, it has the mode
+    that any new file gets from the process's umask. A symbolic link is followed: its target is replaced.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._target = Path(os.path.realpath(self.path))
+        if self._target.exists() and not self._target.is_file():
+            raise BadInput(f"{self.path} exists and is not a regular file, so no output can take its place.")
+        with writing(self.path):
+            handle, name = tempfile.mkstemp(prefix=".", dir=self._target.parent)
+        self._temporary = Path(name)
+        self.file: IO[bytes] = os.fdopen(handle, "wb")
+
+    def commit(self) -> None:
+        """Make the file durable, then let it appear at ``path``; where that fails nothing remains of it."""
+        try:
+            with writing(self.path):
+                self.file.flush()
+                os.fchmod(self.file.fileno(), 0o666 & ~_umask())
+                os.fsync(self.file.fileno())
+                self.file.close()
+                os.replace(self._temporary, self._target)
+        except BaseException:
+            self.discard()
+            raise
+        # Some file systems cannot sync a folder. The output is complete either way; at worst a power cut
+        # brings the older one back.
+        with suppress(OSError):
+            folder = os.open(self._target.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def discard(self) -> None:
+        """Remove what was written and leave ``path`` as it was."""
+        # Closing flushes, which fails again on a full disk; the file goes away all the same.
+        with suppress(OSError):
+            self.file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_output(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary file that appears at ``path`` when the block ends without an exception, and not otherwise."""
+    output = AtomicFile(path)
+    try:
+        yield output.file
+    except BaseException:
+        output.discard()
+        raise
+    output.commit()
+
+
+class AtomicSink(ABC):
+    """What all sinks share: opened by ``with``, committed if the block ends well and all was written."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.rows_written = 0
+        self._output: AtomicFile | None = None
+        self._whole = True  # no write was cut off in the middle
+        self._layers = ExitStack()  # what stands between the caller's values and the file: zip, gzip, Parquet
+
+    @abstractmethod
+    def _begin(self, file: IO[bytes], layers: ExitStack) -> None:
+        """Write what comes before the values; register in ``layers`` what must be closed after them."""
+
+    @abstractmethod
+    def _check_complete(self) -> None:
+        """Raise unless everything that was announced has been written."""
+
+    @contextmanager
+    def _appending(self, rows: int) -> Iterator[None]:
+        """Around the bytes of ``rows`` rows: they count once all of them went through."""
+        if self._output is None:
+            raise BadInput(f"{self.path.name} takes rows inside its with block only.")
+        self._whole = False
+        with writing(self.path):
+            yield
+        self._whole = True
+        self.rows_written += rows
+
+    def __enter__(self) -> Self:
+        self._output = AtomicFile(self.path)
+        try:
+            with writing(self.path):
+                self._begin(self._output.file, self._layers)
+        except BaseException:
+            self._abandon()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._abandon()
+            return
+        try:
+            if not self._whole:
+                raise BadInput(f"{self.path.name} is incomplete: a write to it failed.")
+            self._check_complete()
+            with writing(self.path):
+                self._layers.close()
+        except BaseException:
+            self._abandon()
+            raise
+        if self._output is not None:
+            self._output.commit()
+            self._output = None
+
+    def _abandon(self) -> None:
+        # Layers close by writing their endings, which may fail as well; the first error is the one to tell.
+        with suppress(Exception):
+            self._layers.close()
+        if self._output is not None:
+            self._output.discard()
+            self._output = None
+
+
+def _umask() -> int:
+    # The umask can only be read by setting it. The strict value makes the moment in between harmless: a file
+    # that another thread creates just then is too private rather than too open.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

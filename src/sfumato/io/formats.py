@@ -1,0 +1,72 @@
+"""What a file is, told from its name: an array, or a table."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Literal
+
+from sfumato.errors import BadInput
+
+__all__ = ["Kind", "file_to_read", "kind_of", "same_kind", "suffix_of"]
+
+Kind = Literal["array", "table"]
+
+# The longer suffix of two that fit comes first.
+_KINDS: dict[str, Kind] = {
+    ".npy": "array",
+    ".npz": "array",
+    ".csv.gz": "table",
+    ".csv": "table",
+    ".parquet": "table",
+}
+
+
+def suffix_of(path: str | os.PathLike[str]) -> str:
+    """The supported suffix that ``path`` ends with, in lower case."""
+    name = Path(path).name
+    for suffix in _KINDS:
+        if name.lower().endswith(suffix):
+            return suffix
+    raise BadInput(f"{name!r} has none of the supported suffixes {', '.join(_KINDS)}.")
+
+
+def kind_of(path: str | os.PathLike[str]) -> Kind:
+    """Whether ``path`` names an array or a table; any other suffix is refused."""
+    return _KINDS[suffix_of(path)]
+
+
+def same_kind(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> Kind:
+    """The kind that ``source`` and ``output`` share; a table never becomes an array, nor the reverse."""
+    kind = kind_of(source)
+    if kind_of(output) != kind:
+        accepted = ", ".join(suffix for suffix, other in _KINDS.items() if other == kind)
+        raise BadInput(
+            f"{Path(source).name} is read as {'an array' if kind == 'array' else 'a table'}, so the output "
+            f"{Path(output).name} must end in one of {accepted}."
+        )
+    return kind
+
+
+def file_to_read(path: str | os.PathLike[str]) -> Path:
+    """``path``, once it is known to name a readable, regular file that is not empty."""
+    path = Path(path)
+    name = path.name or str(path)
+    try:
+        # A pipe would block the open and could not be read a second time, so look before opening.
+        status = path.stat()
+        regular = stat.S_ISREG(status.st_mode)
+        if regular:
+            path.open("rb").close()
+    except FileNotFoundError:
+        raise BadInput(f"{name} does not exist.") from None
+    except OSError as error:
+        raise BadInput(f"{name} cannot be opened: {error.strerror}.") from None
+    except ValueError:
+        raise BadInput(f"{name!r} cannot be the name of a file.") from None
+    if not regular:
+        raise BadInput(f"{name} is not a regular file.")
+    if status.st_size == 0:
+        raise BadInput(f"{name} is empty.")
+    return path

@@ -1,0 +1,93 @@
+"""The members of a ``.npz`` archive as streams, without trusting what the archive says about itself."""
+
+from __future__ import annotations
+
+import copy
+import io
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from sfumato.errors import BadInput
+
+__all__ = ["MAGICS", "array_names", "damage", "open_member", "zip_member"]
+
+MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
+_END_RECORD_BYTES = 22
+_ENCRYPTED = 0x1
+
+
+@contextmanager
+def damage(label: str) -> Iterator[None]:
+    """Say that ``label`` is damaged, whatever the reader of the bytes raised."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except OSError as error:
+        raise BadInput(f"{label} cannot be read: {error.strerror or error}.") from error
+    except Exception as error:
+        # zipfile and zlib answer damaged bytes with a dozen unrelated exceptions.
+        raise BadInput(f"{label} is truncated or damaged and cannot be read.") from error
+
+
+def array_names(path: Path) -> tuple[str, ...]:
+    """Names of the arrays in the archive, in its order."""
+    with _archive(path) as archive:
+        return tuple(_arrays(archive, path))
+
+
+@contextmanager
+def open_member(path: Path, name: str, label: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
+    """The bytes of array ``name`` and how many the archive says they are.
+
+    The stream ends where the data really end, be that before or after the stated length, and reading to its
+    end checks the archive's checksum; no more than what is asked for is ever unpacked.
+    """
+    with _archive(path) as archive:
+        info = _arrays(archive, path)[name]
+        if info.flag_bits & _ENCRYPTED:
+            raise BadInput(f"{label} is encrypted; a plain .npz archive is accepted.")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadInput(f"{label} is packed by an unusual method; stored and deflated are accepted.")
+        stated = info.file_size
+        # zipfile cuts a member off at its stated length; allowing one byte more lets longer data show.
+        info = copy.copy(info)
+        info.file_size += 1
+        with damage(label):
+            stream = cast(zipfile.ZipExtFile, archive.open(info))
+        with stream:
+            yield stream, stated
+
+
+def zip_member(name: str) -> zipfile.ZipInfo:
+    """The entry of array ``name`` in a new archive, the same on every day and machine."""
+    info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+    info.create_system = 3  # Unix, wherever this runs
+    return info
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    with damage(path.name):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        # zipfile looks past bytes that follow the archive's end.
+        with damage(path.name), path.open("rb") as file:
+            file.seek(-_END_RECORD_BYTES - len(archive.comment), 2)
+            if file.read(4) != b"PK\x05\x06":
+                raise BadInput(f"{path.name} has bytes after the end of the archive.")
+        yield archive
+
+
+def _arrays(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
+    arrays: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        if info.filename.endswith(".npy"):
+            name = info.filename.removesuffix(".npy")
+            if name in arrays:
+                raise BadInput(f"{path.name} holds two arrays named {name!r}.")
+            arrays[name] = info
+    return arrays

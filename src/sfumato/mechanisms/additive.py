@@ -1,0 +1,82 @@
+"""Mechanisms that clip each record into a declared domain and add noise on a public grid.
+
+**Guarantee.** Records are clipped and put on the grid by a deterministic map into the domain, so two
+neighbouring records are at most ``sensitivity`` apart there. The released integer is the rounding of
+(grid value + real noise), because rounding commutes with adding an integer; it is post-processing of
+the real mechanism, whose guarantee therefore holds for it exactly, with no slack.
+
+**Edge cases.** A record of zeros stays zero; one outside the domain is scaled back (ball) or clipped
+(box). NaN and infinities are refused. Rows are independent: the guarantee does not depend on n.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.mechanisms.domain import Domain
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.records import finite
+from sfumato.noise import Rounded, each_block, grid_step
+from sfumato.noise.laws import Law
+
+__all__ = ["AdditiveMechanism"]
+
+Array = NDArray[np.float64]
+
+
+class AdditiveMechanism(Mechanism):
+    """A mechanism that is a domain, a law and a scale."""
+
+    @abstractmethod
+    def _domain(self) -> Domain:
+        """Where records are clipped into."""
+
+    @abstractmethod
+    def _law(self) -> Law:
+        """The law of the noise."""
+
+    @abstractmethod
+    def _scale(self, columns: int) -> float:
+        """The scale of the noise, in the data's own unit, for records of ``columns`` columns."""
+
+    def _relative(self, first: int, rows: int) -> Array | None:
+        """Factors in (0, 1] on the scale, one a row; None where all rows share the scale."""
+        return None
+
+    def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
+        """The released rows for ``X``; see :meth:`Mechanism.perturb`."""
+        return self._perturb_tiers(X, first, [self._scale(X.shape[1])])[0]
+
+    def _perturb_tiers(self, X: NDArray[Any], first: int, rungs: Sequence[float]) -> list[NDArray[Any]]:
+        """One array of the shape of X for each tier; tier i sums the noises of rungs 0…i, then rounds."""
+        rows, columns = X.shape
+        domain = self._domain()
+        step = grid_step(rungs[0], domain.typical(columns))
+        rounded = Rounded(self._law(), [scale / step for scale in rungs])
+        size = self.block_rows(columns)
+        out = [np.empty(X.shape, dtype=X.dtype) for _ in rungs]
+
+        def work(block: int) -> None:
+            start, stop = block * size, min((block + 1) * size, rows)
+            cells = domain.cells(finite(X[start:stop], first + start), step)
+            factors = self._relative(first + start, stop - start)
+            streams = self._streams(first + start, cells)
+            height = (stop - start) // len(streams)
+            for part, stream in enumerate(streams):
+                own = slice(part * height, (part + 1) * height)
+                each = None if factors is None else np.repeat(factors[own], columns)
+                noise = rounded.draw(stream, height * columns, relative=each)
+                for tier, drawn in enumerate(noise):
+                    values = drawn.reshape(height, columns)
+                    values += cells[own]
+                    values *= step
+                    values += domain.centre
+                    out[tier][start + own.start : start + own.stop] = values
+
+        each_block(work, -(-rows // size))
+        return out

@@ -1,0 +1,114 @@
+"""The declared set that every record is clipped into, and how far two of its points can be apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms.parameters import positive
+from sfumato.noise import onto_grid
+from sfumato.privacy import Neighbours
+
+__all__ = ["Ball", "Box", "Domain", "declared_domain"]
+
+Array = NDArray[np.float64]
+Norm = Literal["l1", "l2"]
+
+
+class Domain(Protocol):
+    """Where clipped records live; ``centre`` is also the null value of zero-out neighbours."""
+
+    @property
+    def centre(self) -> Array | float:
+        """The middle of the domain."""
+
+    def sensitivity(self, norm: Norm, columns: int, neighbours: Neighbours) -> float:
+        """The largest distance between neighbouring records of ``columns`` coordinates."""
+
+    def typical(self, columns: int) -> float:
+        """The size of a typical coordinate, measured from the centre."""
+
+    def cells(self, values: Array, step: float) -> Array:
+        """Records clipped and rounded toward the centre, in grid steps from it."""
+
+
+@dataclass(frozen=True)
+class Ball:
+    """All records of norm at most ``radius``; two of them are at most twice the radius apart."""
+
+    norm: Norm
+    radius: float
+    centre: float = 0.0
+
+    def sensitivity(self, norm: Norm, columns: int, neighbours: Neighbours) -> float:
+        """2·radius under replace, radius under zero-out."""
+        if norm != self.norm:
+            raise BadInput(f"a ball in the {self.norm} norm says nothing about distances in the {norm} norm.")
+        return 2.0 * self.radius if neighbours is Neighbours.REPLACE else self.radius
+
+    def typical(self, columns: int) -> float:
+        """radius/√d in the L2 norm, radius/d in the L1 norm."""
+        return self.radius / (math.sqrt(columns) if self.norm == "l2" else columns)
+
+    def cells(self, values: Array, step: float) -> Array:
+        """Scaled back onto the ball where outside it, then rounded toward zero."""
+        return onto_grid(values, self.radius, self.norm, step)
+
+
+class Box:
+    """All records with low ≤ coordinate ≤ high, for one pair of bounds or one pair a column."""
+
+    def __init__(self, low: Any, high: Any) -> None:
+        self.low, self.high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        if self.low.shape != self.high.shape or self.low.ndim > 1:
+            raise BadInput("bounds must be two numbers, or two lists with one number a column.")
+        if not np.isfinite([self.low, self.high]).all() or not (self.low < self.high).all():
+            raise BadInput("bounds must be finite and each lower bound must lie below its upper bound.")
+        self.half = (self.high - self.low) / 2.0
+        self.centre: Array | float = self.low + self.half
+
+    def _halves(self, columns: int) -> Array:
+        if self.half.ndim and self.half.size != columns:
+            raise BadInput(f"bounds were declared for {self.half.size} columns, but the data has {columns}.")
+        return np.broadcast_to(self.half, columns)
+
+    def sensitivity(self, norm: Norm, columns: int, neighbours: Neighbours) -> float:
+        """The diagonal of the box (L2) or the sum of its sides (L1); half of it under zero-out."""
+        half = self._halves(columns)
+        span = float(np.linalg.norm(half)) if norm == "l2" else float(half.sum())
+        # A rounding of the sum must not make the sensitivity too small.
+        span *= 1.0 + 2.0**-40
+        return 2.0 * span if neighbours is Neighbours.REPLACE else span
+
+    def typical(self, columns: int) -> float:
+        """Half the narrowest side."""
+        return float(self._halves(columns).min())
+
+    def cells(self, values: Array, step: float) -> Array:
+        """Clipped to the bounds, then rounded toward the centre."""
+        limit = np.floor(self._halves(values.shape[1]) / step)
+        return np.clip(np.trunc((values - self.centre) / step), -limit, limit)
+
+
+def declared_domain(norm: Norm, clip: Any, bounds: Any) -> Domain:
+    """The domain that exactly one of ``clip`` and ``bounds`` declares."""
+    if (clip is None) == (bounds is None):
+        raise BadInput(
+            "declare exactly one bound on the records: a radius (--clip 1.0) or the lowest and highest value "
+            "(--bounds 0 255); a bound read off the data would leak it."
+        )
+    if clip is not None:
+        return Ball(norm, positive("clip", clip))
+    if isinstance(bounds, str) or not hasattr(bounds, "__len__") or len(bounds) != 2:
+        raise BadInput(f"bounds must be a pair (low, high), not {bounds!r}.")
+    try:
+        return Box(*bounds)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"bounds must be numbers, not {bounds!r}.") from None

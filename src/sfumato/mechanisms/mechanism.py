@@ -1,0 +1,144 @@
+"""What every mechanism is: calibrated from parameters alone, a transformer, a source of releases."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+import sfumato
+from sfumato.errors import BadInput
+from sfumato.mechanisms.records import check_finite, records
+from sfumato.mechanisms.release import Release
+from sfumato.noise import Keyed, Randomness, Secure, Stream
+from sfumato.privacy import Claim, Guarantee, Statement
+
+__all__ = ["Mechanism"]
+
+Array = NDArray[np.float64]
+
+# Longer arrays are named in a statement by their digest.
+_LISTED = 64
+_REPRODUCIBLE = "reproducible run: not for release"
+_COMPUTATIONAL = "keyed noise: the guarantee is computational and void if the secret leaks"
+
+
+class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all mechanisms.
+
+    ``guarantee()`` is a pure function of parameters and shape and can be read before any data is touched.
+    ``release(X)`` returns a new array; X is never modified and never kept. ``fit`` learns nothing but
+    the number of columns, and ``transform`` is the value of a release, so that mechanisms stand in a
+    scikit-learn ``Pipeline``; each call draws fresh noise and must be paid for.
+    """
+
+    #: Changes whenever the same parameters and key would give other bytes; part of every keyed stream.
+    version: ClassVar[int] = 1
+
+    @abstractmethod
+    def guarantee(self, columns: int | None = None) -> Guarantee:
+        """What is proven, as a function of the parameters and, for some, of the number of columns."""
+
+    @abstractmethod
+    def claim(self) -> Claim | None:
+        """What the method's authors say, or None where they say nothing."""
+
+    @abstractmethod
+    def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
+        """The released rows for ``X``, rows ``first``, ``first``+1, … of the data; part of one release.
+
+        Streaming callers pass consecutive blocks; blocks of a multiple of :meth:`block_rows` rows give
+        the same bytes under seeded or keyed noise as one call with all rows.
+        """
+
+    def block_rows(self, columns: int) -> int:
+        """How many rows are worked on at once; a function of the number of columns alone."""
+        return max(1, (1 << 17) // max(columns, 1))
+
+    def release(self, X: Any) -> Release:
+        """A release of X, of shape (n, d), row by row."""
+        data = records(self, X, reset=True)
+        rows, columns = data.shape
+        return Release(self.perturb(data), self.statement(columns), {"rows": rows, "columns": columns})
+
+    def statement(self, columns: int | None = None) -> Statement:
+        """The statement that every release of records of ``columns`` columns carries, not yet audited."""
+        return Statement(
+            mechanism=type(self).__name__,
+            parameters=self.parameters(),
+            claimed=self.claim(),
+            proven=self.guarantee(columns),
+            notes=self._notes(),
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter but the randomness as a JSON value, and the versions that shape the bytes."""
+        values = {
+            name: _plain(value) for name, value in self.get_params(deep=False).items() if name != "randomness"
+        }
+        return values | {"mechanism_version": self.version, "sfumato": sfumato.__version__}
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the parameters and remember the number of columns; nothing else is taken from X."""
+        data = records(self, X, reset=True)
+        check_finite(data)
+        self.guarantee(data.shape[1])
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """The value of a release of X."""
+        check_is_fitted(self, "n_features_in_")
+        return self.perturb(records(self, X, reset=False))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _notes(self) -> tuple[str, ...]:
+        source = self._randomness()
+        if isinstance(source, Keyed):
+            return (_COMPUTATIONAL,)
+        return (_REPRODUCIBLE,) if source.reproducible else ()
+
+    def _randomness(self) -> Randomness:
+        source = getattr(self, "randomness", None)
+        if source is None:
+            return Secure()
+        if not isinstance(source, Randomness):
+            raise BadInput(f"randomness must be None, Seeded(…) or Keyed(…), not {source!r}.")
+        return source
+
+    def _streams(self, first: int, content: Array) -> list[Stream]:
+        """The streams for a block of rows that starts at row ``first``: one, or one a row if keyed.
+
+        ``content`` is what the rows hold after clipping and gridding; keyed noise depends on it.
+        """
+        source = self._randomness()
+        if isinstance(source, Keyed):
+            return source.unit_streams(self._context(content.shape[1]), first, content)
+        return [source.stream(f"{type(self).__name__} {first}".encode())]
+
+    def _context(self, columns: int) -> dict[str, Any]:
+        """The mechanism, its version and all its parameters, as a key stream wants them."""
+        return {"mechanism": type(self).__name__, "columns": columns} | self.parameters()
+
+
+def _plain(value: Any) -> Any:
+    """``value`` as JSON; a long array is named by its length, range and digest."""
+    if isinstance(value, np.ndarray | tuple | list):
+        array = np.asarray(value)
+        if array.ndim == 1 and array.size > _LISTED and array.dtype.kind in "iuf":
+            digest = hashlib.sha256(np.ascontiguousarray(array, dtype="<f8").tobytes()).hexdigest()
+            low, high = float(array.min()), float(array.max())
+            return {"count": array.size, "smallest": low, "largest": high, "sha256": digest}
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,139 @@
+"""k-ary randomised response for records of categorical columns.
+
+**Guarantee.** A column with k categories keeps its value with probability p = e^ε′/(e^ε′ + k − 1) and
+otherwise takes one of the others, all equally likely; the likelihood ratio of any answer is at most
+p(k − 1)/(1 − p) = e^ε′ (Warner 1965; Kairouz, Oh & Viswanath 2016). The d columns of a record compose
+to ε = dε′. Unit: record, neighbours: replace. Coins are exact and p is rounded down.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.parameters import positive
+from sfumato.mechanisms.records import finite
+from sfumato.noise import Randomness, Stream, below, coins, each_block
+from sfumato.privacy import Claim, Guarantee
+
+__all__ = ["RandomisedResponse", "keep_threshold"]
+
+
+def keep_threshold(epsilon: float, categories: int) -> int:
+    """⌊2⁶⁴p⌋ for the largest p with p(k − 1)/(1 − p) ≤ e^ε: the coin that keeps a value."""
+    with mpmath.workprec(256):
+        weight = 1 / (1 + (categories - 1) * mpmath.exp(-mpmath.mpf(epsilon)))
+        return min(int(mpmath.floor(mpmath.ldexp(weight, 64))), (1 << 64) - 1)
+
+
+class RandomisedResponse(Mechanism):
+    """Keeps or replaces each category code; ``epsilon`` is for the whole record, shared by its columns.
+
+    ``categories`` is the number of categories of every column, or one number a column. ``weights``, one
+    positive number a column, share out ε unequally. X holds whole numbers 0 … categories−1; anything
+    else is refused.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        categories: Any = 2,
+        *,
+        weights: Any = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.categories = categories
+        self.weights = weights
+        self.randomness = randomness
+
+    def guarantee(self, columns: int | None = None) -> Guarantee:
+        """Pure ε for one record; the exact composition of its columns where ``categories`` lists them."""
+        epsilon, counts = positive("epsilon", self.epsilon), self._counts(None)
+        if np.ndim(self.categories) == 0:
+            return Guarantee.pure(epsilon, theorem="k-ary randomised response")
+        budgets = self._budgets(counts.size)
+        return Guarantee.compose(
+            [Guarantee.randomised_response(e, int(k)) for e, k in zip(budgets, counts, strict=True)]
+        )
+
+    def claim(self) -> Claim | None:
+        """The mechanism's own theorem: here claim and proof agree."""
+        return Claim(
+            text="ε-DP for k-ary randomised response",
+            source="Kairouz, Oh & Viswanath 2016, theorem 2",
+            epsilon=positive("epsilon", self.epsilon),
+            delta=0.0,
+        )
+
+    def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
+        """The released codes for ``X``; see :meth:`Mechanism.perturb`."""
+        columns = X.shape[1]
+        counts = self._counts(columns)
+        keep = [keep_threshold(e, int(k)) for e, k in zip(self._budgets(columns), counts, strict=True)]
+        size = self.block_rows(columns)
+        out = np.empty(X.shape, dtype=X.dtype)
+
+        def answer(stream: Stream, codes: NDArray[np.float64]) -> NDArray[np.float64]:
+            answers = np.empty_like(codes)
+            for column, (k, threshold) in enumerate(zip(counts, keep, strict=True)):
+                true = codes[:, column]
+                other = below(stream, int(k) - 1, true.size)
+                # Of the k − 1 others, those from the true value on move up by one.
+                other += other >= true
+                answers[:, column] = np.where(coins(stream, threshold, true.size), true, other)
+            return answers
+
+        def work(block: int) -> None:
+            rows = slice(block * size, min((block + 1) * size, X.shape[0]))
+            codes = self._codes(X[rows], first + rows.start, counts)
+            streams = self._streams(first + rows.start, codes)
+            parts = np.split(codes, len(streams))
+            out[rows] = np.concatenate([answer(s, part) for s, part in zip(streams, parts, strict=True)])
+
+        each_block(work, -(-X.shape[0] // size))
+        return out
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+    def _counts(self, columns: int | None) -> NDArray[np.int64]:
+        counts = np.asarray(self.categories)
+        if counts.ndim > 1 or counts.dtype.kind not in "iu" or counts.size == 0 or (counts < 2).any():
+            raise BadInput(
+                "categories must be a whole number of at least 2, or one for each column, "
+                f"not {self.categories!r}."
+            )
+        if columns is None or counts.ndim == 0:
+            return (
+                np.full(columns or 1, counts, dtype=np.int64) if counts.ndim == 0 else counts.astype(np.int64)
+            )
+        if counts.size != columns:
+            raise BadInput(f"categories were declared for {counts.size} columns, but the data has {columns}.")
+        return counts.astype(np.int64)
+
+    def _budgets(self, columns: int) -> list[float]:
+        """ε of each column; rounded down, so that they sum to at most ``epsilon``."""
+        shares = np.ones(columns) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
+        if shares.shape != (columns,) or not (np.isfinite(shares) & (shares > 0)).all():
+            raise BadInput(f"weights must be {columns} positive numbers, one for each column.")
+        total = positive("epsilon", self.epsilon) * (1.0 - 2.0**-48)
+        return [float(share) for share in total * shares / shares.sum()]
+
+    def _codes(self, block: NDArray[Any], first: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        codes = finite(block, first)
+        bad = np.argwhere((codes < 0) | (codes >= counts) | (codes != np.floor(codes)))
+        if bad.size:
+            row, column = bad[0]
+            raise BadInput(
+                f"row {first + row + 1}, column {column + 1} holds {codes[row, column]:g}; "
+                f"accepted are the category codes 0 to {counts[column] - 1}."
+            )
+        return codes

@@ -1,0 +1,124 @@
+"""Rows of a table: numeric columns share one additive mechanism, coded columns one randomised response.
+
+**Guarantee.** The composition of the two, for one record under replace: a row is numeric values, all
+covered by one mechanism on the box of their declared bounds, and category codes, one response each.
+Column weights are public: a numeric column of weight w is stretched by w before the noise and shrunk
+after it, a coded column gets its share of ε.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.response import RandomisedResponse
+from sfumato.mechanisms.trust import TrustAdaptive
+from sfumato.privacy import Claim, Guarantee, Statement
+
+__all__ = ["Rows"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+class Rows:
+    """A mechanism for table rows of numeric columns and coded columns.
+
+    ``mechanism`` is a ``Gaussian``, ``Laplace`` or ``TrustAdaptive`` that holds the budget of a whole row
+    and no bound. ``bounds`` is (m, 2); ``categories`` holds the number of categories of each of the c coded
+    columns; ``weights`` holds m + c positive shares of the budget, numeric columns first.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        bounds: Sequence[Sequence[float]],
+        categories: Sequence[int],
+        weights: Sequence[float],
+    ) -> None:
+        if not isinstance(mechanism, Gaussian | Laplace | TrustAdaptive):
+            raise BadInput(
+                "tables are released by gaussian, laplace or trust-adaptive noise, "
+                f"not by {type(mechanism).__name__}."
+            )
+        if mechanism.clip is not None or mechanism.bounds is not None:
+            raise BadInput("a table's bounds stand in its schema; leave out --clip and --bounds.")
+        shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
+        limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
+        count = len(limits)
+        self._name = type(mechanism).__name__
+        self._parameters = mechanism.parameters()
+        self._half = (limits[:, 1] - limits[:, 0]) / 2.0
+        self._centre = limits[:, 0] + self._half
+        self._stretch = shares[:count] * (count / max(shares[:count].sum(), np.finfo(float).tiny))
+        self.numeric = _part(mechanism, float(shares[:count].sum()), self._stretch) if count else None
+        total = mechanism.budget() if isinstance(mechanism, TrustAdaptive) else float(mechanism.epsilon)
+        self.coded = (
+            RandomisedResponse(
+                total * float(shares[count:].sum()),
+                [int(k) for k in categories],
+                weights=[float(share) for share in shares[count:]],
+                randomness=mechanism.randomness,
+            )
+            if len(categories)
+            else None
+        )
+
+    def guarantee(self) -> Guarantee:
+        """The composition of the numeric part and of the coded part."""
+        return Guarantee.compose([part.guarantee() for part in self._parts()])
+
+    def statement(self) -> Statement:
+        """The statement of a release of rows; its parameters name the budget and each part's share."""
+        claims = [claim for claim in (part.claim() for part in self._parts()) if claim is not None]
+        parameters: Mapping[str, Any] = self._parameters | {
+            "numeric_columns": self._half.size,
+            "numeric_epsilon": getattr(self.numeric, "epsilon", None),
+            "coded_columns": len(self.coded.categories) if self.coded else 0,
+            "coded_epsilon": self.coded.epsilon if self.coded else None,
+        }
+        return Statement(
+            mechanism=f"{self._name} on numeric columns, RandomisedResponse on coded columns",
+            parameters=parameters,
+            claimed=Claim(
+                text="basic composition of the columns' mechanisms",
+                source="; ".join(dict.fromkeys(claim.source for claim in claims)),
+                epsilon=sum(claim.epsilon or 0.0 for claim in claims),
+                delta=sum(claim.delta or 0.0 for claim in claims),
+            ),
+            proven=self.guarantee(),
+            notes=self._parts()[0]._notes(),
+        )
+
+    def perturb(self, numeric: Array, codes: Codes, first: int = 0) -> tuple[Array, Codes]:
+        """Released rows for values (k, m) and codes (k, c), which are rows ``first`` on of the table."""
+        released = numeric
+        if self.numeric is not None:
+            scaled = (numeric - self._centre) / self._half * self._stretch
+            released = self.numeric.perturb(scaled, first) / self._stretch * self._half + self._centre
+        answers = codes
+        if self.coded is not None:
+            answers = self.coded.perturb(codes.astype(np.float64), first).astype(np.int64)
+        return released, answers
+
+    def _parts(self) -> list[Mechanism]:
+        return [part for part in (self.numeric, self.coded) if part is not None]
+
+
+def _part(
+    mechanism: Gaussian | Laplace | TrustAdaptive, share: float, stretch: Array
+) -> Gaussian | Laplace | TrustAdaptive:
+    """``mechanism`` with its share of the budget, on the box of the stretched columns."""
+    parameters = mechanism.get_params(deep=False) | {"bounds": (-stretch, stretch)}
+    if isinstance(mechanism, TrustAdaptive):
+        parameters["epsilon"] = tuple(share * float(e) for e in mechanism.epsilon)
+    else:
+        parameters["epsilon"] = share * float(mechanism.epsilon)
+    return type(mechanism)(**parameters)

@@ -1,0 +1,98 @@
+"""Random bits: AES-256 in counter mode, keyed by the operating system, by a secret, or by a seed.
+
+A :class:`Randomness` hands out :class:`Stream` objects, one for each block of work, so that
+threads never share a generator and a keyed or seeded run does not depend on how many threads ran.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+
+__all__ = ["Randomness", "Secure", "Seeded", "Stream"]
+
+_KEY_BYTES = 32
+_ZEROS = bytes(1 << 18)
+
+
+class Stream:
+    """An endless stream of 64-bit words: the AES-256-CTR key stream of one 32-byte key.
+
+    A stream made without a key takes one from the operating system, and takes a new one
+    when it finds itself in a forked child, so that parent and child never share noise.
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._from_system = key is None
+        self._start(os.urandom(_KEY_BYTES) if key is None else key)
+
+    def _start(self, key: bytes) -> None:
+        self._encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+        self._process = os.getpid()
+
+    def words(self, count: int, into: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
+        """The next ``count`` words; written into ``into`` where given, which holds two words more."""
+        if self._from_system and self._process != os.getpid():
+            self._start(os.urandom(_KEY_BYTES))
+        # update_into wants one cipher block of room beyond what it writes.
+        buffer = np.empty(count + 2, dtype=np.uint64) if into is None else into
+        view, done, total = buffer.data.cast("B"), 0, 8 * count
+        while done < total:
+            size = min(total - done, len(_ZEROS))
+            zeros = _ZEROS if size == len(_ZEROS) else memoryview(_ZEROS)[:size]
+            done += self._encryptor.update_into(zeros, view[done:])
+        return buffer[:count]
+
+    def integer(self, bits: int) -> int:
+        """A uniform integer of ``bits`` bits; ``bits`` is a multiple of 64."""
+        return int.from_bytes(self.words(bits // 64).tobytes(), "little")
+
+
+class Randomness(ABC):
+    """Where noise comes from; :meth:`stream` gives the stream for one labelled block of work."""
+
+    reproducible: bool = False
+
+    @abstractmethod
+    def stream(self, label: bytes) -> Stream:
+        """A stream for the block of work named ``label``."""
+
+
+class Secure(Randomness):
+    """The operating system's randomness, expanded by AES-CTR. Every stream has a key of its own."""
+
+    def stream(self, label: bytes) -> Stream:
+        """A stream under a fresh key; the label plays no part."""
+        return Stream()
+
+    def __repr__(self) -> str:
+        return "Secure()"
+
+
+class Seeded(Randomness):
+    """Reproducible noise for experiments. Anyone who knows the seed can remove the noise.
+
+    A release drawn from it says so in its statement and is never signed. The same seed and the
+    same call give the same noise, also across releases: that is its use and its danger.
+    """
+
+    reproducible = True
+
+    def __init__(self, seed: int) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+            raise BadInput(f"a seed must be a whole number, not {seed!r}.")
+        self.seed = int(seed)
+
+    def stream(self, label: bytes) -> Stream:
+        """The stream of this seed and ``label``."""
+        return Stream(hashlib.sha256(b"sfumato seeded\0%d\0" % self.seed + label).digest())
+
+    def __repr__(self) -> str:
+        return f"Seeded({self.seed})"

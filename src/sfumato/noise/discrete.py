@@ -1,0 +1,77 @@
+"""Discrete Laplace and discrete Gaussian noise on the integers, drawn exactly.
+
+The discrete Laplace law with P(k) ∝ exp(−|k|/t) is read off continuous Laplace noise rounded down:
+⌊tL⌋ = k ≥ 0 and ⌊tL⌋ = −1−k both have probability ∝ exp(−k/t), so ⌊tL⌋ stands for k on one side
+and, moved up by one, for −k on the other; one of the two zeros is redrawn. The discrete Gaussian
+is drawn from it by rejection (Canonne, Kamath & Steinke 2020, algorithm 3).
+"""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.noise.bits import Stream
+from sfumato.noise.laws import LAPLACE
+from sfumato.noise.rounded import MAX_SCALE, Rounded
+
+__all__ = ["discrete_gaussian", "discrete_laplace"]
+
+
+def discrete_laplace(stream: Stream, scale: float, count: int) -> NDArray[np.int64]:
+    """``count`` integers with P(k) ∝ exp(−|k|/scale), 0 < scale ≤ 2⁴⁰."""
+    floored = Rounded(LAPLACE, [scale], shift=-0.5)
+    draws = floored.draw(stream, count)[0]
+    zeros = np.flatnonzero(draws == -1.0)
+    while zeros.size:
+        draws[zeros] = floored.draw(stream, zeros.size)[0]
+        zeros = zeros[draws[zeros] == -1.0]
+    return np.asarray(np.where(draws < 0, draws + 1.0, draws), dtype=np.int64)
+
+
+def discrete_gaussian(stream: Stream, sigma: float, count: int) -> NDArray[np.int64]:
+    """``count`` integers with P(k) ∝ exp(−k²/2σ²), 0 < σ ≤ 2³⁰."""
+    if not 0.0 < sigma <= math.sqrt(MAX_SCALE) * 2**10:
+        raise BadInput(f"a discrete Gaussian of σ = {sigma:g} cannot be drawn; σ must lie in (0, 2**30].")
+    spread = math.floor(sigma) + 1
+    out = np.empty(count, dtype=np.int64)
+    waiting = np.arange(count)
+    while waiting.size:
+        proposal = discrete_laplace(stream, float(spread), waiting.size)
+        accepted = _accept(stream, np.abs(proposal).astype(np.float64), sigma, spread)
+        out[waiting[accepted]] = proposal[accepted]
+        waiting = waiting[~accepted]
+    return out
+
+
+def _accept(stream: Stream, size: NDArray[np.float64], sigma: float, spread: int) -> NDArray[np.bool_]:
+    """True with probability exp(−(size − σ²/t)²/2σ²), exactly."""
+    words = stream.words(size.size)
+    uniform = words.astype(np.float64) * 2.0**-64
+    centre = sigma * sigma / spread
+    weight = np.exp(-np.square(size - centre) / (2.0 * sigma * sigma))
+    # Rounding moves the exponent by at most 2⁻⁵⁰(size+centre)²/σ², and a word by one cell.
+    doubt = weight * 2.0**-48 * (1.0 + np.square((size + centre) / sigma)) + 2.0**-52
+    accepted = uniform < weight
+    for position in np.flatnonzero(np.abs(uniform - weight) <= doubt):
+        accepted[position] = _accept_exactly(stream, int(words[position]), int(size[position]), sigma, spread)
+    return accepted
+
+
+def _accept_exactly(stream: Stream, word: int, size: int, sigma: float, spread: int) -> bool:
+    bits = 64
+    while True:
+        with mpmath.workprec(2 * bits + 64):
+            variance = mpmath.mpf(sigma) ** 2
+            exponent = -((size - variance / spread) ** 2) / (2 * variance)
+            weight = mpmath.exp(exponent)
+            doubt = weight * mpmath.ldexp(1 + abs(exponent), 16 - mpmath.mp.prec)
+            if mpmath.ldexp(word + 1, -bits) <= weight - doubt:
+                return True
+            if mpmath.ldexp(word, -bits) >= weight + doubt:
+                return False
+        word, bits = (word << 64) | stream.integer(64), bits + 64

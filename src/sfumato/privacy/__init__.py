@@ -1,0 +1,52 @@
+"""Units, guarantees, calibration, accounting and composition; no data and no formats live here.
+
+A ``Guarantee`` is the proven column of a release, a ``Claim`` the claimed one, ``Evidence`` the measured
+one, and a ``Statement`` the three together. ``composition`` holds composition theorems as plain numbers.
+"""
+
+from sfumato.privacy import composition
+from sfumato.privacy.amplification import poisson, poisson_pure, shuffle, shuffled
+from sfumato.privacy.claim import Claim
+from sfumato.privacy.composition import parallel
+from sfumato.privacy.correlated import ar1_factor, ar1_matrix, correlated_factor, correlated_gaussian
+from sfumato.privacy.gaussian import (
+    classical_sigma,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    gaussian_tradeoff,
+)
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.information import gaussian_information, pure_information
+from sfumato.privacy.sensitivity import augmented_second_moment_sensitivity, joint_sum_sensitivity
+from sfumato.privacy.statement import Evidence, Statement
+from sfumato.privacy.unit import RECORD, Neighbours, Unit
+
+__all__ = [
+    "RECORD",
+    "Claim",
+    "Evidence",
+    "Guarantee",
+    "Neighbours",
+    "Statement",
+    "Unit",
+    "ar1_factor",
+    "ar1_matrix",
+    "augmented_second_moment_sensitivity",
+    "classical_sigma",
+    "composition",
+    "correlated_factor",
+    "correlated_gaussian",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_information",
+    "gaussian_mu",
+    "gaussian_tradeoff",
+    "joint_sum_sensitivity",
+    "parallel",
+    "poisson",
+    "poisson_pure",
+    "pure_information",
+    "shuffle",
+    "shuffled",
+]

@@ -1,0 +1,337 @@
+"""The proven column, as an object.
+
+A ``Guarantee`` says: for inputs that differ in one ``unit`` as ``neighbours`` describe, and for every real ε,
+the hockey-stick divergence of the outputs is at most that of ``event`` plus ``slack``. ``event`` describes
+the worst pair of neighbours itself, so its noise multiplier is noise scale / sensitivity under these
+neighbours (see ``events``); ``None`` means that nothing is proven.
+
+Why slacks add up under composition: writing H for the divergence, c for an output of the first mechanism
+and C, D for its two laws, H_α(C×P ‖ D×Q) = ∫ H_{αD(c)/C(c)}(P ‖ Q) dC(c), so a slack δ₀ in the second
+mechanism, being the same at every order, comes out of the integral as δ₀; adaptively chosen mechanisms too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent
+
+from sfumato.errors import BadInput
+from sfumato.privacy.curves import Curve
+from sfumato.privacy.events import composed, curve_of, repeated, response_event, samples
+from sfumato.privacy.gaussian import check_alpha, check_epsilon
+from sfumato.privacy.groups import group_curve_event, group_delta
+from sfumato.privacy.unit import RECORD, Neighbours, Unit
+from sfumato.privacy.wire import event_from_json, event_to_json, fields_of
+from sfumato.privacy.wording import combined, upward
+
+__all__ = ["Guarantee"]
+
+_FIELDS = ("unit", "neighbours", "event", "theorem", "slack", "at_delta")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """An upper bound on privacy loss: what may change, how, and the theorem that bounds it.
+
+    ``slack`` is δ₀, added to every δ; ``at_delta`` is the δ at which the headline ε is printed.
+    """
+
+    unit: Unit = RECORD
+    neighbours: Neighbours = Neighbours.REPLACE
+    event: DpEvent | None
+    theorem: str
+    slack: float = 0.0
+    at_delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", Unit.parse(self.unit))
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        for name in ("slack", "at_delta"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+                raise BadInput(f"{name} was {value!r}: it must lie between 0 and 1.")
+            object.__setattr__(self, name, float(value))
+        if not isinstance(self.theorem, str):
+            raise BadInput(f"theorem was {self.theorem!r}: it must be text.")
+        if self.event is None:
+            return
+        if not isinstance(self.event, DpEvent):
+            raise BadInput(
+                f"event was {self.event!r}: it must be a dp_accounting DpEvent, or None for nothing."
+            )
+        self._curve  # noqa: B018 (reading it refuses an event that nothing can be computed from)
+        if samples(self.event) and self.neighbours is not Neighbours.ADD_REMOVE:
+            raise BadInput(
+                f"the event samples by Poisson under {self.neighbours} neighbours: its amplification is "
+                "proven for add/remove neighbours only."
+            )
+
+    @classmethod
+    def gaussian(
+        cls,
+        noise_multiplier: float,
+        *,
+        unit: Unit | str = RECORD,
+        neighbours: Neighbours | str = Neighbours.REPLACE,
+        theorem: str = "analytic Gaussian",
+        at_delta: float = 0.0,
+    ) -> Self:
+        """Gaussian noise of standard deviation ``noise_multiplier`` × L2 sensitivity (Balle & Wang 2018)."""
+        return cls._of(GaussianDpEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
+
+    @classmethod
+    def laplace(
+        cls,
+        noise_multiplier: float,
+        *,
+        unit: Unit | str = RECORD,
+        neighbours: Neighbours | str = Neighbours.REPLACE,
+        theorem: str = "Laplace mechanism",
+        at_delta: float = 0.0,
+    ) -> Self:
+        """Laplace noise of scale ``noise_multiplier`` × L1 sensitivity: pure 1/``noise_multiplier``."""
+        return cls._of(LaplaceDpEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
+
+    @classmethod
+    def randomised_response(
+        cls,
+        epsilon: float,
+        buckets: int,
+        *,
+        unit: Unit | str = RECORD,
+        neighbours: Neighbours | str = Neighbours.REPLACE,
+        theorem: str = "k-ary randomised response",
+        at_delta: float = 0.0,
+    ) -> Self:
+        """One answer out of ``buckets``, the true one e^ε times as likely as each other one."""
+        if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 2:
+            raise BadInput(f"buckets was {buckets!r}: randomised response needs a whole number ≥ 2.")
+        return cls._of(response_event(check_epsilon(epsilon), buckets), unit, neighbours, theorem, at_delta)
+
+    @classmethod
+    def pure(
+        cls,
+        epsilon: float,
+        *,
+        unit: Unit | str = RECORD,
+        neighbours: Neighbours | str = Neighbours.REPLACE,
+        theorem: str = "pure ε-DP",
+        at_delta: float = 0.0,
+    ) -> Self:
+        """Any ε-DP mechanism: binary randomised response dominates it (Kairouz, Oh & Viswanath 2015)."""
+        return cls._of(response_event(check_epsilon(epsilon), 2), unit, neighbours, theorem, at_delta)
+
+    @classmethod
+    def approximate(
+        cls,
+        epsilon: float,
+        delta: float,
+        *,
+        unit: Unit | str = RECORD,
+        neighbours: Neighbours | str = Neighbours.REPLACE,
+        theorem: str = "(ε, δ)-DP",
+    ) -> Self:
+        """Any (ε, δ)-DP mechanism: ``pure(epsilon)`` with slack ``delta``, printed at that δ."""
+        return replace(
+            cls.pure(epsilon, unit=unit, neighbours=neighbours, theorem=theorem, at_delta=delta), slack=delta
+        )
+
+    @classmethod
+    def nothing(
+        cls, reason: str, unit: Unit | str = RECORD, neighbours: Neighbours | str = Neighbours.REPLACE
+    ) -> Self:
+        """Nothing is proven, and why."""
+        return cls(unit=Unit.parse(unit), neighbours=Neighbours(neighbours), event=None, theorem=reason)
+
+    @classmethod
+    def _of(
+        cls, event: DpEvent, unit: Unit | str, neighbours: Neighbours | str, theorem: str, at_delta: float
+    ) -> Self:
+        return cls(
+            unit=Unit.parse(unit),
+            neighbours=Neighbours(neighbours),
+            event=event,
+            theorem=theorem,
+            at_delta=at_delta,
+        )
+
+    @property
+    def proves_nothing(self) -> bool:
+        """Whether there is no theorem behind the release."""
+        return self.event is None
+
+    @cached_property
+    def _curve(self) -> Curve | None:
+        return None if self.event is None else curve_of(self.event)
+
+    @property
+    def curve(self) -> Curve:
+        """δ(ε) of the event alone, without slack; refuses where nothing is proven."""
+        if self._curve is None:
+            raise BadInput(f"nothing is proven ({self.theorem}), so there is no curve to read.")
+        return self._curve
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """ε at ``delta`` (by default ``at_delta``); infinite where nothing finite is proven.
+
+        The event is asked at δ − slack. A δ equal to the slack (to twelve digits, since slacks are sums)
+        leaves 0 for the event, which is finite for pure events only.
+        """
+        delta = self.at_delta if delta is None else float(delta)
+        if not 0.0 <= delta <= 1.0:
+            raise BadInput(f"delta was {delta!r}: it must lie between 0 and 1.")
+        if self._curve is None:
+            return math.inf
+        left = delta - self.slack
+        if abs(left) <= 1e-12 * self.slack:
+            left = 0.0
+        return math.inf if left < 0.0 else self._curve.epsilon(left)
+
+    def delta(self, epsilon: float) -> float:
+        """δ at ``epsilon``, slack included; 1 where nothing is proven."""
+        epsilon = check_epsilon(epsilon)
+        return 1.0 if self._curve is None else min(1.0, self._curve.delta(epsilon) + self.slack)
+
+    def tradeoff(self, alpha: float) -> float:
+        """Lower bound on the type II error of any test between neighbours of type I error ``alpha``."""
+        alpha = check_alpha(alpha)
+        return 0.0 if self._curve is None else self._curve.tradeoff(alpha, self.slack)
+
+    def __add__(self, other: Guarantee) -> Guarantee:
+        if not isinstance(other, Guarantee):
+            return NotImplemented
+        return Guarantee.compose([self, other])
+
+    @classmethod
+    def compose(cls, guarantees: Iterable[Guarantee]) -> Guarantee:
+        """All of these releases together, chosen in advance or adaptively; slacks and at_deltas add up."""
+        parts = list(guarantees)
+        if not parts:
+            raise BadInput("no guarantees were given: composition needs at least one.")
+        first = parts[0]
+        for part in parts[1:]:
+            first.require_same_unit(part)
+        if len(parts) == 1:
+            return first
+        at_delta = min(1.0, math.fsum(part.at_delta for part in parts))
+        without = [part for part in parts if part.event is None]
+        if without:
+            reasons = "; ".join(dict.fromkeys(part.theorem for part in without))
+            return replace(first, event=None, theorem=reasons, slack=0.0, at_delta=at_delta)
+        return replace(
+            first,
+            event=composed(part.event for part in parts if part.event is not None),
+            theorem=combined(part.theorem for part in parts),
+            slack=min(1.0, math.fsum(part.slack for part in parts)),
+            at_delta=at_delta,
+        )
+
+    def times(self, count: int) -> Guarantee:
+        """``count`` releases of this kind together."""
+        _check_count(count)
+        if count == 1 or self.event is None:
+            return self
+        return replace(
+            self,
+            event=repeated(self.event, count),
+            theorem=combined([self.theorem]),
+            slack=min(1.0, count * self.slack),
+            at_delta=min(1.0, count * self.at_delta),
+        )
+
+    def group(self, count: int, delta: float | None = None) -> Guarantee:
+        """The guarantee for ``count`` units changing together.
+
+        Without slack: a Gaussian's μ and a Laplace's ε are multiplied by ``count``, exactly (Dong, Roth & Su
+        2022, Theorem 2.14), as is any pure ε. With slack, or with a Poisson-sampled Gaussian: an (ε, δ)
+        guarantee becomes (kε, δ·(e^{kε} − 1)/(e^ε − 1)) (Dwork & Roth 2014, Theorem 2.2 with its δ summed
+        exactly: Σ_{i<k} e^{iε}), at ``delta`` or else at ``at_delta``.
+        """
+        _check_count(count)
+        if count == 1 or self.event is None:
+            return self
+        theorem = f"{self.theorem}, group of {count}"
+        if self.slack == 0.0:
+            event = group_curve_event(self.event, count)
+            if event is not None:
+                return replace(self, event=event, theorem=theorem)
+        delta = self.at_delta if delta is None else delta
+        epsilon = self.epsilon(delta)
+        if not math.isfinite(epsilon):
+            raise BadInput(
+                f"a group of {count} needs a delta at which one unit has a finite epsilon: "
+                f"delta was {delta!r}, the slack is {self.slack!r}."
+            )
+        grown = group_delta(epsilon, delta, count)
+        if grown >= 1.0:
+            return Guarantee.nothing(f"{theorem}: its delta reaches 1", self.unit, self.neighbours)
+        return Guarantee.approximate(
+            count * epsilon, grown, unit=self.unit, neighbours=self.neighbours, theorem=theorem
+        )
+
+    def with_slack(self, delta: float) -> Guarantee:
+        """The same guarantee with ``delta`` more slack."""
+        if not 0.0 <= delta <= 1.0:
+            raise BadInput(f"a slack of {delta!r} was added: it must lie between 0 and 1.")
+        return replace(self, slack=min(1.0, self.slack + delta))
+
+    def require_same_unit(self, other: Guarantee) -> None:
+        """Refuse, naming both, if ``other`` bounds changes of another unit or under other neighbours."""
+        if (self.unit, self.neighbours) != (other.unit, other.neighbours):
+            raise BadInput(
+                f"a guarantee per {self.unit} under {self.neighbours} cannot be added to one per "
+                f"{other.unit} under {other.neighbours}: they bound changes of different things."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON object that ``from_dict`` reads back to an equal guarantee."""
+        return {
+            "unit": str(self.unit),
+            "neighbours": str(self.neighbours),
+            "event": None if self.event is None else event_to_json(self.event),
+            "theorem": self.theorem,
+            "slack": self.slack,
+            "at_delta": self.at_delta,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Guarantee:
+        """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
+        got = fields_of(value, _FIELDS, "a guarantee")
+        event = None if got["event"] is None else event_from_json(got["event"])
+        return cls(
+            unit=Unit.parse(got["unit"]),
+            neighbours=Neighbours(got["neighbours"]),
+            event=event,
+            theorem=got["theorem"],
+            slack=got["slack"],
+            at_delta=got["at_delta"],
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.unit, self.neighbours, self._curve, self.theorem, self.slack, self.at_delta))
+
+    def __str__(self) -> str:
+        where = f"per {self.unit} under {self.neighbours}"
+        if self.event is None:
+            return f"proves nothing {where} ({self.theorem})"
+        epsilon = self.epsilon()
+        headline = f"ε={upward(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
+        return f"{headline} at δ={self.at_delta:g} {where} ({self.theorem})"
+
+    def __repr__(self) -> str:
+        start = f"Guarantee: unit={self.unit}, neighbours={self.neighbours}"
+        if self.event is None:
+            return f"{start}, proves nothing, {self.theorem}"
+        epsilon = self.epsilon()
+        return f"{start}, ε={upward(epsilon)}, δ={self.at_delta:g}, {self.theorem}"
+
+
+def _check_count(count: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise BadInput(f"count was {count!r}: it must be a whole number, 1 or more.")

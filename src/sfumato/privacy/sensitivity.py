@@ -1,0 +1,57 @@
+"""L2 sensitivities of sums that are released together, for vectors clipped to a ball.
+
+Releasing a count, a sum and a sum of outer products with one noise is cheaper than three releases, but only
+with the right joint sensitivity. Under ``zero-out`` the null record adds nothing to any of the sums, so it
+equals add/remove.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from sfumato.errors import BadInput
+from sfumato.privacy.unit import Neighbours
+
+__all__ = ["augmented_second_moment_sensitivity", "joint_sum_sensitivity"]
+
+
+def joint_sum_sensitivity(
+    clip: float, weights: Sequence[float], neighbours: Neighbours | str = Neighbours.REPLACE
+) -> float:
+    """Sensitivity of (w₀·count, w₁·Σz, w₂·Σzzᵀ) with ‖z‖ ≤ ``clip``, in dimension 2 or more.
+
+    Add/remove: √(w₀² + w₁²C² + w₂²C⁴). Replace, where the count cancels: the maximum of
+    w₁²‖z−z′‖² + w₂²‖zzᵀ−z′z′ᵀ‖² is attained with ‖z‖ = ‖z′‖ = C (in high dimension it is subharmonic in
+    each vector away from 0) and at cos θ = max(−1, −w₁²/(2w₂²C²)).
+    """
+    clip = _check_positive("clip", clip)
+    if len(weights) != 3 or not all(math.isfinite(weight) for weight in weights):
+        raise BadInput(
+            f"weights were {weights!r}: three finite numbers are needed, for count, sum and outer products."
+        )
+    count, first, second = (float(weight) ** 2 for weight in weights)
+    square = clip * clip
+    if Neighbours(neighbours) is not Neighbours.REPLACE:
+        return math.sqrt(count + first * square + second * square * square)
+    cosine = -1.0 if 2.0 * second * square <= first else -first / (2.0 * second * square)
+    sums = 2.0 * first * square * (1.0 - cosine)
+    products = 2.0 * second * square * square * (1.0 - cosine * cosine)
+    return math.sqrt(sums + products)
+
+
+def augmented_second_moment_sensitivity(
+    kappa: float, clip: float, neighbours: Neighbours | str = Neighbours.REPLACE
+) -> float:
+    """Sensitivity of Σz̃z̃ᵀ with z̃ = (κ, z), ‖z‖ ≤ ``clip``: count, sum and second moment in one matrix.
+
+    Add/remove: κ² + C². Replace: √2(κ² + C²) while κ ≤ C, and 2√2·κC beyond, where no two z̃ are orthogonal.
+    """
+    kappa, clip = _check_positive("kappa", kappa), _check_positive("clip", clip)
+    return joint_sum_sensitivity(clip, (kappa * kappa, math.sqrt(2.0) * kappa, 1.0), neighbours)
+
+
+def _check_positive(name: str, value: float) -> float:
+    if not (math.isfinite(value) and value > 0.0):
+        raise BadInput(f"{name} was {value!r}: it must be a finite number above 0.")
+    return float(value)

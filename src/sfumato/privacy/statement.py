@@ -1,0 +1,192 @@
+"""Three columns that every release carries: what is claimed, what is proven, what was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.errors import BadInput
+from sfumato.privacy.claim import Claim
+from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.table import boxed, wrapped
+from sfumato.privacy.wire import fields_of
+from sfumato.privacy.wording import upward
+
+__all__ = ["Evidence", "Statement"]
+
+_FIELDS = ("mechanism", "parameters", "claimed", "proven", "measured", "notes")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an attack achieved: ε is at least ``epsilon_lower`` at ``delta``, with ``confidence``.
+
+    An attack that says nothing about ε (a reconstruction, say) leaves the numbers out and uses ``detail``.
+    """
+
+    attack: str
+    epsilon_lower: float | None = None
+    delta: float | None = None
+    confidence: float | None = None
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("attack", "detail"):
+            if not isinstance(getattr(self, name), str):
+                raise BadInput(f"{name} of evidence was {getattr(self, name)!r}: it must be text.")
+        for name, most in (("epsilon_lower", math.inf), ("delta", 1.0), ("confidence", 1.0)):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not math.isfinite(value) or not 0.0 <= value <= most:
+                raise BadInput(
+                    f"{name} of evidence was {value!r}: it must be a number from 0 to {most:g}, or None."
+                )
+            object.__setattr__(self, name, float(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON object that ``from_dict`` reads back to equal evidence."""
+        return {
+            "attack": self.attack,
+            "epsilon_lower": self.epsilon_lower,
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "detail": self.detail,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Evidence:
+        """Read what ``to_dict`` wrote."""
+        names = ("attack", "epsilon_lower", "delta", "confidence", "detail")
+        return cls(**fields_of(value, names, "evidence"))
+
+    def __str__(self) -> str:
+        text = self.attack
+        if self.epsilon_lower is not None:
+            text += f": ε ≥ {self.epsilon_lower:.4g}"
+            text += f" at δ={self.delta:g}" if self.delta is not None else ""
+            text += f" with {self.confidence:.6g} confidence" if self.confidence is not None else ""
+        return f"{text}; {self.detail}" if self.detail else text
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The statement of one release: a mechanism, its public parameters, and the three columns."""
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    claimed: Claim | None
+    proven: Guarantee
+    measured: tuple[Evidence, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, str) or not self.mechanism:
+            raise BadInput(f"mechanism was {self.mechanism!r}: it must be a name.")
+        if not isinstance(self.parameters, Mapping):
+            raise BadInput(
+                f"parameters were {self.parameters!r}: they must be a mapping from names to values."
+            )
+        try:
+            # The round trip also makes a copy of our own, with tuples as the lists that JSON has.
+            parameters = json.loads(json.dumps(dict(self.parameters), allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"parameters of {self.mechanism} cannot be written as JSON: {error}.") from None
+        object.__setattr__(self, "parameters", parameters)
+        object.__setattr__(self, "measured", tuple(self.measured))
+        object.__setattr__(self, "notes", tuple(self.notes))
+        if not all(isinstance(note, str) for note in self.notes):
+            raise BadInput(f"notes were {self.notes!r}: each must be text.")
+
+    def consistent(self) -> bool:
+        """Whether the proven ε is at least the measured one, at the δ of each piece of evidence.
+
+        Evidence without a δ is compared at the δ of the headline; evidence without an ε contradicts nothing.
+        """
+        return all(
+            self.proven.epsilon(item.delta) >= item.epsilon_lower
+            for item in self.measured
+            if item.epsilon_lower is not None
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON object that ``from_dict`` reads back to an equal statement."""
+        return {
+            "mechanism": self.mechanism,
+            "parameters": dict(self.parameters),
+            "claimed": None if self.claimed is None else self.claimed.to_dict(),
+            "proven": self.proven.to_dict(),
+            "measured": [item.to_dict() for item in self.measured],
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Statement:
+        """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
+        got = fields_of(value, _FIELDS, "a statement")
+        for name in ("measured", "notes"):
+            if not isinstance(got[name], list):
+                raise BadInput(f"{name} of a statement was {got[name]!r}: it must be a list.")
+        return cls(
+            mechanism=got["mechanism"],
+            parameters=got["parameters"],
+            claimed=None if got["claimed"] is None else Claim.from_dict(got["claimed"]),
+            proven=Guarantee.from_dict(got["proven"]),
+            measured=tuple(Evidence.from_dict(item) for item in got["measured"]),
+            notes=tuple(got["notes"]),
+        )
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text with sorted keys, one byte sequence per statement."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, sort_keys=True, indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Statement:
+        """Read what ``to_json`` wrote."""
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"a statement is not JSON: {error}.") from None
+        return cls.from_dict(value)
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __str__(self) -> str:
+        """Three columns in at most 100 characters a line."""
+        given = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        lines = wrapped(f"{self.mechanism}({given})")
+        lines += boxed(
+            {
+                "claimed": ["no claim"] if self.claimed is None else _claim_cell(self.claimed),
+                "proven": _proven_cell(self.proven),
+                "measured": [str(item) for item in self.measured] or ["not audited yet"],
+            }
+        )
+        for note in self.notes:
+            lines += wrapped(f"Note: {note}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        claimed = "nothing claimed" if self.claimed is None else f"claimed {self.claimed}"
+        measured = "; ".join(str(item) for item in self.measured) or "not audited yet"
+        return f"Statement: {self.mechanism}, {claimed}; proven: {self.proven}; measured: {measured}"
+
+
+def _claim_cell(claim: Claim) -> list[str]:
+    numbers = [f"{sign} = {n:g}" for sign, n in (("ε", claim.epsilon), ("δ", claim.delta)) if n is not None]
+    return [*([", ".join(numbers)] if numbers else []), claim.text, f"({claim.source})"]
+
+
+def _proven_cell(proven: Guarantee) -> list[str]:
+    where = [f"per {proven.unit}", f"under {proven.neighbours}"]
+    if proven.proves_nothing:
+        return ["nothing", *where, f"({proven.theorem})"]
+    epsilon = proven.epsilon()
+    headline = f"ε = {upward(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
+    slack = [f"slack δ₀ = {proven.slack:g} included"] if proven.slack > 0.0 else []
+    return [f"{headline} at δ = {proven.at_delta:g}", *where, f"({proven.theorem})", *slack]

@@ -1,0 +1,102 @@
+"""Random projection with noise, its normalised form, and hashing by random hyperplanes.
+
+Three baselines of TADP-RME. The projection is public and orthonormal, and no record's row depends on
+another's, so the guarantee is that of the noise: nothing for the paper's plain additive noise, and the
+full promise when ``noise`` is a mechanism that clips what it is given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms import AdditiveNoise, Mechanism
+from sfumato.mechanisms.records import check_finite
+from sfumato.noise import NORMAL, Rounded, Seeded
+from sfumato.privacy import Claim, Guarantee
+from sfumato.transforms.transform import Transform
+
+__all__ = ["LocalitySensitiveHash", "RandomProjection", "ReconstructionResistant"]
+
+Array = NDArray[np.float64]
+
+
+def _directions(seed: int, columns: int, count: int) -> Array:
+    """``count`` public random directions as columns of a (columns, count) matrix of Gaussian entries."""
+    stream = Seeded(seed).stream(b"directions %d %d" % (columns, count))
+    return Rounded(NORMAL, [2.0**20]).draw(stream, columns * count).reshape(columns, count)
+
+
+def _components(count: Any) -> int:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise BadInput(f"the number of components must be a positive whole number, not {count!r}.")
+    return int(count)
+
+
+class RandomProjection(Mechanism):
+    """Projects each record on ``components`` random orthonormal directions, then releases it by ``noise``.
+
+    ``noise`` defaults to ``AdditiveNoise(0.1)`` as in the paper. ``seed`` names the public projection;
+    with fewer columns than components, as many components as columns are kept.
+
+    **Guarantee.** That of ``noise``, by post-processing of the projected record.
+    """
+
+    def __init__(self, components: int = 64, noise: Mechanism | None = None, seed: int = 0) -> None:
+        self.components = components
+        self.noise = noise
+        self.seed = seed
+
+    def guarantee(self, columns: int | None = None) -> Guarantee:
+        """That of the noise."""
+        kept = None if columns is None else min(_components(self.components), columns)
+        return self._noise().guarantee(kept)
+
+    def claim(self) -> Claim | None:
+        """What is claimed for the noise."""
+        return self._noise().claim()
+
+    def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
+        """The projected and noised rows; see :meth:`Mechanism.perturb`."""
+        check_finite(X, first)
+        kept = min(_components(self.components), X.shape[1])
+        basis = np.linalg.qr(_directions(self.seed, X.shape[1], kept))[0]
+        return self._finish(self._noise().perturb((X @ basis).astype(X.dtype), first))
+
+    def _finish(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows
+
+    def _noise(self) -> Mechanism:
+        noise = AdditiveNoise(0.1) if self.noise is None else self.noise
+        if not isinstance(noise, Mechanism):
+            raise BadInput(f"noise must be a mechanism such as sf.Gaussian(…), not {noise!r}.")
+        return noise
+
+    def _randomness(self) -> Any:
+        return self._noise()._randomness()
+
+
+class ReconstructionResistant(RandomProjection):
+    """Random projection and noise, then every row scaled to length one (post-processing)."""
+
+    def _finish(self, rows: NDArray[Any]) -> NDArray[Any]:
+        size = np.linalg.norm(rows, axis=1, keepdims=True)
+        return (rows / np.where(size > 0, size, 1.0)).astype(rows.dtype)
+
+
+class LocalitySensitiveHash(Transform):
+    """``bits`` signs of random projections: 1 where the record lies on the positive side of a hyperplane.
+
+    **Guarantee.** Deterministic, so it proves nothing on raw data; applied to a release it is free.
+    """
+
+    def __init__(self, bits: int = 64, seed: int = 0) -> None:
+        self.bits = bits
+        self.seed = seed
+
+    def _map(self, X: NDArray[Any]) -> NDArray[Any]:
+        side = X @ _directions(self.seed, X.shape[1], _components(self.bits))
+        return (side > 0).astype(X.dtype)

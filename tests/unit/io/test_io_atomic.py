@@ -1,0 +1,81 @@
+"""Output appears whole, durable and with ordinary permissions, or not at all."""
+
+import os
+import stat
+
+import pytest
+
+from sfumato.errors import BadInput
+from sfumato.io.atomic import AtomicFile, atomic_output
+
+
+def test_appears_only_at_the_end_and_is_private_and_nameless_until_then(tmp_path):
+    path = tmp_path / "patients.bin"
+    with atomic_output(path) as file:
+        file.write(b"whole")
+        file.flush()
+        assert not path.exists()
+        (hidden,) = tmp_path.iterdir()
+        assert hidden.name.startswith(".")
+        assert "patients" not in hidden.name
+        assert stat.S_IMODE(hidden.stat().st_mode) == 0o600
+    assert path.read_bytes() == b"whole"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_mode_follows_the_umask_and_leaves_it_alone(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        with atomic_output(tmp_path / "out") as file:
+            file.write(b"x")
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_failure_keeps_the_older_output_and_leaves_nothing_else(tmp_path, error):
+    path = tmp_path / "out"
+    path.write_bytes(b"older")
+
+    def write_and_fail():
+        with atomic_output(path) as file:
+            file.write(b"newer")
+            raise error
+
+    with pytest.raises(error):
+        write_and_fail()
+    assert path.read_bytes() == b"older"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_replaces_what_a_link_points_to(tmp_path):
+    (tmp_path / "store").mkdir()
+    target, link = tmp_path / "store" / "out", tmp_path / "link"
+    target.write_bytes(b"older")
+    link.symlink_to(target)
+    with atomic_output(link) as file:
+        file.write(b"newer")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"newer"
+
+
+def test_refuses_a_missing_folder_and_a_folder_in_place_of_a_file(tmp_path):
+    with pytest.raises(BadInput, match=r"^out cannot be written: No such file or directory\.$"):
+        AtomicFile(tmp_path / "missing" / "out")
+    with pytest.raises(BadInput, match="not a regular file"):
+        AtomicFile(tmp_path)
+    with pytest.raises(BadInput, match="not a regular file"):
+        AtomicFile("/dev/null")
+
+
+def test_a_rename_that_fails_is_told_and_cleaned_up(tmp_path):
+    path = tmp_path / "out"
+    output = AtomicFile(path)
+    output.file.write(b"x")
+    path.mkdir()
+    with pytest.raises(BadInput, match="out cannot be written"):
+        output.commit()
+    assert list(tmp_path.iterdir()) == [path]
