@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 _STEPS_PER_SCALE = 2.0**12
 _STEPS_PER_VALUE = 2.0**8
 # float64 holds integers exactly up to 2⁵³, so sums of squares are exact for norms up to 2²⁶.
-_MAX_RADIUS = {"l1": 2.0**52, "l2": 2.0**26, "linf": 2.0**52}
+_MAX_RADIUS = {"l1": 2.0**52, "l2": 2.0**26}
 
 
 def grid_step(scale: float, typical: float) -> float:
@@ -39,7 +39,7 @@ def grid_step(scale: float, typical: float) -> float:
     return step
 
 
-def onto_grid(values: Array, radius: float, norm: Literal["l1", "l2", "linf"], step: float) -> Array:
+def onto_grid(values: Array, radius: float, norm: Literal["l1", "l2"], step: float) -> Array:
     """Rows of ``values`` clipped to the ball of ``radius`` and rounded toward zero, in grid steps.
 
     Returns integers held in float64, of the shape (n, d) of ``values``. Every row lies in the ball
@@ -50,9 +50,6 @@ def onto_grid(values: Array, radius: float, norm: Literal["l1", "l2", "linf"], s
             f"a clip of {radius:g} is more than {_MAX_RADIUS[norm]:g} grid steps of {step:g}; so little "
             "noise hides nothing: ask for a smaller ε."
         )
-    if norm == "linf":
-        reach = math.floor(radius / step)
-        return np.asarray(np.clip(np.trunc(values / step), -reach, reach))
     size = _norms(values, norm)
     with np.errstate(divide="ignore"):
         factor = np.minimum(radius / size, 1.0) / step

@@ -38,6 +38,11 @@ def unamplified(epsilon: float, rate: float) -> float:
     return epsilon + math.log1p((rate - 1.0) * math.exp(-epsilon)) - math.log(rate)
 
 
+def _raised(epsilon: float, most: float) -> float:
+    """Lift a closed form by its own rounding error, so that it errs on the safe side."""
+    return 0.0 if epsilon <= 0.0 else min(most, epsilon * (1.0 + 2.0**-51))
+
+
 def _pure_spread(epsilon: float, count: int) -> float:
     """Width of ``count`` losses in [−ε, ε] added up, by Hoeffding's inequality."""
     return 2.0 * epsilon * min(float(count), math.sqrt(2.0 * count * _LOG_TAIL))
@@ -59,7 +64,7 @@ class GaussianLoss:
         return gaussian_delta(epsilon, self.mu)
 
     def epsilon(self, delta: float) -> float:
-        """ε at δ > 0, exactly."""
+        """ε at δ > 0, exactly (to rounding, upwards)."""
         return gaussian_epsilon(self.mu, delta)
 
     def spread(self, count: int) -> float:
@@ -85,8 +90,8 @@ class LaplaceLoss:
         return max(0.0, -math.expm1(0.5 * (epsilon - self.pure)))
 
     def epsilon(self, delta: float) -> float:
-        """ε at δ > 0, exactly."""
-        return max(0.0, self.pure + 2.0 * math.log1p(-delta))
+        """ε at δ > 0, exactly (to rounding, upwards)."""
+        return _raised(self.pure + 2.0 * math.log1p(-delta), self.pure)
 
     def spread(self, count: int) -> float:
         """Hoeffding width of the composed loss."""
@@ -118,9 +123,9 @@ class ResponseLoss:
         return max(0.0, -math.expm1(epsilon - self.pure) / self._scale)
 
     def epsilon(self, delta: float) -> float:
-        """ε at δ > 0, exactly."""
+        """ε at δ > 0, exactly (to rounding, upwards)."""
         inside = delta * self._scale
-        return 0.0 if inside >= 1.0 else max(0.0, self.pure + math.log1p(-inside))
+        return 0.0 if inside >= 1.0 else _raised(self.pure + math.log1p(-inside), self.pure)
 
     def spread(self, count: int) -> float:
         """Hoeffding width of the composed loss."""
@@ -170,10 +175,10 @@ class SampledLoss:
         return self.rate * self.base.delta(unamplified(epsilon, self.rate))
 
     def epsilon(self, delta: float) -> float:
-        """ε at δ > 0, exactly."""
+        """ε at δ > 0, exactly (to rounding, upwards)."""
         if delta >= self.rate:
             return 0.0
-        return amplified(self.base.epsilon(delta / self.rate), self.rate)
+        return _raised(amplified(self.base.epsilon(delta / self.rate), self.rate), self.pure)
 
     def spread(self, count: int) -> float:
         """Width of the composed loss, from its variance for a Gaussian."""

@@ -33,7 +33,10 @@ def test_tadp_rme_runs_the_classical_formula_outside_its_proof(claimed, sigma, z
     """Every printed digit of the table: paper's σ at Δ=1, true ε for Δ=C and Δ=2C, σ that gives the claim."""
 
     def same(value, printed):
-        return float(f"{value:.{len(repr(printed).rstrip('0').rstrip('.').replace('.', '').lstrip('0'))}g}") == printed
+        return (
+            float(f"{value:.{len(repr(printed).rstrip('0').rstrip('.').replace('.', '').lstrip('0'))}g}")
+            == printed
+        )
 
     paper = classical_sigma(claimed, DELTA, 1.0)
     assert same(paper, sigma)
@@ -58,7 +61,7 @@ def test_tldp_on_mnist():
     scale = spread / claimed
     keep = 1.0 / (2.0 * scale + 1.0)
     assert keep == pytest.approx(0.00195, abs=5e-6)
-    assert 1.0 / (2.0 * 1.0 + 1.0) == pytest.approx(1 / 3)  # the same data measured in units of Δ
+    assert pytest.approx(1 / 3) == 1.0 / (2.0 * 1.0 + 1.0)  # the same data measured in units of Δ
 
     one = Guarantee.laplace(scale / spread, unit="component").with_slack(keep)
     assert one.epsilon(keep) == 1.0

@@ -36,7 +36,17 @@ def test_parse_accepts_a_unit_spaces_and_capitals():
 
 
 @pytest.mark.parametrize(
-    "text", ["region", "region()", "region(0)", "region(-1)", "region(2.5)", "pixels(nan)", "window(inf)", "window(0)"]
+    "text",
+    [
+        "region",
+        "region()",
+        "region(0)",
+        "region(-1)",
+        "region(2.5)",
+        "pixels(nan)",
+        "window(inf)",
+        "window(0)",
+    ],
 )
 def test_sizes_are_required_and_positive(text):
     with pytest.raises(BadInput, match=r"positive|whole|not a number"):

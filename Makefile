@@ -1,0 +1,40 @@
+# Everything below makes its own environment in .venv; nothing else needs to be installed but Python 3.11+ and make.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: install demo test check bench papers clean
+
+install: .venv/dev.stamp  ## the package, its extras for development, and the tools
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+# The demo needs the core alone, which installs in well under a minute.
+.venv/core.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) --editable .
+	touch $@
+
+.venv/dev.stamp: .venv/core.stamp
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+demo: .venv/core.stamp  ## protect the handwritten digits that ship with scikit-learn
+	$(BIN)/python examples/demo.py demo-output
+
+test: .venv/dev.stamp  ## all tests, on two processes
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+check: .venv/dev.stamp  ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/dev.stamp  ## ratios against NumPy, OpenDP and diffprivlib; writes docs/benchmarks.md
+	$(BIN)/python benchmarks/run.py --write docs/benchmarks.md
+
+papers: .venv/core.stamp  ## regenerate the papers' figures into docs/papers
+	$(BIN)/sfumato paper multimedia-dp --figure 2 --output docs/papers
+
+clean:
+	rm -rf .venv demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

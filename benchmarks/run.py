@@ -1,0 +1,49 @@
+"""All benchmarks: prints a table and, with ``--write FILE``, writes it as a page. Fails if a target is missed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import noise
+import release
+import starting
+import streaming
+from timing import Row
+
+PARTS = {
+    "Noise: 10⁷ values; ratio = speed over numpy.random": noise,
+    "Release: 60,000 × 784 float32; ratio = time over X + standard_normal": release,
+    "Starting up": starting,
+    "Streaming": streaming,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", type=Path, help="also write the table as a Markdown page")
+    arguments = parser.parse_args()
+    page = [
+        "# Benchmarks",
+        "",
+        "Written by `make bench`. Ratios of best times in one run on a shared machine.",
+        "",
+    ]
+    missed: list[Row] = []
+    for title, part in PARTS.items():
+        print(f"\n{title}")
+        page += [f"## {title}", "", "| what | measured | ratio | must be |", "|---|---|---|---|"]
+        for row in part.measure():
+            mark = "" if row.reached else "  MISSED"
+            print(f"  {row.name:<64}{row.value:>14}{row.ratio:>10.3g}  {row.target}{mark}", flush=True)
+            page.append(f"| {row.name} | {row.value} | {row.ratio:.3g} | {row.target} |")
+            missed += [] if row.reached else [row]
+        page.append("")
+    if arguments.write:
+        arguments.write.write_text("\n".join(page), encoding="utf-8")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

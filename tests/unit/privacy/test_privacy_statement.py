@@ -1,0 +1,162 @@
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.errors import BadInput
+from sfumato.privacy import Claim, Evidence, Guarantee, Statement
+
+CLAIM = Claim(text="(ε, δ)-differential privacy", source="TADP-RME, Theorem 1", epsilon=80.0, delta=1e-5)
+PROVEN = Guarantee.gaussian(0.0303, at_delta=1e-5)
+EVIDENCE = Evidence("distinguishing game", 12.5, 1e-5, 0.999, "10⁵ samples on the worst pair")
+
+
+def statement(**changes):
+    fields = {
+        "mechanism": "TrustAdaptive",
+        "parameters": {"trust": 0.4, "epsilon": (1.0, 8.0)},
+        "claimed": CLAIM,
+        "proven": PROVEN,
+        "measured": (EVIDENCE,),
+        "notes": ("reproducible run: not for release",),
+    }
+    return Statement(**(fields | changes))
+
+
+words = st.text(max_size=60)
+
+
+@settings(deadline=None)
+@given(
+    parameters=st.dictionaries(
+        words, st.none() | st.booleans() | st.integers(-(10**6), 10**6) | words, max_size=4
+    ),
+    claimed=st.none() | st.builds(Claim, text=words, source=words, epsilon=st.none() | st.floats(0, 1e6)),
+    measured=st.lists(
+        st.builds(
+            Evidence, words, st.none() | st.floats(0, 1e3), st.none() | st.floats(0, 1), st.none(), words
+        ),
+        max_size=3,
+    ),
+    notes=st.lists(words, max_size=2),
+    mechanism=st.text(min_size=1, max_size=20),
+)
+def test_statements_survive_json_and_print_in_100_columns(parameters, claimed, measured, notes, mechanism):
+    original = Statement(mechanism, parameters, claimed, PROVEN, tuple(measured), tuple(notes))
+    assert Statement.from_json(original.to_json()) == original
+    assert Statement.from_dict(json.loads(json.dumps(original.to_dict()))) == original
+    assert hash(Statement.from_json(original.to_json())) == hash(original)
+    for line in str(original).split("\n"):
+        assert len(line) <= 100
+        assert line.isprintable()
+
+
+def test_the_table_reads_in_three_columns():
+    lines = str(statement()).splitlines()
+    assert lines[0] == "TrustAdaptive(trust=0.4, epsilon=[1.0, 8.0])"
+    assert [cell.strip() for cell in lines[2].strip("│").split("│")] == ["claimed", "proven", "measured"]
+    text = "\n".join(lines)
+    for words in ("ε = 80, δ = 1e-05", "ε = 684.8 at δ = 1e-05", "per record", "under replace", "ε ≥ 12.5"):
+        assert words in text
+    assert lines[-1] == "Note: reproducible run: not for release"
+    assert len({len(line) for line in lines if line.startswith(("│", "┌", "├", "└"))}) == 1
+
+
+def test_nothing_and_no_audit_are_said_plainly():
+    bare = statement(claimed=None, proven=Guarantee.nothing("no noise was added"), measured=(), notes=())
+    text = str(bare)
+    for words in ("no claim", "nothing", "not audited yet", "(no noise was added)"):
+        assert words in text
+    assert repr(bare) == (
+        "Statement: TrustAdaptive, nothing claimed; proven: proves nothing per record under replace "
+        "(no noise was added); measured: not audited yet"
+    )
+
+
+def test_slack_is_part_of_the_proven_column():
+    assert "slack δ₀ = 1e-09 included" in str(statement(proven=PROVEN.with_slack(1e-9)))
+    assert "no finite ε at δ = 0" in str(statement(proven=Guarantee.gaussian(1.0)))
+
+
+def test_control_characters_cannot_move_the_cursor():
+    assert "\x1b" not in str(statement(notes=("\x1b[2Jcleared",)))
+
+
+def test_repr_reads_like_a_sentence():
+    assert repr(statement()) == (
+        "Statement: TrustAdaptive, claimed ε=80, δ=1e-05: (ε, δ)-differential privacy (TADP-RME, Theorem 1); "
+        "proven: ε=684.8 at δ=1e-05 per record under replace (analytic Gaussian); measured: distinguishing game: "
+        "ε ≥ 12.5 at δ=1e-05 with 0.999 confidence; 10⁵ samples on the worst pair"
+    )
+
+
+def test_consistent_means_proven_is_at_least_measured():
+    proven = Guarantee.gaussian(1.0, at_delta=1e-5)
+
+    def holds(*evidence):
+        return statement(proven=proven, measured=evidence).consistent()
+
+    assert holds()
+    assert holds(Evidence("a", 4.3, 1e-5), Evidence("b", None))
+    assert not holds(Evidence("a", 4.3, 1e-5), Evidence("b", 4.5, 1e-5))
+    assert holds(Evidence("a", 4.3))  # at the δ of the headline
+    assert not holds(Evidence("a", 4.5))
+    assert not holds(Evidence("a", 4.3, 1e-3))
+    assert statement(proven=Guarantee.nothing("x"), measured=(Evidence("a", 1e3, 0.0),)).consistent()
+
+
+def test_parameters_are_copied_and_must_be_json():
+    mine = {"clip": 1.0, "levels": [1, 2]}
+    kept = statement(parameters=mine)
+    mine["levels"].append(3)
+    assert kept.parameters == {"clip": 1.0, "levels": [1, 2]}
+    for bad in ({"x": object()}, {"x": math.nan}, {"x": math.inf}):
+        with pytest.raises(BadInput, match="cannot be written as JSON"):
+            statement(parameters=bad)
+    with pytest.raises(BadInput, match="mapping"):
+        statement(parameters=[1])
+
+
+def test_malformed_documents_are_refused():
+    good = statement().to_dict()
+    for change in (
+        {"measured": None},
+        {"notes": "x"},
+        {"claimed": {"text": "x"}},
+        {"mechanism": ""},
+        {"notes": [1]},
+    ):
+        with pytest.raises(BadInput):
+            Statement.from_dict(good | change)
+    with pytest.raises(BadInput, match="a statement was"):
+        Statement.from_dict({"mechanism": "x"})
+    for text in ("{", "[" * 100_000, "3"):
+        with pytest.raises(BadInput):
+            Statement.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Claim(text=1, source="s"),
+        lambda: Claim(text="t", source="s", epsilon=-1.0),
+        lambda: Claim(text="t", source="s", delta=math.inf),
+        lambda: Evidence("a", -1.0),
+        lambda: Evidence("a", math.inf),
+        lambda: Evidence("a", 1.0, 2.0),
+        lambda: Evidence("a", 1.0, 0.1, 1.5),
+        lambda: Evidence(3),
+    ],
+)
+def test_bad_claims_and_evidence_are_refused(make):
+    with pytest.raises(BadInput):
+        make()
+
+
+def test_claims_read_and_round_trip():
+    assert str(CLAIM) == "ε=80, δ=1e-05: (ε, δ)-differential privacy (TADP-RME, Theorem 1)"
+    assert str(Claim(text="safe", source="abstract")) == "safe (abstract)"
+    assert Claim.from_dict(json.loads(json.dumps(CLAIM.to_dict()))) == CLAIM
+    assert Evidence.from_dict(json.loads(json.dumps(EVIDENCE.to_dict()))) == EVIDENCE
