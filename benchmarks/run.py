@@ -1,4 +1,4 @@
-"""All benchmarks: prints a table and, with ``--write FILE``, writes it as a page. Fails if a target is missed."""
+"""All benchmarks, as a table and, with ``--write FILE``, as a page. Fails if a target is missed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main() -> int:
     page = [
         "# Benchmarks",
         "",
-        "Written by `make bench`. Ratios of best times in one run on a shared machine.",
+        "Written by `make bench`. Ratios of best times in one run.",
         "",
     ]
     missed: list[Row] = []

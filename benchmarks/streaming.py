@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,11 @@ from timing import Row
 COLUMNS = 1250
 GIGABYTES = 5
 LIMIT = 500e6
+_WATCH = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
 
 
 def measure() -> list[Row]:
@@ -28,9 +32,12 @@ def measure() -> list[Row]:
         start = time.perf_counter()
         command = [str(Path(sys.executable).with_name("sfumato")), "protect", str(source)]
         options = ["-o", str(source.with_name("out.npy")), "--epsilon", "1", "--clip", "1", "--json"]
-        subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
+        # A small interpreter in between: a child inherits the peak memory of the process that starts it.
+        done = subprocess.run(
+            [sys.executable, "-c", _WATCH, *command, *options], check=True, capture_output=True, text=True
+        )
         seconds = time.perf_counter() - start
-    peak = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    peak = 1024 * int(done.stdout.splitlines()[-1])
     name = f"protect a {GIGABYTES} GB .npy in {seconds:.0f} s: peak memory over 500 MB"
     return [Row(name, f"{peak / 1e6:.0f} MB", peak / LIMIT, at_most=1.0)]
 

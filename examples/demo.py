@@ -18,6 +18,7 @@ EPSILON = (8.0, 60.0)
 
 
 def main(folder: Path) -> None:
+    """Write everything into ``folder`` and say so."""
     folder.mkdir(parents=True, exist_ok=True)
     digits = load_digits()
     X = (digits.data / 16.0).astype(np.float32)  # grey values in [0, 1], known without looking at the data

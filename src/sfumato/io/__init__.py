@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.io.arrays import ArraySink, ArraySource, open_array
 from sfumato.io.atomic import AtomicFile, atomic_output
-from sfumato.io.formats import kind_of, same_kind
+from sfumato.io.formats import file_to_read, kind_of, same_kind
 from sfumato.io.schema import Column, Schema
 from sfumato.io.tables import TableBlock, TableSink, TableSource
 
@@ -18,6 +18,7 @@ __all__ = [
     "TableSink",
     "TableSource",
     "atomic_output",
+    "file_to_read",
     "kind_of",
     "open_array",
     "same_kind",

@@ -47,18 +47,40 @@ class AtomicFile:
         self._temporary = Path(name)
         self.file: IO[bytes] = os.fdopen(handle, "wb")
 
-    def commit(self) -> None:
-        """Make the file durable, then let it appear at ``path``; where that fails nothing remains of it."""
+    def commit(self, first: AtomicFile | None = None) -> None:
+        """Make the file durable, then let it appear at ``path``; where that fails nothing remains of it.
+
+        ``first`` appears just before it. An older file at ``path`` goes away before that, so that what stands
+        at ``path`` always has the ``first`` that belongs to it.
+        """
         try:
-            with writing(self.path):
-                self.file.flush()
-                os.fchmod(self.file.fileno(), 0o666 & ~_umask())
-                os.fsync(self.file.fileno())
-                self.file.close()
-                os.replace(self._temporary, self._target)
+            self._settle()
+            if first is not None:
+                first._settle()
+                with writing(self.path):
+                    self._target.unlink(missing_ok=True)
+                first._appear()
+            self._appear()
         except BaseException:
+            if first is not None:
+                # It has appeared for an output that did not.
+                if self._temporary.exists() and not first._temporary.exists():
+                    first._target.unlink(missing_ok=True)
+                first.discard()
             self.discard()
             raise
+
+    def _settle(self) -> None:
+        """All bytes on the disk, with the mode of an ordinary file."""
+        with writing(self.path):
+            self.file.flush()
+            os.fchmod(self.file.fileno(), 0o666 & ~_umask())
+            os.fsync(self.file.fileno())
+            self.file.close()
+
+    def _appear(self) -> None:
+        with writing(self.path):
+            os.replace(self._temporary, self._target)
         # Some file systems cannot sync a folder. The output is complete either way; at worst a power cut
         # brings the older one back.
         with suppress(OSError):
@@ -95,6 +117,7 @@ class AtomicSink(ABC):
         self.path = Path(path)
         self.rows_written = 0
         self._output: AtomicFile | None = None
+        self._first: AtomicFile | None = None
         self._whole = True  # no write was cut off in the middle
         self._layers = ExitStack()  # what stands between the caller's values and the file: zip, gzip, Parquet
 
@@ -105,6 +128,12 @@ class AtomicSink(ABC):
     @abstractmethod
     def _check_complete(self) -> None:
         """Raise unless everything that was announced has been written."""
+
+    def accompany(self, path: str | os.PathLike[str], content: bytes) -> None:
+        """Let a file of ``content`` appear at ``path`` just before the output does, or not at all."""
+        self._first = AtomicFile(path)
+        with writing(self._first.path):
+            self._first.file.write(content)
 
     @contextmanager
     def _appending(self, rows: int) -> Iterator[None]:
@@ -143,16 +172,17 @@ class AtomicSink(ABC):
             self._abandon()
             raise
         if self._output is not None:
-            self._output.commit()
-            self._output = None
+            self._output.commit(self._first)
+            self._output = self._first = None
 
     def _abandon(self) -> None:
         # Layers close by writing their endings, which may fail as well; the first error is the one to tell.
         with suppress(Exception):
             self._layers.close()
-        if self._output is not None:
-            self._output.discard()
-            self._output = None
+        for file in (self._output, self._first):
+            if file is not None:
+                file.discard()
+        self._output = self._first = None
 
 
 def _umask() -> int:

@@ -17,6 +17,9 @@ __all__ = ["MAGICS", "array_names", "damage", "open_member", "zip_member"]
 MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
 _END_RECORD_BYTES = 22
 _ENCRYPTED = 0x1
+# Real arrays rarely shrink a hundredfold. One that does, and is large, is more likely meant to fill a disk.
+_BOMB_BYTES = 1 << 30
+_BOMB_RATIO = 100
 
 
 @contextmanager
@@ -53,6 +56,12 @@ def open_member(path: Path, name: str, label: str) -> Iterator[tuple[io.Buffered
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise BadInput(f"{label} is packed by an unusual method; stored and deflated are accepted.")
         stated = info.file_size
+        packed = min(info.compress_size, path.stat().st_size)
+        if stated > _BOMB_BYTES and stated > _BOMB_RATIO * packed:
+            raise BadInput(
+                f"{label} unpacks to {stated / 2**30:.1f} GiB, over {_BOMB_RATIO} times its packed size, "
+                "as a zip bomb does; save it unpacked by np.savez if it is what you mean."
+            )
         # zipfile cuts a member off at its stated length; allowing one byte more lets longer data show.
         info = copy.copy(info)
         info.file_size += 1

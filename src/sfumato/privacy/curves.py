@@ -7,7 +7,8 @@ loss distributions, and the answer is the least of three sound bounds: that conv
 
 Numbers of a convolution. The grid of losses has about 2^17 points, whatever the ε, so that neither memory
 nor error explodes. Rounding inside the Fourier transforms is covered by raising every δ by
-``_rounding``; for a δ smaller than that the other two bounds answer.
+``_rounding``. For a δ smaller than that, for more than a million runs, and for losses in the hundreds of
+thousands, the other two bounds answer alone.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from numpy.typing import NDArray
 
 from sfumato.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_tradeoff
 from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, Loss, ResponseLoss, SampledLoss
-from sfumato.privacy.renyi import rdp_delta, rdp_epsilon
+from sfumato.privacy.renyi import ORDERS, rdp, rdp_delta, rdp_epsilon
 
 __all__ = ["Curve"]
 
 _GRID_POINTS = 2**17
+_COARSEST_STEP = 4.0  # beyond it, an ε above 1e5, there is nothing left to be precise about
+_MOST_RUNS = 10**6
+_ONE_STAGE = 2000
 _FINEST_STEP = 1e-6  # below this the second differences of δ drown in double precision
 _TRADEOFF_POINTS = 512
 _SMALLEST_DELTA = 1e-300
@@ -66,6 +70,11 @@ class Curve:
     def pure(self) -> float:
         """ε at δ = 0: the sum of the pure ε, infinite if one part has none."""
         return math.fsum(loss.pure * count for loss, count in self.parts)
+
+    def renyi(self, orders: Iterable[float]) -> tuple[float, ...]:
+        """The Rényi divergence at each of ``orders``, which are among ``renyi.ORDERS``."""
+        at = dict(zip(ORDERS, rdp(self.parts), strict=True))
+        return tuple(float(at[order]) for order in orders)
 
     def delta(self, epsilon: float) -> float:
         """An upper bound on δ at ε ≥ 0, exact where there is a closed form."""
@@ -109,8 +118,11 @@ def _exact_tradeoff(loss: GaussianLoss | LaplaceLoss, alpha: float) -> float:
 
 
 def _rounding(curve: Curve) -> float:
-    """What Fourier transforms in double precision can take off a δ: measured 0.3 ulp a composition."""
-    return 2.0**-52 * (64.0 + 2.0 * sum(count for _, count in curve.parts))
+    """What Fourier transforms in double precision can take off a δ.
+
+    Over thousands of random compositions with exact answers the loss stayed below a sixth of this.
+    """
+    return 2.0**-52 * (128.0 + 4.0 * sum(count for _, count in curve.parts))
 
 
 def _loosest(curve: Curve) -> tuple[float, float]:
@@ -126,25 +138,47 @@ def _loosest(curve: Curve) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def _distribution(curve: Curve) -> Any:
+    """The convolution of all parts, or None where it would not pay."""
     spread = math.fsum(loss.spread(count) for loss, count in curve.parts)
     step = max(_FINEST_STEP, spread / _GRID_POINTS)
+    if step > _COARSEST_STEP or sum(count for _, count in curve.parts) > _MOST_RUNS:
+        return None
     whole: Any = None
     for loss, count in curve.parts:
-        part = loss.distribution(step)
-        part = part.self_compose(count) if count > 1 else part
+        part = _repeated(loss.distribution(step), count)
         whole = part if whole is None else whole.compose(part)
     return whole
 
 
+def _repeated(part: Any, count: int) -> Any:
+    """``count`` compositions of ``part``.
+
+    The library cuts tails by a Chernoff bound that is poor for many copies of a narrow distribution, so
+    large counts go in two stages.
+    """
+    if count == 1:
+        return part
+    if count <= _ONE_STAGE:
+        return part.self_compose(count)
+    inner = math.isqrt(count)
+    whole = part.self_compose(inner).self_compose(count // inner)
+    rest = count % inner
+    return whole.compose(_repeated(part, rest)) if rest else whole
+
+
 def _convolved_delta(curve: Curve, epsilon: float) -> float:
-    return float(_distribution(curve).get_delta_for_epsilon(epsilon)) + _rounding(curve)
+    distribution = _distribution(curve)
+    if distribution is None:
+        return 1.0
+    return float(distribution.get_delta_for_epsilon(epsilon)) + _rounding(curve)
 
 
 @lru_cache(maxsize=4096)
 def _delta(curve: Curve, epsilon: float) -> float:
     pure, mu = _loosest(curve)
-    bounds = [1.0, _convolved_delta(curve, epsilon)]
-    if bounds[1] < 4.0 * _rounding(curve):
+    convolved = _convolved_delta(curve, epsilon)
+    bounds = [1.0, convolved]
+    if convolved < 4.0 * _rounding(curve) or convolved >= 1.0:
         bounds.append(rdp_delta(curve.parts, epsilon))
     if mu > 0.0 and epsilon > pure:
         bounds.append(gaussian_delta(epsilon - pure, mu))
@@ -155,14 +189,14 @@ def _delta(curve: Curve, epsilon: float) -> float:
 def _epsilon(curve: Curve, delta: float) -> float:
     pure, mu = _loosest(curve)
     upper = pure + (gaussian_epsilon(mu, delta) if mu > 0.0 else 0.0)
-    if delta < 4.0 * _rounding(curve):
+    if _distribution(curve) is None or delta < 4.0 * _rounding(curve):
         upper = min(upper, rdp_epsilon(curve.parts, delta))
     # Bisection on the stable δ(ε) rather than the library's own inverse, whose e^(−loss) overflows.
-    lower, best = 0.0, upper
     if _convolved_delta(curve, upper) > delta:
         return upper
     if _convolved_delta(curve, 0.0) <= delta:
         return 0.0
+    lower, best = 0.0, upper
     while best - lower > 1e-12 * best:
         middle = 0.5 * (lower + best)
         if not lower < middle < best:

@@ -17,8 +17,11 @@ from sfumato.privacy.events import composed, curve_of, repeated, response_event
 __all__ = ["group_curve_event", "group_delta"]
 
 
-def group_curve_event(event: DpEvent, size: int) -> DpEvent | None:
+def group_curve_event(event: DpEvent, size: float) -> DpEvent | None:
     """The event that bounds a group of ``size``, or None where a part has no such event.
+
+    A ``size`` below 1 is no group: it gives a smaller event of the same kind, with that fraction of a
+    Gaussian's or Laplace's sensitivity and of any other pure ε, and bounds nothing about ``event`` itself.
 
     Each part of a composition is bounded for the group by itself, and the composition theorem then holds
     for groups as neighbours. A location family's trade-off curve composed with itself k times is the same

@@ -21,6 +21,8 @@ __all__ = ["GaussianLoss", "LaplaceLoss", "Loss", "ResponseLoss", "SampledLoss",
 
 # Losses further out than this many standard deviations have probability below 1e-22.
 _DEVIATIONS = 10.0
+# Beyond this dp-accounting overflows on a sampled Laplace; randomised response at its ε dominates it.
+_LARGEST_SAMPLED = 300.0
 _LOG_TAIL = 35.0  # −log of a tail mass of about 1e-15
 
 
@@ -195,6 +197,8 @@ class SampledLoss:
             return privacy_loss_distribution.from_gaussian_mechanism(
                 1.0 / self.base.mu, value_discretization_interval=step, sampling_prob=self.rate
             )
+        if self.base.pure > _LARGEST_SAMPLED:
+            return ResponseLoss(self.pure, 2).distribution(step)
         return privacy_loss_distribution.from_laplace_mechanism(
             1.0 / self.base.pure, value_discretization_interval=step, sampling_prob=self.rate
         )

@@ -40,12 +40,16 @@ def response_noise(epsilon: float, buckets: int) -> float:
 
 
 def _one(loss: Loss) -> NDArray[np.float64]:
-    """RDP of one run at every order, infinite where dp-accounting has no stable formula."""
+    """RDP of one run at every order."""
     if isinstance(loss, SampledLoss) and isinstance(loss.base, GaussianLoss):
+        # dp-accounting's series for fractional orders may not converge. (α−1)·D_α is a cumulant generating
+        # function, hence convex in α and 0 at α = 1: a chord between whole orders is above it.
         whole = [order for order in ORDERS if order == int(order)]
         event: DpEvent = PoissonSampledDpEvent(loss.rate, GaussianDpEvent(1.0 / loss.base.mu))
         at_whole = _accountant(event, whole, NeighboringRelation.ADD_OR_REMOVE_ONE)
-        return np.array([dict(zip(whole, at_whole, strict=True)).get(order, math.inf) for order in ORDERS])
+        orders, knots = np.array(ORDERS), np.array([1.0, *whole])
+        heights = (knots - 1.0) * np.array([0.0, *at_whole])
+        return np.asarray(np.interp(orders, knots, heights) / (orders - 1.0), dtype=np.float64)
     if isinstance(loss, SampledLoss):
         loss = ResponseLoss(loss.pure, 2)
     if isinstance(loss, GaussianLoss):
@@ -71,6 +75,7 @@ def rdp(parts: Parts) -> NDArray[np.float64]:
     total = np.zeros(len(ORDERS))
     for loss, count in parts:
         total = total + count * _one(loss)
+    total.setflags(write=False)  # it is cached
     return total
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from sfumato.errors import BadInput
 from sfumato.privacy.claim import Claim
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.table import boxed, wrapped
+from sfumato.privacy.table import WIDTH, boxed, wrapped
 from sfumato.privacy.wire import fields_of
 from sfumato.privacy.wording import upward
 
@@ -158,17 +158,23 @@ class Statement:
 
     def __str__(self) -> str:
         """Three columns in at most 100 characters a line."""
+        return self.table(WIDTH)
+
+    def table(self, width: int) -> str:
+        """Three columns in at most ``width`` characters a line, or in 40 where ``width`` is less."""
+        width = max(width, 40)
         given = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
-        lines = wrapped(f"{self.mechanism}({given})")
+        lines = wrapped(f"{self.mechanism}({given})", width)
         lines += boxed(
             {
                 "claimed": ["no claim"] if self.claimed is None else _claim_cell(self.claimed),
                 "proven": _proven_cell(self.proven),
                 "measured": [str(item) for item in self.measured] or ["not audited yet"],
-            }
+            },
+            width,
         )
         for note in self.notes:
-            lines += wrapped(f"Note: {note}")
+            lines += wrapped(f"Note: {note}", width)
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Plain-text tables of box-drawing characters, at most 100 columns wide."""
+"""Plain-text tables of box-drawing characters, 100 columns wide unless told otherwise."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-__all__ = ["boxed", "wrapped"]
+__all__ = ["WIDTH", "boxed", "wrapped"]
 
-_WIDTH = 100
+WIDTH = 100
 
 
-def wrapped(text: str, width: int = _WIDTH) -> list[str]:
+def wrapped(text: str, width: int = WIDTH) -> list[str]:
     """``text`` in lines of at most ``width`` characters.
 
     What cannot be printed becomes a space: a statement may come from a file that is not ours, and must not
@@ -21,9 +21,9 @@ def wrapped(text: str, width: int = _WIDTH) -> list[str]:
     return textwrap.wrap(clean, width) or [""]
 
 
-def boxed(columns: Mapping[str, Sequence[str]]) -> list[str]:
-    """A box with one column for each entry: its name, a rule, then its paragraphs."""
-    width = (_WIDTH - 1) // len(columns) - 3
+def boxed(columns: Mapping[str, Sequence[str]], width: int = WIDTH) -> list[str]:
+    """A box at most ``width`` wide with one column for each entry: its name, a rule, its paragraphs."""
+    width = (width - 1) // len(columns) - 3
     cells = [[line for text in texts for line in wrapped(text, width)] for texts in columns.values()]
     rows = [list(columns), *zip_longest(*cells, fillvalue="")]
     lines = ["│ " + " │ ".join(f"{cell:<{width}}" for cell in row) + " │" for row in rows]

@@ -56,7 +56,7 @@ def test_tldp_gaussian_noise_of_one_component(claimed, true):
 
 
 def test_tldp_on_mnist():
-    """I=784 components of range Δ=256 at claimed ε=1: b = Δ/ε, Algorithm 1 keeps a value with p = 1/(2b+1)."""
+    """I=784 components of range Δ=256, claimed ε=1: b = Δ/ε, Algorithm 1 keeps a value with p = 1/(2b+1)."""
     size, spread, claimed = 784, 256.0, 1.0
     scale = spread / claimed
     keep = 1.0 / (2.0 * scale + 1.0)

@@ -58,10 +58,18 @@ def test_the_table_reads_in_three_columns():
     assert lines[0] == "TrustAdaptive(trust=0.4, epsilon=[1.0, 8.0])"
     assert [cell.strip() for cell in lines[2].strip("│").split("│")] == ["claimed", "proven", "measured"]
     text = "\n".join(lines)
-    for words in ("ε = 80, δ = 1e-05", "ε = 684.8 at δ = 1e-05", "per record", "under replace", "ε ≥ 12.5"):
+    for words in ("ε = 80, δ = 1e-05", "ε = 684.5 at δ = 1e-05", "per record", "under replace", "ε ≥ 12.5"):
         assert words in text
     assert lines[-1] == "Note: reproducible run: not for release"
     assert len({len(line) for line in lines if line.startswith(("│", "┌", "├", "└"))}) == 1
+
+
+@pytest.mark.parametrize(("width", "most"), [(100, 100), (80, 80), (43, 43), (10, 40)])
+def test_a_narrower_table_says_the_same(width, most):
+    narrow = statement().table(width)
+    assert max(len(line) for line in narrow.splitlines()) <= most
+    for words in ("claimed", "proven", "measured", "684.5", "12.5"):
+        assert words in narrow
 
 
 def test_nothing_and_no_audit_are_said_plainly():
@@ -87,8 +95,8 @@ def test_control_characters_cannot_move_the_cursor():
 def test_repr_reads_like_a_sentence():
     assert repr(statement()) == (
         "Statement: TrustAdaptive, claimed ε=80, δ=1e-05: (ε, δ)-differential privacy (TADP-RME, Theorem 1); "
-        "proven: ε=684.8 at δ=1e-05 per record under replace (analytic Gaussian); measured: distinguishing game: "
-        "ε ≥ 12.5 at δ=1e-05 with 0.999 confidence; 10⁵ samples on the worst pair"
+        "proven: ε=684.5 at δ=1e-05 per record under replace (analytic Gaussian); measured: "
+        "distinguishing game: ε ≥ 12.5 at δ=1e-05 with 0.999 confidence; 10⁵ samples on the worst pair"
     )
 
 

@@ -62,5 +62,5 @@ def test_unknown_units_are_refused_with_the_accepted_ones(text):
 def test_neighbours_read_their_own_names_and_refuse_others():
     assert [str(n) for n in Neighbours] == ["replace", "zero-out", "add/remove"]
     assert Neighbours("zero-out") is Neighbours.ZERO_OUT
-    with pytest.raises(BadInput, match="substitute.*replace, zero-out or add/remove"):
+    with pytest.raises(BadInput, match=r"substitute.*replace, zero-out or add/remove"):
         Neighbours("substitute")
