@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
+import click
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import sfumato
+from sfumato import terminal
 from sfumato.errors import BadInput, SfumatoError
+
+if TYPE_CHECKING:
+    from sfumato.pipeline import Protected
 
 __all__ = ["app", "main"]
 
 # Options that take one or more numbers, as in --epsilon 1 8.
 _SEVERAL = ("--epsilon", "--bounds")
+_EXAMPLES = {
+    "protect": "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
+    "paper": "sfumato paper multimedia-dp --figure 2",
+}
+_PROMISE, _BOUND, _SOME, _FILES = "The promise", "The bound on the records", "For some mechanisms", "Files"
 
 app = typer.Typer(
     name="sfumato",
     help="Release data so that nobody in it can be singled out, and say exactly how far that promise goes.",
-    no_args_is_help=True,
+    epilog=f"For example: {_EXAMPLES['protect']}",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _option(panel: str, metavar: str | None, help: str, *names: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel)
 
 
 def _version(wanted: bool) -> None:
@@ -37,84 +49,144 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        context.get_help()
 
 
-@app.command()
+@app.command(epilog=f"For example: {_EXAMPLES['protect']}")
 def protect(
-    source: Annotated[
-        Path, typer.Argument(help="A .npy, .npz, .csv, .csv.gz or .parquet file.", metavar="FILE")
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where the release is written.")],
-    mechanism: Annotated[str, typer.Option(help="Such as gaussian, laplace, trust-adaptive.")] = "gaussian",
+    source: Annotated[Path, typer.Argument(metavar="FILE", hidden=True)],
+    *,
+    mechanism: Annotated[
+        str,
+        _option(
+            _PROMISE,
+            "NAME",
+            "additive-noise, binary-encoding, gaussian, laplace, personalised, random-projection, "
+            "randomised-response, reconstruction-resistant or trust-adaptive.",
+        ),
+    ] = "gaussian",
     epsilon: Annotated[
-        list[float] | None, typer.Option(help="ε, or for trust-adaptive a range: --epsilon 1 8.")
+        list[float] | None,
+        _option(_PROMISE, "ε [ε]", "The budget of one record; for trust-adaptive a range, --epsilon 1 8."),
     ] = None,
     epsilon_file: Annotated[
-        Path | None, typer.Option(help="A .npy with one public ε a record, for personalised.")
+        Path | None, _option(_PROMISE, "FILE", "For personalised: a .npy with one public ε a record.")
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="δ, such as 1e-6.")] = None,
-    clip: Annotated[float | None, typer.Option(help="Radius that every record is clipped to.")] = None,
+    delta: Annotated[float | None, _option(_PROMISE, "δ", "For Gaussian noise; 1e-6 unless given.")] = None,
+    neighbours: Annotated[
+        str | None,
+        _option(
+            _PROMISE, "NAME", "What may become of a record: zero-out; replace (by any other) unless given."
+        ),
+    ] = None,
+    clip: Annotated[
+        float | None,
+        _option(_BOUND, "RADIUS", "Longer records are scaled back; length in L2, for laplace in L1."),
+    ] = None,
     bounds: Annotated[
-        list[float] | None, typer.Option(help="Lowest and highest value: --bounds 0 255.")
+        list[float] | None,
+        _option(_BOUND, "LOW HIGH", "Values beyond are moved to the nearer bound: --bounds 0 255."),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        _option(
+            _BOUND, "FILE", "For a table: a .toml or .json with the bounds or categories of its columns."
+        ),
     ] = None,
     bounds_from_data: Annotated[
-        bool, typer.Option("--bounds-from-data", help="Read the bounds off the data; then nothing is proven.")
+        bool,
+        _option(_BOUND, None, "Read the bounds off the data; then nothing is proven.", "--bounds-from-data"),
     ] = False,
-    trust: Annotated[float | None, typer.Option(help="Inverse trust τ: 0 most trusted, 1 least.")] = None,
-    calibration: Annotated[str | None, typer.Option(help="analytic, paper or paper-tables.")] = None,
-    neighbours: Annotated[str | None, typer.Option(help="replace or zero-out.")] = None,
-    scale: Annotated[float | None, typer.Option(help="Standard deviation for additive-noise.")] = None,
-    categories: Annotated[
-        int | None, typer.Option(help="Categories a column, for randomised-response.")
+    trust: Annotated[
+        float | None,
+        _option(
+            _SOME, "τ", "trust-adaptive: inverse trust, from 0 (most trusted, least noise) to 1, the default."
+        ),
     ] = None,
-    components: Annotated[int | None, typer.Option(help="Dimensions kept by random-projection.")] = None,
-    bits: Annotated[int | None, typer.Option(help="Bits a value, for binary-encoding.")] = None,
+    calibration: Annotated[
+        str | None, _option(_SOME, "NAME", "trust-adaptive: paper or paper-tables; analytic unless given.")
+    ] = None,
+    categories: Annotated[
+        int | None, _option(_SOME, "K", "randomised-response: values are 0 … K−1; 2 unless given.")
+    ] = None,
+    bits: Annotated[
+        int | None, _option(_SOME, "B", "binary-encoding: bits for each value; 8 unless given.")
+    ] = None,
     flip: Annotated[
-        float | None, typer.Option(help="Probability of a bit flip, for binary-encoding.")
+        float | None, _option(_SOME, "P", "binary-encoding: probability of a bit flip, instead of --epsilon.")
+    ] = None,
+    components: Annotated[
+        int | None,
+        _option(_SOME, "K", "random-projection, reconstruction-resistant: dimensions kept; 64 unless given."),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        _option(_SOME, "σ", "additive-noise: standard deviation of the noise; 0.1 unless given."),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Apply reverse manifold embedding with this α afterwards.")
+        float | None,
+        _option(
+            _SOME, "α", "After any of them: reverse manifold embedding (twice the columns; hides nothing)."
+        ),
     ] = None,
-    array: Annotated[str | None, typer.Option(help="Which array of an .npz to release.")] = None,
-    schema: Annotated[
-        Path | None, typer.Option(help="A .toml or .json file that declares a table's columns.")
+    output: Annotated[
+        Path,
+        _option(
+            _FILES, "FILE", "Where the release is written, with its statement beside it.", "-o", "--output"
+        ),
+    ],
+    array: Annotated[
+        str | None, _option(_FILES, "NAME", "Which array of an .npz, if there are several.")
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Name of the dataset, written into the statement.")
+        str | None, _option(_FILES, "NAME", "Name of the dataset, written into the statement file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Annotated[bool, _option(_FILES, None, "Print the result as JSON.", "--json")] = False,
 ) -> None:
-    """Release a file so that nobody in it can be singled out, with a statement of what is promised."""
-    from sfumato.pipeline import make_mechanism
-    from sfumato.pipeline import protect as run
+    """Release FILE so that nobody in it can be singled out, with a statement of what is promised.
+
+    FILE is an array whose rows are records (.npy, .npz) or, with --schema, a table (.csv, .csv.gz, .parquet).
+    """
+    from sfumato import pipeline
+    from sfumato.io import file_to_read, same_kind
     from sfumato.transforms import ReverseManifold
 
-    made = make_mechanism(
+    inputs = [file for file in (source, schema, epsilon_file) if file is not None]
+    kind = same_kind(source, output)
+    for file in inputs:
+        file_to_read(file)
+    pipeline.check_output(output, inputs)
+    if bounds_from_data and bounds is not None:
+        raise BadInput("--bounds-from-data and --bounds each give bounds; one of them is accepted.")
+    made = pipeline.make_mechanism(
         mechanism,
         {
-            "epsilon": _budgets(epsilon, epsilon_file),
+            "epsilon": epsilon,
+            "epsilon_file": _budgets(epsilon_file),
             "delta": delta,
+            "neighbours": neighbours,
             "clip": clip,
             "bounds": _pair(bounds),
             "trust": trust,
             "calibration": calibration,
-            "neighbours": neighbours,
-            "scale": scale,
             "categories": categories,
-            "components": components,
             "bits": bits,
             "flip": flip,
+            "components": components,
+            "scale": scale,
         },
+        bounded=kind == "table" or bounds_from_data,
     )
-    with _progress(as_json) as report:
-        done = run(
+    with terminal.progress(not as_json) as report:
+        done = pipeline.protect(
             source,
             output,
             made,
@@ -125,72 +197,106 @@ def protect(
             bounds_from_data=bounds_from_data,
             report=report,
         )
-    if as_json:
-        print(json.dumps(done.to_dict(), ensure_ascii=False))
-        return
-    print(done.statement)
-    print(f"\n{done.rows:,} records of {done.columns:,} columns: {done.output}")
-    print(f"the statement, for machines: {done.statement_file}")
-    if done.left_out:
-        print(f"left out: {', '.join(done.left_out)}")
+    print(json.dumps(done.to_dict()) if as_json else terminal.in_line(_told(done)))
 
 
-@app.command()
+@app.command(epilog=f"For example: {_EXAMPLES['paper']}")
 def paper(
-    name: Annotated[str, typer.Argument(help="Such as multimedia-dp.")],
-    figure: Annotated[int | None, typer.Option(help="Which figure to draw.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
+    figure: Annotated[int | None, typer.Option(metavar="N", help="Which figure to draw.")] = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder that the results are written to.")
+        Path,
+        typer.Option("-o", "--output", metavar="FOLDER", help="Where the results go; made if it is missing."),
     ] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Regenerate a paper's figures beside ours."""
+    """Regenerate a figure of the paper NAME: multimedia-dp."""
     from sfumato.papers import regenerate
 
-    with _progress(as_json) as report:
+    with terminal.progress(not as_json) as report:
         result = regenerate(name, figure, output, report)
-    print(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else result)
+    print(json.dumps(result.to_dict()) if as_json else terminal.in_line(str(result)))
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; refusals are one sentence on standard error and an exit code."""
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit; a refusal is one sentence on standard error (or JSON) and a code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    terminal.speak_any_encoding()
+    sentence, code = None, 0
     try:
-        app(_spread(given), standalone_mode=True)
+        with terminal.signals():
+            app(_spread(given), prog_name="sfumato", standalone_mode=False)
+            sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError:
+        pass  # the help was printed, and was all that was asked for
+    except click.UsageError as error:
+        sentence, code = _usage(error, given), 2
     except SfumatoError as error:
-        _refuse(str(error), error.exit_code, "--json" in given)
+        sentence, code = str(error), error.exit_code
+    except terminal.Stopped as stopped:
+        sentence, code = stopped.sentence, stopped.exit_code
+    except BrokenPipeError:
+        # Nobody reads on, as with "sfumato … | head", and Python must not complain on its way out either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
     except OSError as error:
-        name = error.filename or "a file"
-        _refuse(f"{name} could not be used: {error.strerror or error}.", 2, "--json" in given)
+        sentence, code = f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.", 2
     except MemoryError:
-        _refuse("there is not enough memory for this; give smaller records.", 2, "--json" in given)
-
-
-def _refuse(sentence: str, code: int, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"error": sentence, "exit_code": code}, ensure_ascii=False))
-    else:
-        console = Console(stderr=True, highlight=False)
-        console.print("sfumato:", style="bold red", end=" ")
-        console.print(sentence, soft_wrap=True, markup=False)
+        sentence, code = "there is not enough memory for records of this size.", 2
+    except Exception as error:
+        if os.environ.get("SFUMATO_DEBUG"):
+            raise
+        name = type(error).__name__
+        sentence = (
+            f"something unforeseen happened ({name}: {error}); SFUMATO_DEBUG=1 shows where, please report it."
+        )
+        code = 1
+    if sentence is not None and "--json" in given:
+        print(json.dumps({"error": sentence, "exit_code": code}))
+    elif sentence is not None:
+        terminal.complain(sentence)
     sys.exit(code)
+
+
+def _usage(error: click.UsageError, given: list[str]) -> str:
+    """What is wrong with the words on the command line, in one sentence."""
+    named = [word for word in given[:1] if not word.startswith("-")]
+    path = error.ctx.command_path if error.ctx else " ".join(["sfumato", *named])
+    command = path.rpartition(" ")[2]
+    hint = f"see {path} --help."
+    message, _, near = error.message.rstrip(".?").partition(". Did you mean ")
+    if isinstance(error, click.NoSuchOption):
+        message, near = f"there is no option {error.option_name}", next(iter(error.possibilities or []), "")
+    elif isinstance(error, click.MissingParameter) and error.param is not None:
+        argument = error.param.param_type_name == "argument"
+        name = error.param.metavar if argument else "/".join(error.param.opts)
+        return f"{command} needs {name}, " + (
+            f"as in {_EXAMPLES[command]}." if command in _EXAMPLES else hint
+        )
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        for kind, word in (("valid float", "number"), ("valid integer", "whole number")):
+            message = message.replace(f"is not a {kind}", f"is not a {word}")
+        message = f"{error.param.opts[-1]}: {message}"
+    elif isinstance(error, click.BadOptionUsage) and "requires" in message:
+        message = f"{error.option_name} needs a value"
+    return f"{message[:1].lower()}{message[1:]}; {f'did you mean {near}?' if near else hint}"
 
 
 def _spread(arguments: list[str]) -> list[str]:
     """``--epsilon 1 8`` as ``--epsilon=1 --epsilon=8``, which the parser understands."""
     spread: list[str] = []
-    position = 0
-    while position < len(arguments):
-        word = arguments[position]
-        position += 1
-        if word not in _SEVERAL or position == len(arguments):
-            spread.append(word)
+    rest = list(arguments)
+    while rest:
+        flag, equals, value = rest.pop(0).partition("=")
+        if flag not in _SEVERAL:
+            spread.append(flag + equals + value)
             continue
-        spread.append(f"{word}={arguments[position]}")
-        position += 1
-        while position < len(arguments) and _is_number(arguments[position]):
-            spread.append(f"{word}={arguments[position]}")
-            position += 1
+        values = [value] if equals else []
+        while rest and (_is_number(rest[0]) or not (values or rest[0].startswith("--"))):
+            values.append(rest.pop(0))
+        if not values:
+            raise BadInput(f"{flag} takes one or more numbers, as in {flag} 1 8.")
+        spread += [f"{flag}={each}" for each in values]
     return spread
 
 
@@ -202,41 +308,33 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _budgets(given: list[float] | None, file: Path | None) -> list[Any] | None:
-    """The values of --epsilon, or the one array in --epsilon-file as the one value."""
+def _budgets(file: Path | None) -> Any:
+    """The array in --epsilon-file."""
     if file is None:
-        return given
-    if given is not None:
-        raise BadInput("give either --epsilon or --epsilon-file, not both.")
+        return None
     from sfumato.io import open_array
 
     source = open_array(file)
     if len(source.shape) != 1:
         raise BadInput(f"{file.name} must hold one ε a record, an array of shape (n,), not {source.shape}.")
-    return [next(source.blocks(8 * source.rows))]
+    return next(source.blocks(8 * source.rows))
 
 
 def _pair(bounds: list[float] | None) -> tuple[float, float] | None:
-    if bounds is None:
-        return None
-    if len(bounds) != 2:
-        raise BadInput("--bounds takes two numbers, as in --bounds 0 255.")
-    return bounds[0], bounds[1]
+    if bounds is not None and len(bounds) != 2:
+        raise BadInput(f"--bounds takes two numbers, as in --bounds 0 255, not {len(bounds)}.")
+    return None if bounds is None else (bounds[0], bounds[1])
 
 
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Any]:
-    """A bar on standard error that appears once there is something to wait for; None when quiet."""
-    if quiet:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def report(stage: str, share: float) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=1.0)
-            bar.update(tasks[stage], completed=share)
-
-        yield report
+def _told(done: Protected) -> str:
+    """The result, for people."""
+    name = terminal.printable
+    lines = [
+        done.statement.table(min(shutil.get_terminal_size((100, 24)).columns, 100)),
+        "",
+        f"Released: {name(done.output)} ({done.rows:,} records of {done.columns:,} columns)",
+        f"Statement: {name(done.statement_file)}",
+    ]
+    if done.left_out:
+        lines.append(f"Left out: {', '.join(map(name, done.left_out))}")
+    return "\n".join(lines)

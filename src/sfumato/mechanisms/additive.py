@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import BadInput
 from sfumato.mechanisms.domain import Domain
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.records import finite
@@ -27,6 +28,9 @@ from sfumato.noise.laws import Law
 __all__ = ["AdditiveMechanism"]
 
 Array = NDArray[np.float64]
+
+# In noise scales: how far a draw may lie from zero; beyond it are fewer than one Laplace draw in 10⁵⁵.
+_FARTHEST = 128.0
 
 
 class AdditiveMechanism(Mechanism):
@@ -44,6 +48,13 @@ class AdditiveMechanism(Mechanism):
     def _scale(self, columns: int) -> float:
         """The scale of the noise, in the data's own unit, for records of ``columns`` columns."""
 
+    def _domain_for(self, columns: int | None) -> Domain:
+        """The domain, once known to fit records of ``columns`` columns, where their number is known."""
+        domain = self._domain()
+        if columns is not None:
+            domain.typical(columns)
+        return domain
+
     def _relative(self, first: int, rows: int) -> Array | None:
         """Factors in (0, 1] on the scale, one a row; None where all rows share the scale."""
         return None
@@ -57,6 +68,11 @@ class AdditiveMechanism(Mechanism):
         rows, columns = X.shape
         domain = self._domain()
         step = grid_step(rungs[0], domain.typical(columns))
+        if domain.reach + _FARTHEST * sum(rungs) > float(np.finfo(X.dtype).max):
+            raise BadInput(
+                f"noise of scale {sum(rungs):g} on values up to {domain.reach:g} does not fit in {X.dtype}; "
+                "give the records as float64."
+            )
         rounded = Rounded(self._law(), [scale / step for scale in rungs])
         size = self.block_rows(columns)
         out = [np.empty(X.shape, dtype=X.dtype) for _ in rungs]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive
-from sfumato.mechanisms.records import finite
+from sfumato.mechanisms.records import check_finite, finite
 from sfumato.noise import NORMAL, Randomness, Rounded, each_block, grid_step
 from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
 
@@ -50,9 +50,12 @@ class AdditiveNoise(Mechanism):
         def work(block: int) -> None:
             rows = slice(block * size, min((block + 1) * size, X.shape[0]))
             values = finite(X[rows], first + rows.start)
-            streams = self._streams(first + rows.start, np.rint(values / step))
+            # What is released is not on a grid, so the content is every bit of it (and −0 is 0).
+            streams = self._streams(first + rows.start, (values + 0.0).view(np.int64))
             noise = [rounded.draw(stream, values.size // len(streams))[0] for stream in streams]
-            out[rows] = values + np.concatenate(noise).reshape(values.shape) * step
+            with np.errstate(over="ignore"):
+                out[rows] = values + np.concatenate(noise).reshape(values.shape) * step
+            check_finite(out[rows], first + rows.start)
 
         each_block(work, -(-X.shape[0] // size))
         return out

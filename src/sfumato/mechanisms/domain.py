@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import positive
+from sfumato.mechanisms.parameters import LARGEST, SMALLEST, numeric, positive, shown
 from sfumato.noise import onto_grid
 from sfumato.privacy import Neighbours
 
@@ -18,6 +18,9 @@ __all__ = ["Ball", "Box", "Domain", "declared_domain"]
 
 Array = NDArray[np.float64]
 Norm = Literal["l1", "l2"]
+
+# float64 holds integers exactly up to 2⁵³; half of that leaves room for the noise.
+_MAX_CELLS = 2.0**52
 
 
 class Domain(Protocol):
@@ -29,6 +32,10 @@ class Domain(Protocol):
 
     def sensitivity(self, norm: Norm, columns: int, neighbours: Neighbours) -> float:
         """The largest distance between neighbouring records of ``columns`` coordinates."""
+
+    @property
+    def reach(self) -> float:
+        """The largest absolute value that a coordinate can have."""
 
     def typical(self, columns: int) -> float:
         """The size of a typical coordinate, measured from the centre."""
@@ -44,6 +51,11 @@ class Ball:
     norm: Norm
     radius: float
     centre: float = 0.0
+
+    @property
+    def reach(self) -> float:
+        """The radius."""
+        return self.radius
 
     def sensitivity(self, norm: Norm, columns: int, neighbours: Neighbours) -> float:
         """2·radius under replace, radius under zero-out."""
@@ -64,13 +76,23 @@ class Box:
     """All records with low ≤ coordinate ≤ high, for one pair of bounds or one pair a column."""
 
     def __init__(self, low: Any, high: Any) -> None:
-        self.low, self.high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        lows, highs = numeric(low), numeric(high)
+        if lows is None or highs is None:
+            raise BadInput(f"bounds must be numbers, not {shown((low, high))}.")
+        self.low, self.high = lows, highs
         if self.low.shape != self.high.shape or self.low.ndim > 1:
             raise BadInput("bounds must be two numbers, or two lists with one number a column.")
-        if not np.isfinite([self.low, self.high]).all() or not (self.low < self.high).all():
-            raise BadInput("bounds must be finite and each lower bound must lie below its upper bound.")
+        if not (self.low < self.high).all() or not self.low.size:
+            raise BadInput("bounds must be numbers and each lower bound must lie below its upper bound.")
+        if not self.reach <= LARGEST or not (self.high - self.low).min() >= SMALLEST:
+            raise BadInput(f"bounds must be within ±{LARGEST:g} and at least {SMALLEST:g} apart.")
         self.half = (self.high - self.low) / 2.0
         self.centre: Array | float = self.low + self.half
+
+    @property
+    def reach(self) -> float:
+        """The largest absolute bound."""
+        return float(np.maximum(np.abs(self.low), np.abs(self.high)).max())
 
     def _halves(self, columns: int) -> Array:
         if self.half.ndim and self.half.size != columns:
@@ -92,7 +114,14 @@ class Box:
     def cells(self, values: Array, step: float) -> Array:
         """Clipped to the bounds, then rounded toward the centre."""
         limit = np.floor(self._halves(values.shape[1]) / step)
-        return np.clip(np.trunc((values - self.centre) / step), -limit, limit)
+        if limit.max() > _MAX_CELLS:
+            raise BadInput(
+                f"bounds {2.0 * float(self.half.max()):g} apart are too wide for a grid of {step:g}; so "
+                "little noise hides nothing: ask for a smaller ε, or declare bounds of similar width."
+            )
+        with np.errstate(over="ignore"):  # what overflows is clipped
+            steps = np.trunc((values - self.centre) / step)
+        return np.clip(steps, -limit, limit)
 
 
 def declared_domain(norm: Norm, clip: Any, bounds: Any) -> Domain:
@@ -105,10 +134,5 @@ def declared_domain(norm: Norm, clip: Any, bounds: Any) -> Domain:
     if clip is not None:
         return Ball(norm, positive("clip", clip))
     if isinstance(bounds, str) or not hasattr(bounds, "__len__") or len(bounds) != 2:
-        raise BadInput(f"bounds must be a pair (low, high), not {bounds!r}.")
-    try:
-        return Box(*bounds)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"bounds must be numbers, not {bounds!r}.") from None
+        raise BadInput(f"bounds must be a pair (low, high), not {shown(bounds)}.")
+    return Box(*bounds)

@@ -17,14 +17,19 @@ from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import RECORD, Claim, Guarantee, gaussian_mu
 
-__all__ = ["Gaussian"]
+__all__ = ["Gaussian", "noise_multiplier"]
+
+
+def noise_multiplier(epsilon: float, delta: float) -> float:
+    """σ over sensitivity for (ε, δ); a hair more, so that the ε read back from it is at most ``epsilon``."""
+    return 1.0 / gaussian_mu(epsilon * (1.0 - 1e-12), delta)
 
 
 class Gaussian(AdditiveMechanism):
     """Adds Gaussian noise to each record, clipped to an L2 ball (``clip``) or a box (``bounds``).
 
     ``epsilon`` > 0 and 0 < ``delta`` < 1 are the promise for one record; ``neighbours`` is ``"replace"``
-    or ``"zero-out"``. ``guarantee().epsilon(delta)`` is at most ``epsilon``.
+    or ``"zero-out"``. ``guarantee().epsilon(delta)`` is at most ``epsilon``, and less by 1e-12 of it.
     """
 
     def __init__(
@@ -46,9 +51,9 @@ class Gaussian(AdditiveMechanism):
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """ε at δ for one record; the noise multiplier is σ over the sensitivity under these neighbours."""
-        self._domain()
+        self._domain_for(columns)
         return Guarantee.gaussian(
-            1.0 / self._mu(),
+            self._multiplier(),
             unit=RECORD,
             neighbours=known_neighbours(self.neighbours),
             theorem="analytic Gaussian",
@@ -67,10 +72,10 @@ class Gaussian(AdditiveMechanism):
     def sigma(self, columns: int) -> float:
         """The standard deviation of the noise on each coordinate of records with ``columns`` columns."""
         sensitivity = self._domain().sensitivity("l2", columns, known_neighbours(self.neighbours))
-        return math.nextafter(sensitivity / self._mu(), math.inf)
+        return math.nextafter(sensitivity * self._multiplier(), math.inf)
 
-    def _mu(self) -> float:
-        return gaussian_mu(positive("epsilon", self.epsilon), delta_between(self.delta))
+    def _multiplier(self) -> float:
+        return noise_multiplier(positive("epsilon", self.epsilon), delta_between(self.delta))
 
     def _domain(self) -> Domain:
         return declared_domain("l2", self.clip, self.bounds)

@@ -2,6 +2,9 @@
 
 **Guarantee.** Noise of scale b = Δ/ε on a value of L1 sensitivity Δ is ε-DP (Dwork, McSherry, Nissim
 & Smith 2006, proposition 1). Unit: record. Neighbours: replace (Δ = 2·clip) or zero-out (Δ = clip).
+The whole curve δ(ε) is that of one coordinate moved by Δ: any two records are joined by a path that moves
+one coordinate at a time, and for a log-concave location family the trade-off curves along such a path
+combine to that of one move of the same total length (Dong, Roth & Su 2022, group privacy).
 """
 
 from __future__ import annotations
@@ -42,9 +45,9 @@ class Laplace(AdditiveMechanism):
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """Pure ε for one record."""
-        self._domain()
+        self._domain_for(columns)
         return Guarantee.laplace(
-            1.0 / positive("epsilon", self.epsilon),
+            self._multiplier(),
             unit=RECORD,
             neighbours=known_neighbours(self.neighbours),
             theorem="Laplace mechanism",
@@ -62,7 +65,13 @@ class Laplace(AdditiveMechanism):
     def scale(self, columns: int) -> float:
         """The scale of the noise on each coordinate of records with ``columns`` columns."""
         sensitivity = self._domain().sensitivity("l1", columns, known_neighbours(self.neighbours))
-        return math.nextafter(sensitivity / positive("epsilon", self.epsilon), math.inf)
+        return math.nextafter(sensitivity * self._multiplier(), math.inf)
+
+    def _multiplier(self) -> float:
+        """1/ε, or the next number where the ε read back from it would exceed ``epsilon``."""
+        epsilon = positive("epsilon", self.epsilon)
+        multiplier = 1.0 / epsilon
+        return multiplier if 1.0 / multiplier <= epsilon else math.nextafter(multiplier, math.inf)
 
     def _domain(self) -> Domain:
         return declared_domain("l1", self.clip, self.bounds)

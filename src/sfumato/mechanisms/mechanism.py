@@ -56,23 +56,28 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         the same bytes under seeded or keyed noise as one call with all rows.
         """
 
+    def check(self, X: NDArray[Any], first: int = 0) -> None:
+        """Refuse rows ``first``, ``first``+1, … of the data where :meth:`perturb` would; draws no noise."""
+        check_finite(X, first)
+
     def block_rows(self, columns: int) -> int:
         """How many rows are worked on at once; a function of the number of columns alone."""
         return max(1, (1 << 17) // max(columns, 1))
 
     def release(self, X: Any) -> Release:
         """A release of X, of shape (n, d), row by row."""
-        data = records(self, X, reset=True)
+        data = self._records(X, reset=True)
         rows, columns = data.shape
         return Release(self.perturb(data), self.statement(columns), {"rows": rows, "columns": columns})
 
     def statement(self, columns: int | None = None) -> Statement:
         """The statement that every release of records of ``columns`` columns carries, not yet audited."""
+        proven = self.guarantee(columns)  # first, since it refuses bad parameters in a sentence
         return Statement(
             mechanism=type(self).__name__,
             parameters=self.parameters(),
             claimed=self.claim(),
-            proven=self.guarantee(columns),
+            proven=proven,
             notes=self._notes(),
         )
 
@@ -85,7 +90,7 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the parameters and remember the number of columns; nothing else is taken from X."""
-        data = records(self, X, reset=True)
+        data = self._records(X, reset=True)
         check_finite(data)
         self.guarantee(data.shape[1])
         return self
@@ -93,13 +98,17 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def transform(self, X: Any) -> NDArray[Any]:
         """The value of a release of X."""
         check_is_fitted(self, "n_features_in_")
-        return self.perturb(records(self, X, reset=False))
+        return self.perturb(self._records(X, reset=False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    def _records(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        """All rows of a release as one checked array; ``reset`` where their number of columns is new."""
+        return records(self, X, reset=reset)
 
     def _notes(self) -> tuple[str, ...]:
         source = self._randomness()
@@ -115,7 +124,7 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             raise BadInput(f"randomness must be None, Seeded(…) or Keyed(…), not {source!r}.")
         return source
 
-    def _streams(self, first: int, content: Array) -> list[Stream]:
+    def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:
         """The streams for a block of rows that starts at row ``first``: one, or one a row if keyed.
 
         ``content`` is what the rows hold after clipping and gridding; keyed noise depends on it.
@@ -126,8 +135,19 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return [source.stream(f"{type(self).__name__} {first}".encode())]
 
     def _context(self, columns: int) -> dict[str, Any]:
-        """The mechanism, its version and all its parameters, as a key stream wants them."""
-        return {"mechanism": type(self).__name__, "columns": columns} | self.parameters()
+        """The mechanism, its version and all its parameters, as a key stream wants them.
+
+        Two spellings of one value (1 and 1.0) and two versions of the package give one context: fresh
+        noise for the same release would have to be paid for.
+        """
+        values = {name: _canonical(value) for name, value in self.parameters().items() if name != "sfumato"}
+        return {"mechanism": type(self).__name__, "columns": columns} | values
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _plain(value: Any) -> Any:

@@ -7,40 +7,95 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sfumato.errors import BadInput
 from sfumato.privacy import Neighbours
 
-__all__ = ["delta_between", "epsilon_range", "known_neighbours", "one_of", "positive", "share"]
+__all__ = [
+    "LARGEST",
+    "SMALLEST",
+    "delta_between",
+    "epsilon_range",
+    "known_neighbours",
+    "numeric",
+    "one_of",
+    "positive",
+    "positives",
+    "share",
+    "shown",
+]
+
+#: The range of every size and budget; squares and sums of what lies in it neither overflow nor vanish.
+SMALLEST, LARGEST = 1e-100, 1e100
+
+
+def shown(value: Any) -> str:
+    """``value`` as it stands in an error message: on one line, and not too long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _number(value: Any) -> float:
+    """``value`` as a float; NaN, which lies in no range, if it is not a number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def positive(name: str, value: Any) -> float:
-    """``value`` as a float, if it is a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < math.inf:
-        raise BadInput(f"{name} must be a positive number, not {value!r}.")
-    return float(value)
+    """``value`` as a float, if it is a positive number that can be squared and summed."""
+    if not SMALLEST <= (number := _number(value)) <= LARGEST:
+        raise BadInput(
+            f"{name} must be a positive number from {SMALLEST:g} to {LARGEST:g}, not {shown(value)}."
+        )
+    return number
+
+
+def numeric(value: Any) -> NDArray[np.float64] | None:
+    """``value`` as an array, if it is a number or a list of numbers; otherwise None."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of different lengths
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "iuf" else None
+
+
+def positives(value: Any) -> NDArray[np.float64] | None:
+    """``value`` as an array, if it is a list of numbers that :func:`positive` accepts; otherwise None."""
+    array = numeric(value)
+    if array is None or array.ndim != 1 or not array.size:
+        return None
+    return array if ((array >= SMALLEST) & (array <= LARGEST)).all() else None
 
 
 def share(name: str, value: Any) -> float:
     """``value`` as a float, if it lies in [0, 1]."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
-        raise BadInput(f"{name} must lie between 0 and 1, not {value!r}.")
-    return float(value)
+    if not 0.0 <= (number := _number(value)) <= 1.0:
+        raise BadInput(f"{name} must lie between 0 and 1, not {shown(value)}.")
+    return number
 
 
 def delta_between(value: Any) -> float:
-    """δ as a float, if it lies strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
-        raise BadInput(f"delta must lie strictly between 0 and 1 (Gaussian noise needs one), not {value!r}.")
-    return float(value)
+    """δ as a float, if it lies strictly between 0 and 1 and is not so small that it means 0."""
+    if not SMALLEST <= (number := _number(value)) < 1.0:
+        raise BadInput(
+            f"delta must lie strictly between 0 and 1 (Gaussian noise needs one), not {shown(value)}."
+        )
+    return number
 
 
 def epsilon_range(value: Any) -> tuple[float, float]:
     """(ε_min, ε_max) as floats, if 0 < ε_min ≤ ε_max."""
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
-        raise BadInput(f"epsilon must be a range such as (1.0, 8.0), not {value!r}.")
+        raise BadInput(f"epsilon must be a range such as (1.0, 8.0), not {shown(value)}.")
     low, high = positive("the smaller epsilon", value[0]), positive("the larger epsilon", value[1])
     if low > high:
-        raise BadInput(f"the epsilon range {value!r} is reversed; give the smaller value first.")
+        raise BadInput(f"the epsilon range {shown(value)} is reversed; give the smaller value first.")
     return low, high
 
 
@@ -53,13 +108,13 @@ def known_neighbours(value: Any) -> Neighbours:
     if neighbours not in (Neighbours.REPLACE, Neighbours.ZERO_OUT):
         raise BadInput(
             "neighbours must be 'replace' or 'zero-out' (a release row by row shows how many rows there "
-            f"are), not {value!r}."
+            f"are), not {shown(value)}."
         )
     return neighbours
 
 
 def one_of(name: str, value: Any, accepted: Sequence[str]) -> str:
     """``value``, if it is one of ``accepted``."""
-    if value not in accepted:
-        raise BadInput(f"{name} must be one of {', '.join(accepted)}, not {value!r}.")
+    if not isinstance(value, str) or value not in accepted:
+        raise BadInput(f"{name} must be one of {', '.join(accepted)}, not {shown(value)}.")
     return str(value)

@@ -10,16 +10,17 @@ must not be computed from the records.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.parameters import delta_between, positive
+from sfumato.mechanisms.gaussian import Gaussian, noise_multiplier
+from sfumato.mechanisms.parameters import delta_between, positive, positives, shown
 from sfumato.noise import Randomness
-from sfumato.privacy import Claim, Guarantee, gaussian_mu
+from sfumato.privacy import Claim, Guarantee
 
 __all__ = ["Personalised"]
 
@@ -57,37 +58,52 @@ class Personalised(Gaussian):
             delta=delta_between(self.delta),
         )
 
+    def check(self, X: NDArray[Any], first: int = 0) -> None:
+        """Refuse also rows without an ε; see :meth:`Mechanism.check`."""
+        super().check(X, first)
+        self._require_budgets(first + X.shape[0])
+
+    def _records(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        data = super()._records(X, reset=reset)
+        declared = self._budgets().size
+        if declared not in (1, data.shape[0]):
+            raise BadInput(f"epsilon was declared for {declared} records, but the data has {data.shape[0]}.")
+        return data
+
+    def _require_budgets(self, rows: int) -> None:
+        declared = self._budgets().size
+        if 1 < declared < rows:
+            raise BadInput(f"epsilon was declared for {declared} records, but the data has more.")
+
     def _budgets(self) -> Array:
-        if np.ndim(self.epsilon) == 0:
+        if isinstance(self.epsilon, Real):
             return np.array([positive("epsilon", self.epsilon)])
-        try:
-            budgets = np.asarray(self.epsilon, dtype=np.float64)
-        except (TypeError, ValueError):
-            budgets = np.empty((0, 0))
-        if budgets.ndim != 1 or not budgets.size or not (np.isfinite(budgets) & (budgets > 0)).all():
-            raise BadInput("epsilon must be one positive number, or one positive number for each record.")
+        budgets = positives(self.epsilon)
+        if budgets is None:
+            raise BadInput(
+                f"epsilon must be one positive number, or one for each record, not {shown(self.epsilon)}."
+            )
         return budgets
 
-    def _mu(self) -> float:
+    def _multiplier(self) -> float:
         """Of the most private record, whose σ is the largest: the scale that the others are fractions of."""
-        return gaussian_mu(float(self._budgets().min()), delta_between(self.delta))
+        return noise_multiplier(float(self._budgets().min()), delta_between(self.delta))
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """That of the record with the largest ε, which holds for every record."""
-        return self._guarantee_at(float(self._budgets().max()))
+        return self._guarantee_at(float(self._budgets().max()), columns)
 
-    def _guarantee_at(self, epsilon: float) -> Guarantee:
+    def _guarantee_at(self, epsilon: float, columns: int | None = None) -> Guarantee:
         domain = {"clip": self.clip, "bounds": self.bounds}
-        return Gaussian(epsilon, self.delta, **domain, neighbours=self.neighbours).guarantee()
+        return Gaussian(epsilon, self.delta, **domain, neighbours=self.neighbours).guarantee(columns)
 
     def _relative(self, first: int, rows: int) -> Array | None:
         budgets = self._budgets()
         if budgets.size == 1:
             return None
-        if first + rows > budgets.size:
-            raise BadInput(f"epsilon was declared for {budgets.size} records, but the data has more.")
+        self._require_budgets(first + rows)
         levels, own = np.unique(budgets[first : first + rows], return_inverse=True)
-        smallest = self._mu()
-        factors = np.array([smallest / gaussian_mu(float(level), self.delta) for level in levels])
+        largest = self._multiplier()
+        factors = np.array([noise_multiplier(float(level), self.delta) / largest for level in levels])
         # A hair up, so that rounding never leaves a record with less noise than its ε asks for.
         return np.asarray(np.minimum(factors * (1.0 + 2.0**-50), 1.0)[own])

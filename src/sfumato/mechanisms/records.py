@@ -6,11 +6,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from sfumato.errors import BadInput
 
-__all__ = ["check_finite", "finite", "records"]
+__all__ = ["check_finite", "finite", "numbers", "records"]
+
+_FLOATS = [np.float64, np.float32]
+
+
+class NotNumbers(BadInput, TypeError):
+    """Values that no number can be made of; scikit-learn's conventions call for a ``TypeError`` here."""
 
 
 def records(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]:
@@ -19,19 +25,49 @@ def records(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]:
     ``reset`` makes ``estimator`` remember the number of columns; otherwise X must have as many as before.
     float32 and float64 stay what they are, everything else becomes float64. X is not modified.
     """
-    shape = np.shape(X) if isinstance(X, np.ndarray) else getattr(X, "shape", None)
-    if shape is not None and len(shape) != 2:
+    table = _table(X)
+    try:
+        data = validate_data(estimator, table, reset=reset, dtype=_FLOATS, ensure_all_finite=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _refusal(error) from None
+    return np.asarray(data)
+
+
+def numbers(X: Any) -> NDArray[Any]:
+    """X as :func:`records` has it, for no estimator in particular, and known to be finite."""
+    table = _table(X)
+    try:
+        data = np.asarray(check_array(table, dtype=_FLOATS, ensure_all_finite=False))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _refusal(error) from None
+    check_finite(data)
+    return data
+
+
+def _table(X: Any) -> Any:
+    """X, or for lists the array they hold, once its shape and the type of its values can be records."""
+    try:
+        table = X if hasattr(X, "shape") else np.asarray(X)
+    except ValueError:
+        raise BadInput("the rows differ in length; every record must have equally many numbers.") from None
+    if len(table.shape) != 2:
         raise BadInput(
-            f"expected records as the rows of a table (n, d), got an array of shape {tuple(shape)}. "
+            f"expected records as the rows of a table (n, d), got an array of shape {tuple(table.shape)}: "
             "Reshape your data, as in X.reshape(len(X), -1)."
         )
-    try:
-        data = validate_data(
-            estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
-        )
-    except ValueError as error:
-        raise BadInput(" ".join(str(error).split())) from None
-    return np.asarray(data)
+    kind = getattr(getattr(table, "dtype", None), "kind", "O")
+    if kind == "c":
+        raise BadInput("Complex data not supported: give real and imaginary parts as columns of their own.")
+    if kind not in "biufO":
+        raise BadInput(f"records must be numbers, not values of type {table.dtype}.")
+    return table
+
+
+def _refusal(error: Exception) -> BadInput:
+    """What scikit-learn or NumPy objected to, as one line."""
+    text = " ".join(str(error).split()).rstrip(".")
+    kind = NotNumbers if isinstance(error, TypeError) else BadInput
+    return kind(f"{text}.")
 
 
 def finite(block: NDArray[Any], first: int = 0) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sfumato.errors import BadInput
 from sfumato.privacy import Statement
 
 __all__ = ["Release"]
@@ -26,7 +27,9 @@ class Release:
     @classmethod
     def from_dict(cls, value: Any, document: Mapping[str, Any]) -> Release:
         """The release of ``value`` that ``document``, written by :meth:`to_dict`, describes."""
-        return cls(value, Statement.from_dict(document["statement"]), dict(document["provenance"]))
+        if not isinstance(document, Mapping) or not isinstance(document.get("provenance"), Mapping):
+            raise BadInput("a release is described by an object with a statement and a provenance.")
+        return cls(value, Statement.from_dict(document.get("statement", {})), dict(document["provenance"]))
 
     def __repr__(self) -> str:
         shape = "×".join(str(n) for n in getattr(self.value, "shape", ()))

@@ -10,25 +10,47 @@ from __future__ import annotations
 
 from typing import Any
 
-import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.parameters import positive
+from sfumato.mechanisms.parameters import positive, positives, shown
 from sfumato.mechanisms.records import finite
 from sfumato.noise import Randomness, Stream, below, coins, each_block
+from sfumato.noise.precise import precise
 from sfumato.privacy import Claim, Guarantee
 
 __all__ = ["RandomisedResponse", "keep_threshold"]
 
+# Codes are held in float64, which has every whole number up to here.
+_MOST_CATEGORIES = 2**53
+
 
 def keep_threshold(epsilon: float, categories: int) -> int:
     """⌊2⁶⁴p⌋ for the largest p with p(k − 1)/(1 − p) ≤ e^ε: the coin that keeps a value."""
-    with mpmath.workprec(256):
-        weight = 1 / (1 + (categories - 1) * mpmath.exp(-mpmath.mpf(epsilon)))
-        return min(int(mpmath.floor(mpmath.ldexp(weight, 64))), (1 << 64) - 1)
+    mp = precise()
+    with mp.workprec(256):
+        weight = 1 / (1 + (categories - 1) * mp.exp(-mp.mpf(epsilon)))
+        threshold = min(int(mp.floor(mp.ldexp(weight, 64))), (1 << 64) - 1)
+    if threshold * categories < 1 << 64:
+        # Below 1/k the other answers would be the likelier ones, by more than e^ε.
+        raise BadInput(
+            f"an epsilon of {epsilon:g} for {categories} categories is too small for a coin of 64 bits."
+        )
+    return threshold
+
+
+def _guarantee_of_column(epsilon: float, categories: int) -> Guarantee:
+    """One answer's guarantee, by the k-ary event where that holds ε to nine digits.
+
+    The event holds the probability of a random answer, which for many categories and a small ε is so near
+    to one that ε would be lost in its last digits. Pure ε-DP, which needs no k, is then what is stated.
+    """
+    theorem = "k-ary randomised response"
+    if categories > 1e6 * epsilon:
+        return Guarantee.pure(epsilon, theorem=theorem)
+    return Guarantee.randomised_response(epsilon, categories, theorem=theorem)
 
 
 class RandomisedResponse(Mechanism):
@@ -54,12 +76,16 @@ class RandomisedResponse(Mechanism):
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """Pure ε for one record; the exact composition of its columns where ``categories`` lists them."""
-        epsilon, counts = positive("epsilon", self.epsilon), self._counts(None)
+        epsilon, counts = positive("epsilon", self.epsilon), self._counts(columns)
         if np.ndim(self.categories) == 0:
+            if columns is None:
+                self._weights()
+            else:
+                self._budgets(columns)
             return Guarantee.pure(epsilon, theorem="k-ary randomised response")
         budgets = self._budgets(counts.size)
         return Guarantee.compose(
-            [Guarantee.randomised_response(e, int(k)) for e, k in zip(budgets, counts, strict=True)]
+            [_guarantee_of_column(e, int(k)) for e, k in zip(budgets, counts, strict=True)]
         )
 
     def claim(self) -> Claim | None:
@@ -70,6 +96,10 @@ class RandomisedResponse(Mechanism):
             epsilon=positive("epsilon", self.epsilon),
             delta=0.0,
         )
+
+    def check(self, X: NDArray[Any], first: int = 0) -> None:
+        """Refuse what is no category code; see :meth:`Mechanism.check`."""
+        self._codes(X, first, self._counts(X.shape[1]))
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released codes for ``X``; see :meth:`Mechanism.perturb`."""
@@ -105,11 +135,15 @@ class RandomisedResponse(Mechanism):
         return tags
 
     def _counts(self, columns: int | None) -> NDArray[np.int64]:
-        counts = np.asarray(self.categories)
-        if counts.ndim > 1 or counts.dtype.kind not in "iu" or counts.size == 0 or (counts < 2).any():
+        try:
+            counts = np.asarray(self.categories)
+        except ValueError:
+            counts = np.empty(0)
+        whole = counts.dtype.kind in "iu" and counts.ndim <= 1 and counts.size > 0
+        if not whole or (counts < 2).any() or (counts > _MOST_CATEGORIES).any():
             raise BadInput(
-                "categories must be a whole number of at least 2, or one for each column, "
-                f"not {self.categories!r}."
+                f"categories must be a whole number from 2 to {_MOST_CATEGORIES}, or one for each column, "
+                f"not {shown(self.categories)}."
             )
         if columns is None or counts.ndim == 0:
             return (
@@ -121,11 +155,20 @@ class RandomisedResponse(Mechanism):
 
     def _budgets(self, columns: int) -> list[float]:
         """ε of each column; rounded down, so that they sum to at most ``epsilon``."""
-        shares = np.ones(columns) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
-        if shares.shape != (columns,) or not (np.isfinite(shares) & (shares > 0)).all():
-            raise BadInput(f"weights must be {columns} positive numbers, one for each column.")
+        weights = self._weights()
+        shares = np.ones(columns) if weights is None else weights
+        if shares.size != columns:
+            raise BadInput(f"weights were declared for {shares.size} columns, but the data has {columns}.")
         total = positive("epsilon", self.epsilon) * (1.0 - 2.0**-48)
-        return [float(share) for share in total * shares / shares.sum()]
+        return [float(share) for share in total * (shares / shares.sum())]
+
+    def _weights(self) -> NDArray[np.float64] | None:
+        if self.weights is None:
+            return None
+        weights = positives(self.weights)
+        if weights is None:
+            raise BadInput(f"weights must be positive numbers, one a column, not {shown(self.weights)}.")
+        return weights
 
     def _codes(self, block: NDArray[Any], first: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         codes = finite(block, first)

@@ -18,6 +18,7 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.personalised import Personalised
 from sfumato.mechanisms.response import RandomisedResponse
 from sfumato.mechanisms.trust import TrustAdaptive
 from sfumato.privacy import Claim, Guarantee, Statement
@@ -43,13 +44,17 @@ class Rows:
         categories: Sequence[int],
         weights: Sequence[float],
     ) -> None:
-        if not isinstance(mechanism, Gaussian | Laplace | TrustAdaptive):
+        # Personalised is a Gaussian with a budget for each row, which the coded columns could not share.
+        accepted = isinstance(mechanism, Gaussian | Laplace | TrustAdaptive)
+        if not accepted or isinstance(mechanism, Personalised):
             raise BadInput(
                 "tables are released by gaussian, laplace or trust-adaptive noise, "
                 f"not by {type(mechanism).__name__}."
             )
         if mechanism.clip is not None or mechanism.bounds is not None:
             raise BadInput("a table's bounds stand in its schema; leave out --clip and --bounds.")
+        # A guarantee on some bounds checks every parameter, also those that this table's columns do not need.
+        type(mechanism)(**(mechanism.get_params(deep=False) | {"bounds": (0.0, 1.0)})).guarantee()
         shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
         limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
         count = len(limits)
@@ -84,8 +89,10 @@ class Rows:
             "coded_columns": len(self.coded.categories) if self.coded else 0,
             "coded_epsilon": self.coded.epsilon if self.coded else None,
         }
+        numeric = [f"{self._name} on numeric columns"] if self.numeric else []
+        coded = ["RandomisedResponse on coded columns"] if self.coded else []
         return Statement(
-            mechanism=f"{self._name} on numeric columns, RandomisedResponse on coded columns",
+            mechanism=", ".join(numeric + coded),
             parameters=parameters,
             claimed=Claim(
                 text="basic composition of the columns' mechanisms",

@@ -12,7 +12,7 @@ trusted one and cost what it costs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms.additive import AdditiveMechanism
 from sfumato.mechanisms.domain import Domain, declared_domain
-from sfumato.mechanisms.parameters import delta_between, epsilon_range, known_neighbours, one_of, share
-from sfumato.mechanisms.records import records
+from sfumato.mechanisms.gaussian import noise_multiplier
+from sfumato.mechanisms.parameters import delta_between, epsilon_range, known_neighbours, one_of, share, shown
+from sfumato.mechanisms.records import check_finite, records
 from sfumato.mechanisms.release import Release
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
-from sfumato.privacy import RECORD, Claim, Guarantee, Statement, classical_sigma, gaussian_mu
+from sfumato.privacy import RECORD, Claim, Guarantee, Statement, classical_sigma
 
 __all__ = ["Tiers", "TrustAdaptive"]
 
@@ -73,18 +74,15 @@ class TrustAdaptive(AdditiveMechanism):
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """What is proven for one record: ε(τ) when analytic, the true ε of the paper's noise otherwise."""
-        domain, neighbours, delta = (
-            self._domain(),
-            known_neighbours(self.neighbours),
-            delta_between(self.delta),
-        )
+        domain, delta, budget = self._domain_for(columns), delta_between(self.delta), self.budget()
+        neighbours = known_neighbours(self.neighbours)
         if self._noiseless():
             return Guarantee.nothing("no noise is added at τ = 0", unit=RECORD, neighbours=neighbours)
-        if one_of("calibration", self.calibration, CALIBRATIONS) == "analytic":
-            multiplier = 1.0 / gaussian_mu(self.budget(), delta)
+        if self.calibration == "analytic":
+            multiplier = noise_multiplier(budget, delta)
         else:
             # The paper scales σ with Δ = clip; sigma / sensitivity does not depend on the columns then.
-            multiplier = self.sigma(1) / domain.sensitivity("l2", 1, neighbours)
+            multiplier = math.nextafter(self.sigma(1) / domain.sensitivity("l2", 1, neighbours), 0.0)
         return Guarantee.gaussian(
             multiplier, unit=RECORD, neighbours=neighbours, theorem="analytic Gaussian", at_delta=delta
         )
@@ -103,7 +101,7 @@ class TrustAdaptive(AdditiveMechanism):
         domain, delta = self._domain(), delta_between(self.delta)
         if one_of("calibration", self.calibration, CALIBRATIONS) == "analytic":
             sensitivity = domain.sensitivity("l2", columns, known_neighbours(self.neighbours))
-            return math.nextafter(sensitivity / gaussian_mu(self.budget(), delta), math.inf)
+            return math.nextafter(sensitivity * noise_multiplier(self.budget(), delta), math.inf)
         if self.clip is None:
             raise BadInput(
                 "the paper's calibration is defined for records in an L2 ball; declare clip, not bounds."
@@ -116,10 +114,14 @@ class TrustAdaptive(AdditiveMechanism):
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released rows for ``X``; a plain copy where the paper's tables add no noise."""
-        return np.array(X) if self._noiseless() else super().perturb(X, first)
+        if not self._noiseless():
+            return super().perturb(X, first)
+        check_finite(X, first)
+        return np.array(X)
 
     def _noiseless(self) -> bool:
-        return self.calibration == "paper-tables" and self.trust == 0
+        tables = one_of("calibration", self.calibration, CALIBRATIONS) == "paper-tables"
+        return tables and share("trust", self.trust) == 0.0
 
     def _domain(self) -> Domain:
         return declared_domain("l2", self.clip, self.bounds)
@@ -140,9 +142,10 @@ class Tiers:
     """
 
     def __init__(self, mechanism: TrustAdaptive, trusts: Sequence[float]) -> None:
-        levels = sorted({share("trust", trust) for trust in trusts})
-        if not levels or len(levels) != len(list(trusts)):
-            raise BadInput(f"tiers need one or more different trust levels, not {list(trusts)!r}.")
+        given = list(trusts) if isinstance(trusts, Iterable) else []
+        levels = sorted({share("trust", trust) for trust in given})
+        if not levels or len(levels) != len(given):
+            raise BadInput(f"tiers need one or more different trust levels, not {shown(trusts)}.")
         self._members = {
             level: TrustAdaptive(**(mechanism.get_params(deep=False) | {"trust": level})) for level in levels
         }
@@ -152,7 +155,7 @@ class Tiers:
         low, high = epsilon_range(mechanism.epsilon)
         if len(levels) > 1 and low == high:
             raise BadInput(
-                f"tiers differ in their ε, but the epsilon range {mechanism.epsilon!r} is one value."
+                f"tiers differ in their ε, but the epsilon range {shown(mechanism.epsilon)} is one value."
             )
 
     def guarantee(self) -> Guarantee:
@@ -177,7 +180,7 @@ class Tiers:
         sigmas = [member.sigma(columns) for member in self._members.values()]
         # Rounded up, so that no tier has less noise than its own guarantee says.
         steps = [
-            math.nextafter(math.sqrt((b - a) * (b + a)), math.inf) * (1.0 + 2.0**-50)
+            math.nextafter(math.sqrt(max((b - a) * (b + a), 0.0)), math.inf) * (1.0 + 2.0**-50)
             for a, b in pairwise(sigmas)
         ]
         return [sigmas[0], *steps]

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 
-import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.noise.bits import Stream
 from sfumato.noise.laws import LAPLACE
+from sfumato.noise.precise import precise
 from sfumato.noise.rounded import MAX_SCALE, Rounded
 
 __all__ = ["discrete_gaussian", "discrete_laplace"]
@@ -63,15 +63,15 @@ def _accept(stream: Stream, size: NDArray[np.float64], sigma: float, spread: int
 
 
 def _accept_exactly(stream: Stream, word: int, size: int, sigma: float, spread: int) -> bool:
-    bits = 64
+    bits, mp = 64, precise()
     while True:
-        with mpmath.workprec(2 * bits + 64):
-            variance = mpmath.mpf(sigma) ** 2
+        with mp.workprec(2 * bits + 64):
+            variance = mp.mpf(sigma) ** 2
             exponent = -((size - variance / spread) ** 2) / (2 * variance)
-            weight = mpmath.exp(exponent)
-            doubt = weight * mpmath.ldexp(1 + abs(exponent), 16 - mpmath.mp.prec)
-            if mpmath.ldexp(word + 1, -bits) <= weight - doubt:
+            weight = mp.exp(exponent)
+            doubt = weight * mp.ldexp(1 + abs(exponent), 16 - mp.prec)
+            if mp.ldexp(word + 1, -bits) <= weight - doubt:
                 return True
-            if mpmath.ldexp(word, -bits) >= weight + doubt:
+            if mp.ldexp(word, -bits) >= weight + doubt:
                 return False
         word, bits = (word << 64) | stream.integer(64), bits + 64

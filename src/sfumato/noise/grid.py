@@ -24,13 +24,21 @@ Array = NDArray[np.float64]
 # noise invisible (it adds 5e-9 of the variance); the second keeps the pull toward zero below 0.2%.
 _STEPS_PER_SCALE = 2.0**12
 _STEPS_PER_VALUE = 2.0**8
+# Multiples of this step, and of any larger one, are no denormal numbers.
+_FINEST = 2.0**-960
 # float64 holds integers exactly up to 2⁵³, so sums of squares are exact for norms up to 2²⁶.
 _MAX_RADIUS = {"l1": 2.0**52, "l2": 2.0**26}
 
 
 def grid_step(scale: float, typical: float) -> float:
     """A power of two fine enough for noise of ``scale`` and for coordinates of size ``typical``."""
-    step = 2.0 ** math.floor(math.log2(min(scale / _STEPS_PER_SCALE, typical / _STEPS_PER_VALUE)))
+    finest = min(scale / _STEPS_PER_SCALE, typical / _STEPS_PER_VALUE)
+    if not _FINEST <= finest < math.inf:
+        raise BadInput(
+            f"noise of scale {scale:g} on values of size {typical:g} needs a grid that double precision does "
+            "not hold; rescale the data."
+        )
+    step = 2.0 ** math.floor(math.log2(finest))
     if scale / step > MAX_SCALE:
         raise BadInput(
             f"noise of scale {scale:g} on values of size {typical:g} drowns them beyond what the sampler "
@@ -51,24 +59,25 @@ def onto_grid(values: Array, radius: float, norm: Literal["l1", "l2"], step: flo
             "noise hides nothing: ask for a smaller ε."
         )
     size = _norms(values, norm)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # of rows near zero, which are not scaled
         factor = np.minimum(radius / size, 1.0) / step
     cells = np.multiply(values, factor[:, None])
     np.trunc(cells, out=cells)
     limit = radius / step if norm == "l1" else _square_floor(radius / step)
-    outside = np.flatnonzero(_integer_norms(cells, norm) > limit)
+    outside, less = np.flatnonzero(_integer_norms(cells, norm) > limit), 2.0**-40
     while outside.size:
-        # A last-place error of the factor, never more: a hair less, until the integers agree.
-        factor[outside] *= 1.0 - 2.0**-40
+        # A last-place error, unless radius / size was denormal: less and less, until the integers agree.
+        factor[outside] *= 1.0 - less
+        less = min(2.0 * less, 0.5)
         cells[outside] = np.trunc(values[outside] * factor[outside, None])
         outside = outside[_integer_norms(cells[outside], norm) > limit]
     return cells
 
 
 def _norms(values: Array, norm: str) -> Array:
-    if norm == "l1":
-        return np.asarray(np.abs(values).sum(axis=1))
     with np.errstate(over="ignore"):
+        if norm == "l1":
+            return np.asarray(np.abs(values).sum(axis=1))
         squares = np.einsum("ij,ij->i", values, values)
     # Rows whose squares overflow or vanish are measured relative to their largest entry.
     odd = np.flatnonzero(~((squares > 1e-290) & (squares < 1e290)))
@@ -76,7 +85,8 @@ def _norms(values: Array, norm: str) -> Array:
     if odd.size:
         largest = np.abs(values[odd]).max(axis=1)
         safe = np.where(largest > 0, largest, 1.0)[:, None]
-        size[odd] = largest * np.sqrt(np.square(values[odd] / safe).sum(axis=1))
+        with np.errstate(over="ignore"):
+            size[odd] = largest * np.sqrt(np.square(values[odd] / safe).sum(axis=1))
     return np.asarray(size)
 
 

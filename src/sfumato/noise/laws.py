@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sfumato.noise.precise import precise
+
 __all__ = ["LAPLACE", "NORMAL", "Law"]
 
 Array = NDArray[np.float64]
@@ -42,7 +44,7 @@ class Law(Protocol):
         """A bound on |q″| between p and 1/2."""
 
     def exact(self, p: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
-        """An interval that holds q(p), at mpmath's current precision."""
+        """An interval that holds q(p), at the current precision of :func:`~sfumato.noise.precise.precise`."""
 
 
 class _Normal:
@@ -63,17 +65,18 @@ class _Normal:
 
     def exact(self, p: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
         """Newton's method from the double answer, then a bracket that is checked, not assumed."""
-        tail = p < mpmath.ldexp(1, -1000)  # beyond what a double can hold
-        z = -mpmath.sqrt(-2 * mpmath.log(p)) if tail else mpmath.mpf(float(ndtri(float(p))))
+        mp = precise()
+        tail = p < mp.ldexp(1, -1000)  # beyond what a double can hold
+        z = -mp.sqrt(-2 * mp.log(p)) if tail else mp.mpf(float(ndtri(float(p))))
         for _ in range(200):
-            step = (mpmath.ncdf(z) - p) / mpmath.npdf(z)
+            step = (mp.ncdf(z) - p) / mp.npdf(z)
             # Far in the tail a full Newton step overshoots; a step of one keeps it convergent.
-            step = max(min(step, mpmath.mpf(1)), mpmath.mpf(-1))
+            step = max(min(step, mp.mpf(1)), mp.mpf(-1))
             z -= step
-            if abs(step) < mpmath.ldexp(1, -mpmath.mp.prec // 2):
+            if abs(step) < mp.ldexp(1, -mp.prec // 2):
                 break
-        width = mpmath.ldexp(1 + abs(z), 24 - mpmath.mp.prec)
-        while not mpmath.ncdf(z - width) < p < mpmath.ncdf(z + width):
+        width = mp.ldexp(1 + abs(z), 24 - mp.prec)
+        while not mp.ncdf(z - width) < p < mp.ncdf(z + width):
             width *= 2
         return z - width, z + width
 
@@ -94,8 +97,9 @@ class _Laplace:
         return (1.0 + 1e-9) / np.square(p)
 
     def exact(self, p: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
-        z = mpmath.log(2 * p)
-        width = mpmath.ldexp(1 + abs(z), 8 - mpmath.mp.prec)
+        mp = precise()
+        z = mp.log(2 * p)
+        width = mp.ldexp(1 + abs(z), 8 - mp.prec)
         return z - width, z + width
 
 

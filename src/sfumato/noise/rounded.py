@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.noise.bits import Stream
 from sfumato.noise.laws import Law
+from sfumato.noise.precise import precise
 
 __all__ = ["MAX_SCALE", "Rounded"]
 
@@ -191,16 +192,16 @@ class _Scratch:
 
 def _exactly(law: Law, words: list[int], scales: Sequence[float], shift: float, stream: Stream) -> list[int]:
     """Third attempt, for one draw: more bits until every tier's rounding is certain."""
-    bits = 64
+    bits, mp = 64, precise()
     while True:
-        with mpmath.workprec(2 * bits + 64):
-            low, high, rounded = mpmath.mpf(shift), mpmath.mpf(shift), []
+        with mp.workprec(2 * bits + 64):
+            low, high, rounded = mp.mpf(shift), mp.mpf(shift), []
             for word, scale in zip(words, scales, strict=True):
                 ends = _ends(law, word, bits)
                 if ends is None:
                     break
                 low, high = low + ends[0] * scale, high + ends[1] * scale
-                nearest = mpmath.nint(low)
+                nearest = mp.nint(low)
                 if not (nearest - 0.5 < low and high < nearest + 0.5):
                     break
                 rounded.append(int(nearest))
@@ -216,6 +217,6 @@ def _ends(law: Law, word: int, bits: int) -> tuple[mpmath.mpf, mpmath.mpf] | Non
     rank = (1 << bits) - 1 - word if upper else word
     if rank == 0:
         return None
-    low = law.exact(mpmath.ldexp(rank, -bits))[0]
-    high = law.exact(mpmath.ldexp(rank + 1, -bits))[1]
+    low = law.exact(precise().ldexp(rank, -bits))[0]
+    high = law.exact(precise().ldexp(rank + 1, -bits))[1]
     return (-high, -low) if upper else (low, high)

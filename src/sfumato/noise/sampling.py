@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.noise.bits import Randomness, Secure
 from sfumato.noise.grid import grid_step
+from sfumato.noise.keyed import Keyed
 from sfumato.noise.laws import LAPLACE, NORMAL, Law
 from sfumato.noise.parallel import each_block
 from sfumato.noise.rounded import Rounded
@@ -56,6 +57,9 @@ def _noise(
     step = grid_step(scale, scale) if grid is None else grid
     if not step > 0 or math.frexp(step)[0] != 0.5:
         raise BadInput(f"a grid must be a power of two such as 2**-10, not {grid!r}.")
+    if isinstance(randomness, Keyed):
+        # The same draw at two scales would give away what it was added to.
+        raise BadInput("keyed noise belongs to the content of a unit: release it by a mechanism.")
     source = Secure() if randomness is None else randomness
     rounded = Rounded(law, [scale / step])
     out = np.empty(size)

@@ -1,6 +1,8 @@
 """The one path every release takes, from a file to a file."""
 
 from sfumato.pipeline.catalogue import MECHANISMS, make_mechanism
-from sfumato.pipeline.protection import Protected, protect
+from sfumato.pipeline.place import check_output
+from sfumato.pipeline.protected import Protected, Report
+from sfumato.pipeline.protection import protect
 
-__all__ = ["MECHANISMS", "Protected", "make_mechanism", "protect"]
+__all__ = ["MECHANISMS", "Protected", "Report", "check_output", "make_mechanism", "protect"]

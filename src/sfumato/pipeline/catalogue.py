@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.errors import BadInput
@@ -44,37 +44,64 @@ MECHANISMS: Mapping[str, type[Mechanism]] = {
 }
 
 
-def make_mechanism(name: str, options: Mapping[str, Any]) -> Mechanism:
+def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = False) -> Mechanism:
     """The mechanism called ``name`` with those ``options`` that are not None.
 
-    An option the mechanism does not take is refused, and so is ε given as a range where one number is
-    meant, or the reverse.
+    ``options`` are the mechanism's parameters, with ``epsilon`` as the list of numbers that was typed, and
+    ``epsilon_file``, an array with one ε a record. An option that the mechanism does not take is refused, and
+    so is a missing ε, a range of ε where one number is meant or the reverse, and a missing bound on the
+    records, unless it is ``bounded`` by other means.
     """
     if name not in MECHANISMS:
-        near = difflib.get_close_matches(name, MECHANISMS, 1)
-        hint = f"; did you mean {near[0]}?" if near else "."
-        raise BadInput(f"there is no mechanism {name!r}: choose one of {', '.join(MECHANISMS)}{hint}")
+        near = difflib.get_close_matches(_kebab(name).replace("_", "-"), MECHANISMS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(MECHANISMS)}."
+        raise BadInput(f"there is no mechanism {name!r}; {hint}")
     kind = MECHANISMS[name]
-    accepted = [p for p in inspect.signature(kind).parameters if p != "randomness"]
+    accepted = list(inspect.signature(kind).parameters)
+    if kind is Personalised:
+        accepted.append("epsilon_file")
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
         if option not in accepted:
-            flags = ", ".join(f"--{p}" for p in accepted if p in options)
-            raise BadInput(f"{name} has no --{option}; it takes {flags}.")
+            flags = ", ".join(_flag(parameter) for parameter in accepted if parameter in options)
+            raise BadInput(f"{name} has no {_flag(option)}; it takes {flags}.")
+    missing = _missing(accepted, given, bounded)
+    if missing:
+        raise BadInput(f"{name} needs {' and '.join(missing)}.")
     if "epsilon" in given:
         given["epsilon"] = _epsilon(name, kind, given["epsilon"])
         if kind is BinaryEncoding:
+            # It has a flip by default; --flip beside --epsilon is for the mechanism itself to refuse.
             given.setdefault("flip", None)
+    if "epsilon_file" in given:
+        if "epsilon" in given:
+            raise BadInput("give either --epsilon or --epsilon-file, not both.")
+        given["epsilon"] = given.pop("epsilon_file")
     return kind(**given)
 
 
-def _epsilon(name: str, kind: type[Mechanism], values: Any) -> Any:
+def _flag(option: str) -> str:
+    return "--" + option.replace("_", "-")
+
+
+def _missing(accepted: Sequence[str], given: Mapping[str, Any], bounded: bool) -> list[str]:
+    """What has no default that could be right for everybody: a budget, and a bound on the records."""
+    missing = []
+    if "epsilon" in accepted and not {"epsilon", "epsilon_file", "flip"} & set(given):
+        others = [_flag(other) for other in ("epsilon_file", "flip") if other in accepted]
+        example = "--epsilon 1 8" if "trust" in accepted else "--epsilon 1"
+        missing.append(" or ".join([f"a privacy budget ({example})", *others]))
+    if "clip" in accepted and not bounded and not {"clip", "bounds"} & set(given):
+        missing.append(
+            "a bound on the records, a radius (--clip 1.0) or the lowest and highest value (--bounds 0 255), "
+            "which must not be read off the data"
+        )
+    return missing
+
+
+def _epsilon(name: str, kind: type[Mechanism], values: Sequence[float]) -> float | tuple[float, float]:
     wanted = 2 if kind is TrustAdaptive else 1
-    if len(values) == 1 and not isinstance(values[0], float):
-        if kind is not Personalised:
-            raise BadInput(f"{name} has one ε for all records; --epsilon-file is for personalised.")
-        return values[0]
     if len(values) != wanted:
         form = "a range, as in --epsilon 1 8" if wanted == 2 else "one number, as in --epsilon 1"
-        raise BadInput(f"{name} takes {form}, not {' '.join(f'{v:g}' for v in values)}.")
-    return tuple(values) if wanted == 2 else values[0]
+        raise BadInput(f"{name} takes {form}, not {' '.join(f'{value:g}' for value in values)}.")
+    return (values[0], values[1]) if wanted == 2 else values[0]

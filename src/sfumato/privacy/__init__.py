@@ -18,7 +18,11 @@ from sfumato.privacy.gaussian import (
 )
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.information import gaussian_information, pure_information
-from sfumato.privacy.sensitivity import augmented_second_moment_sensitivity, joint_sum_sensitivity
+from sfumato.privacy.sensitivity import (
+    augmented_second_moment_sensitivity,
+    joint_sum_sensitivity,
+    linear_sensitivity,
+)
 from sfumato.privacy.statement import Evidence, Statement
 from sfumato.privacy.unit import RECORD, Neighbours, Unit
 
@@ -43,6 +47,7 @@ __all__ = [
     "gaussian_mu",
     "gaussian_tradeoff",
     "joint_sum_sensitivity",
+    "linear_sensitivity",
     "parallel",
     "poisson",
     "poisson_pure",

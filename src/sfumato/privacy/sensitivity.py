@@ -1,4 +1,4 @@
-"""L2 sensitivities of sums that are released together, for vectors clipped to a ball.
+"""Sensitivities of sums that are released together, and of linear maps of many values at once.
 
 Releasing a count, a sum and a sum of outer products with one noise is cheaper than three releases, but only
 with the right joint sensitivity. Under ``zero-out`` the null record adds nothing to any of the sums, so it
@@ -8,12 +8,16 @@ equals add/remove.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.privacy.unit import Neighbours
 
-__all__ = ["augmented_second_moment_sensitivity", "joint_sum_sensitivity"]
+__all__ = ["augmented_second_moment_sensitivity", "joint_sum_sensitivity", "linear_sensitivity"]
 
 
 def joint_sum_sensitivity(
@@ -49,6 +53,29 @@ def augmented_second_moment_sensitivity(
     """
     kappa, clip = _check_positive("kappa", kappa), _check_positive("clip", clip)
     return joint_sum_sensitivity(clip, (kappa * kappa, math.sqrt(2.0) * kappa, 1.0), neighbours)
+
+
+def linear_sensitivity(
+    placements: Iterable[NDArray[np.float64]], reach: float, norm: Literal["l1", "l2"] = "l2"
+) -> float:
+    """A certified bound on ‖A v‖ over |vᵢ| ≤ ``reach``, for every placement A of the unit that may change.
+
+    Each placement holds, as columns, what one unit of change of each value of the unit does to the output.
+    The worst case over a box is a hard problem; min(√m·σ_max(A), Σ‖aᵢ‖₂) bounds it in the L2 norm and Σ‖aᵢ‖₁
+    in the L1 norm. Both are exact for one value and for means over disjoint blocks of values.
+    """
+    reach, largest = _check_positive("reach", reach), 0.0
+    for matrix in placements:
+        if matrix.ndim != 2 or matrix.shape[1] == 0 or not np.isfinite(matrix).all():
+            raise BadInput("a placement must be a finite matrix with one column for each value of the unit.")
+        if norm == "l1":
+            bound = float(np.abs(matrix).sum())
+        else:
+            apart = float(np.linalg.norm(matrix, axis=0).sum())
+            bound = min(math.sqrt(matrix.shape[1]) * float(np.linalg.norm(matrix, 2)), apart)
+        largest = max(largest, bound)
+    # The norms are computed in floating point; a bound must not fall below by their rounding.
+    return reach * largest * (1.0 + 1e-12)
 
 
 def _check_positive(name: str, value: float) -> float:

@@ -8,6 +8,7 @@ the record has pure ε = d·b·ln((1−f)/f). Unit: record, neighbours: replace.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms.domain import Box, declared_domain
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.parameters import positive
+from sfumato.mechanisms.parameters import positive, shown
 from sfumato.mechanisms.records import finite
 from sfumato.mechanisms.response import keep_threshold
 from sfumato.noise import Randomness, coins, each_block
@@ -50,7 +51,7 @@ class BinaryEncoding(Mechanism):
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """Pure ε for one record of ``columns`` columns."""
-        self._box()
+        self._box(columns)
         epsilon = self._record_epsilon(columns)
         return Guarantee.pure(
             epsilon, unit=RECORD, neighbours=Neighbours.REPLACE, theorem="randomised response on every bit"
@@ -60,18 +61,23 @@ class BinaryEncoding(Mechanism):
         """TADP-RME lists it among the methods without differential privacy; it has some."""
         return None
 
+    def block_rows(self, columns: int) -> int:
+        """How many rows are worked on at once: as many as give a block of bits."""
+        return super().block_rows(columns * self._bits())
+
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released bits for ``X``; see :meth:`Mechanism.perturb`."""
         rows, columns = X.shape
-        box, bits = self._box(), self._bits()
+        box, bits = self._box(columns), self._bits()
         keep = self._keep(columns)
-        size = self.block_rows(columns * bits)
+        size = self.block_rows(columns)
         out = np.empty((rows, columns * bits), dtype=X.dtype)
 
         def work(block: int) -> None:
             own = slice(block * size, min((block + 1) * size, rows))
             values = finite(X[own], first + own.start)
-            levels = np.floor((values - box.low) / (box.high - box.low) * 2.0**bits)
+            with np.errstate(over="ignore"):  # what overflows is clipped
+                levels = np.floor((values - box.low) / (box.high - box.low) * 2.0**bits)
             codes = np.clip(levels, 0, 2**bits - 1).astype(np.int64)
             plain = (codes[:, :, None] >> np.arange(bits - 1, -1, -1)) & 1
             flat = plain.reshape(codes.shape[0], -1).astype(bool)
@@ -91,20 +97,26 @@ class BinaryEncoding(Mechanism):
             raise BadInput("what the flips promise depends on the number of columns: guarantee(columns=…).")
         flip = positive("flip", self.flip)
         if flip >= 0.5:
-            raise BadInput(f"flip must lie below 0.5, where no information is left, not {self.flip!r}.")
+            raise BadInput(f"flip must lie below 0.5, where no information is left, not {shown(self.flip)}.")
         return columns * self._bits() * math.log((1.0 - flip) / flip) * (1.0 + 2.0**-40)
 
     def _keep(self, columns: int) -> int:
         """The coin that keeps a bit, in 2⁻⁶⁴."""
-        each = math.nextafter(self._record_epsilon(columns) / (columns * self._bits()), 0.0)
-        return keep_threshold(each, 2) if self.flip is None else math.floor(math.ldexp(1.0 - self.flip, 64))
+        epsilon = self._record_epsilon(columns)
+        if self.flip is None:
+            return keep_threshold(math.nextafter(epsilon / (columns * self._bits()), 0.0), 2)
+        # In whole numbers, since 1 − flip as a float would lose the digits of a small flip.
+        return (1 << 64) - math.ceil(Fraction(float(self.flip)) * (1 << 64))
 
     def _bits(self) -> int:
-        if isinstance(self.bits, bool) or self.bits not in range(1, 33):
-            raise BadInput(f"bits must be a whole number from 1 to 32, not {self.bits!r}.")
+        whole = isinstance(self.bits, int | np.integer) and not isinstance(self.bits, bool)
+        if not whole or not 1 <= self.bits <= 32:
+            raise BadInput(f"bits must be a whole number from 1 to 32, not {shown(self.bits)}.")
         return int(self.bits)
 
-    def _box(self) -> Box:
+    def _box(self, columns: int | None) -> Box:
         box = declared_domain("l2", None, self.bounds)
         assert isinstance(box, Box)
+        if columns is not None:
+            box.typical(columns)  # refuses bounds declared for another number of columns
         return box

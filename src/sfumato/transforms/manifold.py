@@ -9,21 +9,31 @@ every record. So the embedding is post-processing and adds nothing to the proven
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import share
+from sfumato.mechanisms.parameters import LARGEST, SMALLEST, share, shown
+from sfumato.mechanisms.records import numbers
 from sfumato.noise import Stream, permutation
 from sfumato.privacy import Claim
 from sfumato.transforms.transform import Transform
 
 __all__ = ["ReverseManifold"]
+
+
+class _Unprinted(bytes):
+    """Bytes whose repr does not show them."""
+
+    def __repr__(self) -> str:
+        return "<secret>"
+
+    __str__ = __repr__
 
 
 class ReverseManifold(Transform):
@@ -36,10 +46,23 @@ class ReverseManifold(Transform):
         self.alpha = alpha
         self.key = key
 
+    @property
+    def key(self) -> bytes | None:
+        """The secret of the column order; equal to the bytes that were given, and never printed."""
+        key: bytes | None = self.__dict__["key"]
+        return key
+
+    @key.setter
+    def key(self, value: bytes | None) -> None:
+        # scikit-learn prints parameters by their repr, in pipelines and in notebooks.
+        self.__dict__["key"] = _Unprinted(value) if type(value) is bytes else value
+
     @classmethod
     def for_trust(cls, trust: float, alpha: Sequence[float] = (0.5, 2.0), key: bytes | None = None) -> Self:
         """α tied to the inverse trust τ: α = α_min + τ(α_max − α_min)."""
-        low, high = alpha
+        if isinstance(alpha, str) or not isinstance(alpha, Sequence) or len(alpha) != 2:
+            raise BadInput(f"alpha must be a range such as (0.5, 2.0), not {shown(alpha)}.")
+        low, high = (cls(end)._alpha() for end in alpha)
         return cls(low + share("trust", trust) * (high - low), key)
 
     def claim(self) -> Claim | None:
@@ -58,10 +81,11 @@ class ReverseManifold(Transform):
     def inverse(self, Z: Any) -> NDArray[Any]:
         """The rows that were embedded, from rows of 2d columns; exact up to rounding.
 
-        Where cos(αx) = 0 both signs of x have the same image and the positive one is returned.
+        Where cos(αx) = 0 both signs of x have the same image and the positive one is returned. Nearer to
+        such a point than the rounding of αx the sign is uncertain.
         """
         check_is_fitted(self, "n_features_in_")
-        Z = check_array(Z, dtype=[np.float64, np.float32])
+        Z = numbers(Z)
         columns = self.n_features_in_
         if Z.shape[1] != 2 * columns:
             raise BadInput(f"expected {2 * columns} columns to invert, got {Z.shape[1]}.")
@@ -75,15 +99,17 @@ class ReverseManifold(Transform):
     inverse_transform = inverse
 
     def _map(self, X: NDArray[Any]) -> NDArray[Any]:
-        angle = self._alpha() * X.astype(np.float64)
+        with np.errstate(over="ignore"):
+            angle = self._alpha() * X.astype(np.float64)
+        if not np.isfinite(angle).all():
+            raise BadInput(f"values as large as {np.abs(X).max():g} cannot be embedded; scale them down.")
         embedded = np.concatenate([X * np.cos(angle), X * np.sin(angle)], axis=1)
         return embedded[:, self._order(X.shape[1])].astype(X.dtype)
 
     def _alpha(self) -> float:
-        if isinstance(self.alpha, bool) or not isinstance(self.alpha, int | float | np.number):
-            raise BadInput(f"alpha must be a number, not {self.alpha!r}.")
-        if not (math.isfinite(self.alpha) and self.alpha != 0):
-            raise BadInput(f"alpha must be finite and not zero, not {self.alpha!r}.")
+        number = isinstance(self.alpha, Real) and not isinstance(self.alpha, bool)
+        if not number or not SMALLEST <= abs(self.alpha) <= LARGEST:
+            raise BadInput(f"alpha must be a number and not zero, not {shown(self.alpha)}.")
         return float(self.alpha)
 
     def _order(self, columns: int) -> NDArray[np.intp]:
@@ -100,4 +126,4 @@ class ReverseManifold(Transform):
 
     def __repr__(self) -> str:
         order = "" if self.key is None else ", secret column order"
-        return f"ReverseManifold(alpha={self.alpha:g}{order})"
+        return f"ReverseManifold(alpha={self.alpha}{order})"

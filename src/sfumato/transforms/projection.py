@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import AdditiveNoise, Mechanism
+from sfumato.mechanisms.parameters import shown
 from sfumato.mechanisms.records import check_finite
-from sfumato.noise import NORMAL, Rounded, Seeded
+from sfumato.noise import NORMAL, Rounded, Seeded, each_block
 from sfumato.privacy import Claim, Guarantee
 from sfumato.transforms.transform import Transform
 
@@ -27,12 +28,12 @@ Array = NDArray[np.float64]
 def _directions(seed: int, columns: int, count: int) -> Array:
     """``count`` public random directions as columns of a (columns, count) matrix of Gaussian entries."""
     stream = Seeded(seed).stream(b"directions %d %d" % (columns, count))
-    return Rounded(NORMAL, [2.0**20]).draw(stream, columns * count).reshape(columns, count)
+    return Rounded(NORMAL, [2.0**20]).draw(stream, columns * count).reshape(columns, count) * 2.0**-20
 
 
-def _components(count: Any) -> int:
+def _whole(name: str, count: Any) -> int:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise BadInput(f"the number of components must be a positive whole number, not {count!r}.")
+        raise BadInput(f"{name} must be a positive whole number, not {shown(count)}.")
     return int(count)
 
 
@@ -42,7 +43,8 @@ class RandomProjection(Mechanism):
     ``noise`` defaults to ``AdditiveNoise(0.1)`` as in the paper. ``seed`` names the public projection;
     with fewer columns than components, as many components as columns are kept.
 
-    **Guarantee.** That of ``noise``, by post-processing of the projected record.
+    **Guarantee.** That of ``noise``, which holds whatever records it is given: each projected record is a
+    function of one record.
     """
 
     def __init__(self, components: int = 64, noise: Mechanism | None = None, seed: int = 0) -> None:
@@ -52,27 +54,45 @@ class RandomProjection(Mechanism):
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """That of the noise."""
-        kept = None if columns is None else min(_components(self.components), columns)
-        return self._noise().guarantee(kept)
+        return self._noise().guarantee(None if columns is None else self._kept(columns))
 
     def claim(self) -> Claim | None:
         """What is claimed for the noise."""
         return self._noise().claim()
 
+    def parameters(self) -> dict[str, Any]:
+        """As for every mechanism, with the noise spelled out by name and parameters."""
+        noise = self._noise()
+        return super().parameters() | {"noise": {"mechanism": type(noise).__name__} | noise.parameters()}
+
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The projected and noised rows; see :meth:`Mechanism.perturb`."""
         check_finite(X, first)
-        kept = min(_components(self.components), X.shape[1])
-        basis = np.linalg.qr(_directions(self.seed, X.shape[1], kept))[0]
-        return self._finish(self._noise().perturb((X @ basis).astype(X.dtype), first))
+        rows, columns = X.shape
+        basis = np.linalg.qr(_directions(self.seed, columns, self._kept(columns)))[0]
+        size, noise = self.block_rows(columns), self._noise()
+        # The noise is asked block by block, so that its bytes do not depend on how many rows came at once.
+        parts: dict[int, NDArray[Any]] = {}
+
+        def work(block: int) -> None:
+            start = block * size
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the noise
+                projected = (X[start : start + size] @ basis).astype(X.dtype)
+            parts[block] = self._finish(noise.perturb(projected, first + start))
+
+        each_block(work, -(-rows // size))
+        return np.concatenate([parts[block] for block in range(len(parts))])
 
     def _finish(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows
 
+    def _kept(self, columns: int) -> int:
+        return min(_whole("components", self.components), columns)
+
     def _noise(self) -> Mechanism:
         noise = AdditiveNoise(0.1) if self.noise is None else self.noise
         if not isinstance(noise, Mechanism):
-            raise BadInput(f"noise must be a mechanism such as sf.Gaussian(…), not {noise!r}.")
+            raise BadInput(f"noise must be a mechanism such as sf.Gaussian(…), not {shown(noise)}.")
         return noise
 
     def _randomness(self) -> Any:
@@ -83,8 +103,10 @@ class ReconstructionResistant(RandomProjection):
     """Random projection and noise, then every row scaled to length one (post-processing)."""
 
     def _finish(self, rows: NDArray[Any]) -> NDArray[Any]:
-        size = np.linalg.norm(rows, axis=1, keepdims=True)
-        return (rows / np.where(size > 0, size, 1.0)).astype(rows.dtype)
+        largest = np.abs(rows).max(axis=1, keepdims=True)  # so that no square overflows or vanishes
+        unit = rows / np.where(largest > 0, largest, 1.0)
+        size = np.linalg.norm(unit, axis=1, keepdims=True)
+        return (unit / np.where(size > 0, size, 1.0)).astype(rows.dtype)
 
 
 class LocalitySensitiveHash(Transform):
@@ -98,5 +120,8 @@ class LocalitySensitiveHash(Transform):
         self.seed = seed
 
     def _map(self, X: NDArray[Any]) -> NDArray[Any]:
-        side = X @ _directions(self.seed, X.shape[1], _components(self.bits))
+        with np.errstate(over="ignore", invalid="ignore"):
+            side = X @ _directions(self.seed, X.shape[1], _whole("bits", self.bits))
+        if not np.isfinite(side).all():
+            raise BadInput(f"values as large as {np.abs(X).max():g} cannot be hashed; scale them down.")
         return (side > 0).astype(X.dtype)

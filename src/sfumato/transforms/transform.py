@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -78,5 +79,6 @@ class Transform(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return tags
 
     def _public(self) -> dict[str, Any]:
-        """The parameters that may be printed."""
-        return dict(self.get_params(deep=False))
+        """The parameters that may be printed, as JSON values."""
+        given = self.get_params(deep=False)
+        return {name: v.item() if isinstance(v, np.generic) else v for name, v in given.items()}

@@ -1,5 +1,6 @@
 """Joint sensitivities against brute-force maximisation over pairs of vectors in a ball."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.privacy import augmented_second_moment_sensitivity, joint_sum_sensitivity
+from sfumato.privacy import augmented_second_moment_sensitivity, joint_sum_sensitivity, linear_sensitivity
 
 RADII = np.linspace(0.0, 1.0, 41)
 COSINES = np.linspace(-1.0, 1.0, 401)
@@ -85,3 +86,30 @@ def test_bad_parameters_are_refused():
         joint_sum_sensitivity(1.0, (1, 1, 1), "swap")
     with pytest.raises(BadInput, match="kappa was"):
         augmented_second_moment_sensitivity(math.nan, 1.0)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_linear_sensitivity_bounds_every_corner_of_the_box_at_every_placement(norm: str) -> None:
+    rng = np.random.default_rng(0)
+    placements = [rng.normal(size=(5, 4)) for _ in range(6)]
+    corners = np.array(list(itertools.product((-2.0, 2.0), repeat=4))).T
+    order = 1 if norm == "l1" else 2
+    worst = max(np.linalg.norm(matrix @ corners, order, axis=0).max() for matrix in placements)
+    bound = linear_sensitivity(placements, 2.0, norm)
+    assert worst <= bound <= 4 * worst
+
+
+def test_linear_sensitivity_is_exact_for_one_value_and_for_block_means() -> None:
+    one = np.array([[3.0], [4.0]])
+    assert linear_sensitivity([one], 2.0) == pytest.approx(10.0, rel=1e-9)
+    assert linear_sensitivity([one], 2.0, "l1") == pytest.approx(14.0, rel=1e-9)
+    # Four values in two blocks of two, each mean halving what changes: all may move by the reach.
+    means = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]])
+    assert linear_sensitivity([means], 1.0) == pytest.approx(np.sqrt(2.0), rel=1e-9)
+    assert linear_sensitivity([means], 1.0, "l1") == pytest.approx(2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("matrix", [np.zeros(3), np.zeros((2, 0)), np.full((2, 2), np.nan)])
+def test_linear_sensitivity_refuses_what_is_no_matrix(matrix: np.ndarray) -> None:
+    with pytest.raises(BadInput, match="finite matrix"):
+        linear_sensitivity([matrix], 1.0)

@@ -1,0 +1,57 @@
+"""What is fixed when a dataset is opened."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from sfumato.errors import BadInput
+from sfumato.ledger.filter import Filter
+from sfumato.ledger.text import short
+from sfumato.privacy import Guarantee, Neighbours, Unit
+
+__all__ = ["Dataset"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset's name and the terms of its budget; ``terms_json`` is how its row holds them."""
+
+    name: str
+    unit: Unit
+    neighbours: Neighbours
+    filter: Filter
+    terms_json: str
+    id: int = 0
+
+    @classmethod
+    def opened(cls, name: str, unit: Unit, neighbours: Neighbours, rule: Filter) -> Dataset:
+        """A dataset that is about to be opened."""
+        terms = {"unit": str(unit), "neighbours": str(neighbours)} | asdict(rule)
+        return cls(name, unit, neighbours, rule, json.dumps(terms, sort_keys=True))
+
+    @classmethod
+    def stored(cls, id_: int, name: str, terms_json: str) -> Dataset:
+        """What a row holds; a damaged one raises ValueError, KeyError or TypeError."""
+        terms = json.loads(terms_json)
+        rule = Filter(
+            terms["epsilon"],
+            terms["delta"],
+            tuple(terms["orders"]),
+            tuple(terms["shares"]),
+            terms["slack_share"],
+        )
+        return cls(name, Unit.parse(terms["unit"]), Neighbours(terms["neighbours"]), rule, terms_json, id_)
+
+    def same_budget(self, other: Dataset) -> bool:
+        """Whether both promise the same; orders and shares, which only we choose, may differ."""
+        ours = (self.unit, self.neighbours, self.filter.epsilon, self.filter.delta)
+        return ours == (other.unit, other.neighbours, other.filter.epsilon, other.filter.delta)
+
+    def require_terms(self, guarantee: Guarantee) -> None:
+        """Refuse a guarantee that bounds changes of another unit, or under other neighbours."""
+        if (guarantee.unit, guarantee.neighbours) != (self.unit, self.neighbours):
+            raise BadInput(
+                f"the budget of {short(self.name)} counts per {self.unit} under {self.neighbours}; a "
+                f"guarantee per {guarantee.unit} under {guarantee.neighbours} cannot be charged to it."
+            )

@@ -1,0 +1,306 @@
+"""The durable record of what each dataset has spent."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Self
+
+from sqlalchemy import Connection, func, select
+
+from sfumato.errors import BadInput
+from sfumato.ledger.account import Account
+from sfumato.ledger.balance import Balance
+from sfumato.ledger.check import Damage, damages
+from sfumato.ledger.dataset import Dataset
+from sfumato.ledger.entry import Entry, Kind, guarantee_text, prices_text
+from sfumato.ledger.filter import Filter, Prices
+from sfumato.ledger.refusal import refusal
+from sfumato.ledger.rows import (
+    add_dataset,
+    all_entries,
+    append,
+    entry_at,
+    entry_of,
+    entry_with_key,
+    find_dataset,
+    last_of_kind,
+    read_account,
+    settlement,
+    unaltered,
+    whole_entry,
+)
+from sfumato.ledger.storage import Storage
+from sfumato.ledger.tables import datasets, entries
+from sfumato.ledger.text import checked_key, checked_name, checked_purpose, short
+from sfumato.privacy import Guarantee, Neighbours, Unit
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """Budgets that outlive the process: a spend is on disk before noise is drawn.
+
+    ``url`` is ``sqlite:///file`` or ``postgresql://…``. Rows are append-only and chained by hashes. Any
+    number of threads and processes may share a ledger; together they never overspend.
+    """
+
+    def __init__(self, url: str = "sqlite:///sfumato-budget.db") -> None:
+        self._storage = Storage(url)
+        self._known: dict[str, Dataset] = {}
+
+    @property
+    def identity(self) -> str:
+        """What tells this ledger from every other one."""
+        return self._storage.identity
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._storage.close()
+
+    def open(
+        self,
+        dataset: str,
+        epsilon: float,
+        delta: float,
+        unit: Unit | str = "record",
+        neighbours: Neighbours | str = Neighbours.REPLACE,
+    ) -> Entry:
+        """Give ``dataset`` a budget; opening it again with the same budget changes nothing."""
+        opened = Dataset.opened(
+            checked_name(dataset),
+            Unit.parse(unit),
+            _neighbours(neighbours),
+            Filter.for_budget(_number("epsilon", epsilon), _number("delta", delta)),
+        )
+        with self._storage.writing() as connection:
+            self._storage.one_at_a_time(connection, opened.name)
+            known = find_dataset(connection, opened.name)
+            if known is None:
+                known, account = add_dataset(connection, opened)
+                return self._append(connection, known, account, "open", terms=known.terms_json)
+            if not known.same_budget(opened):
+                raise BadInput(
+                    f"dataset {short(known.name)} is open already with ε={known.filter.epsilon:g}, "
+                    f"δ={known.filter.delta:g} per {known.unit} under {known.neighbours}; "
+                    "a budget never changes."
+                )
+            return self._entry(connection, known, 1)
+
+    def spend(self, dataset: str, guarantee: Guarantee, purpose: str = "", key: str | None = None) -> Entry:
+        """Pay for one release, durably, before it is drawn.
+
+        The same idempotency ``key`` pays once: asking again for the same guarantee returns the first entry,
+        whatever happened since. Raises :class:`BudgetRefused` when it does not fit.
+        """
+        return self._charge("spend", dataset, guarantee, purpose, key)
+
+    def hold(self, dataset: str, guarantee: Guarantee, purpose: str = "", key: str | None = None) -> Entry:
+        """Set the price of a release aside for a long job; ``commit`` or ``release_hold`` settles it.
+
+        A ``key`` works as in ``spend``; the key of a hold that was given back pays for nothing any more.
+        """
+        return self._charge("hold", dataset, guarantee, purpose, key)
+
+    def commit(self, dataset: str, hold: int) -> Entry:
+        """Turn entry ``hold`` into a spend. Doing it twice changes nothing."""
+        return self._settle("commit", dataset, hold)
+
+    def release_hold(self, dataset: str, hold: int) -> Entry:
+        """Give entry ``hold`` back. Only for a job that drew nothing. Doing it twice changes nothing."""
+        return self._settle("release", dataset, hold)
+
+    def close(self, dataset: str) -> Entry:
+        """Admit nothing further for ``dataset``; holds may still be settled."""
+        known = self._dataset(dataset)
+        with self._storage.writing() as connection:
+            account = read_account(connection, known, lock=True)
+            before = (
+                last_of_kind(connection, self.identity, known, "close") if account.state == "closed" else None
+            )
+            return before or self._append(connection, known, account, "close")
+
+    def balance(self, dataset: str) -> Balance:
+        """What ``dataset`` may still spend; the cost does not grow with what was spent before."""
+        known = self._dataset(dataset)
+        with self._storage.reading() as connection:
+            return Balance.of(known, read_account(connection, known))
+
+    def history(self, dataset: str) -> list[Entry]:
+        """Every entry of ``dataset``, oldest first; an altered row is refused (``check`` names them all)."""
+        known = self._dataset(dataset)
+        with self._storage.reading() as connection:
+            return [whole_entry(self.identity, known, row) for row in all_entries(connection, known)]
+
+    def names(self) -> list[str]:
+        """The datasets, in the order in which they were opened."""
+        with self._storage.reading() as connection:
+            return list(connection.execute(select(datasets.c.name).order_by(datasets.c.id)).scalars())
+
+    def find(self, hash_: str) -> Entry | None:
+        """The entry with this hash, if this ledger holds it unaltered."""
+        query = select(entries, datasets.c.name).join(datasets).where(entries.c.hash == hash_)
+        with self._storage.reading() as connection:
+            for row in connection.execute(query).all():
+                known = find_dataset(connection, row.name)
+                if known is not None and unaltered(entry := entry_of(self.identity, known, row), row):
+                    return entry
+        return None
+
+    def check(self, dataset: str | None = None) -> list[Damage]:
+        """Every place where a row was edited, deleted or added by another hand; empty when all is well.
+
+        Hashes are no signatures: whoever rewrites rows, their hashes and the totals together, or takes the
+        newest rows away with them, is found by a certificate's row hash (``find``), not by this.
+        """
+        with self._storage.reading() as connection:
+            if dataset is not None:
+                name = checked_name(dataset)
+                if connection.execute(select(datasets.c.id).where(datasets.c.name == name)).first() is None:
+                    raise _unknown(name)
+            return list(damages(connection, self.identity, dataset))
+
+    def fixed_plan_epsilon(self, dataset: str) -> float:
+        """ε at the budget's δ by privacy loss distributions: a bound for plans fixed in advance only."""
+        known = self._dataset(dataset)
+        given_back = select(entries.c.refers_to).where(
+            entries.c.dataset == known.id, entries.c.kind == "release"
+        )
+        kept = (
+            select(entries.c.guarantee, func.count().label("times"))
+            .where(
+                entries.c.dataset == known.id,
+                entries.c.kind.in_(("spend", "hold")),
+                entries.c.number.not_in(given_back),
+            )
+            .group_by(entries.c.guarantee)
+        )
+        with self._storage.reading() as connection:
+            rows = connection.execute(kept).all()
+        parts = [Guarantee.from_dict(json.loads(row.guarantee)).times(row.times) for row in rows]
+        return Guarantee.compose(parts).epsilon(known.filter.delta) if parts else 0.0
+
+    def _charge(self, kind: Kind, dataset: str, guarantee: Guarantee, purpose: str, key: str | None) -> Entry:
+        purpose, key, known = checked_purpose(purpose), checked_key(key), self._dataset(dataset)
+        known.require_terms(guarantee)
+        # What takes time is done here and below, while nobody waits for the lock.
+        rule, prices = known.filter, known.filter.price(guarantee)
+        covered = not rule.fits(prices) and rule.covers(guarantee)
+        with self._storage.writing() as connection:
+            account = read_account(connection, known, lock=True)
+            before = None if key is None else entry_with_key(connection, self.identity, known, key)
+            if before is not None:
+                self._require_same(connection, known, before, kind, guarantee)
+                return before
+            if account.admits(rule, prices, covered=covered):
+                return self._append(
+                    connection,
+                    known,
+                    account,
+                    kind,
+                    guarantee=guarantee,
+                    prices=prices,
+                    purpose=purpose,
+                    key=key,
+                )
+        raise refusal(known, account, guarantee)
+
+    def _require_same(
+        self, connection: Connection, known: Dataset, before: Entry, kind: Kind, guarantee: Guarantee
+    ) -> None:
+        """Refuse a key that was used for another request, or whose hold was given back."""
+        key = short(before.key or "")
+        if before.kind != kind or before.guarantee != guarantee:
+            raise BadInput(f"the key {key} was used for another request on {short(known.name)}.")
+        settled = settlement(connection, self.identity, known, before.number) if kind == "hold" else None
+        if settled is not None and settled.kind == "release":
+            raise BadInput(
+                f"the key {key} belongs to hold {before.number} of {short(known.name)}, which was given "
+                "back; ask with a new key."
+            )
+
+    def _settle(self, kind: Kind, dataset: str, hold: int) -> Entry:
+        known = self._dataset(dataset)
+        with self._storage.writing() as connection:
+            account = read_account(connection, known, lock=True)
+            held = self._entry(connection, known, hold)
+            if held.kind != "hold":
+                raise BadInput(f"entry {hold} of {short(known.name)} is not a hold but a {held.kind}.")
+            before = settlement(connection, self.identity, known, hold)
+            if before is not None and before.kind != kind:
+                raise BadInput(f"hold {hold} of {short(known.name)} was settled before, by a {before.kind}.")
+            return before or self._append(connection, known, account, kind, refers_to=hold, held=held.prices)
+
+    def _append(
+        self,
+        connection: Connection,
+        known: Dataset,
+        account: Account,
+        kind: Kind,
+        *,
+        guarantee: Guarantee | None = None,
+        prices: Prices | None = None,
+        purpose: str = "",
+        key: str | None = None,
+        refers_to: int | None = None,
+        held: Prices | None = None,
+        terms: str | None = None,
+    ) -> Entry:
+        entry = Entry(
+            ledger=self.identity,
+            dataset=known.name,
+            number=account.entries + 1,
+            kind=kind,
+            # Order is that of the numbers; a clock that was moved back does not reorder history.
+            at=max(datetime.now(UTC).isoformat(timespec="microseconds"), account.at),
+            previous=account.head,
+            purpose=purpose,
+            key=key,
+            refers_to=refers_to,
+            guarantee_json=None if guarantee is None else guarantee_text(guarantee),
+            prices_json=None if prices is None else prices_text(prices),
+            terms_json=terms,
+        )
+        return append(connection, known, account.after(entry, known.filter, held), entry)
+
+    def _dataset(self, dataset: str) -> Dataset:
+        """What was fixed on opening, which never changes and is read once."""
+        name = checked_name(dataset)
+        if name not in self._known:
+            with self._storage.reading() as connection:
+                known = find_dataset(connection, name)
+            if known is None:
+                raise _unknown(name)
+            self._known[name] = known
+        return self._known[name]
+
+    def _entry(self, connection: Connection, known: Dataset, number: int) -> Entry:
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise BadInput(f"an entry is named by its number, not by {number!r}.")
+        found = entry_at(connection, self.identity, known, number) if 0 < number <= 2**62 else None
+        if found is None:
+            raise BadInput(f"dataset {short(known.name)} has no entry {number}.")
+        return found
+
+
+def _unknown(name: str) -> BadInput:
+    return BadInput(
+        f"no budget was opened for dataset {short(name)}; open one with "
+        "'sfumato budget open NAME --epsilon … --delta …'."
+    )
+
+
+def _number(what: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadInput(f"{what} was {value!r}: it must be a number.")
+    return float(value)
+
+
+def _neighbours(value: Neighbours | str) -> Neighbours:
+    try:
+        return Neighbours(value)
+    except ValueError:
+        accepted = ", ".join(Neighbours)
+        raise BadInput(f"neighbours must be one of {accepted}, not {value!r}.") from None

@@ -1,0 +1,8 @@
+"""Alembic's entry point: migrations run on the connection that the ledger hands over, in its transaction."""
+
+from alembic import context
+
+from sfumato.ledger.tables import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+context.run_migrations()

@@ -1,0 +1,52 @@
+"""Which names, keys and purposes a ledger takes, and how messages show them."""
+
+from __future__ import annotations
+
+import hashlib
+
+from sfumato.errors import BadInput
+
+__all__ = ["checked_key", "checked_name", "checked_purpose", "digest", "short"]
+
+_MAX_TEXT = 10_000
+# Keys are indexed as they are, and PostgreSQL indexes at most 2,704 bytes.
+_MAX_KEY = 500
+
+
+def checked_name(dataset: str) -> str:
+    """``dataset``, if it can be the name of one."""
+    return _checked("a dataset name", dataset, 1, _MAX_TEXT)
+
+
+def checked_purpose(purpose: str) -> str:
+    """``purpose``, if a ledger can hold it."""
+    return _checked("a purpose", purpose, 0, _MAX_TEXT)
+
+
+def checked_key(key: str | None) -> str | None:
+    """``key``, if it can be an idempotency key or is none."""
+    return None if key is None else _checked("an idempotency key", key, 1, _MAX_KEY)
+
+
+def digest(name: str) -> str:
+    """SHA-256 of ``name``: what datasets are looked up by, since long names cannot be indexed everywhere."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def short(name: str) -> str:
+    """``name`` as a message shows it."""
+    return repr(name if len(name) <= 60 else name[:57] + "…")
+
+
+def _checked(what: str, value: str, least: int, most: int) -> str:
+    if not isinstance(value, str):
+        raise BadInput(f"{what} must be text, not {value!r}.")
+    if not least <= len(value) <= most:
+        raise BadInput(f"{what} has {least} to {most:,} characters, not {len(value):,}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{what} holds characters that no text encoding knows.") from None
+    if "\0" in value:
+        raise BadInput(f"{what} holds a null character.")
+    return value

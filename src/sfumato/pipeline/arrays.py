@@ -1,0 +1,138 @@
+"""Arrays, released by blocks of rows; how the file is cut changes neither the noise nor the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.io import ArraySink, ArraySource
+from sfumato.mechanisms import Mechanism, Personalised
+from sfumato.mechanisms.records import check_finite
+from sfumato.pipeline.protected import Protected, Report
+from sfumato.privacy import Guarantee, Statement
+from sfumato.transforms import Transform
+
+__all__ = ["protect_array"]
+
+# A block is a whole number of the mechanism's working blocks: at most this many, and at most this many bytes
+# unless one is larger. The first bounds the memory of what is drawn, the second that of what is read.
+_WORKING_BLOCKS = 32
+_BLOCK_BYTES = 16 << 20
+
+
+def protect_array(
+    source: ArraySource,
+    output: Path,
+    mechanism: Mechanism,
+    *,
+    then: Transform | None,
+    dataset: str | None,
+    bounds_from_data: bool,
+    report: Report,
+) -> Protected:
+    """Release the rows of ``source`` as the rows of ``output``."""
+    _check_shape(source, mechanism)
+    if bounds_from_data:
+        mechanism = _bounded_by_data(source, mechanism, report)
+    statement = _statement(source, mechanism, then, bounds_from_data)
+    for first, block in _blocks(source, mechanism, "checking", report):
+        mechanism.check(block, first)
+    parts = _released(source, mechanism, then, report)
+    head = next(parts)
+    shape = (source.rows, head.shape[1])
+    with ArraySink(output, shape, head.dtype, name=source.name or "X") as sink:
+        for part in chain([head], parts):
+            sink.write(part)
+        done = Protected(output, statement, *shape, source.others, dataset)
+        sink.accompany(done.statement_file, done.document())
+    return done
+
+
+def _check_shape(source: ArraySource, mechanism: Mechanism) -> None:
+    if len(source.shape) != 2:
+        raise BadInput(
+            f"{source.path.name} holds an array of shape {source.shape}; records must be the rows of a "
+            "table (n, d), as X.reshape(len(X), -1) makes them."
+        )
+    if isinstance(mechanism, Personalised) and np.ndim(mechanism.epsilon) == 1:
+        budgets = np.size(mechanism.epsilon)
+        if budgets != source.rows:
+            raise BadInput(
+                f"ε was declared for {budgets} records, and {source.path.name} holds {source.rows}; one ε a "
+                "record is accepted."
+            )
+
+
+def _bounded_by_data(source: ArraySource, mechanism: Mechanism, report: Report) -> Mechanism:
+    parameters = mechanism.get_params(deep=False)
+    if "bounds" not in parameters:
+        raise BadInput(f"{type(mechanism).__name__} takes no bounds; leave out --bounds-from-data.")
+    if parameters.get("clip") is not None:
+        raise BadInput("--bounds-from-data and --clip each give a bound; one of them is accepted.")
+    low, high = np.inf, -np.inf
+    for first, block in _blocks(source, mechanism, "looking for bounds", report):
+        check_finite(block, first)
+        low, high = min(low, float(block.min())), max(high, float(block.max()))
+    if low == high:
+        raise BadInput(
+            f"every value of {source.path.name} is {low:g}, so it has no bounds; declare some with --bounds."
+        )
+    return type(mechanism)(**(parameters | {"bounds": (low, high)}))
+
+
+def _statement(
+    source: ArraySource, mechanism: Mechanism, then: Transform | None, bounds_from_data: bool
+) -> Statement:
+    statement = mechanism.statement(source.shape[1])
+    if bounds_from_data:
+        proven = statement.proven
+        reason = "the bounds were read off the data, and show its extremes"
+        statement = replace(statement, proven=Guarantee.nothing(reason, proven.unit, proven.neighbours))
+    if then is None:
+        return statement
+    # A record of zeros shows now, rather than after the noise, whether the transform's parameters are good.
+    trial = np.zeros((1, 1))
+    then.fit(trial).transform(trial)
+    return then.state(statement)
+
+
+def _released(
+    source: ArraySource, mechanism: Mechanism, then: Transform | None, report: Report
+) -> Iterator[NDArray[Any]]:
+    kind = np.float32 if source.dtype == np.float32 else np.float64
+    height = mechanism.block_rows(source.shape[1])
+    for first, block in _blocks(source, mechanism, "drawing", report):
+        value = mechanism.perturb(block.astype(kind, copy=False), first)
+        if not np.isfinite(value.sum(dtype=np.float64)) and not np.isfinite(value).all():
+            raise BadInput(
+                f"with noise of this size some values exceed what {value.dtype} can hold; declare smaller "
+                "bounds."
+            )
+        if then is None:
+            yield value
+            continue
+        # A transform works row by row, so a piece at a time is enough and takes less memory.
+        for start in range(0, len(value), height):
+            piece = value[start : start + height]
+            yield then.fit(piece).transform(piece)
+
+
+def _blocks(
+    source: ArraySource, mechanism: Mechanism, stage: str, report: Report
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Blocks with the index of their first row; the progress of ``stage`` is told on the way."""
+    columns = source.shape[1]
+    # Whole working blocks, so that the bytes do not depend on how the file was cut.
+    working = mechanism.block_rows(columns) * columns * source.dtype.itemsize
+    first = 0
+    for block in source.blocks(working * max(1, min(_WORKING_BLOCKS, _BLOCK_BYTES // working))):
+        yield first, block
+        first += len(block)
+        report(stage, first / source.rows)

@@ -1,0 +1,81 @@
+"""Is this file what its certificate says? Envelope, key, bytes, and the ledger row that paid for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import BadInput
+from sfumato.ledger import Ledger
+from sfumato.report.certificate import Certificate, Check, VerificationFailed, certificate_file, file_digest
+from sfumato.report.keys import KeyRing
+
+__all__ = ["Verification", "verify"]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was looked at and what was found; the certificate, where its envelope holds."""
+
+    file: Path
+    checks: tuple[Check, ...]
+    certificate: Certificate | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing fails."""
+        return all(check.outcome != "fails" for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "file": str(self.file),
+            "holds": self.holds,
+            "checks": [{"what": c.what, "outcome": c.outcome, "detail": c.detail} for c in self.checks],
+            "statement": None if self.certificate is None else self.certificate.statement.to_dict(),
+        }
+
+
+def verify(file: Path, keys: KeyRing, ledger: Ledger | None = None) -> Verification:
+    """Check ``file`` against the certificate beside it; the ledger row only where a ledger is given."""
+    beside = certificate_file(file)
+    try:
+        envelope = beside.read_bytes()
+    except OSError:
+        raise BadInput(f"there is no certificate {beside.name} beside {file.name}.") from None
+    try:
+        certificate = Certificate.read(envelope, keys.trusted())
+    except VerificationFailed as failure:
+        what, _, detail = str(failure).partition(": ")
+        failed = Check("key" if what == "key" else "envelope", "fails", detail)
+        return Verification(file, (failed,), None)
+    checks = [
+        Check("envelope", "holds", "the signature fits the statement"),
+        Check("key", "holds", "it was signed with a trusted key"),
+        _file_check(file, certificate),
+        _ledger_check(certificate, ledger),
+    ]
+    return Verification(file, tuple(checks), certificate)
+
+
+def _file_check(file: Path, certificate: Certificate) -> Check:
+    if certificate.fits(file_digest(file)):
+        return Check("file", "holds", "its bytes are those that were certified")
+    return Check("file", "fails", "its bytes are not those that were certified; the file was altered")
+
+
+def _ledger_check(certificate: Certificate, ledger: Ledger | None) -> Check:
+    row = certificate.ledger
+    if row is None:
+        return Check("ledger", "not checked", "the release was not charged to a budget")
+    if ledger is None:
+        return Check("ledger", "not checked", "no ledger was given")
+    if row["ledger"] != ledger.identity:
+        return Check("ledger", "not checked", "the release was charged to another ledger")
+    entry = ledger.find(row["hash"])
+    if entry is None:
+        return Check("ledger", "fails", f"entry {row['number']} is missing or was altered")
+    if entry.dataset != certificate.dataset or entry.guarantee != certificate.statement.proven:
+        return Check("ledger", "fails", f"entry {row['number']} paid for another release")
+    return Check("ledger", "holds", f"entry {row['number']} of {entry.dataset!r} paid for it")

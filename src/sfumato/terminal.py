@@ -1,0 +1,139 @@
+"""How the command line meets its terminal: any encoding, any width, progress where it helps, signals."""
+
+from __future__ import annotations
+
+import codecs
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["Stopped", "complain", "in_line", "printable", "progress", "signals", "speak_any_encoding"]
+
+# A bar that is gone before it can be read only flickers.
+_PATIENCE_SECONDS = 2.0
+
+_SPELLED = {
+    **dict.fromkeys("─", "-"),
+    **dict.fromkeys("│", "|"),
+    **dict.fromkeys("┌┬┐├┼┤└┴┘", "+"),
+    **{"ε": "eps", "δ": "delta", "σ": "sigma", "τ": "tau", "α": "alpha", "μ": "mu", "Δ": "Delta", "ρ": "rho"},
+    **{"−": "-", "–": "-", "…": "...", "≤": "<=", "≥": ">=", "×": "x", "·": "*", "√": "sqrt", "²": "^2"},
+    **{"’": "'", "‘": "'", "“": '"', "”": '"', "é": "e", "ₒ": "o", "₀": "0", "ᵢ": "_i", "Φ": "Phi"},
+}
+
+
+def speak_any_encoding() -> None:
+    """Let standard output and standard error spell what their encoding does not have, instead of failing."""
+    codecs.register_error("sfumato", _spell)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="sfumato")
+
+
+def printable(name: object) -> str:
+    """``name`` on one line: it may come from anywhere, and must not move the cursor of a terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(name))
+
+
+def in_line(text: str) -> str:
+    """``text`` with its boxes in line, also where standard output has to spell Greek letters."""
+    lines = []
+    for line in text.split("\n"):
+        cells = [_encodable(cell).rstrip().ljust(len(cell)) for cell in line.split("│")]
+        lines.append(_encodable("│").join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def complain(sentence: str) -> None:
+    """One sentence on standard error, wrapped where a person reads it and on one line elsewhere."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    text = Text.assemble(("sfumato:", "bold red"), " ", printable(sentence))
+    console.print(text, soft_wrap=not console.is_terminal)
+
+
+@contextmanager
+def progress(wanted: bool) -> Iterator[Callable[[str, float | None], None] | None]:
+    """A function that is told the stage and the share of it that is done; None where nobody would see it.
+
+    A bar appears on standard error, if that is a terminal, once the work has lasted two seconds, and goes
+    away at the end.
+    """
+    if not wanted or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    begun = time.monotonic()
+    tasks: dict[str, Any] = {}
+
+    def tell(stage: str, share: float | None) -> None:
+        if time.monotonic() - begun < _PATIENCE_SECONDS:
+            return
+        bar.start()
+        if stage not in tasks:
+            for task in tasks.values():
+                bar.update(task, visible=False)
+            tasks[stage] = bar.add_task(stage, total=None)
+        bar.update(tasks[stage], completed=share or 0.0, total=None if share is None else 1.0)
+
+    try:
+        yield tell
+    finally:
+        bar.stop()
+
+
+class Stopped(BaseException):
+    """The process was asked to stop; what was begun is cleaned up on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+        cause = "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
+        self.sentence = f"{cause} before it was done; nothing unfinished was left behind."
+
+
+@contextmanager
+def signals() -> Iterator[None]:
+    """Raise :class:`Stopped` where Ctrl-C or a signal would have ended the process on the spot."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    # What the caller chose to ignore, as nohup does, stays ignored.
+    before = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}
+
+    def stop(number: int, frame: object) -> None:
+        # Whoever asks twice waits for the cleaning up all the same.
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)
+        raise Stopped(number)
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _encodable(text: str) -> str:
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "sfumato").decode(encoding)
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_SPELLED.get(c, "?") for c in error.object[error.start : error.end]), error.end

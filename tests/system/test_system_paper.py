@@ -1,0 +1,51 @@
+"""``sfumato paper`` draws what it says and says what it drew."""
+
+import json
+
+import pytest
+
+from sfumato.privacy import gaussian_mu
+
+
+def test_figure_two_is_drawn_and_its_numbers_are_told(command, folder):
+    ran = command("paper", "multimedia-dp", "--figure", "2", "-o", "new/figures")
+    assert (ran.code, ran.err) == (0, "")
+    assert "written: new/figures/multimedia-dp-figure-2.png" in ran.out
+    assert all(name in ran.out for name in ("basic", "advanced", "Rényi", "PLD"))
+    picture = (folder / "new" / "figures" / "multimedia-dp-figure-2.png").read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = (int.from_bytes(picture[at : at + 4], "big") for at in (16, 20))
+    assert width > 900
+    assert height > 500
+
+
+def test_the_four_methods_stand_in_the_order_of_their_tightness(called, folder):
+    result = json.loads(called("paper", "multimedia-dp", "--figure", "2", "--json").out)
+    numbers = result["numbers"]
+    counts, epsilon = numbers["compositions"], numbers["epsilon"]
+    assert (counts[0], counts[-1]) == (1, 1000)
+    assert list(epsilon) == ["basic", "advanced", "Rényi", "PLD"]
+    for k, basic, advanced, renyi, pld in zip(counts, *epsilon.values(), strict=True):
+        assert basic == pytest.approx(0.1 * k)
+        assert pld <= renyi <= min(basic, advanced)
+    # k Gaussians are one of √k times the μ.
+    last = gaussian_mu(epsilon["PLD"][-1], numbers["delta"])
+    assert last == pytest.approx(gaussian_mu(epsilon["PLD"][0], numbers["delta"]) * 1000**0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["nothing-dp", "--figure", "2"],
+            "there is no paper 'nothing-dp' here; choose one of multimedia-dp.",
+        ),
+        (["multimedia-dp"], "give one with --figure."),
+        (["multimedia-dp", "--figure", "7"], "these figures are drawn: 2"),
+        (["multimedia-dp", "--figure", "two"], "--figure: 'two' is not a whole number;"),
+        (["multimedia-dp", "--figure", "2", "-o", "file"], "file cannot be used: File exists."),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(called, folder, words, said):
+    (folder / "file").write_text("")
+    assert said in called("paper", *words).sentence
