@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sfumato.errors import BadInput as BadInput
     from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.ledger import Ledger as Ledger
     from sfumato.mechanisms import AdditiveNoise as AdditiveNoise
     from sfumato.mechanisms import Gaussian as Gaussian
     from sfumato.mechanisms import Laplace as Laplace
@@ -44,6 +45,7 @@ _ROOM_OF = {
     "Gaussian": "mechanisms",
     "Guarantee": "privacy",
     "Keyed": "noise",
+    "Ledger": "ledger",
     "Laplace": "mechanisms",
     "LocalitySensitiveHash": "transforms",
     "Neighbours": "privacy",

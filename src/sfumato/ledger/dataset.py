@@ -49,7 +49,9 @@ class Dataset:
         return ours == (other.unit, other.neighbours, other.filter.epsilon, other.filter.delta)
 
     def require_terms(self, guarantee: Guarantee) -> None:
-        """Refuse a guarantee that bounds changes of another unit, or under other neighbours."""
+        """Refuse what is no guarantee, or bounds changes of another unit or under other neighbours."""
+        if not isinstance(guarantee, Guarantee):
+            raise BadInput(f"a guarantee is charged, not {guarantee!r}.")
         if (guarantee.unit, guarantee.neighbours) != (self.unit, self.neighbours):
             raise BadInput(
                 f"the budget of {short(self.name)} counts per {self.unit} under {self.neighbours}; a "

@@ -129,6 +129,8 @@ class Filter:
 
     def covers(self, guarantee: Guarantee) -> bool:
         """Whether the budget is enough for this one release and nothing else, by its own curve."""
+        if self.delta == 0.0:
+            return False  # a pure ε has its account; a δ that is merely too small for a double is not 0
         digits = float(_TWELVE_DIGITS)
         return guarantee.delta(self.epsilon * digits) <= self.delta * digits
 

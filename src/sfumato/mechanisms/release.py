@@ -12,7 +12,7 @@ from sfumato.privacy import Statement
 __all__ = ["Release"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Release:
     """``value`` with its three-column ``statement``; ``provenance`` says how and of what it was made."""
 

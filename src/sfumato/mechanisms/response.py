@@ -41,18 +41,6 @@ def keep_threshold(epsilon: float, categories: int) -> int:
     return threshold
 
 
-def _guarantee_of_column(epsilon: float, categories: int) -> Guarantee:
-    """One answer's guarantee, by the k-ary event where that holds ε to nine digits.
-
-    The event holds the probability of a random answer, which for many categories and a small ε is so near
-    to one that ε would be lost in its last digits. Pure ε-DP, which needs no k, is then what is stated.
-    """
-    theorem = "k-ary randomised response"
-    if categories > 1e6 * epsilon:
-        return Guarantee.pure(epsilon, theorem=theorem)
-    return Guarantee.randomised_response(epsilon, categories, theorem=theorem)
-
-
 class RandomisedResponse(Mechanism):
     """Keeps or replaces each category code; ``epsilon`` is for the whole record, shared by its columns.
 
@@ -85,7 +73,7 @@ class RandomisedResponse(Mechanism):
             return Guarantee.pure(epsilon, theorem="k-ary randomised response")
         budgets = self._budgets(counts.size)
         return Guarantee.compose(
-            [_guarantee_of_column(e, int(k)) for e, k in zip(budgets, counts, strict=True)]
+            [Guarantee.randomised_response(e, int(k)) for e, k in zip(budgets, counts, strict=True)]
         )
 
     def claim(self) -> Claim | None:

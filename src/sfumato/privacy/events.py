@@ -40,12 +40,15 @@ _LARGEST_RESPONSE = 700.0
 def response_event(epsilon: float, buckets: int) -> DpEvent:
     """Randomised response over ``buckets`` values; two of them dominate every ε-DP mechanism.
 
-    Where e^−ε underflows the event is ``ZCDpEvent(rho=0, xi=ε)``: a Rényi divergence of at most ε at every
-    order is pure ε-DP, no more and no less.
+    Where the event's one probability cannot hold ε (e^−ε underflows, or so many buckets that it rounds to 1)
+    the event is ``ZCDpEvent(rho=0, xi=ε)``: a Rényi divergence of at most ε at every order is pure ε-DP.
     """
+    pure = ZCDpEvent(rho=0.0, xi=epsilon)
     if epsilon > _LARGEST_RESPONSE:
-        return ZCDpEvent(rho=0.0, xi=epsilon)
-    return RandomizedResponseDpEvent(response_noise(epsilon, buckets), buckets)
+        return pure
+    event = RandomizedResponseDpEvent(response_noise(epsilon, buckets), buckets)
+    held = _single(event).pure
+    return event if held == epsilon or epsilon < held < epsilon * (1.0 + 1e-9) else pure
 
 
 def composed(events: Iterable[DpEvent]) -> DpEvent:

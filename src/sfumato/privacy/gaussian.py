@@ -83,7 +83,7 @@ def _settle(value: float, step: float, safe: Callable[[float], bool]) -> float:
     """Move ``value`` by ulps, then by doubling multiples of them, until ``safe`` holds."""
     moved = value
     while not safe(moved):
-        moved = value * (1.0 + step)
+        moved = value + max(value, 1e-300) * step
         step *= 2.0
     return moved
 

@@ -7,6 +7,7 @@ full promise when ``noise`` is a mechanism that clips what it is given.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,12 @@ def _directions(seed: int, columns: int, count: int) -> Array:
     """``count`` public random directions as columns of a (columns, count) matrix of Gaussian entries."""
     stream = Seeded(seed).stream(b"directions %d %d" % (columns, count))
     return Rounded(NORMAL, [2.0**20]).draw(stream, columns * count).reshape(columns, count) * 2.0**-20
+
+
+@lru_cache(maxsize=4)
+def _basis(seed: int, columns: int, count: int) -> Array:
+    """Orthonormal directions; kept, since a release by blocks asks for them again and again."""
+    return np.asarray(np.linalg.qr(_directions(seed, columns, count))[0])
 
 
 def _whole(name: str, count: Any) -> int:
@@ -69,7 +76,7 @@ class RandomProjection(Mechanism):
         """The projected and noised rows; see :meth:`Mechanism.perturb`."""
         check_finite(X, first)
         rows, columns = X.shape
-        basis = np.linalg.qr(_directions(self.seed, columns, self._kept(columns)))[0]
+        basis = _basis(self.seed, columns, self._kept(columns))
         size, noise = self.block_rows(columns), self._noise()
         # The noise is asked block by block, so that its bytes do not depend on how many rows came at once.
         parts: dict[int, NDArray[Any]] = {}

@@ -101,6 +101,19 @@ def test_randomised_response_keeps_its_epsilon_by_the_transition_matrix(epsilon,
         assert exact == pytest.approx(epsilon, rel=1e-12)
 
 
+def test_randomised_response_draws_from_its_transition_matrix() -> None:
+    """Seeded, so it cannot fail by chance; the bound is five standard errors."""
+    count = 40_000
+    codes = np.repeat(np.arange(4.0), count)[:, None]
+    answers = sf.RandomisedResponse(1.0, 4, randomness=sf.Seeded(1)).release(codes).value
+    drawn = np.array(
+        [[(answers[codes == true] == answer).mean() for answer in range(4)] for true in range(4)]
+    )
+    keep = keep_threshold(1.0, 4) / 2.0**64
+    matrix = np.where(np.eye(4, dtype=bool), keep, (1.0 - keep) / 3.0)
+    assert (np.abs(drawn - matrix) <= 5.0 * np.sqrt(matrix * (1.0 - matrix) / count)).all()
+
+
 def test_randomised_response_has_the_curve_of_its_transition_matrix() -> None:
     guarantee = sf.RandomisedResponse(1.5, [4]).guarantee()
     keep = keep_threshold(1.5, 4) / 2.0**64
