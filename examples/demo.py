@@ -5,6 +5,7 @@ Run by ``make demo``. Writes the data, one release and its statement, and a pict
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ EPSILON = (8.0, 60.0)
 def main(folder: Path) -> None:
     """Write everything into ``folder`` and say so."""
     folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("SFUMATO_HOME", str(folder / "home"))  # the demo's own key, not yours
     digits = load_digits()
     X = (digits.data / 16.0).astype(np.float32)  # grey values in [0, 1], known without looking at the data
     np.savez(folder / "digits.npz", X=X, y=digits.target)
@@ -40,7 +42,7 @@ def main(folder: Path) -> None:
     picture = folder / "digits.png"
     draw(X, {trust: release.value for trust, release in releases.items()}, digits.target, picture)
     print("\nfiles:")
-    for file in (folder / "digits.npz", done.output, done.statement_file, picture):
+    for file in (folder / "digits.npz", done.output, done.certificate_file, picture):
         print(f"  {file}")
 
 

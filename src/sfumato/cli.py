@@ -1,4 +1,4 @@
-"""The command line: ``sfumato protect`` and ``sfumato paper``."""
+"""The command line: ``sfumato protect`` and ``sfumato paper``, and where the other commands join."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import click
 import typer
 
 import sfumato
-from sfumato import terminal
+from sfumato import cli_budget, cli_keys, terminal
+from sfumato.cli_budget import LEDGER_HELP
 from sfumato.errors import BadInput, SfumatoError
 
 if TYPE_CHECKING:
+    from sfumato.mechanisms import Mechanism
     from sfumato.pipeline import Protected
 
 __all__ = ["app", "main"]
@@ -26,8 +28,12 @@ _SEVERAL = ("--epsilon", "--bounds")
 _EXAMPLES = {
     "protect": "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
     "paper": "sfumato paper multimedia-dp --figure 2",
+    "verify": "sfumato verify out.npz",
+    "budget": "sfumato budget open clinic --epsilon 8 --delta 1e-6",
+    "key": "sfumato key show",
 }
-_PROMISE, _BOUND, _SOME, _FILES = "The promise", "The bound on the records", "For some mechanisms", "Files"
+_PROMISE, _BOUND, _SOME = "The promise", "The bound on the records", "For some mechanisms"
+_BUDGET, _FILES = "The budget", "Files"
 
 app = typer.Typer(
     name="sfumato",
@@ -37,6 +43,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.add_typer(cli_budget.app, name="budget")
+app.add_typer(cli_keys.app, name="key")
+app.command(epilog=f"For example: {_EXAMPLES['verify']}")(cli_keys.verify)
 
 
 def _option(panel: str, metavar: str | None, help: str, *names: str) -> Any:
@@ -147,8 +158,19 @@ def protect(
         str | None, _option(_FILES, "NAME", "Which array of an .npz, if there are several.")
     ] = None,
     dataset: Annotated[
-        str | None, _option(_FILES, "NAME", "Name of the dataset, written into the statement file.")
+        str | None, _option(_BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
     ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP, rich_help_panel=_BUDGET),
+    ] = None,
+    request: Annotated[
+        str | None,
+        _option(_BUDGET, "ID", "May be repeated: charged once, the same bytes every time (keyed noise)."),
+    ] = None,
+    data_version: Annotated[
+        str, _option(_BUDGET, "NAME", "Public name of this snapshot of the data, for --request.")
+    ] = "1",
     as_json: Annotated[bool, _option(_FILES, None, "Print the result as JSON.", "--json")] = False,
 ) -> None:
     """Release FILE so that nobody in it can be singled out, with a statement of what is promised.
@@ -185,7 +207,9 @@ def protect(
         },
         bounded=kind == "table" or bounds_from_data,
     )
-    with terminal.progress(not as_json) as report:
+    if request is not None:
+        made = _keyed(made, dataset, data_version, request)
+    with terminal.progress(not as_json) as report, cli_budget.maybe(ledger, dataset) as book:
         done = pipeline.protect(
             source,
             output,
@@ -194,6 +218,8 @@ def protect(
             schema=schema,
             then=None if alpha is None else ReverseManifold(alpha),
             dataset=dataset,
+            ledger=book,
+            request=request,
             bounds_from_data=bounds_from_data,
             report=report,
         )
@@ -326,6 +352,19 @@ def _pair(bounds: list[float] | None) -> tuple[float, float] | None:
     return None if bounds is None else (bounds[0], bounds[1])
 
 
+def _keyed(mechanism: Mechanism, dataset: str | None, version: str, request: str) -> Mechanism:
+    """``mechanism`` with noise that gives the same bytes whenever the same request is made."""
+    from sfumato.noise import Keyed
+    from sfumato.report import KeyRing
+
+    if dataset is None:
+        raise BadInput("--request is paid from a budget; name it with --dataset.")
+    if "randomness" not in mechanism.get_params(deep=False):
+        raise BadInput(f"--request is not for {type(mechanism).__name__}, whose noise cannot be keyed.")
+    noise = Keyed(KeyRing().noise_secret(), dataset=dataset, version=version, release=request)
+    return type(mechanism)(**(mechanism.get_params(deep=False) | {"randomness": noise}))
+
+
 def _told(done: Protected) -> str:
     """The result, for people."""
     name = terminal.printable
@@ -333,7 +372,7 @@ def _told(done: Protected) -> str:
         done.statement.table(min(shutil.get_terminal_size((100, 24)).columns, 100)),
         "",
         f"Released: {name(done.output)} ({done.rows:,} records of {done.columns:,} columns)",
-        f"Statement: {name(done.statement_file)}",
+        f"Certificate: {name(done.certificate_file)}",
     ]
     if done.left_out:
         lines.append(f"Left out: {', '.join(map(name, done.left_out))}")

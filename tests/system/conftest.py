@@ -1,6 +1,8 @@
 """Ways to run the command: as people do, or in this process where many calls are made."""
 
+import base64
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -105,14 +107,23 @@ def digits():
 
 @pytest.fixture
 def statement_beside():
-    """Reads the statement file of an output, which must parse back to an equal statement."""
+    """Reads the certificate of an output, whose statement must parse back to an equal one."""
 
     def read(output):
-        document = json.loads(Path(f"{output}.statement.json").read_text("utf-8"))
+        document = certified(output)
         statement = Statement.from_dict(document["statement"])
         assert statement.to_dict() == document["statement"]
         assert Statement.from_json(statement.to_json()) == statement
-        assert document["output"] == Path(output).name
         return statement, document
 
     return read
+
+
+def certified(output):
+    """What the certificate beside ``output`` says of it; the digest must be that of its bytes."""
+    envelope = json.loads(Path(f"{output}.cert.json").read_text("utf-8"))
+    document = json.loads(base64.b64decode(envelope["payload"]))
+    (subject,) = document["subject"]
+    assert subject["name"] == Path(output).name
+    assert subject["digest"]["sha256"] == hashlib.sha256(Path(output).read_bytes()).hexdigest()
+    return document["predicate"]

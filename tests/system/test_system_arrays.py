@@ -23,7 +23,7 @@ def test_the_command_of_the_documentation(command, folder, digits, statement_bes
     np.savez("X.npz", X=digits[0])
     ran = command(*PINNED)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.appeared == {"out.npz", "out.npz.statement.json"}
+    assert ran.appeared == {"out.npz", "out.npz.cert.json"}
     assert "ε = 5.2 at δ = 1e-06" in ran.out
     assert "Released: out.npz (1,797 records of 64 columns)" in ran.out
     statement, document = statement_beside("out.npz")
@@ -43,7 +43,7 @@ def test_json_is_all_that_stands_on_standard_output(command, folder, digits):
     np.savez("X.npz", X=digits[0], y=digits[1])
     result = command(*PINNED, "--array", "X", "--json").result
     assert result["output"] == "out.npz"
-    assert result["statement_file"] == "out.npz.statement.json"
+    assert result["certificate_file"] == "out.npz.cert.json"
     assert (result["rows"], result["columns"], result["dataset"]) == (1797, 64, "clinic")
     assert result["left_out"] == ["y"]
     assert result["epsilon"] == pytest.approx(5.2, rel=1e-9)
@@ -221,4 +221,4 @@ def test_fortran_order_and_foreign_bytes_are_read(called, folder):
         value = np.load("out.npy")
         assert value.dtype == kind
         assert np.abs(value - X).max() < 0.1
-    assert sorted(os.listdir()) == ["b.npy", "f.npy", "out.npy", "out.npy.statement.json"]
+    assert sorted(os.listdir()) == ["b.npy", "f.npy", "out.npy", "out.npy.cert.json"]

@@ -175,12 +175,12 @@ def test_options_that_do_not_go_together_are_told_so(called, data, words, said):
         ("out.csv", "X.npz is read as an array, so the output out.csv must end in one of .npy, .npz."),
         ("out", "'out' has none of the supported suffixes"),
         ("shut/out.npz", "may not write into the folder shut."),
-        ("taken.npz", "taken.npz.statement.json exists and is not a regular file"),
+        ("taken.npz", "taken.npz.cert.json exists and is not a regular file"),
     ],
 )
 def test_a_place_where_nothing_can_be_written_is_refused(called, data, output, said):
     (data / "folder.npz").mkdir()
-    (data / "taken.npz.statement.json").mkdir()
+    (data / "taken.npz.cert.json").mkdir()
     (data / "shut").mkdir(mode=stat.S_IRUSR | stat.S_IXUSR)
     if output.startswith("shut") and os.access(data / "shut", os.W_OK):
         pytest.skip("this user may write anywhere")
@@ -202,16 +202,16 @@ def test_other_inputs_are_not_overwritten_either(called, data):
     words = ("--mechanism", "personalised", "--epsilon-file", "budgets.npy", "--clip", "1")
     assert "input budgets.npy" in called("protect", "X.npz", "-o", "budgets.npy", *words).sentence
     (data / "t.csv").write_text("a\n1\n2\n")
-    (data / "out.csv.statement.json").write_text('{"columns": {"a": {"kind": "numeric", "bounds": [0, 1]}}}')
-    words = ("--schema", "out.csv.statement.json", "--epsilon", "1")
-    assert "input out.csv.statement.json" in called("protect", "t.csv", "-o", "out.csv", *words).sentence
+    (data / "out.csv.cert.json").write_text('{"columns": {"a": {"kind": "numeric", "bounds": [0, 1]}}}')
+    words = ("--schema", "out.csv.cert.json", "--epsilon", "1")
+    assert "input out.csv.cert.json" in called("protect", "t.csv", "-o", "out.csv", *words).sentence
 
 
 def test_an_older_output_is_replaced_together_with_its_statement(called, data, statement_beside):
     for epsilon in ("1", "2"):
         assert called("protect", "X.npz", "-o", "out.npz", "--epsilon", epsilon, "--clip", "1").code == 0
         assert statement_beside("out.npz")[0].parameters["epsilon"] == float(epsilon)
-    assert sorted(os.listdir()) == ["X.npz", "out.npz", "out.npz.statement.json"]
+    assert sorted(os.listdir()) == ["X.npz", "out.npz", "out.npz.cert.json"]
 
 
 def test_a_refusal_leaves_an_older_output_and_its_statement_alone(called, data):
@@ -219,7 +219,7 @@ def test_a_refusal_leaves_an_older_output_and_its_statement_alone(called, data):
     before = {name: (data / name).read_bytes() for name in os.listdir()}
     np.savez("X.npz", X=np.full((4, 2), np.nan))
     called("protect", "X.npz", "-o", "out.npz", *BOUNDED).sentence  # noqa: B018 (it asserts the refusal)
-    for name in ("out.npz", "out.npz.statement.json"):
+    for name in ("out.npz", "out.npz.cert.json"):
         assert (data / name).read_bytes() == before[name]
 
 

@@ -1,5 +1,6 @@
 """Whatever is typed: exit code 0 with a release and its statement, or 2 with one sentence and neither."""
 
+import base64
 import contextlib
 import io
 import json
@@ -186,10 +187,11 @@ def released(line, out, err, appeared):
     assert err == ""
     if "--json" in line:
         json.loads(out)
-    (output,) = [name for name in appeared if not name.endswith(".statement.json")]
-    assert appeared == {output, f"{output}.statement.json"}
-    document = json.loads(Path(f"{output}.statement.json").read_text("utf-8"))
-    statement = Statement.from_dict(document["statement"])
+    (output,) = [name for name in appeared if not name.endswith(".cert.json")]
+    assert appeared == {output, f"{output}.cert.json"}
+    envelope = json.loads(Path(f"{output}.cert.json").read_text("utf-8"))
+    document = json.loads(base64.b64decode(envelope["payload"]))
+    statement = Statement.from_dict(document["predicate"]["statement"])
     if statement.proven.proves_nothing:
         return
     epsilon = statement.proven.epsilon()

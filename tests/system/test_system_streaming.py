@@ -110,7 +110,7 @@ def test_a_large_table_takes_little_memory(executable, folder):
 def test_a_signal_in_the_middle_leaves_nothing_behind(executable, folder, large, number, code, cause, older):
     kept = {}
     if older:
-        kept = {"out.npy": b"older", "out.npy.statement.json": b"its statement"}
+        kept = {"out.npy": b"older", "out.npy.cert.json": b"its statement"}
         for name, content in kept.items():
             (folder / name).write_bytes(content)
     process = start(executable, large, "-o", "out.npy", *OPTIONS)

@@ -78,7 +78,7 @@ def test_every_format_becomes_every_other_without_identifiers(
     words = ("--schema", "people.toml", "--epsilon", "200", "--dataset", "people")
     ran = called("protect", source, "-o", output, *words)
     assert ran.code == 0
-    assert ran.appeared == {output, f"{output}.statement.json"}
+    assert ran.appeared == {output, f"{output}.cert.json"}
     assert "Left out: name" in ran.out
     assert f"Released: {output} (3,000 records of 5 columns)" in ran.out
     released = load(output)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -70,6 +70,12 @@ class AtomicFile:
             self.discard()
             raise
 
+    def written(self) -> Path:
+        """Where what was written so far can be read, before it appears at ``path``."""
+        with writing(self.path):
+            self.file.flush()
+        return self._temporary
+
     def _settle(self) -> None:
         """All bytes on the disk, with the mode of an ordinary file."""
         with writing(self.path):
@@ -118,6 +124,7 @@ class AtomicSink(ABC):
         self.rows_written = 0
         self._output: AtomicFile | None = None
         self._first: AtomicFile | None = None
+        self._content: Callable[[Path], bytes] | None = None
         self._whole = True  # no write was cut off in the middle
         self._layers = ExitStack()  # what stands between the caller's values and the file: zip, gzip, Parquet
 
@@ -129,11 +136,13 @@ class AtomicSink(ABC):
     def _check_complete(self) -> None:
         """Raise unless everything that was announced has been written."""
 
-    def accompany(self, path: str | os.PathLike[str], content: bytes) -> None:
-        """Let a file of ``content`` appear at ``path`` just before the output does, or not at all."""
+    def accompany(self, path: str | os.PathLike[str], content: Callable[[Path], bytes]) -> None:
+        """Let a file appear at ``path`` just before the output does, or not at all.
+
+        ``content`` is asked for its bytes once the output is complete, and told where that can be read.
+        """
         self._first = AtomicFile(path)
-        with writing(self._first.path):
-            self._first.file.write(content)
+        self._content = content
 
     @contextmanager
     def _appending(self, rows: int) -> Iterator[None]:
@@ -168,12 +177,20 @@ class AtomicSink(ABC):
             self._check_complete()
             with writing(self.path):
                 self._layers.close()
+            self._write_first()
         except BaseException:
             self._abandon()
             raise
         if self._output is not None:
             self._output.commit(self._first)
             self._output = self._first = None
+
+    def _write_first(self) -> None:
+        if self._output is None or self._first is None or self._content is None:
+            return
+        content = self._content(self._output.written())
+        with writing(self._first.path):
+            self._first.file.write(content)
 
     def _abandon(self) -> None:
         # Layers close by writing their endings, which may fail as well; the first error is the one to tell.

@@ -142,7 +142,7 @@ class Filter:
 
     def left_pure(self, spent: Prices) -> float:
         """The largest ε that one more release without δ may have, by the pure account."""
-        return max(0.0, (self.limits[0] - spent[0]) / _SCALE)
+        return max(0.0, self.epsilon - spent[0] / _SCALE)
 
     def left_mu(self, spent: Prices) -> float:
         """The largest μ that one more Gaussian release may have: its divergence at order α is αμ²/2."""
@@ -155,7 +155,7 @@ class Filter:
             gone / limit if limit > 0 else math.inf if gone else 0.0
             for gone, limit in zip(spent, self.limits, strict=True)
         )
-        return min(1.0, max(slack, min([pure, *renyi])))
+        return min(1.0, max(slack, min([pure, *renyi])) * float(_TWELVE_DIGITS))
 
 
 def add(a: Prices, b: Prices, sign: int = 1) -> Prices:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from decimal import ROUND_DOWN, Context
 
 from dp_accounting import (
     ComposedDpEvent,
@@ -18,14 +20,16 @@ from dp_accounting import (
 from sfumato.ledger.account import Account
 from sfumato.ledger.dataset import Dataset
 from sfumato.ledger.errors import BudgetRefused
+from sfumato.ledger.filter import add
 from sfumato.ledger.text import short
 from sfumato.privacy import Guarantee
 from sfumato.privacy.events import composed, curve_of, repeated, response_event
 
 __all__ = ["refusal"]
 
-_PRECISION = 1e-5
 _MOST_STEPS = 60
+# What is left of a full budget by the rounding of its digits is nothing.
+_CRUMBS = 1e-9
 
 
 def refusal(known: Dataset, account: Account, guarantee: Guarantee) -> BudgetRefused:
@@ -51,20 +55,31 @@ def refusal(known: Dataset, account: Account, guarantee: Guarantee) -> BudgetRef
 
 def _largest(known: Dataset, account: Account, guarantee: Guarantee, delta: float) -> float:
     """ε at ``delta`` of the largest release of the same kind that fits: less sensitivity until it does."""
-    if guarantee.event is None:
-        return 0.0
-    low, high, best = 0.0, 1.0, guarantee
+    rule, spent = known.filter, account.spent
+    fraction = _bisect(lambda part: rule.fits(add(spent, rule.price(_part(guarantee, part)))), 0.0, 1e-6)
+    if account.spends == 0:  # dearer to find out, so asked only above what the accounts admit
+        fraction = _bisect(lambda part: rule.covers(_part(guarantee, part)), fraction, 1e-3)
+    epsilon = _part(guarantee, fraction).epsilon(delta) if fraction > 0.0 else 0.0
+    return epsilon if _CRUMBS * rule.epsilon < epsilon < math.inf else 0.0
+
+
+def _bisect(fits: Callable[[float], bool], low: float, precision: float) -> float:
+    """The largest part below 1 that fits, not below ``low``, to a relative ``precision``."""
+    high = 1.0
     for _ in range(_MOST_STEPS):
-        if high - low <= _PRECISION * low:
+        if high - low <= precision * low:
             break
         middle = 0.5 * (low + high)
-        smaller = replace(guarantee, event=_smaller(guarantee.event, middle))
-        if known.filter.verdict(account.spent, smaller, first=account.spends == 0) == "refused":
-            high = middle
-        else:
-            low, best = middle, smaller
-    epsilon = best.epsilon(delta) if low > 0.0 else 0.0
-    return epsilon if math.isfinite(epsilon) else 0.0
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _part(guarantee: Guarantee, fraction: float) -> Guarantee:
+    return (
+        guarantee
+        if guarantee.event is None
+        else replace(guarantee, event=_smaller(guarantee.event, fraction))
+    )
 
 
 def _smaller(event: DpEvent, fraction: float) -> DpEvent:
@@ -83,5 +98,4 @@ def _smaller(event: DpEvent, fraction: float) -> DpEvent:
 
 def _down(value: float) -> str:
     """``value`` in four digits, rounded down: an ε printed as fitting does fit."""
-    text = f"{value:.4g}"
-    return text if float(text) <= value else f"{value * (1.0 - 5e-4):.4g}"
+    return f"{float(Context(prec=4, rounding=ROUND_DOWN).create_decimal_from_float(value)):.4g}"

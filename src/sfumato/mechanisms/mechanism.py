@@ -110,11 +110,21 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """All rows of a release as one checked array; ``reset`` where their number of columns is new."""
         return records(self, X, reset=reset)
 
-    def _notes(self) -> tuple[str, ...]:
+    @property
+    def reproducible(self) -> bool:
+        """Whether anybody who knows a seed can draw the same noise again, and so remove it."""
+        return self._randomness().reproducible
+
+    @property
+    def keyed(self) -> Keyed | None:
+        """The keyed randomness that the noise is drawn from, if it is."""
         source = self._randomness()
-        if isinstance(source, Keyed):
+        return source if isinstance(source, Keyed) else None
+
+    def _notes(self) -> tuple[str, ...]:
+        if self.keyed is not None:
             return (_COMPUTATIONAL,)
-        return (_REPRODUCIBLE,) if source.reproducible else ()
+        return (_REPRODUCIBLE,) if self.reproducible else ()
 
     def _randomness(self) -> Randomness:
         source = getattr(self, "randomness", None)

@@ -26,8 +26,9 @@ __all__ = ["Keyed"]
 class Keyed(Randomness):
     """Noise from a secret of at least 32 bytes, for one release of one snapshot of one dataset.
 
-    ``version`` is public and names the snapshot; it must change when the data does. Releasing other
-    content under a ``release`` id that was used before is refused: it would show which units changed.
+    ``version`` is public and names the snapshot; it must change when the data does. Other content in the
+    place of what this object was given before, under the same mechanism, is refused: it would show which
+    units changed. What other processes released is for the ledger to remember.
     """
 
     def __init__(self, secret: bytes, *, dataset: str, version: str, release: str) -> None:
@@ -59,6 +60,10 @@ class Keyed(Randomness):
             Stream(self._key(b"unit", context, (first + i).to_bytes(8, "little"), digest))
             for i, digest in enumerate(digests)
         ]
+
+    def commitment(self, digest: bytes) -> str:
+        """``digest`` under the secret: equal for equal digests, and telling nothing else about them."""
+        return self._key(b"commitment", digest).hex()
 
     def _refuse_other_content(self, context: bytes, first: int, digests: bytes) -> None:
         place = self._key(b"place", context, first.to_bytes(8, "little"))

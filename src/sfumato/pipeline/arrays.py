@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from sfumato.errors import BadInput
 from sfumato.io import ArraySink, ArraySource
 from sfumato.mechanisms import Mechanism, Personalised
 from sfumato.mechanisms.records import check_finite
+from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.privacy import Guarantee, Statement
+from sfumato.report import SigningKey
 from sfumato.transforms import Transform
 
 __all__ = ["protect_array"]
@@ -33,25 +36,31 @@ def protect_array(
     mechanism: Mechanism,
     *,
     then: Transform | None,
-    dataset: str | None,
+    payment: Payment,
+    signer: SigningKey | None,
     bounds_from_data: bool,
     report: Report,
 ) -> Protected:
     """Release the rows of ``source`` as the rows of ``output``."""
+    noise = payment.noise(mechanism)
     _check_shape(source, mechanism)
     if bounds_from_data:
         mechanism = _bounded_by_data(source, mechanism, report)
     statement = _statement(source, mechanism, then, bounds_from_data)
+    content = Content()
     for first, block in _blocks(source, mechanism, "checking", report):
         mechanism.check(block, first)
+        if noise is not None:
+            content.add(block)
+    statement, paid = payment.pay(statement, output.name, content, noise)
     parts = _released(source, mechanism, then, report)
     head = next(parts)
     shape = (source.rows, head.shape[1])
     with ArraySink(output, shape, head.dtype, name=source.name or "X") as sink:
         for part in chain([head], parts):
             sink.write(part)
-        done = Protected(output, statement, *shape, source.others, dataset)
-        sink.accompany(done.statement_file, done.document())
+        done = Protected(output, statement, *shape, source.others, payment.dataset, paid)
+        sink.accompany(done.certificate_file, partial(done.certified, signer=signer))
     return done
 
 

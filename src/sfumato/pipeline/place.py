@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sfumato.errors import BadInput
-from sfumato.pipeline.protected import statement_file
+from sfumato.report import certificate_file
 
 __all__ = ["check_output"]
 
@@ -23,7 +23,7 @@ def check_output(output: Path, inputs: Sequence[str | os.PathLike[str]]) -> None
         raise BadInput(f"{output.name} cannot be written: the folder {folder} {fault}.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise BadInput(f"{output.name} cannot be written: you may not write into the folder {folder}.")
-    for place in (output, statement_file(output)):
+    for place in (output, certificate_file(output)):
         for given in inputs:
             if place.exists() and os.path.exists(given) and os.path.samefile(given, place):
                 raise BadInput(f"{place.name} would overwrite the input {given}; choose another output.")

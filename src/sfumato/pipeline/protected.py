@@ -1,30 +1,26 @@
-"""What a release of a file left behind: the output, and the statement beside it."""
+"""What a release of a file left behind: the output, and the certificate beside it."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sfumato
 from sfumato.privacy import Statement
+from sfumato.report import Certificate, SigningKey, certificate_file, file_digest
 
-__all__ = ["Protected", "Report", "statement_file"]
+__all__ = ["Protected", "Report"]
 
 #: Called with the stage of the work and the share of it that is done, None while that is not known.
 Report = Callable[[str, float | None], None]
 
 
-def statement_file(output: Path) -> Path:
-    """Where the statement of ``output`` is written."""
-    return output.with_name(output.name + ".statement.json")
-
-
 @dataclass(frozen=True)
 class Protected:
-    """What ``protect`` wrote: the output, the statement beside it, and what was left out of it."""
+    """What ``protect`` wrote, what was left out of it, and the ledger row that paid for it, if one did."""
 
     output: Path
     statement: Statement
@@ -32,11 +28,12 @@ class Protected:
     columns: int
     left_out: tuple[str, ...]
     dataset: str | None = None
+    paid: Mapping[str, Any] | None = None
 
     @property
-    def statement_file(self) -> Path:
-        """The file beside the output that holds :meth:`document`."""
-        return statement_file(self.output)
+    def certificate_file(self) -> Path:
+        """The file beside the output that binds the statement to its bytes."""
+        return certificate_file(self.output)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values, for machines; ``epsilon`` is None where nothing finite is proven."""
@@ -44,8 +41,9 @@ class Protected:
         finite = math.isfinite(epsilon)
         return {
             "output": str(self.output),
-            "statement_file": str(self.statement_file),
+            "certificate_file": str(self.certificate_file),
             "dataset": self.dataset,
+            "paid": None if self.paid is None else dict(self.paid),
             "rows": self.rows,
             "columns": self.columns,
             "left_out": list(self.left_out),
@@ -54,16 +52,16 @@ class Protected:
             "statement": self.statement.to_dict(),
         }
 
-    def document(self) -> bytes:
-        """What the statement file holds."""
-        content = {
-            "statement": self.statement.to_dict(),
-            "output": self.output.name,
-            "dataset": self.dataset,
-            "rows": self.rows,
-            "columns": self.columns,
-            "left_out": list(self.left_out),
-        }
-        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        # A file name may hold half of a surrogate pair, whose backslash form is what JSON wants as well.
-        return text.encode("utf-8", "backslashreplace")
+    def certified(self, written: Path, signer: SigningKey | None) -> bytes:
+        """The certificate of the bytes in ``written``, signed if there is somebody who signs."""
+        certificate = Certificate(
+            file_name=self.output.name,
+            sha256=file_digest(written),
+            statement=self.statement,
+            rows=self.rows,
+            columns=self.columns,
+            dataset=self.dataset,
+            ledger=self.paid,
+            version=sfumato.__version__,
+        )
+        return certificate.unsigned() if signer is None else certificate.signed(signer)

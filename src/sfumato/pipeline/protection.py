@@ -1,8 +1,9 @@
-"""The one path a release of a file takes: open, check, draw, write.
+"""The one path a release of a file takes: open, check, pay, draw, write, certify.
 
-All of the data is checked before any noise is drawn, so that bad input costs nothing. The output appears
-at its name when it is complete, and its statement appears just before it: whoever finds a release finds
-what it promises. A crash between the two leaves a statement without an output, which harms nobody.
+All of the data is checked before anything is paid, so that bad input costs nothing; what is paid is durable
+before any noise is drawn. The output appears at its name when it is complete, and its certificate appears
+just before it: whoever finds a release finds what it promises. A crash may waste budget or leave a
+certificate without an output; it never leaves an unpaid release.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from pathlib import Path
 
 from sfumato.errors import BadInput
 from sfumato.io import Schema, TableSource, open_array, same_kind
+from sfumato.ledger import Ledger
 from sfumato.mechanisms import Mechanism
 from sfumato.pipeline.arrays import protect_array
+from sfumato.pipeline.payment import Payment
 from sfumato.pipeline.place import check_output
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.tables import protect_table
+from sfumato.report import KeyRing
 from sfumato.transforms import Transform
 
 __all__ = ["protect"]
@@ -31,6 +35,9 @@ def protect(
     schema: str | os.PathLike[str] | Schema | None = None,
     then: Transform | None = None,
     dataset: str | None = None,
+    ledger: Ledger | None = None,
+    request: str | None = None,
+    keys: KeyRing | None = None,
     bounds_from_data: bool = False,
     report: Report | None = None,
 ) -> Protected:
@@ -38,15 +45,20 @@ def protect(
 
     Arrays (``.npy``, ``.npz``) hold records as rows; ``array`` names one of several in an archive.
     Tables (``.csv``, ``.csv.gz``, ``.parquet``) need a ``schema``. ``then`` is applied to the release.
-    ``dataset`` is written into the statement. ``bounds_from_data`` takes the lowest and highest value of an
-    array for its bounds, after which nothing is proven. Raises :class:`~sfumato.errors.BadInput`, leaving no
-    output, when anything is wrong with the input.
+    ``dataset`` is charged in ``ledger``, before anything is drawn; the same ``request`` is charged once, and
+    needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder, made
+    where there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and highest
+    value of an array for its bounds, after which nothing is proven. Raises
+    :class:`~sfumato.errors.BadInput`, leaving no output, when anything is wrong with the input.
     """
     kind = same_kind(source, output)
     target = Path(output)
     check_output(target, [source] if schema is None or isinstance(schema, Schema) else [source, schema])
     if dataset is not None and not (dataset.strip() and dataset.isprintable()):
         raise BadInput(f"the dataset is named {dataset!r}; a name in printable characters is accepted.")
+    payment = Payment(dataset, ledger, request)
+    # Found or made now: a key that cannot be used must not be noticed after the budget was spent.
+    signer = None if mechanism.reproducible else (KeyRing() if keys is None else keys).signing_or_new()
     tell = report or (lambda stage, share: None)
     if kind == "array":
         if schema is not None:
@@ -56,7 +68,8 @@ def protect(
             target,
             mechanism,
             then=then,
-            dataset=dataset,
+            payment=payment,
+            signer=signer,
             bounds_from_data=bounds_from_data,
             report=tell,
         )
@@ -72,4 +85,6 @@ def protect(
             "a table needs --schema FILE, which declares the bounds or the categories of its columns."
         )
     declared = schema if isinstance(schema, Schema) else Schema.load(schema)
-    return protect_table(TableSource(source, declared), target, mechanism, dataset=dataset, report=tell)
+    return protect_table(
+        TableSource(source, declared), target, mechanism, payment=payment, signer=signer, report=tell
+    )

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from sfumato.io import Schema, TableSink, TableSource
 from sfumato.mechanisms import Mechanism, Rows
+from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.protected import Protected, Report
+from sfumato.report import SigningKey
 
 __all__ = ["protect_table"]
 
 
 def protect_table(
-    source: TableSource, output: Path, mechanism: Mechanism, *, dataset: str | None, report: Report
+    source: TableSource,
+    output: Path,
+    mechanism: Mechanism,
+    *,
+    payment: Payment,
+    signer: SigningKey | None,
+    report: Report,
 ) -> Protected:
     """Release the rows of ``source`` as the rows of ``output``, without its identifiers."""
     schema = source.schema
     rows = _rows(mechanism, schema)
-    statement = rows.statement()
-    count = _check(source, report)
+    noise, content = payment.noise(mechanism), Content()
+    count = _check(source, report, None if noise is None else content)
+    statement, paid = payment.pay(rows.statement(), output.name, content, noise)
     limits = [c.bounds if c.bounds and c.clamp else (-np.inf, np.inf) for c in schema.numeric]
     low, high = np.array(limits).reshape(-1, 2).T
     with TableSink(output, schema) as sink:
@@ -30,8 +40,8 @@ def protect_table(
             sink.write(np.clip(numeric, low, high), codes)
             report("drawing", sink.rows_written / count)
         left_out = tuple(column.name for column in schema.identifiers)
-        done = Protected(output, statement, count, len(schema.released), left_out, dataset)
-        sink.accompany(done.statement_file, done.document())
+        done = Protected(output, statement, count, len(schema.released), left_out, payment.dataset, paid)
+        sink.accompany(done.certificate_file, partial(done.certified, signer=signer))
     return done
 
 
@@ -44,11 +54,13 @@ def _rows(mechanism: Mechanism, schema: Schema) -> Rows:
     )
 
 
-def _check(source: TableSource, report: Report) -> int:
+def _check(source: TableSource, report: Report, content: Content | None) -> int:
     """Read every cell, which refuses the bad ones, and count the rows."""
     count = 0
     for block in source.blocks():
         count += len(block.numeric)
+        if content is not None:
+            content.add(block.numeric, block.codes)
         # How many rows a CSV has is known once it was read.
         report("checking", None if source.rows is None else count / source.rows)
     return count

@@ -71,17 +71,22 @@ class Certificate:
                 "sfumato": self.version,
             },
         }
-        return json.dumps(document, ensure_ascii=False, sort_keys=True).encode()
+        text = json.dumps(document, ensure_ascii=False, sort_keys=True, allow_nan=False)
+        # A file name may hold half of a surrogate pair, whose backslash form is what JSON wants as well.
+        return text.encode("utf-8", "backslashreplace")
 
     def signed(self, key: SigningKey) -> bytes:
         """The envelope as JSON, signed with ``key``."""
-        payload = self.payload()
-        signature = key.sign(_authenticated(_PAYLOAD_TYPE, payload))
-        envelope = {
-            "payloadType": _PAYLOAD_TYPE,
-            "payload": base64.b64encode(payload).decode(),
-            "signatures": [{"keyid": key.public.id, "sig": base64.b64encode(signature).decode()}],
-        }
+        signature = key.sign(_authenticated(_PAYLOAD_TYPE, self.payload()))
+        return self._envelope([{"keyid": key.public.id, "sig": base64.b64encode(signature).decode()}])
+
+    def unsigned(self) -> bytes:
+        """The envelope without a signature: a record of what was done that nobody vouches for."""
+        return self._envelope([])
+
+    def _envelope(self, signatures: list[dict[str, str]]) -> bytes:
+        payload = base64.b64encode(self.payload()).decode()
+        envelope = {"payloadType": _PAYLOAD_TYPE, "payload": payload, "signatures": signatures}
         return json.dumps(envelope, indent=2).encode() + b"\n"
 
     @classmethod

@@ -106,14 +106,9 @@ class SigningKey:
             how = serialization.BestAvailableEncryption(passphrase.encode())
         content = self._key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how)
         try:
-            # Created unreadable for others from the first moment, and never over an existing key.
-            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            _write_private(file, content)
         except FileExistsError:
             raise BadInput(f"there is a signing key already in {file.parent}; move it away first.") from None
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
 
 
 class KeyRing:
@@ -141,6 +136,21 @@ class KeyRing:
             raise NoKey("there is no signing key yet; make one with 'sfumato key new'.")
         return SigningKey.read(self.signing_file, os.environ.get("SFUMATO_PASSPHRASE"))
 
+    def signing_or_new(self) -> SigningKey:
+        """The signing key, made now if there is none yet."""
+        return self.signing() if self.signing_file.exists() else self.create()
+
+    def noise_secret(self) -> bytes:
+        """The secret of keyed noise, 32 random bytes that only their owner can read; made where missing."""
+        file = self.home / "noise.key"
+        if not file.exists():
+            self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _write_private(file, os.urandom(32))
+        secret = file.read_bytes()
+        if len(secret) != 32:
+            raise BadInput(f"{file} is damaged: the secret of keyed noise has 32 bytes, not {len(secret)}.")
+        return secret
+
     def trust(self, key: PublicKey) -> Path:
         """Accept certificates signed with ``key`` from now on."""
         folder = self.home / "trusted"
@@ -153,6 +163,15 @@ class KeyRing:
         """The trusted keys by their id."""
         keys = (PublicKey.read(file) for file in sorted((self.home / "trusted").glob("*.pem")))
         return {key.id: key for key in keys}
+
+
+def _write_private(file: Path, content: bytes) -> None:
+    """Write a new file that nobody else can read from its first moment; never over an existing one."""
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
 
 
 class NoKey(SfumatoError):

@@ -77,7 +77,7 @@ def test_a_sink_is_accompanied_only_if_it_is_complete(tmp_path, rows):
     def write():
         with ArraySink(tmp_path / "out.npy", (2, 1), np.float64) as sink:
             sink.write(np.ones((rows, 1)))
-            sink.accompany(tmp_path / "out.npy.why", b"why")
+            sink.accompany(tmp_path / "out.npy.why", lambda output: b"why")
 
     if rows == 2:
         write()

@@ -345,6 +345,6 @@ def test_a_printed_bound_is_never_below_the_true_one(epsilon):
     [(0.328, 10**15), (0.33, 2**53), (1e-3, 500), (1e-6, 10), (0.7, 1000), (5.0, 26), (690.0, 3), (800.0, 2)],
 )
 def test_no_number_of_buckets_makes_randomised_response_promise_more_than_it_keeps(epsilon, buckets):
-    """One double holds the event's noise; where that is too coarse for ε, ε is kept and the curve given up."""
+    """One double holds the event's noise; where that is too coarse, ε is kept and the curve given up."""
     held = Guarantee.randomised_response(epsilon, buckets).epsilon(0.0)
     assert epsilon <= held <= epsilon * (1 + 1e-9)

@@ -1,0 +1,229 @@
+"""``sfumato budget``: open, show, history, check, export, close, release."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato import terminal
+from sfumato.errors import BadInput
+
+if TYPE_CHECKING:
+    from sfumato.ledger import Balance, Entry, Ledger
+
+__all__ = ["LEDGER", "LEDGER_HELP", "app", "maybe", "opened"]
+
+app = typer.Typer(
+    name="budget", help="What each dataset may spend, and what it has spent.", no_args_is_help=True
+)
+
+_NAME = typer.Argument(metavar="DATASET", help="Name of the dataset.")
+LEDGER_HELP = "sqlite:///FILE or postgresql://…; a file in the home folder of Sfumato unless given."
+LEDGER = typer.Option("--ledger", metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP)
+_JSON = typer.Option("--json", help="Print the result as JSON.")
+_COLUMNS = ("number", "at", "kind", "epsilon", "delta", "purpose", "key", "refers_to", "previous", "hash")
+
+
+@contextmanager
+def opened(url: str | None) -> Iterator[Ledger]:
+    """The ledger at ``url``, or the one in the home folder."""
+    from sfumato.ledger import Ledger
+    from sfumato.report import default_home
+
+    if url is None:
+        home = default_home()
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        url = f"sqlite:///{home / 'ledger.db'}"
+    with Ledger(url) as ledger:
+        yield ledger
+
+
+@contextmanager
+def maybe(url: str | None, dataset: str | None) -> Iterator[Ledger | None]:
+    """The ledger that ``dataset`` is charged in; none where no dataset is named."""
+    if dataset is None:
+        yield None
+        return
+    with opened(url) as ledger:
+        yield ledger
+
+
+@app.command("open")
+def open_(
+    dataset: Annotated[str, _NAME],
+    epsilon: Annotated[float, typer.Option(metavar="ε", help="The budget.")],
+    delta: Annotated[float, typer.Option(metavar="δ", help="Such as 1e-6; 0 admits only what has no δ.")],
+    unit: Annotated[str, typer.Option(help="What the budget protects.")] = "record",
+    neighbours: Annotated[str, typer.Option(help="replace, zero-out or add/remove.")] = "replace",
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Give DATASET a budget, which never changes afterwards."""
+    with opened(ledger) as book:
+        book.open(dataset, epsilon, delta, unit, neighbours)
+        _tell(book.balance(dataset), as_json)
+
+
+@app.command()
+def show(
+    dataset: Annotated[
+        str | None, typer.Argument(metavar="[DATASET]", help="All of them unless given.")
+    ] = None,
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Show what is left of a budget."""
+    with opened(ledger) as book:
+        names = book.names() if dataset is None else [dataset]
+        results = [
+            book.balance(name).to_dict() | {"fixed_plan_epsilon": book.fixed_plan_epsilon(name)}
+            for name in names
+        ]
+        if as_json:
+            print(json.dumps(results if dataset is None else results[0]))
+            return
+        if not names:
+            print("No budget was opened yet; see sfumato budget open --help.")
+        for name, result in zip(names, results, strict=True):
+            print(terminal.in_line(_shown(book.balance(name), result["fixed_plan_epsilon"])))
+
+
+@app.command()
+def history(
+    dataset: Annotated[str, _NAME],
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """List every entry of a dataset, oldest first."""
+    with opened(ledger) as book:
+        entries = book.history(dataset)
+    if as_json:
+        print(json.dumps([entry.to_dict() for entry in entries]))
+        return
+    print(terminal.in_line("\n".join(_line(entry) for entry in entries)))
+
+
+@app.command()
+def check(
+    dataset: Annotated[
+        str | None, typer.Argument(metavar="[DATASET]", help="All of them unless given.")
+    ] = None,
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Look for rows that were edited, deleted or added by another hand; exit 4 if there are any."""
+    from sfumato.report import VerificationFailed
+
+    with opened(ledger) as book:
+        damages = book.check(dataset)
+    if as_json:
+        print(json.dumps({"holds": not damages, "damages": [str(damage) for damage in damages]}))
+        raise typer.Exit(4 if damages else 0)
+    if damages:
+        raise VerificationFailed(
+            "the ledger was altered: " + "; ".join(str(damage) for damage in damages) + "."
+        )
+    print("The chain holds.")
+
+
+@app.command()
+def export(
+    dataset: Annotated[str, _NAME],
+    format: Annotated[str, typer.Option(metavar="csv|json", help="Which format.")] = "csv",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Printed unless given.")
+    ] = None,
+    ledger: Annotated[str | None, LEDGER] = None,
+) -> None:
+    """Write the history of a dataset as CSV or JSON."""
+    if format not in ("csv", "json"):
+        raise BadInput(f"--format is csv or json, not {format!r}.")
+    with opened(ledger) as book:
+        rows = [entry.to_dict() for entry in book.history(dataset)]
+    text = json.dumps(rows, indent=2) + "\n" if format == "json" else as_csv(rows)
+    if output is None:
+        print(text, end="")
+        return
+    from sfumato.io import atomic_output
+
+    with atomic_output(output) as file:
+        file.write(text.encode())
+
+
+@app.command()
+def close(
+    dataset: Annotated[str, _NAME],
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Admit nothing further for a dataset."""
+    with opened(ledger) as book:
+        book.close(dataset)
+        _tell(book.balance(dataset), as_json)
+
+
+@app.command()
+def release(
+    dataset: Annotated[str, _NAME],
+    hold: Annotated[int, typer.Argument(metavar="NUMBER", help="Which entry.")],
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Give back what a job that drew nothing had set aside."""
+    with opened(ledger) as book:
+        book.release_hold(dataset, hold)
+        _tell(book.balance(dataset), as_json)
+
+
+def as_csv(rows: list[dict[str, Any]]) -> str:
+    """Entries as CSV; a text that a spreadsheet would run as a formula is quoted with an apostrophe."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, _COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {k: f"'{v}" if isinstance(v, str) and v[:1] in "=+-@" and v else v for k, v in row.items()}
+        )
+    return out.getvalue()
+
+
+def _tell(balance: Balance, as_json: bool) -> None:
+    print(json.dumps(balance.to_dict()) if as_json else terminal.in_line(_shown(balance, None)))
+
+
+def _shown(balance: Balance, fixed_plan: float | None) -> str:
+    """A bar of what is left, and the numbers behind it."""
+    width = max(10, min(40, shutil.get_terminal_size((80, 24)).columns - 40))
+    full = math.ceil(balance.used * width)
+    bar = "█" * full + "░" * (width - full)
+    name = terminal.printable(balance.dataset if len(balance.dataset) <= 60 else balance.dataset[:57] + "…")
+    budget = f"ε = {balance.epsilon:g} at δ = {balance.delta:g}"
+    lines = [
+        f"{name}: {budget} per {balance.unit} under {balance.neighbours}",
+        f"  {bar} {balance.used:.1%} used, {balance.state}",
+        f"  releases: {balance.spends} (open holds: {balance.open_holds})",
+        f"  still fits: Gaussian noise up to ε = {balance.left:.4g}; ε = {balance.left_pure:.4g} without δ",
+    ]
+    if fixed_plan is not None:
+        lines.append(f"  spent so far, had the plan been fixed in advance: ε = {fixed_plan:.4g}")
+    return "\n".join(lines)
+
+
+def _line(entry: Entry) -> str:
+    promise = (
+        ""
+        if entry.guarantee is None
+        else f"  ε={entry.guarantee.epsilon():.4g} δ={entry.guarantee.at_delta:g}"
+    )
+    refers = "" if entry.refers_to is None else f"  of {entry.refers_to}"
+    purpose = f"  {terminal.printable(entry.purpose)}" if entry.purpose else ""
+    return f"{entry.number:>6}  {entry.at[:19]}  {entry.kind:<8}{promise}{refers}{purpose}  {entry.hash[:12]}"

@@ -1,0 +1,102 @@
+"""``sfumato key`` and ``sfumato verify``: who signs, whom to trust, and whether a release is what it says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato import terminal
+from sfumato.cli_budget import LEDGER, opened
+
+__all__ = ["app", "verify"]
+
+app = typer.Typer(
+    name="key", help="The key that signs certificates, and the keys to trust.", no_args_is_help=True
+)
+
+_JSON = typer.Option("--json", help="Print the result as JSON.")
+
+
+@app.command()
+def new(
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Ask for a passphrase and encrypt the key.")
+    ] = False,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Make the key that signs certificates."""
+    from sfumato.report import KeyRing
+
+    passphrase = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if encrypt else None
+    ring = KeyRing()
+    made = ring.create(passphrase)
+    result = {"id": made.public.id, "file": str(ring.signing_file), "encrypted": encrypt}
+    print(
+        json.dumps(result)
+        if as_json
+        else f"Key {made.public.id}\nPrivate, for you alone: {ring.signing_file}"
+    )
+
+
+@app.command()
+def show(as_json: Annotated[bool, _JSON] = False) -> None:
+    """Print the public key, for those who verify, and the keys that are trusted."""
+    from sfumato.report import KeyRing
+
+    ring = KeyRing()
+    public = ring.signing().public
+    if as_json:
+        print(json.dumps({"id": public.id, "pem": public.pem().decode(), "trusted": sorted(ring.trusted())}))
+        return
+    print(public.pem().decode(), end="")
+    print("\n".join([f"Key {public.id}", *(f"Trusted: {name}" for name in sorted(ring.trusted()))]))
+
+
+@app.command()
+def trust(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A public key, as 'sfumato key show' prints it.")
+    ],
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Accept certificates that were signed with the key in FILE."""
+    from sfumato.report import KeyRing, PublicKey
+
+    key = PublicKey.read(file)
+    KeyRing().trust(key)
+    print(json.dumps({"id": key.id}) if as_json else f"Trusted: {key.id}")
+
+
+def verify(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A release; its certificate stands beside it.")
+    ],
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Check a release against its certificate: envelope, key, bytes and ledger row; exit 4 if one fails."""
+    from sfumato.report import KeyRing, default_home
+    from sfumato.report import verify as run
+
+    reachable = ledger is not None or (default_home() / "ledger.db").exists()
+    if reachable:
+        with opened(ledger) as book:
+            found = run(file, KeyRing(), book)
+    else:
+        found = run(file, KeyRing())
+    if as_json:
+        print(json.dumps(found.to_dict()))
+    else:
+        lines = [f"{check.what:<9} {check.outcome}: {check.detail}" for check in found.checks]
+        if found.certificate is not None:
+            lines += [
+                "",
+                found.certificate.statement.table(min(shutil.get_terminal_size((100, 24)).columns, 100)),
+            ]
+        print(terminal.in_line("\n".join(lines)))
+    if not found.holds:
+        raise typer.Exit(4)

@@ -1,0 +1,60 @@
+"""What a balance costs does not grow with what was spent before it."""
+
+import time
+
+from sqlalchemy import insert
+
+from sfumato.ledger.entry import Entry, guarantee_text, prices_text
+from sfumato.ledger.rows import append, read_account
+from sfumato.ledger.tables import entries
+from sfumato.privacy import Guarantee
+
+FEW, MANY = 1_000, 100_000
+
+
+def test_a_balance_after_a_hundred_thousand_spends_costs_as_much_as_after_a_thousand(ledger):
+    for name, count in (("few", FEW), ("many", MANY)):
+        ledger.open(name, epsilon=8.0, delta=1e-6)
+        fill(ledger, name, count)
+        assert ledger.balance(name).spends == count
+        assert ledger.balance(name).open_holds == count // 2
+    best = dict.fromkeys(("few", "many"), float("inf"))
+    for _ in range(300):
+        for name in best:
+            start = time.perf_counter()
+            ledger.balance(name)
+            best[name] = min(best[name], time.perf_counter() - start)
+    for name, seconds in best.items():
+        print(f"balance after {name} spends: {seconds * 1e6:.0f} µs")
+    assert best["many"] <= 2.0 * best["few"]
+    assert ledger.check("many") == []
+
+
+def fill(ledger, name, count):
+    """``count`` charges in one transaction, every second a hold: the rows that as many calls would leave."""
+    known, tiny = ledger._dataset(name), Guarantee.gaussian(1e4)
+    prices, wire, rows = prices_text(known.filter.price(tiny)), guarantee_text(tiny), []
+    with ledger._storage.writing() as connection:
+        account = read_account(connection, known, lock=True)
+        for number in range(2, count + 2):
+            entry = Entry(
+                ledger=ledger.identity,
+                dataset=name,
+                number=number,
+                kind="hold" if number % 2 else "spend",
+                at=account.at,
+                previous=account.head,
+                guarantee_json=wire,
+                prices_json=prices,
+            )
+            account = account.after(entry, known.filter)
+            if number <= count:
+                row = vars(entry) | {
+                    "dataset": known.id,
+                    "guarantee": wire,
+                    "prices": prices,
+                    "hash": entry.hash,
+                }
+                rows.append({column.name: row[column.name] for column in entries.c})
+        connection.execute(insert(entries), rows)
+        append(connection, known, account, entry)
