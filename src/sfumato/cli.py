@@ -251,7 +251,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     sentence, code = None, 0
     try:
         with terminal.signals():
-            app(_spread(given), prog_name="sfumato", standalone_mode=False)
+            # A command that ends early (typer.Exit) is not raised but returned, as its code.
+            code = app(_spread(given), prog_name="sfumato", standalone_mode=False) or 0
             sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError:
         pass  # the help was printed, and was all that was asked for
@@ -259,6 +260,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sentence, code = _usage(error, given), 2
     except SfumatoError as error:
         sentence, code = str(error), error.exit_code
+    except click.Abort:
+        sentence, code = "nothing was entered, so nothing was done.", 2
     except terminal.Stopped as stopped:
         sentence, code = stopped.sentence, stopped.exit_code
     except BrokenPipeError:

@@ -31,6 +31,7 @@ LEDGER_HELP = "sqlite:///FILE or postgresql://…; a file in the home folder of 
 LEDGER = typer.Option("--ledger", metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP)
 _JSON = typer.Option("--json", help="Print the result as JSON.")
 _COLUMNS = ("number", "at", "kind", "epsilon", "delta", "purpose", "key", "refers_to", "previous", "hash")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 @contextmanager
@@ -191,7 +192,7 @@ def as_csv(rows: list[dict[str, Any]]) -> str:
     writer.writeheader()
     for row in rows:
         writer.writerow(
-            {k: f"'{v}" if isinstance(v, str) and v[:1] in "=+-@" and v else v for k, v in row.items()}
+            {k: f"'{v}" if isinstance(v, str) and v.startswith(_FORMULA) else v for k, v in row.items()}
         )
     return out.getvalue()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -24,14 +26,14 @@ _JSON = typer.Option("--json", help="Print the result as JSON.")
 @app.command()
 def new(
     encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="Ask for a passphrase and encrypt the key.")
+        bool, typer.Option("--encrypt", help="Encrypt the key: SFUMATO_PASSPHRASE, or one is asked for.")
     ] = False,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Make the key that signs certificates."""
     from sfumato.report import KeyRing
 
-    passphrase = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if encrypt else None
+    passphrase = _passphrase() if encrypt else None
     ring = KeyRing()
     made = ring.create(passphrase)
     result = {"id": made.public.id, "file": str(ring.signing_file), "encrypted": encrypt}
@@ -100,3 +102,13 @@ def verify(
         print(terminal.in_line("\n".join(lines)))
     if not found.holds:
         raise typer.Exit(4)
+
+
+def _passphrase() -> str:
+    """The passphrase of a new key: from the environment, from whoever sits there, or from a pipe."""
+    given = os.environ.get("SFUMATO_PASSPHRASE")
+    if given:
+        return given
+    if sys.stdin.isatty():
+        return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True))
+    return sys.stdin.readline().rstrip("\r\n")

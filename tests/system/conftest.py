@@ -70,7 +70,7 @@ def command(folder, executable):
         done = subprocess.run(
             [executable, *map(str, arguments)],
             cwd=folder,
-            env=os.environ | environment,
+            env=os.environ | {"COLUMNS": "100"} | environment,
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=120,

@@ -6,7 +6,8 @@ neighbouring records are at most ``sensitivity`` apart there. The released integ
 the real mechanism, whose guarantee therefore holds for it exactly, with no slack.
 
 **Edge cases.** A record of zeros stays zero; one outside the domain is scaled back (ball; to zero where its
-norm is beyond double precision) or clipped (box). NaN and infinities are refused. Rows are independent: the guarantee does not depend on n.
+norm is beyond double precision) or clipped (box). NaN and infinities are refused. Rows are independent: the
+guarantee does not depend on n.
 """
 
 from __future__ import annotations

@@ -4,12 +4,16 @@ A release that names a dataset is charged to that dataset's budget. As long as n
 the ledger nothing is charged, and the statement says so; from the first one on, a dataset without a budget is
 refused, since a misspelt name would otherwise release for nothing.
 
-A *request* may be repeated: it is paid once, and its noise is keyed, so that it gives the same bytes.
+A *request* may be repeated: it is paid once, and its noise is keyed, so that it gives the same bytes. Its row
+remembers, under the secret of the noise, the content and every parameter that shapes the noise: whatever would
+be drawn anew is refused rather than released for nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,16 +36,25 @@ class Content:
     """A digest of what is released; under the secret of the noise it tells contents apart, and no more."""
 
     def __init__(self) -> None:
-        self._digest = hashlib.sha256()
+        self._digests: list[hashlib._Hash] = []
 
     def add(self, *parts: NDArray[Any]) -> None:
-        """More of the content, in order."""
-        for part in parts:
-            self._digest.update(part.tobytes())
+        """More rows of the content, in order; how the rows are cut into parts makes no difference."""
+        if not self._digests:
+            # The same bytes are other records when they are cut into columns in another way.
+            heads = [f"{part.dtype.str} {part.shape[1:]} " for part in parts]
+            self._digests = [hashlib.sha256(head.encode()) for head in heads]
+        for digest, part in zip(self._digests, parts, strict=True):
+            digest.update(part.tobytes())
 
-    def commitment(self, noise: Keyed) -> str:
-        """The digest of everything added, readable to nobody without the secret."""
-        return noise.commitment(self._digest.digest())
+    def commitment(self, noise: Keyed, terms: Mapping[str, Any]) -> str:
+        """Everything added and the JSON values ``terms``, readable to nobody without the secret.
+
+        Two spellings of one number (1 and 1.0) are the same terms.
+        """
+        digests = [digest.hexdigest() for digest in self._digests]
+        text = json.dumps([_canonical(terms), digests], sort_keys=True)
+        return noise.commitment(hashlib.sha256(text.encode()).digest())
 
 
 @dataclass(frozen=True)
@@ -65,19 +78,43 @@ class Payment:
         return mechanism.keyed
 
     def pay(
-        self, statement: Statement, purpose: str, content: Content, noise: Keyed | None
+        self,
+        statement: Statement,
+        purpose: str,
+        content: Content,
+        noise: Keyed | None,
+        declared: Mapping[str, Any] | None = None,
     ) -> tuple[Statement, dict[str, Any] | None]:
-        """Spend what ``statement`` proves, durably; returns it and the ledger row that says so, if any."""
+        """Spend what ``statement`` proves, durably; returns it and the ledger row that says so, if any.
+
+        ``declared`` holds as JSON values what shapes the noise beside the statement's parameters.
+        """
         if self.ledger is None or self.dataset is None:
             return statement, None
         if not self.ledger.names():
+            if self.request is not None:
+                raise BadInput(
+                    "a request is remembered by the budget that pays for it, and none was opened yet; open one "
+                    "with 'sfumato budget open NAME --epsilon … --delta …'."
+                )
             return replace(statement, notes=(*statement.notes, _UNCHARGED)), None
         if noise is not None:
-            purpose = f"{purpose} (content {content.commitment(noise)})"
+            # Another version of the package draws the same noise, as long as the mechanism's version stays.
+            parameters = {name: value for name, value in statement.parameters.items() if name != "sfumato"}
+            terms = {"mechanism": statement.mechanism, "parameters": parameters, "declared": declared}
+            purpose = f"{purpose} (content {content.commitment(noise, terms)})"
         entry = self.ledger.spend(self.dataset, statement.proven, purpose, self.request)
         if entry.purpose != purpose:
             raise BadInput(
-                f"request {self.request!r} was made from other content or under another name; give changed "
-                "data a new request."
+                f"request {self.request!r} was made from other content, with other parameters or under another "
+                "name; give what has changed a new request."
             )
         return statement, {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _canonical(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

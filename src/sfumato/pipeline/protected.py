@@ -63,5 +63,6 @@ class Protected:
             dataset=self.dataset,
             ledger=self.paid,
             version=sfumato.__version__,
+            left_out=self.left_out,
         )
         return certificate.unsigned() if signer is None else certificate.signed(signer)

@@ -30,7 +30,7 @@ def protect_table(
     rows = _rows(mechanism, schema)
     noise, content = payment.noise(mechanism), Content()
     count = _check(source, report, None if noise is None else content)
-    statement, paid = payment.pay(rows.statement(), output.name, content, noise)
+    statement, paid = payment.pay(rows.statement(), output.name, content, noise, schema.to_dict())
     limits = [c.bounds if c.bounds and c.clamp else (-np.inf, np.inf) for c in schema.numeric]
     low, high = np.array(limits).reshape(-1, 2).T
     with TableSink(output, schema) as sink:

@@ -46,9 +46,14 @@ def response_event(epsilon: float, buckets: int) -> DpEvent:
     pure = ZCDpEvent(rho=0.0, xi=epsilon)
     if epsilon > _LARGEST_RESPONSE:
         return pure
-    event = RandomizedResponseDpEvent(response_noise(epsilon, buckets), buckets)
-    held = _single(event).pure
-    return event if held == epsilon or epsilon < held < epsilon * (1.0 + 1e-9) else pure
+    noise = response_noise(epsilon, buckets)
+    for _ in range(4):
+        # Rounding may leave a hair too much noise, hence too small an ε; an ulp or two less gives it back.
+        event = RandomizedResponseDpEvent(noise, buckets)
+        if epsilon <= _single(event).pure <= epsilon * (1.0 + 1e-9):
+            return event
+        noise = math.nextafter(noise, 0.0)
+    return pure
 
 
 def composed(events: Iterable[DpEvent]) -> DpEvent:

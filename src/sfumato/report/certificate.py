@@ -55,6 +55,7 @@ class Certificate:
     dataset: str | None
     ledger: Mapping[str, Any] | None
     version: str
+    left_out: tuple[str, ...] = ()
 
     def payload(self) -> bytes:
         """The in-toto statement as JSON."""
@@ -67,6 +68,7 @@ class Certificate:
                 "rows": self.rows,
                 "columns": self.columns,
                 "dataset": self.dataset,
+                "left_out": list(self.left_out),
                 "ledger": None if self.ledger is None else dict(self.ledger),
                 "sfumato": self.version,
             },
@@ -131,6 +133,7 @@ class Certificate:
                 dataset=predicate["dataset"],
                 ledger=predicate["ledger"],
                 version=predicate["sfumato"],
+                left_out=tuple(predicate["left_out"]),
             )
         except (ValueError, KeyError, TypeError):
             raise VerificationFailed(

@@ -134,11 +134,11 @@ class KeyRing:
         """The signing key; its passphrase, if it has one, is taken from ``SFUMATO_PASSPHRASE``."""
         if not self.signing_file.exists():
             raise NoKey("there is no signing key yet; make one with 'sfumato key new'.")
-        return SigningKey.read(self.signing_file, os.environ.get("SFUMATO_PASSPHRASE"))
+        return SigningKey.read(self.signing_file, _passphrase())
 
     def signing_or_new(self) -> SigningKey:
-        """The signing key, made now if there is none yet."""
-        return self.signing() if self.signing_file.exists() else self.create()
+        """The signing key, made now if there is none yet, and encrypted if there is a passphrase."""
+        return self.signing() if self.signing_file.exists() else self.create(_passphrase())
 
     def noise_secret(self) -> bytes:
         """The secret of keyed noise, 32 random bytes that only their owner can read; made where missing."""
@@ -163,6 +163,10 @@ class KeyRing:
         """The trusted keys by their id."""
         keys = (PublicKey.read(file) for file in sorted((self.home / "trusted").glob("*.pem")))
         return {key.id: key for key in keys}
+
+
+def _passphrase() -> str | None:
+    return os.environ.get("SFUMATO_PASSPHRASE") or None
 
 
 def _write_private(file: Path, content: bytes) -> None:
