@@ -24,7 +24,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 def measure() -> list[Row]:
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         if shutil.disk_usage(folder).free < 2.2e9 * GIGABYTES:
             return [Row("5 GB .npy: not enough room on this disk to measure", "skipped", 0.0)]
         source = Path(folder) / "records.npy"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sfumato.mechanisms import TrustAdaptive as TrustAdaptive
     from sfumato.noise import Keyed as Keyed
     from sfumato.noise import Seeded as Seeded
+    from sfumato.pipeline import plan as plan
     from sfumato.pipeline import protect as protect
     from sfumato.privacy import Claim as Claim
     from sfumato.privacy import Evidence as Evidence
@@ -60,6 +61,7 @@ _ROOM_OF = {
     "Statement": "privacy",
     "TrustAdaptive": "mechanisms",
     "Unit": "privacy",
+    "plan": "pipeline",
     "protect": "pipeline",
 }
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
-import shutil
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
 
 import click
 import typer
 
 import sfumato
-from sfumato import cli_budget, cli_keys, terminal
+from sfumato import cli_budget, cli_keys, cli_shown, terminal
 from sfumato.cli_budget import LEDGER_HELP
 from sfumato.errors import BadInput, SfumatoError
 
 if TYPE_CHECKING:
     from sfumato.mechanisms import Mechanism
-    from sfumato.pipeline import Protected
+    from sfumato.transforms import Transform
 
 __all__ = ["app", "main"]
 
@@ -27,11 +28,17 @@ __all__ = ["app", "main"]
 _SEVERAL = ("--epsilon", "--bounds")
 _EXAMPLES = {
     "protect": "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
+    "plan": "sfumato plan X.npz --epsilon 1 --clip 1.0",
     "paper": "sfumato paper multimedia-dp --figure 2",
     "verify": "sfumato verify out.npz",
     "budget": "sfumato budget open clinic --epsilon 8 --delta 1e-6",
     "key": "sfumato key show",
 }
+# Options of protect that are parameters of a mechanism as they stand.
+_PARAMETERS = (
+    *("epsilon", "delta", "neighbours", "clip", "trust", "calibration", "categories"),
+    *("bits", "flip", "components", "scale"),
+)
 _PROMISE, _BOUND, _SOME = "The promise", "The bound on the records", "For some mechanisms"
 _BUDGET, _FILES = "The budget", "Files"
 
@@ -151,7 +158,7 @@ def protect(
     output: Annotated[
         Path,
         _option(
-            _FILES, "FILE", "Where the release is written, with its statement beside it.", "-o", "--output"
+            _FILES, "FILE", "Where the release is written, with its certificate beside it.", "-o", "--output"
         ),
     ],
     array: Annotated[
@@ -177,36 +184,13 @@ def protect(
 
     FILE is an array whose rows are records (.npy, .npz) or, with --schema, a table (.csv, .csv.gz, .parquet).
     """
+    options = dict(locals())
     from sfumato import pipeline
-    from sfumato.io import file_to_read, same_kind
-    from sfumato.transforms import ReverseManifold
+    from sfumato.io import same_kind
 
-    inputs = [file for file in (source, schema, epsilon_file) if file is not None]
-    kind = same_kind(source, output)
-    for file in inputs:
-        file_to_read(file)
-    pipeline.check_output(output, inputs)
-    if bounds_from_data and bounds is not None:
-        raise BadInput("--bounds-from-data and --bounds each give bounds; one of them is accepted.")
-    made = pipeline.make_mechanism(
-        mechanism,
-        {
-            "epsilon": epsilon,
-            "epsilon_file": _budgets(epsilon_file),
-            "delta": delta,
-            "neighbours": neighbours,
-            "clip": clip,
-            "bounds": _pair(bounds),
-            "trust": trust,
-            "calibration": calibration,
-            "categories": categories,
-            "bits": bits,
-            "flip": flip,
-            "components": components,
-            "scale": scale,
-        },
-        bounded=kind == "table" or bounds_from_data,
-    )
+    same_kind(source, output)
+    made = _mechanism(options)
+    pipeline.check_output(output, _inputs(options))
     if request is not None:
         made = _keyed(made, dataset, data_version, request)
     with terminal.progress(not as_json) as report, cli_budget.maybe(ledger, dataset) as book:
@@ -216,14 +200,52 @@ def protect(
             made,
             array=array,
             schema=schema,
-            then=None if alpha is None else ReverseManifold(alpha),
+            then=_then(alpha),
             dataset=dataset,
             ledger=book,
             request=request,
             bounds_from_data=bounds_from_data,
             report=report,
         )
-    print(json.dumps(done.to_dict()) if as_json else terminal.in_line(_told(done)))
+    print(json.dumps(done.to_dict()) if as_json else terminal.in_line(cli_shown.told(done)))
+
+
+def plan(**options: Any) -> None:
+    """Say what protect with the same options would promise and cost; nothing is spent or written.
+
+    Of FILE only shapes and types are read.
+    """
+    from sfumato import pipeline
+
+    if options["bounds_from_data"]:
+        raise BadInput("--bounds-from-data proves nothing and reads the data; there is nothing to plan.")
+    dataset = options["dataset"]
+    with cli_budget.maybe(options["ledger"], dataset) as book:
+        made = pipeline.plan(
+            options["source"],
+            _mechanism(options),
+            array=options["array"],
+            schema=options["schema"],
+            then=_then(options["alpha"]),
+            dataset=dataset,
+            ledger=book,
+        )
+    print(json.dumps(made.to_dict()) if options["as_json"] else terminal.in_line(cli_shown.planned(made)))
+
+
+def _like_protect(command: Callable[..., None]) -> None:
+    """Give ``command`` the options of ``protect``, all of them but with no need for an output."""
+    signature = inspect.signature(protect, eval_str=True)
+    output = signature.parameters["output"]
+    _, option = get_args(output.annotation)
+    free = output.replace(default=None, annotation=Annotated[Path | None, option])
+    parameters = [free if p.name == "output" else p for p in signature.parameters.values()]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+
+
+_like_protect(plan)
+app.command(epilog=f"For example: {_EXAMPLES['plan']}")(plan)
 
 
 @app.command(epilog=f"For example: {_EXAMPLES['paper']}")
@@ -337,6 +359,32 @@ def _is_number(word: str) -> bool:
     return True
 
 
+def _inputs(options: Mapping[str, Any]) -> list[Path]:
+    return [options[name] for name in ("source", "schema", "epsilon_file") if options[name] is not None]
+
+
+def _mechanism(options: Mapping[str, Any]) -> Mechanism:
+    """The mechanism that the options of protect describe."""
+    from sfumato import pipeline
+    from sfumato.io import file_to_read, kind_of
+
+    kind = kind_of(options["source"])
+    for file in _inputs(options):
+        file_to_read(file)
+    if options["bounds_from_data"] and options["bounds"] is not None:
+        raise BadInput("--bounds-from-data and --bounds each give bounds; one of them is accepted.")
+    given = {name: options[name] for name in _PARAMETERS}
+    given |= {"epsilon_file": _budgets(options["epsilon_file"]), "bounds": _pair(options["bounds"])}
+    bounded = kind == "table" or options["bounds_from_data"]
+    return pipeline.make_mechanism(options["mechanism"], given, bounded=bounded)
+
+
+def _then(alpha: float | None) -> Transform | None:
+    from sfumato.transforms import ReverseManifold
+
+    return None if alpha is None else ReverseManifold(alpha)
+
+
 def _budgets(file: Path | None) -> Any:
     """The array in --epsilon-file."""
     if file is None:
@@ -366,17 +414,3 @@ def _keyed(mechanism: Mechanism, dataset: str | None, version: str, request: str
         raise BadInput(f"--request is not for {type(mechanism).__name__}, whose noise cannot be keyed.")
     noise = Keyed(KeyRing().noise_secret(), dataset=dataset, version=version, release=request)
     return type(mechanism)(**(mechanism.get_params(deep=False) | {"randomness": noise}))
-
-
-def _told(done: Protected) -> str:
-    """The result, for people."""
-    name = terminal.printable
-    lines = [
-        done.statement.table(min(shutil.get_terminal_size((100, 24)).columns, 100)),
-        "",
-        f"Released: {name(done.output)} ({done.rows:,} records of {done.columns:,} columns)",
-        f"Certificate: {name(done.certificate_file)}",
-    ]
-    if done.left_out:
-        lines.append(f"Left out: {', '.join(map(name, done.left_out))}")
-    return "\n".join(lines)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ import typer
 
 from sfumato import terminal
 from sfumato.cli_budget import LEDGER, opened
+from sfumato.cli_shown import width
 
 __all__ = ["app", "verify"]
 
@@ -97,7 +97,7 @@ def verify(
         if found.certificate is not None:
             lines += [
                 "",
-                found.certificate.statement.table(min(shutil.get_terminal_size((100, 24)).columns, 100)),
+                found.certificate.statement.table(width()),
             ]
         print(terminal.in_line("\n".join(lines)))
     if not found.holds:

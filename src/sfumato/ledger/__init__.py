@@ -4,11 +4,20 @@
 ``engine``, ``schema``, ``rows`` and ``storage`` are the database; ``ledger`` is what people call.
 """
 
-from sfumato.ledger.balance import Balance
+from sfumato.ledger.balance import Balance, Preview
 from sfumato.ledger.check import Damage
 from sfumato.ledger.entry import Entry
 from sfumato.ledger.errors import BudgetRefused, LedgerUnavailable
 from sfumato.ledger.filter import Filter
 from sfumato.ledger.ledger import Ledger
 
-__all__ = ["Balance", "BudgetRefused", "Damage", "Entry", "Filter", "Ledger", "LedgerUnavailable"]
+__all__ = [
+    "Balance",
+    "BudgetRefused",
+    "Damage",
+    "Entry",
+    "Filter",
+    "Ledger",
+    "LedgerUnavailable",
+    "Preview",
+]

@@ -9,7 +9,7 @@ from sfumato.ledger.account import Account
 from sfumato.ledger.dataset import Dataset
 from sfumato.privacy import gaussian_epsilon
 
-__all__ = ["Balance"]
+__all__ = ["Balance", "Preview"]
 
 # A release asked for with exactly what is shown as left must fit, after rounding on both ways.
 _ROUNDING = 1.0 - 1e-9
@@ -54,6 +54,24 @@ class Balance:
             left=0.0 if shut else _left(known, account),
             left_pure=0.0 if shut else rule.left_pure(account.spent),
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What asking for a release would do: whether it ``fits``, and the balance afterwards.
+
+    Where it does not fit, ``balance`` is as it stands, ``largest`` the ε of this kind that would still fit,
+    and ``refusal`` the sentence that would be said.
+    """
+
+    fits: bool
+    balance: Balance
+    largest: float
+    refusal: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""

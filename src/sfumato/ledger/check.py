@@ -14,7 +14,7 @@ from sfumato.ledger.entry import Entry
 from sfumato.ledger.filter import Prices
 from sfumato.ledger.rows import account_of, all_entries, entry_of, unaltered
 from sfumato.ledger.tables import accounts, datasets, entries
-from sfumato.ledger.text import digest
+from sfumato.ledger.text import digest, short
 
 __all__ = ["Damage", "damages"]
 
@@ -29,7 +29,7 @@ class Damage:
 
     def __str__(self) -> str:
         where = f", entry {self.number}" if self.number else ""
-        return f"{self.dataset!r}{where}: {self.what}"
+        return f"{short(self.dataset)}{where}: {self.what}"
 
 
 def damages(connection: Connection, ledger: str, name: str | None = None) -> Iterator[Damage]:

@@ -36,11 +36,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from sfumato.errors import BadInput
 from sfumato.privacy import Guarantee
+from sfumato.privacy.curves import Curve
 from sfumato.privacy.renyi import ORDERS
 
 __all__ = ["Filter", "Prices", "Verdict", "add"]
@@ -115,8 +116,7 @@ class Filter:
                 f"a release that proves nothing ({guarantee.theorem}) cannot be charged: no finite budget "
                 "covers it."
             )
-        pure, renyi = guarantee.curve.pure, guarantee.curve.renyi(self.orders)
-        return tuple(_whole(amount) for amount in (pure, guarantee.slack, *renyi))
+        return _prices(guarantee.curve, guarantee.slack, self.orders)
 
     def nothing(self) -> Prices:
         """What a new dataset has spent."""
@@ -161,6 +161,11 @@ class Filter:
 def add(a: Prices, b: Prices, sign: int = 1) -> Prices:
     """Account by account: ``a`` plus (or, with ``sign`` −1, minus) ``b``."""
     return tuple(x + sign * y for x, y in zip(a, b, strict=True))
+
+
+@lru_cache(maxsize=256)
+def _prices(curve: Curve, slack: float, orders: tuple[float, ...]) -> Prices:
+    return tuple(_whole(amount) for amount in (curve.pure, slack, *curve.renyi(orders)))
 
 
 def _whole(amount: float) -> int:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Self
 
 from sqlalchemy import Connection, func, select
 
 from sfumato.errors import BadInput
-from sfumato.ledger.account import Account
-from sfumato.ledger.balance import Balance
+from sfumato.ledger.account import Account, State
+from sfumato.ledger.balance import Balance, Preview
 from sfumato.ledger.check import Damage, damages
 from sfumato.ledger.dataset import Dataset
 from sfumato.ledger.entry import Entry, Kind, guarantee_text, prices_text
-from sfumato.ledger.filter import Filter, Prices
+from sfumato.ledger.filter import Filter, Prices, add
 from sfumato.ledger.refusal import refusal
 from sfumato.ledger.rows import (
     add_dataset,
@@ -127,6 +128,21 @@ class Ledger:
         known = self._dataset(dataset)
         with self._storage.reading() as connection:
             return Balance.of(known, read_account(connection, known))
+
+    def preview(self, dataset: str, guarantee: Guarantee) -> Preview:
+        """What spending ``guarantee`` would do; nothing is spent and nothing promised for later."""
+        known = self._dataset(dataset)
+        known.require_terms(guarantee)
+        rule, prices = known.filter, known.filter.price(guarantee)
+        with self._storage.reading() as connection:
+            account = read_account(connection, known)
+        if not account.admits(rule, prices, covered=rule.covers(guarantee)):
+            refused = refusal(known, account, guarantee)
+            return Preview(False, Balance.of(known, account), refused.largest, str(refused))
+        spent = add(account.spent, prices)
+        state: State = "open" if rule.fits(spent) else "exhausted"
+        after = replace(account, spent=spent, spends=account.spends + 1, state=state)
+        return Preview(True, Balance.of(known, after), guarantee.epsilon())
 
     def history(self, dataset: str) -> list[Entry]:
         """Every entry of ``dataset``, oldest first; an altered row is refused (``check`` names them all)."""

@@ -1,6 +1,7 @@
 """Randomised mechanisms, each calibrated from its parameters alone."""
 
 from sfumato.mechanisms.control import AdditiveNoise
+from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.mechanism import Mechanism
@@ -12,6 +13,7 @@ from sfumato.mechanisms.trust import Tiers, TrustAdaptive
 
 __all__ = [
     "AdditiveNoise",
+    "ExpectedError",
     "Gaussian",
     "Laplace",
     "Mechanism",

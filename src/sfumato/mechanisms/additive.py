@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.domain import Domain
+from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.records import finite
 from sfumato.noise import Rounded, each_block, grid_step
@@ -59,6 +60,11 @@ class AdditiveMechanism(Mechanism):
     def _relative(self, first: int, rows: int) -> Array | None:
         """Factors in (0, 1] on the scale, one a row; None where all rows share the scale."""
         return None
+
+    def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
+        """The deviation of the noise; that of the noisiest record where records differ."""
+        deviation = self._scale(columns) * self._law().deviation
+        return (ExpectedError("each value", "root mean square error", deviation),)
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released rows for ``X``; see :meth:`Mechanism.perturb`."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive
 from sfumato.mechanisms.records import check_finite, finite
@@ -38,6 +39,10 @@ class AdditiveNoise(Mechanism):
     def claim(self) -> Claim | None:
         """TADP-RME uses it as a control and claims nothing for it."""
         return None
+
+    def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
+        """The deviation of the noise."""
+        return (ExpectedError("each value", "root mean square error", positive("scale", self.scale)),)
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released rows for ``X``; see :meth:`Mechanism.perturb`."""

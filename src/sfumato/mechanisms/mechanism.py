@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import sfumato
 from sfumato.errors import BadInput
+from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.records import check_finite, records
 from sfumato.mechanisms.release import Release
 from sfumato.noise import Keyed, Randomness, Secure, Stream
@@ -59,6 +60,10 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def check(self, X: NDArray[Any], first: int = 0) -> None:
         """Refuse rows ``first``, ``first``+1, … of the data where :meth:`perturb` would; draws no noise."""
         check_finite(X, first)
+
+    @abstractmethod
+    def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
+        """What the noise will do to records of ``columns`` columns; known before any data is touched."""
 
     def block_rows(self, columns: int) -> int:
         """How many rows are worked on at once; a function of the number of columns alone."""

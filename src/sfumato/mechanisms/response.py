@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive, positives, shown
 from sfumato.mechanisms.records import finite
@@ -85,6 +86,13 @@ class RandomisedResponse(Mechanism):
             delta=0.0,
         )
 
+    def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
+        """The share of answers of each column that are not the true one."""
+        return tuple(
+            ExpectedError(f"column {column + 1}", "share of wrong answers", 1.0 - threshold / 2.0**64)
+            for column, threshold in enumerate(self._keep(columns))
+        )
+
     def check(self, X: NDArray[Any], first: int = 0) -> None:
         """Refuse what is no category code; see :meth:`Mechanism.check`."""
         self._codes(X, first, self._counts(X.shape[1]))
@@ -93,7 +101,7 @@ class RandomisedResponse(Mechanism):
         """The released codes for ``X``; see :meth:`Mechanism.perturb`."""
         columns = X.shape[1]
         counts = self._counts(columns)
-        keep = [keep_threshold(e, int(k)) for e, k in zip(self._budgets(columns), counts, strict=True)]
+        keep = self._keep(columns)
         size = self.block_rows(columns)
         out = np.empty(X.shape, dtype=X.dtype)
 
@@ -140,6 +148,11 @@ class RandomisedResponse(Mechanism):
         if counts.size != columns:
             raise BadInput(f"categories were declared for {counts.size} columns, but the data has {columns}.")
         return counts.astype(np.int64)
+
+    def _keep(self, columns: int) -> list[int]:
+        """The coin that keeps a value of each column, in 2⁻⁶⁴."""
+        pairs = zip(self._budgets(columns), self._counts(columns), strict=True)
+        return [keep_threshold(epsilon, int(k)) for epsilon, k in pairs]
 
     def _budgets(self, columns: int) -> list[float]:
         """ε of each column; rounded down, so that they sum to at most ``epsilon``."""

@@ -9,12 +9,14 @@ after it, a coded column gets its share of ε.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.mechanism import Mechanism
@@ -85,7 +87,7 @@ class Rows:
         claims = [claim for claim in (part.claim() for part in self._parts()) if claim is not None]
         parameters: Mapping[str, Any] = self._parameters | {
             "numeric_columns": self._half.size,
-            "numeric_epsilon": getattr(self.numeric, "epsilon", None),
+            "numeric_epsilon": None if self.numeric is None else self.numeric.parameters()["epsilon"],
             "coded_columns": len(self.coded.categories) if self.coded else 0,
             "coded_epsilon": self.coded.epsilon if self.coded else None,
         }
@@ -103,6 +105,18 @@ class Rows:
             proven=self.guarantee(),
             notes=self._parts()[0]._notes(),
         )
+
+    def expected_error(self, numeric: Sequence[str], coded: Sequence[str]) -> tuple[ExpectedError, ...]:
+        """For each column, by name: the deviation of its noise in its own unit, or its wrong answers."""
+        errors: list[ExpectedError] = []
+        if self.numeric is not None:
+            (each,) = self.numeric.expected_error(len(numeric))
+            own = each.value / self._stretch * self._half
+            errors += [ExpectedError(n, each.measure, float(v)) for n, v in zip(numeric, own, strict=True)]
+        if self.coded is not None:
+            wrong = self.coded.expected_error(len(coded))
+            errors += [replace(e, of=name) for e, name in zip(wrong, coded, strict=True)]
+        return tuple(errors)
 
     def perturb(self, numeric: Array, codes: Codes, first: int = 0) -> tuple[Array, Codes]:
         """Released rows for values (k, m) and codes (k, c), which are rows ``first`` on of the table."""

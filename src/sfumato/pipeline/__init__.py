@@ -2,7 +2,8 @@
 
 from sfumato.pipeline.catalogue import MECHANISMS, make_mechanism
 from sfumato.pipeline.place import check_output
+from sfumato.pipeline.planning import Plan, plan
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.protection import protect
 
-__all__ = ["MECHANISMS", "Protected", "Report", "check_output", "make_mechanism", "protect"]
+__all__ = ["MECHANISMS", "Plan", "Protected", "Report", "check_output", "make_mechanism", "plan", "protect"]

@@ -22,7 +22,7 @@ from sfumato.privacy import Guarantee, Statement
 from sfumato.report import SigningKey
 from sfumato.transforms import Transform
 
-__all__ = ["protect_array"]
+__all__ = ["check_shape", "protect_array", "state"]
 
 # A block is a whole number of the mechanism's working blocks: at most this many, and at most this many bytes
 # unless one is larger. The first bounds the memory of what is drawn, the second that of what is read.
@@ -43,10 +43,14 @@ def protect_array(
 ) -> Protected:
     """Release the rows of ``source`` as the rows of ``output``."""
     noise = payment.noise(mechanism)
-    _check_shape(source, mechanism)
+    check_shape(source, mechanism)
     if bounds_from_data:
         mechanism = _bounded_by_data(source, mechanism, report)
-    statement = _statement(source, mechanism, then, bounds_from_data)
+    statement = state(source, mechanism, then)
+    if bounds_from_data:
+        reason = "the bounds were read off the data, and show its extremes"
+        nothing = Guarantee.nothing(reason, statement.proven.unit, statement.proven.neighbours)
+        statement = replace(statement, proven=nothing)
     content = Content()
     for first, block in _blocks(source, mechanism, "checking", report):
         mechanism.check(block, first)
@@ -64,7 +68,8 @@ def protect_array(
     return done
 
 
-def _check_shape(source: ArraySource, mechanism: Mechanism) -> None:
+def check_shape(source: ArraySource, mechanism: Mechanism) -> None:
+    """Refuse an array that is no table of records, or one without an ε for each of them."""
     if len(source.shape) != 2:
         raise BadInput(
             f"{source.path.name} holds an array of shape {source.shape}; records must be the rows of a "
@@ -96,14 +101,9 @@ def _bounded_by_data(source: ArraySource, mechanism: Mechanism, report: Report) 
     return type(mechanism)(**(parameters | {"bounds": (low, high)}))
 
 
-def _statement(
-    source: ArraySource, mechanism: Mechanism, then: Transform | None, bounds_from_data: bool
-) -> Statement:
+def state(source: ArraySource, mechanism: Mechanism, then: Transform | None) -> Statement:
+    """What a release of ``source`` by ``mechanism`` states, also after ``then``."""
     statement = mechanism.statement(source.shape[1])
-    if bounds_from_data:
-        proven = statement.proven
-        reason = "the bounds were read off the data, and show its extremes"
-        statement = replace(statement, proven=Guarantee.nothing(reason, proven.unit, proven.neighbours))
     if then is None:
         return statement
     # A record of zeros shows now, rather than after the noise, whether the transform's parameters are good.

@@ -5,8 +5,8 @@ the ledger nothing is charged, and the statement says so; from the first one on,
 refused, since a misspelt name would otherwise release for nothing.
 
 A *request* may be repeated: it is paid once, and its noise is keyed, so that it gives the same bytes. Its row
-remembers, under the secret of the noise, the content and every parameter that shapes the noise: whatever would
-be drawn anew is refused rather than released for nothing.
+remembers, under the secret of the noise, the content and every parameter that shapes the noise: what would be
+drawn anew is refused rather than released for nothing.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Payment:
         if not self.ledger.names():
             if self.request is not None:
                 raise BadInput(
-                    "a request is remembered by the budget that pays for it, and none was opened yet; open one "
-                    "with 'sfumato budget open NAME --epsilon … --delta …'."
+                    "a request is remembered by the budget that pays for it, and none was opened yet; open "
+                    "one with 'sfumato budget open NAME --epsilon … --delta …'."
                 )
             return replace(statement, notes=(*statement.notes, _UNCHARGED)), None
         if noise is not None:
@@ -106,8 +106,8 @@ class Payment:
         entry = self.ledger.spend(self.dataset, statement.proven, purpose, self.request)
         if entry.purpose != purpose:
             raise BadInput(
-                f"request {self.request!r} was made from other content, with other parameters or under another "
-                "name; give what has changed a new request."
+                f"request {self.request!r} was made from other content, with other parameters or under "
+                "another name; give what has changed a new request."
             )
         return statement, {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
 

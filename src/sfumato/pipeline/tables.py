@@ -13,7 +13,7 @@ from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.report import SigningKey
 
-__all__ = ["protect_table"]
+__all__ = ["protect_table", "rows_of"]
 
 
 def protect_table(
@@ -27,7 +27,7 @@ def protect_table(
 ) -> Protected:
     """Release the rows of ``source`` as the rows of ``output``, without its identifiers."""
     schema = source.schema
-    rows = _rows(mechanism, schema)
+    rows = rows_of(mechanism, schema)
     noise, content = payment.noise(mechanism), Content()
     count = _check(source, report, None if noise is None else content)
     statement, paid = payment.pay(rows.statement(), output.name, content, noise, schema.to_dict())
@@ -45,7 +45,8 @@ def protect_table(
     return done
 
 
-def _rows(mechanism: Mechanism, schema: Schema) -> Rows:
+def rows_of(mechanism: Mechanism, schema: Schema) -> Rows:
+    """The mechanism for rows of the columns that ``schema`` declares."""
     return Rows(
         mechanism,
         [column.bounds or (0.0, 0.0) for column in schema.numeric],

@@ -98,16 +98,16 @@ class Certificate:
             outer = json.loads(envelope)
             payload = base64.b64decode(outer["payload"], validate=True)
             signatures = [
-                (s["keyid"], base64.b64decode(s["sig"], validate=True)) for s in outer["signatures"]
+                (str(s["keyid"]), base64.b64decode(s["sig"], validate=True)) for s in outer["signatures"]
             ]
             kind = outer["payloadType"]
-        except (ValueError, KeyError, TypeError, binascii.Error):
+        except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
             raise VerificationFailed("envelope: it is not a certificate, or it was damaged.") from None
         if kind != _PAYLOAD_TYPE or not signatures:
             raise VerificationFailed("envelope: it is of another kind or not signed.")
         known = [(keys[name], signature) for name, signature in signatures if name in keys]
         if not known:
-            name = str(signatures[0][0])[:16]
+            name = signatures[0][0][:16]
             raise VerificationFailed(
                 f"key: it was signed with key {name}…, which is not trusted; see 'sfumato key trust'."
             )

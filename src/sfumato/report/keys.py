@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -138,14 +140,22 @@ class KeyRing:
 
     def signing_or_new(self) -> SigningKey:
         """The signing key, made now if there is none yet, and encrypted if there is a passphrase."""
-        return self.signing() if self.signing_file.exists() else self.create(_passphrase())
+        if not self.signing_file.exists():
+            try:
+                return self.create(_passphrase())
+            except BadInput:
+                if not self.signing_file.exists():
+                    raise
+                # Another process has made one in the meantime.
+        return self.signing()
 
     def noise_secret(self) -> bytes:
         """The secret of keyed noise, 32 random bytes that only their owner can read; made where missing."""
         file = self.home / "noise.key"
         if not file.exists():
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _write_private(file, os.urandom(32))
+            with suppress(FileExistsError):  # another process was faster, and its secret is everybody's
+                _write_private(file, os.urandom(32))
         secret = file.read_bytes()
         if len(secret) != 32:
             raise BadInput(f"{file} is damaged: the secret of keyed noise has 32 bytes, not {len(secret)}.")
@@ -170,12 +180,16 @@ def _passphrase() -> str | None:
 
 
 def _write_private(file: Path, content: bytes) -> None:
-    """Write a new file that nobody else can read from its first moment; never over an existing one."""
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as out:
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
+    """Write a new file that nobody else can ever read; it appears whole, and never over an existing one."""
+    handle, name = tempfile.mkstemp(prefix=".", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        os.link(name, file)
+    finally:
+        os.unlink(name)
 
 
 class NoKey(SfumatoError):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.domain import Box, declared_domain
+from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive, shown
 from sfumato.mechanisms.records import finite
@@ -64,6 +65,11 @@ class BinaryEncoding(Mechanism):
     def block_rows(self, columns: int) -> int:
         """How many rows are worked on at once: as many as give a block of bits."""
         return super().block_rows(columns * self._bits())
+
+    def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
+        """The share of bits that are flipped."""
+        flipped = 1.0 - self._keep(columns) / 2.0**64
+        return (ExpectedError("each bit", "share of wrong answers", flipped),)
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released bits for ``X``; see :meth:`Mechanism.perturb`."""

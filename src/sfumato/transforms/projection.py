@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import AdditiveNoise, Mechanism
+from sfumato.mechanisms import AdditiveNoise, ExpectedError, Mechanism
 from sfumato.mechanisms.parameters import shown
 from sfumato.mechanisms.records import check_finite
 from sfumato.noise import NORMAL, Rounded, Seeded, each_block
@@ -71,6 +71,10 @@ class RandomProjection(Mechanism):
         """As for every mechanism, with the noise spelled out by name and parameters."""
         noise = self._noise()
         return super().parameters() | {"noise": {"mechanism": type(noise).__name__} | noise.parameters()}
+
+    def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
+        """That of the noise, on the projected values."""
+        return self._noise().expected_error(self._kept(columns))
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The projected and noised rows; see :meth:`Mechanism.perturb`."""

@@ -1,0 +1,57 @@
+"""What ``sfumato protect`` and ``sfumato plan`` tell people."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from typing import TYPE_CHECKING
+
+from sfumato import terminal
+
+if TYPE_CHECKING:
+    from sfumato.pipeline import Plan, Protected
+
+__all__ = ["planned", "told", "width"]
+
+
+def planned(made: Plan) -> str:
+    """The plan, for people."""
+    rows = "as many records as it holds" if made.rows is None else f"{made.rows:,} records"
+    lines = [
+        made.statement.table(width()),
+        "",
+        f"Would release: {rows} of {made.columns:,} columns from {terminal.printable(made.source)}",
+    ]
+    for size, epsilon in made.groups.items():
+        unit = made.statement.proven.unit
+        who = f"one {unit}" if size == 1 else f"{size} {unit}s that change together"
+        lines.append(f"  proven for {who}: {f'ε = {epsilon:.4g}' if math.isfinite(epsilon) else 'nothing'}")
+    lines += ["Expected error, clipping aside:", *(f"  {error}" for error in made.expected)]
+    if made.cost is None:
+        lines.append("Cost: none is counted without --dataset and an open budget")
+    elif made.cost.fits:
+        left = made.cost.balance
+        lines.append(f"Cost: it fits; {left.used:.1%} of the budget would be used, and Gaussian noise up to")
+        lines.append(f"  ε = {left.left:.4g} would fit after it")
+    else:
+        lines.append(f"Cost: refused, {terminal.printable(made.cost.refusal)}")
+    return "\n".join(lines)
+
+
+def width() -> int:
+    """How many columns a table may have here."""
+    return min(shutil.get_terminal_size((100, 24)).columns, 100)
+
+
+def told(done: Protected) -> str:
+    """The result, for people."""
+    name = terminal.printable
+    lines = [
+        done.statement.table(width()),
+        "",
+        f"Released: {name(done.output)} ({done.rows:,} records of {done.columns:,} columns)",
+        f"Certificate: {name(done.certificate_file)}",
+    ]
+    if done.left_out:
+        lines.append(f"Left out: {', '.join(map(name, done.left_out))}")
+    return "\n".join(lines)
