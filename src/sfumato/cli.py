@@ -14,7 +14,7 @@ import click
 import typer
 
 import sfumato
-from sfumato import cli_budget, cli_keys, cli_shown, terminal
+from sfumato import cli_budget, cli_keys, cli_report, cli_shown, terminal
 from sfumato.cli_budget import LEDGER_HELP
 from sfumato.errors import BadInput, SfumatoError
 
@@ -33,6 +33,7 @@ _EXAMPLES = {
     "verify": "sfumato verify out.npz",
     "budget": "sfumato budget open clinic --epsilon 8 --delta 1e-6",
     "key": "sfumato key show",
+    "report": "sfumato report pack clinic -o pack",
 }
 # Options of protect that are parameters of a mechanism as they stand.
 _PARAMETERS = (
@@ -54,6 +55,7 @@ app = typer.Typer(
 
 app.add_typer(cli_budget.app, name="budget")
 app.add_typer(cli_keys.app, name="key")
+app.add_typer(cli_report.app, name="report")
 app.command(epilog=f"For example: {_EXAMPLES['verify']}")(cli_keys.verify)
 
 

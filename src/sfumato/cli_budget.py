@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,7 +28,6 @@ _NAME = typer.Argument(metavar="DATASET", help="Name of the dataset.")
 LEDGER_HELP = "sqlite:///FILE or postgresql://…; a file in the home folder of Sfumato unless given."
 LEDGER = typer.Option("--ledger", metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP)
 _JSON = typer.Option("--json", help="Print the result as JSON.")
-_COLUMNS = ("number", "at", "kind", "epsilon", "delta", "purpose", "key", "refers_to", "previous", "hash")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -150,7 +147,9 @@ def export(
         raise BadInput(f"--format is csv or json, not {format!r}.")
     with opened(ledger) as book:
         rows = [entry.to_dict() for entry in book.history(dataset)]
-    text = json.dumps(rows, indent=2) + "\n" if format == "json" else as_csv(rows)
+    from sfumato.report import entries_csv
+
+    text = json.dumps(rows, indent=2) + "\n" if format == "json" else entries_csv(rows)
     if output is None:
         print(text, end="")
         return
@@ -183,18 +182,6 @@ def release(
     with opened(ledger) as book:
         book.release_hold(dataset, hold)
         _tell(book.balance(dataset), as_json)
-
-
-def as_csv(rows: list[dict[str, Any]]) -> str:
-    """Entries as CSV; a text that a spreadsheet would run as a formula is quoted with an apostrophe."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, _COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow(
-            {k: f"'{v}" if isinstance(v, str) and v.startswith(_FORMULA) else v for k, v in row.items()}
-        )
-    return out.getvalue()
 
 
 def _tell(balance: Balance, as_json: bool) -> None:

@@ -75,7 +75,7 @@ def trust(
 
 def verify(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A release; its certificate stands beside it.")
+        Path, typer.Argument(metavar="FILE", help="A release with its certificate beside it, or a pack.")
     ],
     ledger: Annotated[str | None, LEDGER] = None,
     as_json: Annotated[bool, _JSON] = False,
@@ -84,6 +84,9 @@ def verify(
     from sfumato.report import KeyRing, default_home
     from sfumato.report import verify as run
 
+    if file.is_dir():
+        _verify_pack(file, as_json)
+        return
     reachable = ledger is not None or (default_home() / "ledger.db").exists()
     if reachable:
         with opened(ledger) as book:
@@ -112,3 +115,16 @@ def _passphrase() -> str:
     if sys.stdin.isatty():
         return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True))
     return sys.stdin.readline().rstrip("\r\n")
+
+
+def _verify_pack(folder: Path, as_json: bool) -> None:
+    from sfumato.report import KeyRing, VerificationFailed, verify_pack
+
+    altered = verify_pack(folder, KeyRing())
+    if as_json:
+        print(json.dumps({"folder": str(folder), "holds": not altered, "altered": altered}))
+        raise typer.Exit(4 if altered else 0)
+    if altered:
+        names = ", ".join(terminal.printable(name) for name in altered)
+        raise VerificationFailed(f"missing or altered since it was signed: {names}.")
+    print("The pack holds: every file is as it was signed.")

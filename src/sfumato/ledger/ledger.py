@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Self
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from sfumato.errors import BadInput
 from sfumato.ledger.account import Account, State
@@ -32,7 +32,7 @@ from sfumato.ledger.rows import (
     whole_entry,
 )
 from sfumato.ledger.storage import Storage
-from sfumato.ledger.tables import datasets, entries
+from sfumato.ledger.tables import certificates, datasets, entries
 from sfumato.ledger.text import checked_key, checked_name, checked_purpose, short
 from sfumato.privacy import Guarantee, Neighbours, Unit
 
@@ -143,6 +143,24 @@ class Ledger:
         state: State = "open" if rule.fits(spent) else "exhausted"
         after = replace(account, spent=spent, spends=account.spends + 1, state=state)
         return Preview(True, Balance.of(known, after), guarantee.epsilon())
+
+    def keep_certificate(self, dataset: str, number: int, envelope: str) -> None:
+        """Keep the certificate of the release that entry ``number`` paid for, in place of an earlier one."""
+        known = self._dataset(dataset)
+        with self._storage.writing() as connection:
+            self._entry(connection, known, number)
+            own = (certificates.c.dataset == known.id) & (certificates.c.number == number)
+            connection.execute(delete(certificates).where(own))
+            connection.execute(
+                insert(certificates).values(dataset=known.id, number=number, envelope=envelope)
+            )
+
+    def certificates(self, dataset: str) -> dict[int, str]:
+        """The certificates of the releases of ``dataset``, by the number of the entry that paid."""
+        known = self._dataset(dataset)
+        query = select(certificates).where(certificates.c.dataset == known.id).order_by(certificates.c.number)
+        with self._storage.reading() as connection:
+            return {row.number: row.envelope for row in connection.execute(query)}
 
     def history(self, dataset: str) -> list[Entry]:
         """Every entry of ``dataset``, oldest first; an altered row is refused (``check`` names them all)."""

@@ -15,7 +15,7 @@ from sfumato.ledger.tables import ledgers, metadata
 __all__ = ["REVISIONS", "prepare"]
 
 #: Every revision in ``migrations``, oldest first; known here so that opening a ledger need not read them.
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
 _VERSIONS = "alembic_version"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, MetaData, Table, Text
 
-__all__ = ["accounts", "datasets", "entries", "ledgers", "metadata"]
+__all__ = ["accounts", "certificates", "datasets", "entries", "ledgers", "metadata"]
 
 metadata = MetaData()
 
@@ -61,4 +61,13 @@ accounts = Table(
     Column("state", Text, nullable=False),
     Column("head", Text, nullable=False),
     Column("at", Text, nullable=False),
+)
+
+#: The newest certificate of each release, as it was signed; nothing is computed from it.
+certificates = Table(
+    "certificates",
+    metadata,
+    Column("dataset", Integer, ForeignKey("datasets.id"), primary_key=True, autoincrement=False),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("envelope", Text, nullable=False),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -64,7 +63,10 @@ def protect_array(
         for part in chain([head], parts):
             sink.write(part)
         done = Protected(output, statement, *shape, source.others, payment.dataset, paid)
-        sink.accompany(done.certificate_file, partial(done.certified, signer=signer))
+        # Kept before the output appears: a release without its certificate never stands anywhere.
+        sink.accompany(
+            done.certificate_file, lambda written: payment.keep(paid, done.certified(written, signer))
+        )
     return done
 
 

@@ -77,6 +77,12 @@ class Payment:
             raise BadInput("a request that may be repeated needs keyed noise: randomness=sf.Keyed(…).")
         return mechanism.keyed
 
+    def keep(self, paid: Mapping[str, Any] | None, certificate: bytes) -> bytes:
+        """Remember ``certificate`` beside the row that paid for its release; returns it."""
+        if paid is not None and self.ledger is not None and self.dataset is not None:
+            self.ledger.keep_certificate(self.dataset, paid["number"], certificate.decode())
+        return certificate
+
     def pay(
         self,
         statement: Statement,

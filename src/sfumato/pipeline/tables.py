@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +40,10 @@ def protect_table(
             report("drawing", sink.rows_written / count)
         left_out = tuple(column.name for column in schema.identifiers)
         done = Protected(output, statement, count, len(schema.released), left_out, payment.dataset, paid)
-        sink.accompany(done.certificate_file, partial(done.certified, signer=signer))
+        # Kept before the output appears: a release without its certificate never stands anywhere.
+        sink.accompany(
+            done.certificate_file, lambda written: payment.keep(paid, done.certified(written, signer))
+        )
     return done
 
 

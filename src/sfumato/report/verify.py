@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
-from sfumato.report.certificate import Certificate, Check, VerificationFailed, certificate_file, file_digest
+from sfumato.report.certificate import Certificate, certificate_file
+from sfumato.report.envelope import VerificationFailed, file_digest
 from sfumato.report.keys import KeyRing
 
-__all__ = ["Verification", "verify"]
+__all__ = ["Check", "Verification", "verify"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: the envelope, the key, the file or the ledger row."""
+
+    what: Literal["envelope", "key", "file", "ledger"]
+    outcome: Literal["holds", "fails", "not checked"]
+    detail: str
 
 
 @dataclass(frozen=True)
