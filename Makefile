@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test check bench papers clean
+.PHONY: install demo test check soak bench papers clean
 
 install: .venv/dev.stamp  ## the package, its extras for development, and the tools
 
@@ -29,6 +29,9 @@ check: .venv/dev.stamp  ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+soak: .venv/dev.stamp  ## 1,000 × kill -9 of writers that share a ledger, on SQLite and PostgreSQL
+	SFUMATO_SOAK_KILLS=1000 $(BIN)/python -m pytest -q -s tests/system/test_ledger_engines.py
 
 bench: .venv/dev.stamp  ## ratios against NumPy, OpenDP and diffprivlib; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py --write docs/benchmarks.md
