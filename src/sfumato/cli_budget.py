@@ -28,7 +28,6 @@ _NAME = typer.Argument(metavar="DATASET", help="Name of the dataset.")
 LEDGER_HELP = "sqlite:///FILE or postgresql://…; a file in the home folder of Sfumato unless given."
 LEDGER = typer.Option("--ledger", metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP)
 _JSON = typer.Option("--json", help="Print the result as JSON.")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 @contextmanager

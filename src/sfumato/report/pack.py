@@ -28,6 +28,8 @@ _KIND = "urn:sfumato:pack:v1"
 #: The signed list of the files of a pack.
 PACK_FILE = "pack.cert.json"
 _COLUMNS = ("number", "at", "kind", "epsilon", "delta", "purpose", "key", "refers_to", "previous", "hash")
+# Spreadsheets run what follows one of these; white space of this kind they skip first.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def write_pack(ledger: Ledger, dataset: str, folder: Path, key: SigningKey) -> list[Path]:
@@ -142,4 +144,4 @@ def _inline(text: str) -> str:
 
 
 def _harmless(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

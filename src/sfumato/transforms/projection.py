@@ -80,7 +80,7 @@ class RandomProjection(Mechanism):
         """The projected and noised rows; see :meth:`Mechanism.perturb`."""
         check_finite(X, first)
         rows, columns = X.shape
-        basis = _basis(self.seed, columns, self._kept(columns))
+        basis = _basis(Seeded(self.seed).seed, columns, self._kept(columns))
         size, noise = self.block_rows(columns), self._noise()
         # The noise is asked block by block, so that its bytes do not depend on how many rows came at once.
         parts: dict[int, NDArray[Any]] = {}
