@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import bindparam, select
 
 from sfumato.ledger.account import Account
 from sfumato.ledger.dataset import Dataset
@@ -15,8 +14,13 @@ from sfumato.ledger.filter import Prices
 from sfumato.ledger.rows import account_of, all_entries, entry_of, unaltered
 from sfumato.ledger.tables import accounts, datasets, entries
 from sfumato.ledger.text import digest, short
+from sfumato.ledger.transaction import Row, Transaction
 
 __all__ = ["Damage", "damages"]
+
+_DATASETS = select(datasets).order_by(datasets.c.id)
+_ACCOUNT = select(accounts).where(accounts.c.dataset == bindparam("of"))
+_CHARGED = {table.name: select(table.c.dataset).distinct() for table in (accounts, entries)}
 
 
 @dataclass(frozen=True)
@@ -32,20 +36,19 @@ class Damage:
         return f"{short(self.dataset)}{where}: {self.what}"
 
 
-def damages(connection: Connection, ledger: str, name: str | None = None) -> Iterator[Damage]:
+def damages(transaction: Transaction, ledger: str, name: str | None = None) -> Iterator[Damage]:
     """Every place where something does not hold, in the dataset ``name`` or in all."""
-    rows = connection.execute(select(datasets).order_by(datasets.c.id)).all()
+    rows = transaction.all(_DATASETS)
     for row in rows:
         if name in (None, row.name):
-            yield from _in_dataset(connection, ledger, row)
+            yield from _in_dataset(transaction, ledger, row)
     known = {row.id for row in rows}
-    for table in (accounts, entries) if name is None else ():
-        for stray in connection.execute(select(table.c.dataset).distinct()).scalars():
-            if stray not in known:
-                yield Damage(f"({stray})", 0, f"there are {table.name} of a dataset that is not there")
+    for table, query in _CHARGED.items() if name is None else ():
+        for stray in {row.dataset for row in transaction.all(query)} - known:
+            yield Damage(f"({stray})", 0, f"there are {table} of a dataset that is not there")
 
 
-def _in_dataset(connection: Connection, ledger: str, row: Row[Any]) -> Iterator[Damage]:
+def _in_dataset(transaction: Transaction, ledger: str, row: Row) -> Iterator[Damage]:
     name = str(row.name)
     try:
         if row.digest != digest(row.name):
@@ -55,11 +58,11 @@ def _in_dataset(connection: Connection, ledger: str, row: Row[Any]) -> Iterator[
         yield Damage(name, 0, "the dataset's name or terms were altered")
         return
     replay = _Replay(known)
-    for found in all_entries(connection, known):
+    for found in all_entries(transaction, known):
         what = replay.follow(entry_of(ledger, known, found), found)
         if what is not None:
             yield Damage(name, replay.number, what)
-    totals = connection.execute(select(accounts).where(accounts.c.dataset == known.id)).first()
+    totals = transaction.first(_ACCOUNT, {"of": known.id})
     try:
         account = account_of(known, totals)
     except (ValueError, TypeError):
@@ -90,7 +93,7 @@ class _Replay:
         self.head = self.account.head
         self.whole = True
 
-    def follow(self, entry: Entry, row: Row[Any]) -> str | None:
+    def follow(self, entry: Entry, row: Row) -> str | None:
         """What is wrong with the next row, if anything is; totals are followed for as long as nothing is."""
         self.number += 1
         what = self._wrong(entry, row)
@@ -103,7 +106,7 @@ class _Replay:
             self.account = self.account.after(entry, self._known.filter, settled)
         return what
 
-    def _wrong(self, entry: Entry, row: Row[Any]) -> str | None:
+    def _wrong(self, entry: Entry, row: Row) -> str | None:
         if not unaltered(entry, row):
             return "the row was altered"
         if row.number != self.number:

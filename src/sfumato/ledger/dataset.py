@@ -15,13 +15,13 @@ __all__ = ["Dataset"]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset's name and the terms of its budget; ``terms_json`` is how its row holds them."""
+    """A dataset's name and the terms of its budget; ``terms_wire`` is how its row holds them."""
 
     name: str
     unit: Unit
     neighbours: Neighbours
     filter: Filter
-    terms_json: str
+    terms_wire: str
     id: int = 0
 
     @classmethod
@@ -31,9 +31,9 @@ class Dataset:
         return cls(name, unit, neighbours, rule, json.dumps(terms, sort_keys=True))
 
     @classmethod
-    def stored(cls, id_: int, name: str, terms_json: str) -> Dataset:
+    def stored(cls, id_: int, name: str, terms_wire: str) -> Dataset:
         """What a row holds; a damaged one raises ValueError, KeyError or TypeError."""
-        terms = json.loads(terms_json)
+        terms = json.loads(terms_wire)
         rule = Filter(
             terms["epsilon"],
             terms["delta"],
@@ -41,7 +41,7 @@ class Dataset:
             tuple(terms["shares"]),
             terms["slack_share"],
         )
-        return cls(name, Unit.parse(terms["unit"]), Neighbours(terms["neighbours"]), rule, terms_json, id_)
+        return cls(name, Unit.parse(terms["unit"]), Neighbours(terms["neighbours"]), rule, terms_wire, id_)
 
     def same_budget(self, other: Dataset) -> bool:
         """Whether both promise the same; orders and shares, which only we choose, may differ."""

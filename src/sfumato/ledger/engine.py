@@ -6,8 +6,6 @@ import os
 import sqlite3
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
@@ -16,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 
 from sfumato.errors import BadInput
 
-__all__ = ["engine_of", "is_sqlite", "reading", "writing"]
+__all__ = ["engine_of", "is_sqlite"]
 
 _WAIT_SECONDS = 120
 _CONNECTIONS = 8
@@ -63,21 +61,6 @@ def engine_of(url: str) -> Engine:
         event.listen(engine, "connect", _prepare_postgresql)
     _open_engines.add(engine)
     return engine
-
-
-@contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
-    """One transaction; on SQLite nobody else writes beside it. Durable once it ends without an error."""
-    with engine.connect().execution_options(writes=True) as connection, connection.begin():
-        yield connection
-
-
-@contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
-    """One consistent view, whatever is written meanwhile."""
-    options = {} if is_sqlite(engine) else {"isolation_level": "REPEATABLE READ"}
-    with engine.connect().execution_options(**options) as connection, connection.begin():
-        yield connection
 
 
 def is_sqlite(engine: Engine) -> bool:

@@ -39,9 +39,9 @@ class Entry:
     purpose: str = ""
     key: str | None = None
     refers_to: int | None = None
-    guarantee_json: str | None = None
-    prices_json: str | None = None
-    terms_json: str | None = None
+    guarantee_wire: str | None = None
+    prices_wire: str | None = None
+    terms_wire: str | None = None
 
     @cached_property
     def hash(self) -> str:
@@ -56,9 +56,9 @@ class Entry:
             "purpose": self.purpose,
             "key": self.key,
             "refers_to": self.refers_to,
-            "guarantee": self.guarantee_json,
-            "prices": self.prices_json,
-            "terms": self.terms_json,
+            "guarantee": self.guarantee_wire,
+            "prices": self.prices_wire,
+            "terms": self.terms_wire,
         }
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode("ascii")).hexdigest()
@@ -66,12 +66,12 @@ class Entry:
     @cached_property
     def guarantee(self) -> Guarantee | None:
         """What was paid for, in a spend or hold."""
-        return None if self.guarantee_json is None else Guarantee.from_dict(json.loads(self.guarantee_json))
+        return None if self.guarantee_wire is None else Guarantee.from_dict(json.loads(self.guarantee_wire))
 
     @cached_property
     def prices(self) -> Prices | None:
         """What a spend or hold added to each account of the filter."""
-        return None if self.prices_json is None else prices_of(self.prices_json)
+        return None if self.prices_wire is None else prices_of(self.prices_wire)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values, for people and exports; ε is null where there is none at the guarantee's own δ."""
@@ -98,10 +98,10 @@ def guarantee_text(guarantee: Guarantee) -> str:
 
 
 def prices_text(prices: Prices) -> str:
-    """Prices as JSON: as text, since some readers of JSON lose digits of numbers of this size."""
-    return json.dumps([str(price) for price in prices])
+    """Prices as a row holds them: whole numbers with spaces between them."""
+    return " ".join(map(str, prices))
 
 
 def prices_of(text: str) -> Prices:
-    """Prices from their JSON."""
-    return tuple(int(price) for price in json.loads(text))
+    """Prices from the text of a row."""
+    return tuple(map(int, text.split()))

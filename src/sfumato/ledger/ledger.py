@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Self
+from typing import Any, Self
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import bindparam, delete, func, insert, or_, select
 
 from sfumato.errors import BadInput
 from sfumato.ledger.account import Account, State
@@ -34,9 +34,32 @@ from sfumato.ledger.rows import (
 from sfumato.ledger.storage import Storage
 from sfumato.ledger.tables import certificates, datasets, entries
 from sfumato.ledger.text import checked_key, checked_name, checked_purpose, short
+from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import Guarantee, Neighbours, Unit
 
 __all__ = ["Ledger"]
+
+_NAMES = select(datasets.c.name).order_by(datasets.c.id)
+_HASHED = select(entries, datasets.c.name).join(datasets).where(entries.c.hash == bindparam("wanted"))
+_OLD_CERTIFICATE = delete(certificates).where(
+    certificates.c.dataset == bindparam("of"), certificates.c.number == bindparam("numbered")
+)
+_NEW_CERTIFICATE = insert(certificates)
+_CERTIFICATES = (
+    select(certificates).where(certificates.c.dataset == bindparam("of")).order_by(certificates.c.number)
+)
+_GIVEN_BACK = select(entries.c.refers_to).where(
+    entries.c.dataset == bindparam("of"), entries.c.kind == "release"
+)
+_KEPT = (
+    select(entries.c.guarantee, func.count().label("times"))
+    .where(
+        entries.c.dataset == bindparam("of"),
+        or_(entries.c.kind == "spend", entries.c.kind == "hold"),
+        entries.c.number.not_in(_GIVEN_BACK),
+    )
+    .group_by(entries.c.guarantee)
+)
 
 
 class Ledger:
@@ -76,19 +99,19 @@ class Ledger:
             _neighbours(neighbours),
             Filter.for_budget(_number("epsilon", epsilon), _number("delta", delta)),
         )
-        with self._storage.writing() as connection:
-            self._storage.one_at_a_time(connection, opened.name)
-            known = find_dataset(connection, opened.name)
+        with self._storage.writing() as transaction:
+            self._storage.one_at_a_time(transaction, opened.name)
+            known = find_dataset(transaction, opened.name)
             if known is None:
-                known, account = add_dataset(connection, opened)
-                return self._append(connection, known, account, "open", terms=known.terms_json)
+                known, account = add_dataset(transaction, opened)
+                return self._append(transaction, known, account, "open", terms_wire=known.terms_wire)
             if not known.same_budget(opened):
                 raise BadInput(
                     f"dataset {short(known.name)} is open already with ε={known.filter.epsilon:g}, "
                     f"δ={known.filter.delta:g} per {known.unit} under {known.neighbours}; "
                     "a budget never changes."
                 )
-            return self._entry(connection, known, 1)
+            return self._entry(transaction, known, 1)
 
     def spend(self, dataset: str, guarantee: Guarantee, purpose: str = "", key: str | None = None) -> Entry:
         """Pay for one release, durably, before it is drawn.
@@ -116,26 +139,28 @@ class Ledger:
     def close(self, dataset: str) -> Entry:
         """Admit nothing further for ``dataset``; holds may still be settled."""
         known = self._dataset(dataset)
-        with self._storage.writing() as connection:
-            account = read_account(connection, known, lock=True)
+        with self._storage.writing() as transaction:
+            account = read_account(transaction, known, lock=True)
             before = (
-                last_of_kind(connection, self.identity, known, "close") if account.state == "closed" else None
+                last_of_kind(transaction, self.identity, known, "close")
+                if account.state == "closed"
+                else None
             )
-            return before or self._append(connection, known, account, "close")
+            return before or self._append(transaction, known, account, "close")
 
     def balance(self, dataset: str) -> Balance:
         """What ``dataset`` may still spend; the cost does not grow with what was spent before."""
         known = self._dataset(dataset)
-        with self._storage.reading() as connection:
-            return Balance.of(known, read_account(connection, known))
+        with self._storage.reading() as transaction:
+            return Balance.of(known, read_account(transaction, known))
 
     def preview(self, dataset: str, guarantee: Guarantee) -> Preview:
         """What spending ``guarantee`` would do; nothing is spent and nothing promised for later."""
         known = self._dataset(dataset)
         known.require_terms(guarantee)
         rule, prices = known.filter, known.filter.price(guarantee)
-        with self._storage.reading() as connection:
-            account = read_account(connection, known)
+        with self._storage.reading() as transaction:
+            account = read_account(transaction, known)
         if not account.admits(rule, prices, covered=rule.covers(guarantee)):
             refused = refusal(known, account, guarantee)
             return Preview(False, Balance.of(known, account), refused.largest, str(refused))
@@ -147,38 +172,35 @@ class Ledger:
     def keep_certificate(self, dataset: str, number: int, envelope: str) -> None:
         """Keep the certificate of the release that entry ``number`` paid for, in place of an earlier one."""
         known = self._dataset(dataset)
-        with self._storage.writing() as connection:
-            self._entry(connection, known, number)
-            own = (certificates.c.dataset == known.id) & (certificates.c.number == number)
-            connection.execute(delete(certificates).where(own))
-            connection.execute(
-                insert(certificates).values(dataset=known.id, number=number, envelope=envelope)
-            )
+        with self._storage.writing() as transaction:
+            self._entry(transaction, known, number)
+            transaction.run(_OLD_CERTIFICATE, {"of": known.id, "numbered": number})
+            row = {"dataset": known.id, "number": number, "envelope": envelope}
+            transaction.run(_NEW_CERTIFICATE, row)
 
     def certificates(self, dataset: str) -> dict[int, str]:
         """The certificates of the releases of ``dataset``, by the number of the entry that paid."""
         known = self._dataset(dataset)
-        query = select(certificates).where(certificates.c.dataset == known.id).order_by(certificates.c.number)
-        with self._storage.reading() as connection:
-            return {row.number: row.envelope for row in connection.execute(query)}
+        with self._storage.reading() as transaction:
+            rows = transaction.all(_CERTIFICATES, {"of": known.id})
+        return {row.number: row.envelope for row in rows}
 
     def history(self, dataset: str) -> list[Entry]:
         """Every entry of ``dataset``, oldest first; an altered row is refused (``check`` names them all)."""
         known = self._dataset(dataset)
-        with self._storage.reading() as connection:
-            return [whole_entry(self.identity, known, row) for row in all_entries(connection, known)]
+        with self._storage.reading() as transaction:
+            return [whole_entry(self.identity, known, row) for row in all_entries(transaction, known)]
 
     def names(self) -> list[str]:
         """The datasets, in the order in which they were opened."""
-        with self._storage.reading() as connection:
-            return list(connection.execute(select(datasets.c.name).order_by(datasets.c.id)).scalars())
+        with self._storage.reading() as transaction:
+            return [row.name for row in transaction.all(_NAMES)]
 
     def find(self, hash_: str) -> Entry | None:
         """The entry with this hash, if this ledger holds it unaltered."""
-        query = select(entries, datasets.c.name).join(datasets).where(entries.c.hash == hash_)
-        with self._storage.reading() as connection:
-            for row in connection.execute(query).all():
-                known = find_dataset(connection, row.name)
+        with self._storage.reading() as transaction:
+            for row in transaction.all(_HASHED, {"wanted": hash_}):
+                known = find_dataset(transaction, row.name)
                 if known is not None and unaltered(entry := entry_of(self.identity, known, row), row):
                     return entry
         return None
@@ -189,30 +211,18 @@ class Ledger:
         Hashes are no signatures: whoever rewrites rows, their hashes and the totals together, or takes the
         newest rows away with them, is found by a certificate's row hash (``find``), not by this.
         """
-        with self._storage.reading() as connection:
+        with self._storage.reading() as transaction:
             if dataset is not None:
                 name = checked_name(dataset)
-                if connection.execute(select(datasets.c.id).where(datasets.c.name == name)).first() is None:
+                if all(row.name != name for row in transaction.all(_NAMES)):
                     raise _unknown(name)
-            return list(damages(connection, self.identity, dataset))
+            return list(damages(transaction, self.identity, dataset))
 
     def fixed_plan_epsilon(self, dataset: str) -> float:
         """ε at the budget's δ by privacy loss distributions: a bound for plans fixed in advance only."""
         known = self._dataset(dataset)
-        given_back = select(entries.c.refers_to).where(
-            entries.c.dataset == known.id, entries.c.kind == "release"
-        )
-        kept = (
-            select(entries.c.guarantee, func.count().label("times"))
-            .where(
-                entries.c.dataset == known.id,
-                entries.c.kind.in_(("spend", "hold")),
-                entries.c.number.not_in(given_back),
-            )
-            .group_by(entries.c.guarantee)
-        )
-        with self._storage.reading() as connection:
-            rows = connection.execute(kept).all()
+        with self._storage.reading() as transaction:
+            rows = transaction.all(_KEPT, {"of": known.id})
         parts = [Guarantee.from_dict(json.loads(row.guarantee)).times(row.times) for row in rows]
         return Guarantee.compose(parts).epsilon(known.filter.delta) if parts else 0.0
 
@@ -222,33 +232,34 @@ class Ledger:
         # What takes time is done here and below, while nobody waits for the lock.
         rule, prices = known.filter, known.filter.price(guarantee)
         covered = not rule.fits(prices) and rule.covers(guarantee)
-        with self._storage.writing() as connection:
-            account = read_account(connection, known, lock=True)
-            before = None if key is None else entry_with_key(connection, self.identity, known, key)
+        wire, priced = guarantee_text(guarantee), prices_text(prices)
+        with self._storage.writing() as transaction:
+            account = read_account(transaction, known, lock=True)
+            before = None if key is None else entry_with_key(transaction, self.identity, known, key)
             if before is not None:
-                self._require_same(connection, known, before, kind, guarantee)
+                self._require_same(transaction, known, before, kind, guarantee)
                 return before
             if account.admits(rule, prices, covered=covered):
                 return self._append(
-                    connection,
+                    transaction,
                     known,
                     account,
                     kind,
-                    guarantee=guarantee,
-                    prices=prices,
+                    guarantee_wire=wire,
+                    prices_wire=priced,
                     purpose=purpose,
                     key=key,
                 )
         raise refusal(known, account, guarantee)
 
     def _require_same(
-        self, connection: Connection, known: Dataset, before: Entry, kind: Kind, guarantee: Guarantee
+        self, transaction: Transaction, known: Dataset, before: Entry, kind: Kind, guarantee: Guarantee
     ) -> None:
         """Refuse a key that was used for another request, or whose hold was given back."""
         key = short(before.key or "")
         if before.kind != kind or before.guarantee != guarantee:
             raise BadInput(f"the key {key} was used for another request on {short(known.name)}.")
-        settled = settlement(connection, self.identity, known, before.number) if kind == "hold" else None
+        settled = settlement(transaction, self.identity, known, before.number) if kind == "hold" else None
         if settled is not None and settled.kind == "release":
             raise BadInput(
                 f"the key {key} belongs to hold {before.number} of {short(known.name)}, which was given "
@@ -257,31 +268,27 @@ class Ledger:
 
     def _settle(self, kind: Kind, dataset: str, hold: int) -> Entry:
         known = self._dataset(dataset)
-        with self._storage.writing() as connection:
-            account = read_account(connection, known, lock=True)
-            held = self._entry(connection, known, hold)
+        with self._storage.writing() as transaction:
+            account = read_account(transaction, known, lock=True)
+            held = self._entry(transaction, known, hold)
             if held.kind != "hold":
                 raise BadInput(f"entry {hold} of {short(known.name)} is not a hold but a {held.kind}.")
-            before = settlement(connection, self.identity, known, hold)
+            before = settlement(transaction, self.identity, known, hold)
             if before is not None and before.kind != kind:
                 raise BadInput(f"hold {hold} of {short(known.name)} was settled before, by a {before.kind}.")
-            return before or self._append(connection, known, account, kind, refers_to=hold, held=held.prices)
+            return before or self._append(transaction, known, account, kind, refers_to=hold, held=held.prices)
 
     def _append(
         self,
-        connection: Connection,
+        transaction: Transaction,
         known: Dataset,
         account: Account,
         kind: Kind,
         *,
-        guarantee: Guarantee | None = None,
-        prices: Prices | None = None,
-        purpose: str = "",
-        key: str | None = None,
-        refers_to: int | None = None,
         held: Prices | None = None,
-        terms: str | None = None,
+        **fields: Any,
     ) -> Entry:
+        """Append the next entry, with these ``fields`` of its own."""
         entry = Entry(
             ledger=self.identity,
             dataset=known.name,
@@ -290,30 +297,25 @@ class Ledger:
             # Order is that of the numbers; a clock that was moved back does not reorder history.
             at=max(datetime.now(UTC).isoformat(timespec="microseconds"), account.at),
             previous=account.head,
-            purpose=purpose,
-            key=key,
-            refers_to=refers_to,
-            guarantee_json=None if guarantee is None else guarantee_text(guarantee),
-            prices_json=None if prices is None else prices_text(prices),
-            terms_json=terms,
+            **fields,
         )
-        return append(connection, known, account.after(entry, known.filter, held), entry)
+        return append(transaction, known, account.after(entry, known.filter, held), entry)
 
     def _dataset(self, dataset: str) -> Dataset:
         """What was fixed on opening, which never changes and is read once."""
         name = checked_name(dataset)
         if name not in self._known:
-            with self._storage.reading() as connection:
-                known = find_dataset(connection, name)
+            with self._storage.reading() as transaction:
+                known = find_dataset(transaction, name)
             if known is None:
                 raise _unknown(name)
             self._known[name] = known
         return self._known[name]
 
-    def _entry(self, connection: Connection, known: Dataset, number: int) -> Entry:
+    def _entry(self, transaction: Transaction, known: Dataset, number: int) -> Entry:
         if isinstance(number, bool) or not isinstance(number, int):
             raise BadInput(f"an entry is named by its number, not by {number!r}.")
-        found = entry_at(connection, self.identity, known, number) if 0 < number <= 2**62 else None
+        found = entry_at(transaction, self.identity, known, number) if 0 < number <= 2**62 else None
         if found is None:
             raise BadInput(f"dataset {short(known.name)} has no entry {number}.")
         return found

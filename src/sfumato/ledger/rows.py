@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, get_args
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from sfumato.ledger.account import Account, State
 from sfumato.ledger.dataset import Dataset
@@ -14,6 +13,7 @@ from sfumato.ledger.entry import Entry, Kind, prices_of, prices_text
 from sfumato.ledger.errors import LedgerUnavailable
 from sfumato.ledger.tables import accounts, datasets, entries
 from sfumato.ledger.text import digest, short
+from sfumato.ledger.transaction import Row, Transaction
 
 __all__ = [
     "account_of",
@@ -31,27 +31,33 @@ __all__ = [
     "whole_entry",
 ]
 
-# Built once: building a statement takes longer than running it.
+_PAGE = 1000
+_STATES = frozenset(get_args(State))
+
 _DATASET = select(datasets).where(datasets.c.digest == bindparam("digest"))
+_NEW_DATASET = insert(datasets).values({name: bindparam(name) for name in ("digest", "name", "terms")})
 _ACCOUNT = select(accounts).where(accounts.c.dataset == bindparam("of"))
 _LOCKED_ACCOUNT = _ACCOUNT.with_for_update()  # SQLite, which has no such clause, locks the whole file
-_ENTRIES = select(entries).where(entries.c.dataset == bindparam("of")).order_by(entries.c.number)
-_NUMBERED = _ENTRIES.where(entries.c.number == bindparam("at_number"))
-_WITH_KEY = _ENTRIES.where(entries.c.key == bindparam("with_key"))
-_SETTLING = _ENTRIES.where(entries.c.refers_to == bindparam("hold"))
-_INSERT = insert(entries)
-_UPDATE = (
+_NEW_ACCOUNT = insert(accounts)
+_TOTALS = [column.name for column in accounts.c if column.name != "dataset"]
+_NEW_TOTALS = (
     update(accounts)
     .where(accounts.c.dataset == bindparam("of"))
-    .values(
-        {column.name: bindparam(f"new_{column.name}") for column in accounts.c if column.name != "dataset"}
-    )
+    .values({name: bindparam(f"new_{name}") for name in _TOTALS})
 )
+_OF_DATASET = select(entries).where(entries.c.dataset == bindparam("of"))
+_NUMBERED = _OF_DATASET.where(entries.c.number == bindparam("at"))
+_WITH_KEY = _OF_DATASET.where(entries.c.key == bindparam("with_key"))
+_SETTLING = _OF_DATASET.where(entries.c.refers_to == bindparam("hold"))
+_NEWEST = _OF_DATASET.where(entries.c.kind == bindparam("wanted")).order_by(entries.c.number.desc()).limit(1)
+_FIRST_PAGE = _OF_DATASET.order_by(entries.c.number).limit(_PAGE)
+_NEXT_PAGE = _FIRST_PAGE.where(entries.c.number > bindparam("last"))
+_NEW_ENTRY = insert(entries)
 
 
-def find_dataset(connection: Connection, name: str) -> Dataset | None:
+def find_dataset(transaction: Transaction, name: str) -> Dataset | None:
     """The dataset of this name, if there is one."""
-    row = connection.execute(_DATASET, {"digest": digest(name)}).first()
+    row = transaction.first(_DATASET, {"digest": digest(name)})
     if row is None:
         return None
     try:
@@ -60,38 +66,39 @@ def find_dataset(connection: Connection, name: str) -> Dataset | None:
         raise _damaged(f"the terms of {short(name)}") from None
 
 
-def add_dataset(connection: Connection, opened: Dataset) -> tuple[Dataset, Account]:
+def add_dataset(transaction: Transaction, opened: Dataset) -> tuple[Dataset, Account]:
     """Insert a dataset with empty totals; the entry that opens it is still to be appended."""
-    row = {"digest": digest(opened.name), "name": opened.name, "terms": opened.terms_json}
-    made = connection.execute(insert(datasets).values(row)).inserted_primary_key
-    assert made is not None
-    known, account = replace(opened, id=int(made[0])), Account(opened.filter.nothing())
-    connection.execute(insert(accounts).values(_totals(account) | {"dataset": known.id}))
+    row = {"digest": digest(opened.name), "name": opened.name, "terms": opened.terms_wire}
+    transaction.run(_NEW_DATASET, row)
+    known = find_dataset(transaction, opened.name)
+    assert known is not None
+    account = Account(known.filter.nothing())
+    transaction.run(_NEW_ACCOUNT, _totals(account) | {"dataset": known.id})
     return known, account
 
 
-def read_account(connection: Connection, known: Dataset, *, lock: bool = False) -> Account:
+def read_account(transaction: Transaction, known: Dataset, *, lock: bool = False) -> Account:
     """The running totals; with ``lock``, nobody else changes them until the transaction ends."""
-    row = connection.execute(_LOCKED_ACCOUNT if lock else _ACCOUNT, {"of": known.id}).first()
+    row = transaction.first(_LOCKED_ACCOUNT if lock else _ACCOUNT, {"of": known.id})
     try:
         return account_of(known, row)
     except (ValueError, TypeError):
         raise _damaged(f"the running totals of {short(known.name)}") from None
 
 
-def account_of(known: Dataset, row: Row[Any] | None) -> Account:
+def account_of(known: Dataset, row: Row | None) -> Account:
     """The totals that ``row`` holds; a missing or damaged one raises ValueError or TypeError."""
     if row is None:
         raise ValueError("there are no totals")
     spent, counts = prices_of(row.spent), (row.entries, row.spends, row.holds)
-    if len(spent) != len(known.filter.limits) or row.state not in get_args(State):
+    if len(spent) != len(known.filter.limits) or row.state not in _STATES:
         raise ValueError("the totals are those of another filter")
     if not all(isinstance(count, int) for count in counts):
         raise TypeError("the counts are not numbers")
     return Account(spent, *counts, row.state, row.head, row.at)
 
 
-def append(connection: Connection, known: Dataset, account: Account, entry: Entry) -> Entry:
+def append(transaction: Transaction, known: Dataset, account: Account, entry: Entry) -> Entry:
     """Insert ``entry`` and the totals ``account`` that it leads to."""
     row = {
         "dataset": known.id,
@@ -102,48 +109,45 @@ def append(connection: Connection, known: Dataset, account: Account, entry: Entr
         "purpose": entry.purpose,
         "key": entry.key,
         "refers_to": entry.refers_to,
-        "guarantee": entry.guarantee_json,
-        "prices": entry.prices_json,
+        "guarantee": entry.guarantee_wire,
+        "prices": entry.prices_wire,
         "hash": entry.hash,
     }
-    connection.execute(_INSERT, row)
+    transaction.run(_NEW_ENTRY, row)
     totals = {f"new_{name}": value for name, value in _totals(account).items()}
-    connection.execute(_UPDATE, totals | {"of": known.id})
+    transaction.run(_NEW_TOTALS, totals | {"of": known.id})
     return entry
 
 
-def entry_at(connection: Connection, ledger: str, known: Dataset, number: int) -> Entry | None:
+def entry_at(transaction: Transaction, ledger: str, known: Dataset, number: int) -> Entry | None:
     """Entry ``number``, if there is one."""
-    return _one(ledger, known, connection.execute(_NUMBERED, {"of": known.id, "at_number": number}).first())
+    return _one(ledger, known, transaction.first(_NUMBERED, {"of": known.id, "at": number}))
 
 
-def entry_with_key(connection: Connection, ledger: str, known: Dataset, key: str) -> Entry | None:
+def entry_with_key(transaction: Transaction, ledger: str, known: Dataset, key: str) -> Entry | None:
     """The entry with this idempotency key, if there is one."""
-    return _one(ledger, known, connection.execute(_WITH_KEY, {"of": known.id, "with_key": key}).first())
+    return _one(ledger, known, transaction.first(_WITH_KEY, {"of": known.id, "with_key": key}))
 
 
-def settlement(connection: Connection, ledger: str, known: Dataset, hold: int) -> Entry | None:
+def settlement(transaction: Transaction, ledger: str, known: Dataset, hold: int) -> Entry | None:
     """The commit or release that settled entry ``hold``, if one did."""
-    return _one(ledger, known, connection.execute(_SETTLING, {"of": known.id, "hold": hold}).first())
+    return _one(ledger, known, transaction.first(_SETTLING, {"of": known.id, "hold": hold}))
 
 
-def last_of_kind(connection: Connection, ledger: str, known: Dataset, kind: Kind) -> Entry | None:
+def last_of_kind(transaction: Transaction, ledger: str, known: Dataset, kind: Kind) -> Entry | None:
     """The newest entry of this kind, if there is one."""
-    newest = (
-        select(entries)
-        .where(entries.c.dataset == known.id, entries.c.kind == kind)
-        .order_by(entries.c.number.desc())
-        .limit(1)
-    )
-    return _one(ledger, known, connection.execute(newest).first())
+    return _one(ledger, known, transaction.first(_NEWEST, {"of": known.id, "wanted": kind}))
 
 
-def all_entries(connection: Connection, known: Dataset) -> Iterator[Row[Any]]:
-    """The rows of a dataset, oldest first, a thousand at a time in memory."""
-    yield from connection.execute(_ENTRIES.execution_options(yield_per=1000), {"of": known.id})
+def all_entries(transaction: Transaction, known: Dataset) -> Iterator[Row]:
+    """The rows of a dataset, oldest first, a page at a time in memory."""
+    page = transaction.all(_FIRST_PAGE, {"of": known.id})
+    while page:
+        yield from page
+        page = transaction.all(_NEXT_PAGE, {"of": known.id, "last": page[-1].number})
 
 
-def entry_of(ledger: str, known: Dataset, row: Row[Any]) -> Entry:
+def entry_of(ledger: str, known: Dataset, row: Row) -> Entry:
     """The entry that ``row`` holds, altered or not."""
     return Entry(
         ledger=ledger,
@@ -155,13 +159,13 @@ def entry_of(ledger: str, known: Dataset, row: Row[Any]) -> Entry:
         purpose=row.purpose,
         key=row.key,
         refers_to=row.refers_to,
-        guarantee_json=row.guarantee,
-        prices_json=row.prices,
-        terms_json=known.terms_json if row.kind == "open" else None,
+        guarantee_wire=row.guarantee,
+        prices_wire=row.prices,
+        terms_wire=known.terms_wire if row.kind == "open" else None,
     )
 
 
-def unaltered(entry: Entry, row: Row[Any]) -> bool:
+def unaltered(entry: Entry, row: Row) -> bool:
     """Whether ``entry``, read from ``row``, is what its hash was computed from."""
     try:
         return bool(entry.hash == row.hash)
@@ -169,7 +173,7 @@ def unaltered(entry: Entry, row: Row[Any]) -> bool:
         return False
 
 
-def whole_entry(ledger: str, known: Dataset, row: Row[Any]) -> Entry:
+def whole_entry(ledger: str, known: Dataset, row: Row) -> Entry:
     """The entry that ``row`` holds, refused if it was altered."""
     entry = entry_of(ledger, known, row)
     if not unaltered(entry, row):
@@ -177,7 +181,7 @@ def whole_entry(ledger: str, known: Dataset, row: Row[Any]) -> Entry:
     return entry
 
 
-def _one(ledger: str, known: Dataset, row: Row[Any] | None) -> Entry | None:
+def _one(ledger: str, known: Dataset, row: Row | None) -> Entry | None:
     return None if row is None else whole_entry(ledger, known, row)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, insert, inspect, text
 
-from sfumato.ledger.engine import is_sqlite, reading, writing
+from sfumato.ledger.engine import is_sqlite
 from sfumato.ledger.errors import LedgerUnavailable
 from sfumato.ledger.tables import ledgers, metadata
 
@@ -27,10 +27,10 @@ _one_thread = threading.Lock()
 
 def prepare(engine: Engine) -> str:
     """Bring the tables to the newest version, where they are not, and return the ledger's identity."""
-    with reading(engine) as connection:
+    with engine.connect() as connection, connection.begin():
         if _revision(connection) == REVISIONS[-1]:
             return _identity(connection)
-    with _one_thread, writing(engine) as connection:
+    with _one_thread, engine.connect().execution_options(writes=True) as connection, connection.begin():
         if not is_sqlite(engine):
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
         before = _revision(connection)

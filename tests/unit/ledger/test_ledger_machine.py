@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from sqlalchemy import text
 
 from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused, Ledger
@@ -16,6 +17,7 @@ from sfumato.privacy import Guarantee, gaussian_mu
 
 EPSILON, DELTA = 2.0, 1e-6
 WHOLE = Guarantee.gaussian(1.0 / gaussian_mu(EPSILON, DELTA))
+HALF_A_SPEND = text("UPDATE accounts SET spends = spends + 1")
 MU = 0.16
 SMALL = Guarantee.gaussian(1.0 / MU)
 TENTHS = {n: Guarantee.pure(n * EPSILON / 10) for n in (1, 3, 7)}
@@ -146,8 +148,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def crash(self):
         """The process dies between the first and the last statement of a spend."""
-        with contextlib.suppress(KeyboardInterrupt), self.ledger._storage.writing() as connection:
-            connection.exec_driver_sql("UPDATE accounts SET spends = spends + 1")
+        with contextlib.suppress(KeyboardInterrupt), self.ledger._storage.writing() as transaction:
+            transaction.run(HALF_A_SPEND, {})
             raise KeyboardInterrupt
 
     @invariant()

@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy import text
 
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger, LedgerUnavailable
@@ -68,10 +69,20 @@ def test_a_ledger_from_a_newer_version_is_refused_and_left_alone(ledger, file, s
     ledger.open("clinic", epsilon=1.0, delta=0.0)
     sql("UPDATE alembic_version SET version_num = '9999'")
     sentence = refusal(f"sqlite:///{file}")
-    assert (
-        "written by a newer version of Sfumato (its revision is 9999, the newest known here 0001)" in sentence
-    )
+    assert "written by a newer version of Sfumato (its revision is 9999, the newest known here" in sentence
     assert sql("SELECT version_num FROM alembic_version") == [("9999",)]
+
+
+def test_a_ledger_from_the_first_version_is_carried_forward(ledger, file, sql):
+    ledger.open("clinic", epsilon=1.0, delta=0.0)
+    ledger.spend("clinic", Guarantee.pure(0.5))
+    sql("DROP TABLE certificates")
+    sql("UPDATE alembic_version SET version_num = '0001'")
+    with Ledger(f"sqlite:///{file}") as later:
+        assert later.identity == ledger.identity
+        assert later.history("clinic") == ledger.history("clinic")
+        assert later.check() == []
+    assert sql("SELECT version_num FROM alembic_version") == [(REVISIONS[-1],)]
 
 
 @pytest.mark.parametrize(("table", "what"), [("alembic_version", "version"), ("ledgers", "identity")])
@@ -157,12 +168,9 @@ def test_a_purpose_or_key_that_no_database_can_hold_is_refused_and_spends_nothin
 
 
 def test_commits_wait_for_the_disk(ledger):
-    with ledger._storage.reading() as connection:
-        pragmas = {
-            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
-            for name in ("journal_mode", "synchronous")
-        }
-    assert pragmas == {"journal_mode": "wal", "synchronous": 2}
+    with ledger._storage.writing() as transaction:
+        assert transaction.first(text("PRAGMA journal_mode"), {}).journal_mode == "wal"
+        assert transaction.first(text("PRAGMA synchronous"), {}).synchronous == 2
 
 
 def test_a_ledger_that_stays_locked_gives_a_sentence(ledger, file, monkeypatch):

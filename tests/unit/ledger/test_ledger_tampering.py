@@ -79,7 +79,7 @@ def test_an_edited_entry_is_named(original, file, found, column, number):
 @pytest.mark.parametrize("column", [c.name for c in accounts.c if c.name != "dataset"])
 def test_edited_running_totals_are_named_with_their_column(original, file, found, column):
     before, named = value(original, f"SELECT {column} FROM accounts WHERE dataset = 1"), False
-    for edit in [*EDITS, "'closed'", "'exhausted'", '\'["0","0","0","0","0","0","0","0"]\'', "0", "99"]:
+    for edit in [*EDITS, "'closed'", "'exhausted'", "'0 0 0 0 0 0 0 0'", "0", "99"]:
         shutil.copy(original, file)
         new = value(file, f"SELECT {edit.format(c=column)}  FROM accounts WHERE dataset = 1")
         if new == before:
@@ -240,25 +240,24 @@ def forge(file, guarantee, *, totals):
         kind="spend",
         at=last.at,
         previous=last.hash,
-        guarantee_json=json.dumps(guarantee.to_dict()),
-        prices_json=json.dumps([str(price) for price in known.filter.price(guarantee)]),
+        guarantee_wire=json.dumps(guarantee.to_dict()),
+        prices_wire=" ".join(str(price) for price in known.filter.price(guarantee)),
     )
     assert replace(entry) == entry
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute(
             "INSERT INTO entries (dataset, number, kind, at, previous, purpose, guarantee, prices, hash) "
             "VALUES (1, ?, 'spend', ?, ?, '', ?, ?, ?)",
-            (entry.number, entry.at, entry.previous, entry.guarantee_json, entry.prices_json, entry.hash),
+            (entry.number, entry.at, entry.previous, entry.guarantee_wire, entry.prices_wire, entry.hash),
         )
         if totals:
             (spent,) = connection.execute("SELECT spent FROM accounts WHERE dataset = 1").fetchone()
             total = [
-                str(int(a) + int(b))
-                for a, b in zip(json.loads(spent), json.loads(entry.prices_json), strict=True)
+                str(int(a) + int(b)) for a, b in zip(spent.split(), entry.prices_wire.split(), strict=True)
             ]
             connection.execute(
                 "UPDATE accounts SET spent = ?, entries = ?, spends = spends + 1, head = ? WHERE dataset = 1",
-                (json.dumps(total), entry.number, entry.hash),
+                (" ".join(total), entry.number, entry.hash),
             )
 
 
