@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+import certificates
+import ledger
 import noise
 import release
 import starting
@@ -15,6 +17,8 @@ from timing import Row
 PARTS = {
     "Noise: 10⁷ values; ratio = speed over numpy.random": noise,
     "Release: 60,000 × 784 float32; ratio = time over X + standard_normal": release,
+    "Ledger: durable spends; ratio = speed over a raw INSERT and COMMIT": ledger,
+    "Certificates": certificates,
     "Starting up": starting,
     "Streaming": streaming,
 }

@@ -52,7 +52,7 @@ class Balance:
             open_holds=account.holds,
             used=rule.used(account.spent),
             left=0.0 if shut else _left(known, account),
-            left_pure=0.0 if shut else rule.left_pure(account.spent),
+            left_pure=0.0 if shut else rule.left_pure(account.spent) * _ROUNDING,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -141,13 +141,25 @@ class Filter:
         return "alone" if first and self.covers(guarantee) else "refused"
 
     def left_pure(self, spent: Prices) -> float:
-        """The largest ε that one more release without δ may have, by the pure account."""
-        return max(0.0, self.epsilon - spent[0] / _SCALE)
+        """An ε that one more release without δ may have: what the best account is sure to admit.
+
+        At order α a pure ε costs at most min(ε, αε²/2) (Bun & Steinke 2016, proposition 3.3).
+        """
+        by_order = (
+            max(room, math.sqrt(2.0 * room / order))
+            for room, order in zip(self._room(spent), self.orders, strict=True)
+        )
+        return max([self.epsilon - spent[0] / _SCALE, 0.0, *by_order])
 
     def left_mu(self, spent: Prices) -> float:
         """The largest μ that one more Gaussian release may have: its divergence at order α is αμ²/2."""
-        room = [(limit - gone) / _SCALE for limit, gone in zip(self.limits, spent, strict=True)][2:]
-        return math.sqrt(max([0.0, *(2.0 * r / order for r, order in zip(room, self.orders, strict=True))]))
+        pairs = zip(self._room(spent), self.orders, strict=True)
+        return math.sqrt(max([0.0, *(2.0 * room / order for room, order in pairs)]))
+
+    def _room(self, spent: Prices) -> list[float]:
+        """What each order may still take, 0 where it may take nothing."""
+        pairs = zip(self.limits[2:], spent[2:], strict=True)
+        return [max(0.0, (limit - gone) / _SCALE) for limit, gone in pairs]
 
     def used(self, spent: Prices) -> float:
         """The share of the budget that is gone: that of the account with the most room left."""

@@ -214,3 +214,14 @@ def prices_of_law(rule, law):
         for order in rule.orders
     ]
     return tuple(math.ceil(Fraction(amount) * 2**80) for amount in (pure, 0.0, *renyi))
+
+
+@pytest.mark.parametrize("spends", [1, 5, 20])
+def test_what_is_shown_as_left_without_delta_still_fits_after_gaussian_releases(spends):
+    rule = Filter.for_budget(3.0, 1e-6)
+    spent = rule.nothing()
+    for _ in range(spends):
+        spent = add(spent, rule.price(Guarantee.gaussian(10.0, at_delta=1e-6)))
+    left = rule.left_pure(spent) * (1 - 1e-9)
+    assert left > 0
+    assert rule.fits(add(spent, rule.price(Guarantee.pure(left))))
