@@ -7,8 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from sqlalchemy import bindparam, delete, func, insert, or_, select
-
 from sfumato.errors import BadInput
 from sfumato.ledger.account import Account, State
 from sfumato.ledger.balance import Balance, Preview
@@ -25,41 +23,23 @@ from sfumato.ledger.rows import (
     entry_of,
     entry_with_key,
     find_dataset,
+    kept_guarantees,
     last_of_kind,
+    names_of,
+    put_certificate,
     read_account,
+    read_certificates,
+    rows_with_hash,
     settlement,
     unaltered,
     whole_entry,
 )
 from sfumato.ledger.storage import Storage
-from sfumato.ledger.tables import certificates, datasets, entries
 from sfumato.ledger.text import checked_key, checked_name, checked_purpose, short
 from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import Guarantee, Neighbours, Unit
 
 __all__ = ["Ledger"]
-
-_NAMES = select(datasets.c.name).order_by(datasets.c.id)
-_HASHED = select(entries, datasets.c.name).join(datasets).where(entries.c.hash == bindparam("wanted"))
-_OLD_CERTIFICATE = delete(certificates).where(
-    certificates.c.dataset == bindparam("of"), certificates.c.number == bindparam("numbered")
-)
-_NEW_CERTIFICATE = insert(certificates)
-_CERTIFICATES = (
-    select(certificates).where(certificates.c.dataset == bindparam("of")).order_by(certificates.c.number)
-)
-_GIVEN_BACK = select(entries.c.refers_to).where(
-    entries.c.dataset == bindparam("of"), entries.c.kind == "release"
-)
-_KEPT = (
-    select(entries.c.guarantee, func.count().label("times"))
-    .where(
-        entries.c.dataset == bindparam("of"),
-        or_(entries.c.kind == "spend", entries.c.kind == "hold"),
-        entries.c.number.not_in(_GIVEN_BACK),
-    )
-    .group_by(entries.c.guarantee)
-)
 
 
 class Ledger:
@@ -159,9 +139,10 @@ class Ledger:
         known = self._dataset(dataset)
         known.require_terms(guarantee)
         rule, prices = known.filter, known.filter.price(guarantee)
+        covered = not rule.fits(prices) and rule.covers(guarantee)
         with self._storage.reading() as transaction:
             account = read_account(transaction, known)
-        if not account.admits(rule, prices, covered=rule.covers(guarantee)):
+        if not account.admits(rule, prices, covered=covered):
             refused = refusal(known, account, guarantee)
             return Preview(False, Balance.of(known, account), refused.largest, str(refused))
         spent = add(account.spent, prices)
@@ -174,16 +155,13 @@ class Ledger:
         known = self._dataset(dataset)
         with self._storage.writing() as transaction:
             self._entry(transaction, known, number)
-            transaction.run(_OLD_CERTIFICATE, {"of": known.id, "numbered": number})
-            row = {"dataset": known.id, "number": number, "envelope": envelope}
-            transaction.run(_NEW_CERTIFICATE, row)
+            put_certificate(transaction, known, number, envelope)
 
     def certificates(self, dataset: str) -> dict[int, str]:
         """The certificates of the releases of ``dataset``, by the number of the entry that paid."""
         known = self._dataset(dataset)
         with self._storage.reading() as transaction:
-            rows = transaction.all(_CERTIFICATES, {"of": known.id})
-        return {row.number: row.envelope for row in rows}
+            return read_certificates(transaction, known)
 
     def history(self, dataset: str) -> list[Entry]:
         """Every entry of ``dataset``, oldest first; an altered row is refused (``check`` names them all)."""
@@ -194,12 +172,12 @@ class Ledger:
     def names(self) -> list[str]:
         """The datasets, in the order in which they were opened."""
         with self._storage.reading() as transaction:
-            return [row.name for row in transaction.all(_NAMES)]
+            return names_of(transaction)
 
     def find(self, hash_: str) -> Entry | None:
         """The entry with this hash, if this ledger holds it unaltered."""
         with self._storage.reading() as transaction:
-            for row in transaction.all(_HASHED, {"wanted": hash_}):
+            for row in rows_with_hash(transaction, hash_):
                 known = find_dataset(transaction, row.name)
                 if known is not None and unaltered(entry := entry_of(self.identity, known, row), row):
                     return entry
@@ -212,18 +190,16 @@ class Ledger:
         newest rows away with them, is found by a certificate's row hash (``find``), not by this.
         """
         with self._storage.reading() as transaction:
-            if dataset is not None:
-                name = checked_name(dataset)
-                if all(row.name != name for row in transaction.all(_NAMES)):
-                    raise _unknown(name)
+            if dataset is not None and checked_name(dataset) not in names_of(transaction):
+                raise _unknown(dataset)
             return list(damages(transaction, self.identity, dataset))
 
     def fixed_plan_epsilon(self, dataset: str) -> float:
         """ε at the budget's δ by privacy loss distributions: a bound for plans fixed in advance only."""
         known = self._dataset(dataset)
         with self._storage.reading() as transaction:
-            rows = transaction.all(_KEPT, {"of": known.id})
-        parts = [Guarantee.from_dict(json.loads(row.guarantee)).times(row.times) for row in rows]
+            kept = kept_guarantees(transaction, known)
+        parts = [Guarantee.from_dict(json.loads(wire)).times(count) for wire, count in kept]
         return Guarantee.compose(parts).epsilon(known.filter.delta) if parts else 0.0
 
     def _charge(self, kind: Kind, dataset: str, guarantee: Guarantee, purpose: str, key: str | None) -> Entry:

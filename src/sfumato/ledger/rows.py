@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from sfumato.ledger.account import Account, State
 from sfumato.ledger.dataset import Dataset
 from sfumato.ledger.entry import Entry, Kind, prices_of, prices_text
 from sfumato.ledger.errors import LedgerUnavailable
-from sfumato.ledger.tables import accounts, datasets, entries
+from sfumato.ledger.tables import accounts, certificates, datasets, entries
 from sfumato.ledger.text import digest, short
 from sfumato.ledger.transaction import Row, Transaction
 
@@ -24,8 +24,13 @@ __all__ = [
     "entry_of",
     "entry_with_key",
     "find_dataset",
+    "kept_guarantees",
     "last_of_kind",
+    "names_of",
+    "put_certificate",
     "read_account",
+    "read_certificates",
+    "rows_with_hash",
     "settlement",
     "unaltered",
     "whole_entry",
@@ -53,6 +58,27 @@ _NEWEST = _OF_DATASET.where(entries.c.kind == bindparam("wanted")).order_by(entr
 _FIRST_PAGE = _OF_DATASET.order_by(entries.c.number).limit(_PAGE)
 _NEXT_PAGE = _FIRST_PAGE.where(entries.c.number > bindparam("last"))
 _NEW_ENTRY = insert(entries)
+_NAMES = select(datasets.c.name).order_by(datasets.c.id)
+_HASHED = select(entries, datasets.c.name).join(datasets).where(entries.c.hash == bindparam("wanted"))
+_GIVEN_BACK = select(entries.c.refers_to).where(
+    entries.c.dataset == bindparam("of"), entries.c.kind == "release"
+)
+_KEPT = (
+    select(entries.c.guarantee, func.count().label("times"))
+    .where(
+        entries.c.dataset == bindparam("of"),
+        or_(entries.c.kind == "spend", entries.c.kind == "hold"),
+        entries.c.number.not_in(_GIVEN_BACK),
+    )
+    .group_by(entries.c.guarantee)
+)
+_CERTIFICATES = (
+    select(certificates).where(certificates.c.dataset == bindparam("of")).order_by(certificates.c.number)
+)
+_OLD_CERTIFICATE = delete(certificates).where(
+    certificates.c.dataset == bindparam("of"), certificates.c.number == bindparam("at")
+)
+_NEW_CERTIFICATE = insert(certificates)
 
 
 def find_dataset(transaction: Transaction, name: str) -> Dataset | None:
@@ -145,6 +171,32 @@ def all_entries(transaction: Transaction, known: Dataset) -> Iterator[Row]:
     while page:
         yield from page
         page = transaction.all(_NEXT_PAGE, {"of": known.id, "last": page[-1].number})
+
+
+def names_of(transaction: Transaction) -> list[str]:
+    """The datasets, in the order in which they were opened."""
+    return [row.name for row in transaction.all(_NAMES)]
+
+
+def rows_with_hash(transaction: Transaction, hash_: str) -> list[Row]:
+    """The rows of any dataset that claim this hash, with the dataset's name."""
+    return transaction.all(_HASHED, {"wanted": hash_})
+
+
+def kept_guarantees(transaction: Transaction, known: Dataset) -> list[tuple[str, int]]:
+    """Each guarantee that was paid for and not given back, as its rows hold it, and how often."""
+    return [(row.guarantee, row.times) for row in transaction.all(_KEPT, {"of": known.id})]
+
+
+def put_certificate(transaction: Transaction, known: Dataset, number: int, envelope: str) -> None:
+    """Keep the certificate of entry ``number``, in place of an earlier one."""
+    transaction.run(_OLD_CERTIFICATE, {"of": known.id, "at": number})
+    transaction.run(_NEW_CERTIFICATE, {"dataset": known.id, "number": number, "envelope": envelope})
+
+
+def read_certificates(transaction: Transaction, known: Dataset) -> dict[int, str]:
+    """The certificates of a dataset, by the number of the entry that paid."""
+    return {row.number: row.envelope for row in transaction.all(_CERTIFICATES, {"of": known.id})}
 
 
 def entry_of(ledger: str, known: Dataset, row: Row) -> Entry:

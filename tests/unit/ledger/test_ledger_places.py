@@ -186,6 +186,17 @@ def test_a_ledger_that_stays_locked_gives_a_sentence(ledger, file, monkeypatch):
         assert impatient.spend("clinic", Guarantee.pure(0.5)).number == 2
 
 
+def test_a_file_that_another_process_is_just_preparing_is_waited_for(file):
+    """SQLite's own waiting does not cover the change to write-ahead logging."""
+    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        later = threading.Timer(0.3, other.rollback)
+        later.start()
+        with Ledger(f"sqlite:///{file}") as ledger:
+            assert ledger.names() == []
+        later.join()
+
+
 def test_threads_may_make_different_ledgers_at_the_same_time(tmp_path):
     made = []
 
