@@ -29,7 +29,12 @@ from sfumato.privacy.losses import GaussianLoss, Loss, ResponseLoss, SampledLoss
 
 __all__ = ["ORDERS", "rdp", "rdp_delta", "rdp_epsilon", "response_noise"]
 
-ORDERS: tuple[float, ...] = tuple(float(order) for order in rdp_privacy_accountant.DEFAULT_RDP_ORDERS)
+# Written out here: a ledger fixes some of them when a dataset is opened, and must find them ever after.
+ORDERS: tuple[float, ...] = (
+    *(1.0 + tenths / 10.0 for tenths in range(1, 100)),
+    *(float(order) for order in range(11, 64)),
+    *(128.0, 256.0, 512.0, 1024.0),
+)
 _SMALL = 1e-4  # where dp-accounting's Laplace keeps twelve digits
 Parts = tuple[tuple[Loss, int], ...]
 
