@@ -22,7 +22,15 @@ install: .venv/dev.stamp  ## the package, its extras for development, and the to
 demo: .venv/core.stamp  ## protect the handwritten digits that ship with scikit-learn
 	$(BIN)/python examples/demo.py demo-output
 
-test: .venv/dev.stamp  ## all tests, on two processes
+# The ledger is tested on a real PostgreSQL, which the tests start themselves.
+.PHONY: postgres
+postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	       && apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; } \
+	  || echo "PostgreSQL is not here and cannot be installed: its tests skip and say so."
+
+test: .venv/dev.stamp postgres  ## all tests, on two processes
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: .venv/dev.stamp  ## lint, format and types
@@ -30,8 +38,8 @@ check: .venv/dev.stamp  ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-soak: .venv/dev.stamp  ## 1,000 × kill -9 of writers that share a ledger, on SQLite and PostgreSQL
-	SFUMATO_SOAK_KILLS=1000 $(BIN)/python -m pytest -q -s tests/system/test_ledger_engines.py
+soak: .venv/dev.stamp postgres  ## 1,000 × kill -9 of writers that share a ledger, on SQLite and PostgreSQL
+	SFUMATO_SOAK_KILLS=1000 $(BIN)/python -m pytest -q tests/system/test_ledger_engines.py
 
 bench: .venv/dev.stamp  ## ratios against NumPy, OpenDP and diffprivlib; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py --write docs/benchmarks.md

@@ -1,4 +1,4 @@
-"""What all tests share: no test touches the keys or the ledger of whoever runs it."""
+"""What all tests share: no test touches the keys or the ledger of whoever runs it; counts are printed."""
 
 import pytest
 
@@ -12,3 +12,13 @@ def home(tmp_path_factory):
         patch.delenv("SFUMATO_LEDGER", raising=False)
         patch.delenv("SFUMATO_PASSPHRASE", raising=False)
         yield folder
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what tests counted, also when they ran in other processes."""
+    reports = terminalreporter.stats.get("passed", [])
+    counts = [value for report in reports for name, value in report.user_properties if name == "count"]
+    if counts:
+        terminalreporter.section("counted")
+        for line in counts:
+            terminalreporter.line(line)

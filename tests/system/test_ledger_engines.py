@@ -42,14 +42,9 @@ def url(new_url):
 
 
 @pytest.fixture
-def show(capsys):
-    """Prints past pytest's capture, so that counts are seen in every run."""
-
-    def out(line):
-        with capsys.disabled():
-            print(f"\n  {line}", end="", flush=True)
-
-    return out
+def show(record_property):
+    """Tells a count, which is printed at the end of the run."""
+    return lambda line: record_property("count", line)
 
 
 def slices(count):
