@@ -81,17 +81,15 @@ def show(
     """Show what is left of a budget."""
     with opened(ledger) as book:
         names = book.names() if dataset is None else [dataset]
-        results = [
-            book.balance(name).to_dict() | {"fixed_plan_epsilon": book.fixed_plan_epsilon(name)}
-            for name in names
-        ]
-        if as_json:
-            print(json.dumps(results if dataset is None else results[0]))
-            return
-        if not names:
-            print("No budget was opened yet; see sfumato budget open --help.")
-        for name, result in zip(names, results, strict=True):
-            print(terminal.in_line(_shown(book.balance(name), result["fixed_plan_epsilon"])))
+        found = [(book.balance(name), book.fixed_plan_epsilon(name)) for name in names]
+    if as_json:
+        results = [balance.to_dict() | {"fixed_plan_epsilon": epsilon} for balance, epsilon in found]
+        print(json.dumps(results if dataset is None else results[0]))
+        return
+    if not found:
+        print("No budget was opened yet; see sfumato budget open --help.")
+    for balance, epsilon in found:
+        print(terminal.in_line(_shown(balance, epsilon)))
 
 
 @app.command()

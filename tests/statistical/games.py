@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
+from sfumato.mechanisms import Gaussian, Laplace
+
 #: Chance that a mechanism which keeps its promise is accused, over all thresholds of one game.
 FALSE_ALARM = 1e-6
 
@@ -77,3 +79,17 @@ def laplace_score(released, record, neighbour, scale):
 def laplace_thresholds(epsilon):
     """From almost −ε to almost ε: beyond the last one lies the event whose probability ratio is e^ε."""
     return np.linspace(-0.98, 0.98, 9) * epsilon
+
+
+class WeakGaussian(Gaussian):
+    """The Gaussian mechanism with 20% less noise than it states."""
+
+    def _scale(self, columns):
+        return LESS * super()._scale(columns)
+
+
+class WeakLaplace(Laplace):
+    """The Laplace mechanism with 20% less noise than it states."""
+
+    def _scale(self, columns):
+        return LESS * super()._scale(columns)

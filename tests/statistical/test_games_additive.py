@@ -5,6 +5,8 @@ import pytest
 from games import (
     LESS,
     NORMAL_THRESHOLDS,
+    WeakGaussian,
+    WeakLaplace,
     laplace_score,
     laplace_thresholds,
     normal_score,
@@ -27,16 +29,6 @@ PAIRS = {
     ("box", "zero-out"): ((0.0, 0.25, 10.125), (1.0, 0.5, 10.25)),
 }
 CASES = [(domain, neighbours) for domain, neighbours in PAIRS]
-
-
-class WeakGaussian(Gaussian):
-    def _scale(self, columns):
-        return LESS * super()._scale(columns)
-
-
-class WeakLaplace(Laplace):
-    def _scale(self, columns):
-        return LESS * super()._scale(columns)
 
 
 class WeakPersonalised(Personalised):

@@ -2,22 +2,12 @@
 
 import numpy as np
 import pytest
-from games import LESS, NORMAL_THRESHOLDS, normal_score, rows_of, violations
+from games import LESS, NORMAL_THRESHOLDS, WeakGaussian, WeakLaplace, normal_score, rows_of, violations
 
 from sfumato.mechanisms import Gaussian, Laplace, RandomisedResponse, Rows
 from sfumato.transforms import RandomProjection, ReconstructionResistant, ReverseManifold
 
 SAMPLES = 400_000  # a side
-
-
-class WeakGaussian(Gaussian):
-    def _scale(self, columns):
-        return LESS * super()._scale(columns)
-
-
-class WeakLaplace(Laplace):
-    def _scale(self, columns):
-        return LESS * super()._scale(columns)
 
 
 class WeakResponse(RandomisedResponse):

@@ -208,6 +208,8 @@ def test_a_shared_server_is_used_where_no_name_is_taken(url):
     by_hand(url, "CREATE TABLE patients (id int)")
     with Ledger(url) as ledger:
         ledger.open("clinic", epsilon=1.0, delta=0.0)
+        assert ledger.names() == ["clinic"]
+        assert ledger.check() == []
 
 
 @pytest.mark.parametrize("engine", ["PostgreSQL"], indirect=False)

@@ -105,6 +105,11 @@ def test_what_cannot_be_planned_is_refused(home, called):
     assert "--clip" in called("plan", "X.npy", "--epsilon", "1").sentence
     assert "reads the data" in called("plan", "X.npy", "--epsilon", "1", "--bounds-from-data").sentence
     assert "does not exist" in called("plan", "missing.npy", *OPTIONS).sentence
+    (home / "t.csv").write_text("a\n1\n")
+    (home / "t.json").write_text('{"columns": {"a": {"kind": "numeric", "bounds": [0, 9]}}}')
+    table = ("t.csv", "--schema", "t.json", "--epsilon", "1")
+    assert "is a table" in called("plan", *table, "--alpha", "1").sentence
+    assert "declares a table" in called("plan", "X.npy", *OPTIONS, "--schema", "t.json").sentence
 
 
 def test_python_plans_the_same(home):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import BadInput
-from sfumato.io import Schema, TableSource, kind_of, open_array
+from sfumato.io import ArraySource, Schema
 from sfumato.ledger import Ledger, Preview
 from sfumato.mechanisms import ExpectedError, Mechanism
 from sfumato.pipeline.arrays import check_shape, state
+from sfumato.pipeline.opening import open_source
 from sfumato.pipeline.tables import rows_of
 from sfumato.privacy import Statement
 from sfumato.transforms import Transform
@@ -64,35 +64,24 @@ def plan(
     ledger: Ledger | None = None,
 ) -> Plan:
     """What ``protect`` would promise for ``source``, its cost to ``dataset``, and the error to expect."""
-    if kind_of(source) == "array":
-        opened = open_array(source, array)
+    opened = open_source(source, array=array, schema=schema, then=then)
+    if isinstance(opened, ArraySource):
         check_shape(opened, mechanism)
         columns = opened.shape[1]
-        statement = state(opened, mechanism, then)
-        return Plan(
-            Path(source),
-            opened.rows,
-            columns,
-            statement,
-            _groups(statement),
-            mechanism.expected_error(columns),
-            _cost(statement, dataset, ledger),
-        )
-    if schema is None:
-        raise BadInput("a table needs --schema FILE, which declares the bounds or categories of its columns.")
-    declared = schema if isinstance(schema, Schema) else Schema.load(schema)
-    table = TableSource(source, declared)
-    rows = rows_of(mechanism, declared)
-    statement = rows.statement()
-    expected = rows.expected_error([c.name for c in declared.numeric], [c.name for c in declared.coded])
+        statement, expected = state(opened, mechanism, then), mechanism.expected_error(columns)
+    else:
+        declared = opened.schema
+        columns, rows = len(declared.released), rows_of(mechanism, declared)
+        names = [[column.name for column in part] for part in (declared.numeric, declared.coded)]
+        statement, expected = rows.statement(), rows.expected_error(*names)
     return Plan(
-        Path(source),
-        table.rows,
-        len(declared.released),
-        statement,
-        _groups(statement),
-        expected,
-        _cost(statement, dataset, ledger),
+        source=Path(source),
+        rows=opened.rows,
+        columns=columns,
+        statement=statement,
+        groups=_groups(statement),
+        expected=expected,
+        cost=_cost(statement, dataset, ledger),
     )
 
 

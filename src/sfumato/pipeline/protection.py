@@ -12,10 +12,11 @@ import os
 from pathlib import Path
 
 from sfumato.errors import BadInput
-from sfumato.io import Schema, TableSource, open_array, same_kind
+from sfumato.io import Schema, TableSource, same_kind
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Mechanism
 from sfumato.pipeline.arrays import protect_array
+from sfumato.pipeline.opening import open_source
 from sfumato.pipeline.payment import Payment
 from sfumato.pipeline.place import check_output
 from sfumato.pipeline.protected import Protected, Report
@@ -51,40 +52,25 @@ def protect(
     value of an array for its bounds, after which nothing is proven. Raises
     :class:`~sfumato.errors.BadInput`, leaving no output, when anything is wrong with the input.
     """
-    kind = same_kind(source, output)
+    same_kind(source, output)
     target = Path(output)
     check_output(target, [source] if schema is None or isinstance(schema, Schema) else [source, schema])
     if dataset is not None and not (dataset.strip() and dataset.isprintable()):
         raise BadInput(f"the dataset is named {dataset!r}; a name in printable characters is accepted.")
+    opened = open_source(source, array=array, schema=schema, then=then, bounds_from_data=bounds_from_data)
     payment = Payment(dataset, ledger, request)
     # Found or made now: a key that cannot be used must not be noticed after the budget was spent.
     signer = None if mechanism.reproducible else (KeyRing() if keys is None else keys).signing_or_new()
     tell = report or (lambda stage, share: None)
-    if kind == "array":
-        if schema is not None:
-            raise BadInput("a schema declares a table; for an array give --clip or --bounds.")
-        return protect_array(
-            open_array(source, array),
-            target,
-            mechanism,
-            then=then,
-            payment=payment,
-            signer=signer,
-            bounds_from_data=bounds_from_data,
-            report=tell,
-        )
-    for flag, given in (
-        ("--array", array is not None),
-        ("--alpha", then is not None),
-        ("--bounds-from-data", bounds_from_data),
-    ):
-        if given:
-            raise BadInput(f"{flag} is for .npy and .npz files, and {Path(source).name} is a table.")
-    if schema is None:
-        raise BadInput(
-            "a table needs --schema FILE, which declares the bounds or the categories of its columns."
-        )
-    declared = schema if isinstance(schema, Schema) else Schema.load(schema)
-    return protect_table(
-        TableSource(source, declared), target, mechanism, payment=payment, signer=signer, report=tell
+    if isinstance(opened, TableSource):
+        return protect_table(opened, target, mechanism, payment=payment, signer=signer, report=tell)
+    return protect_array(
+        opened,
+        target,
+        mechanism,
+        then=then,
+        payment=payment,
+        signer=signer,
+        bounds_from_data=bounds_from_data,
+        report=tell,
     )
