@@ -48,10 +48,12 @@ def _runner(folder):
             pwd.getpwnam("postgres")
         except KeyError:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        if shutil.which("runuser") is None:
+        # It stands where a short PATH does not look.
+        runuser = shutil.which("runuser", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"]))
+        if runuser is None:
             pytest.skip("PostgreSQL does not run as root, and there is no runuser")
         shutil.chown(folder, "postgres")
-        prefix = ["runuser", "-u", "postgres", "--"]
+        prefix = [runuser, "-u", "postgres", "--"]
 
     def run(program, *arguments):
         command = [*prefix, programs / program, *arguments]
