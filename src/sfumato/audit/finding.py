@@ -1,0 +1,89 @@
+"""What one attack found: how well it did, against what a guess would do, and what that says about ε."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sfumato.errors import BadInput
+from sfumato.privacy import Evidence
+
+__all__ = ["Finding"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one attack on a release or a model.
+
+    ``threat`` says in one sentence what the attacker knows. ``value`` is the success on the scale
+    ``measure``; ``chance`` is what somebody reaches who has not seen the release, and ``interval`` holds the
+    true value with probability ``confidence``. ``higher_is_worse`` is False where a small value means a
+    strong attack (a reconstruction error). ``epsilon_lower`` is a lower bound on ε at ``delta`` that the
+    attack achieved with ``confidence``, where it says something about ε at all.
+    """
+
+    attack: str
+    threat: str
+    measure: str
+    value: float
+    chance: float
+    interval: tuple[float, float] | None = None
+    confidence: float | None = None
+    higher_is_worse: bool = True
+    epsilon_lower: float | None = None
+    delta: float | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("value", "chance"):
+            if not math.isfinite(getattr(self, name)):
+                raise BadInput(f"{name} of the attack {self.attack!r} was {getattr(self, name)}: not a number.")
+        if self.interval is not None:
+            low, high = self.interval
+            if not low <= high:
+                raise BadInput(f"the interval of the attack {self.attack!r} runs from {low:g} to {high:g}.")
+        if (self.interval is not None or self.epsilon_lower is not None) and self.confidence is None:
+            raise BadInput(f"the attack {self.attack!r} states a bound without its confidence.")
+
+    @property
+    def beats_chance(self) -> bool | None:
+        """Whether the whole interval lies on the attacker's side of chance; None without an interval."""
+        if self.interval is None:
+            return None
+        low, high = self.interval
+        return low > self.chance if self.higher_is_worse else high < self.chance
+
+    def evidence(self) -> Evidence:
+        """The finding as it enters the measured column of a statement."""
+        text = f"{self.measure} {self.value:.4g}"
+        if self.interval is not None:
+            text += f" [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
+        text += f", a guess {self.chance:.4g}"
+        return Evidence(
+            attack=self.attack,
+            epsilon_lower=self.epsilon_lower,
+            delta=self.delta,
+            confidence=self.confidence,
+            detail=f"{text}; {self.note}" if self.note else text,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, for machines."""
+        return {
+            "attack": self.attack,
+            "threat": self.threat,
+            "measure": self.measure,
+            "value": self.value,
+            "chance": self.chance,
+            "interval": None if self.interval is None else list(self.interval),
+            "confidence": self.confidence,
+            "higher_is_worse": self.higher_is_worse,
+            "beats_chance": self.beats_chance,
+            "epsilon_lower": self.epsilon_lower,
+            "delta": self.delta,
+            "numbers": dict(self.numbers),
+            "note": self.note,
+        }
