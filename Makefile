@@ -15,7 +15,9 @@ install: .venv/dev.stamp  ## the package, its extras for development, and the to
 	$(PIP) --editable .
 	touch $@
 
+# torch first and by its exact version: any other spelling of it pulls gigabytes of CUDA libraries.
 .venv/dev.stamp: .venv/core.stamp
+	$(PIP) $$(grep '^torch==' constraints.txt)
 	$(PIP) --editable '.[dev]'
 	touch $@
 
@@ -30,7 +32,15 @@ postgres:
 	       && apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; } \
 	  || echo "PostgreSQL is not here and cannot be installed: its tests skip and say so."
 
-test: .venv/dev.stamp postgres  ## all tests, on two processes
+# Reports are looked at in a real browser.
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	       && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
+	  || echo "Chromium is not here and cannot be installed: its tests skip and say so."
+
+test: .venv/dev.stamp postgres chromium  ## all tests, on two processes
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: .venv/dev.stamp  ## lint, format and types

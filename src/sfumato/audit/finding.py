@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.errors import BadInput
-from sfumato.privacy import Evidence
+from sfumato.privacy import Evidence, Neighbours, Unit
+from sfumato.privacy.wire import fields_of
 
 __all__ = ["Finding"]
 
@@ -21,7 +22,8 @@ class Finding:
     ``measure``; ``chance`` is what somebody reaches who has not seen the release, and ``interval`` holds the
     true value with probability ``confidence``. ``higher_is_worse`` is False where a small value means a
     strong attack (a reconstruction error). ``epsilon_lower`` is a lower bound on ε at ``delta`` that the
-    attack achieved with ``confidence``, where it says something about ε at all.
+    attack achieved with ``confidence`` for inputs that differ in one ``unit`` as ``neighbours`` describe,
+    where it says something about ε at all.
     """
 
     attack: str
@@ -34,13 +36,16 @@ class Finding:
     higher_is_worse: bool = True
     epsilon_lower: float | None = None
     delta: float | None = None
+    unit: str | None = None
+    neighbours: str | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
 
     def __post_init__(self) -> None:
         for name in ("value", "chance"):
-            if not math.isfinite(getattr(self, name)):
-                raise BadInput(f"{name} of the attack {self.attack!r} was {getattr(self, name)}: not a number.")
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                raise BadInput(f"{name} of the attack {self.attack!r} was {value!r}: not a number.")
         if self.interval is not None:
             low, high = self.interval
             if not low <= high:
@@ -67,6 +72,8 @@ class Finding:
             epsilon_lower=self.epsilon_lower,
             delta=self.delta,
             confidence=self.confidence,
+            unit=None if self.unit is None else Unit.parse(self.unit),
+            neighbours=None if self.neighbours is None else Neighbours(self.neighbours),
             detail=f"{text}; {self.note}" if self.note else text,
         )
 
@@ -84,6 +91,19 @@ class Finding:
             "beats_chance": self.beats_chance,
             "epsilon_lower": self.epsilon_lower,
             "delta": self.delta,
+            "unit": self.unit,
+            "neighbours": self.neighbours,
             "numbers": dict(self.numbers),
             "note": self.note,
         }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Finding:
+        """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
+        names = (*cls.__dataclass_fields__, "beats_chance")
+        got = dict(fields_of(value, names, "a finding"))
+        got.pop("beats_chance")  # follows from the others
+        interval = got.pop("interval")
+        if interval is not None and (not isinstance(interval, list) or len(interval) != 2):
+            raise BadInput(f"interval of a finding was {interval!r}: two numbers or null are accepted.")
+        return cls(**got, interval=None if interval is None else (interval[0], interval[1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.io.arrays import ArraySink, ArraySource, open_array
+from sfumato.io.arrays import ArraySink, ArraySource, array_names, open_array
 from sfumato.io.atomic import AtomicFile, atomic_output
 from sfumato.io.formats import file_to_read, kind_of, same_kind
 from sfumato.io.schema import Column, Schema
@@ -17,6 +17,7 @@ __all__ = [
     "TableBlock",
     "TableSink",
     "TableSource",
+    "array_names",
     "atomic_output",
     "file_to_read",
     "kind_of",

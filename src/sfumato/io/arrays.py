@@ -20,7 +20,7 @@ from sfumato.io.atomic import AtomicSink
 from sfumato.io.formats import file_to_read, suffix_of
 from sfumato.io.npy import MAGIC, Layout, check_array, npy_header, read_layout
 
-__all__ = ["ArraySink", "ArraySource", "open_array"]
+__all__ = ["ArraySink", "ArraySource", "array_names", "open_array"]
 
 _BLOCK_BYTES = 32 << 20
 _READ_BYTES = 1 << 20  # unpacking makes a copy of what one read returns, so reads stay small
@@ -200,6 +200,14 @@ def _expect_end(stream: io.BufferedIOBase, label: str) -> None:
     with npz.damage(label):  # a wrong checksum shows here
         if stream.read(1):
             raise BadInput(f"{label} holds more data than its header says.")
+
+
+def array_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Names of the arrays in the archive ``path``, in its order; none where it is a ``.npy`` file."""
+    path = file_to_read(path)
+    with path.open("rb") as file:
+        archive = file.read(len(MAGIC)).startswith(npz.MAGICS)
+    return npz.array_names(path) if archive else ()
 
 
 def _choose(names: tuple[str, ...], wanted: str | None, path: Path) -> str:

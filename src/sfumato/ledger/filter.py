@@ -116,7 +116,7 @@ class Filter:
                 f"a release that proves nothing ({guarantee.theorem}) cannot be charged: no finite budget "
                 "covers it."
             )
-        return _prices(guarantee.curve, guarantee.slack, self.orders)
+        return _prices(guarantee.curve, guarantee.slack + guarantee.revealed, self.orders)
 
     def nothing(self) -> Prices:
         """What a new dataset has spent."""

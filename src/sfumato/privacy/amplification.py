@@ -27,8 +27,9 @@ def poisson(guarantee: Guarantee, rate: float) -> Guarantee:
     """The guarantee of running the mechanism on a sample that takes each unit with probability ``rate``.
 
     Gaussians (also several on one sample) and a single Laplace keep their whole curve; other pure events
-    are amplified as their ε. Slack shrinks to rate × slack (Balle, Barthe & Gaboardi 2018, Theorem 8). Under
-    neighbours other than add/remove, or for a mixture of Gaussian and pure events, it refuses.
+    are amplified as their ε. Slack shrinks to rate × slack (Balle, Barthe & Gaboardi 2018, Theorem 8), and
+    the chance of being revealed to rate × that chance, as slack. Under neighbours
+    other than add/remove, or for a mixture of Gaussian and pure events, it refuses.
     """
     rate = _check_rate(rate)
     if guarantee.neighbours is not Neighbours.ADD_REMOVE:
@@ -54,7 +55,8 @@ def poisson(guarantee: Guarantee, rate: float) -> Guarantee:
             "one Laplace mechanism, or pure events, not for a mixture."
         )
     theorem = f"{guarantee.theorem}, Poisson sample of rate {rate:g}"
-    return replace(guarantee, event=event, slack=rate * guarantee.slack, theorem=theorem)
+    slack = rate * min(1.0, guarantee.slack + guarantee.revealed)
+    return replace(guarantee, event=event, slack=slack, revealed=0.0, theorem=theorem)
 
 
 def shuffled(epsilon0: float, n: int, delta: float) -> float:
@@ -85,10 +87,11 @@ def shuffle(guarantee: Guarantee, n: int, delta: float) -> Guarantee:
             f"shuffling was asked for under {guarantee.neighbours} neighbours: "
             "its theorem is about replaced values."
         )
-    if guarantee.slack > 0.0 or not math.isfinite(guarantee.curve.pure):
+    slack = guarantee.slack + guarantee.revealed
+    if slack > 0.0 or not math.isfinite(guarantee.curve.pure):
         raise BadInput(
             f"shuffling was asked for reports that are not pure ('{guarantee.theorem}', slack "
-            f"{guarantee.slack:g}): its theorem needs pure ε-LDP reports, "
+            f"{slack:g}): its theorem needs pure ε-LDP reports, "
             "such as Laplace or randomised response."
         )
     local = guarantee.curve.pure

@@ -92,10 +92,11 @@ def parallel(
         if part.proves_nothing:
             return part
     slack, at_delta = max(part.slack for part in parts), max(part.at_delta for part in parts)
+    revealed = max(part.revealed for part in parts)
     largest = _largest(parts)
     if largest is not None:
         theorem = largest.theorem if len(parts) == 1 else f"{largest.theorem}, parallel"
-        return replace(largest, slack=slack, at_delta=at_delta, theorem=theorem)
+        return replace(largest, slack=slack, revealed=revealed, at_delta=at_delta, theorem=theorem)
     if delta is None:
         raise BadInput(
             "branches of different kinds were given without a delta: name the delta to compare them at."

@@ -1,9 +1,13 @@
 """The proven column, as an object.
 
 A ``Guarantee`` says: for inputs that differ in one ``unit`` as ``neighbours`` describe, and for every real ε,
-the hockey-stick divergence of the outputs is at most that of ``event`` plus ``slack``. ``event`` describes
-the worst pair of neighbours itself, so its noise multiplier is noise scale / sensitivity under these
-neighbours (see ``events``); ``None`` means that nothing is proven.
+the hockey-stick divergence of the outputs is at most r + (1 − r)·H + ``slack``, where H is that of ``event``
+and r is ``revealed``. ``event`` describes the worst pair of neighbours itself, so its noise multiplier is
+noise scale / sensitivity under these neighbours (see ``events``); ``None`` means that nothing is proven.
+
+``revealed`` is the chance of a coin, tossed without looking at the data, after which everything may be
+shown: a mechanism that shows its input with probability r and otherwise does what ``event`` describes.
+The coins of several releases are independent, so that of all together is 1 − Π(1 − rᵢ).
 
 Why slacks add up under composition: writing H for the divergence, c for an output of the first mechanism
 and C, D for its two laws, H_α(C×P ‖ D×Q) = ∫ H_{αD(c)/C(c)}(P ‖ Q) dC(c), so a slack δ₀ in the second
@@ -31,14 +35,15 @@ from sfumato.privacy.wording import combined, upward
 
 __all__ = ["Guarantee"]
 
-_FIELDS = ("unit", "neighbours", "event", "theorem", "slack", "at_delta")
+_FIELDS = ("unit", "neighbours", "event", "theorem", "slack", "revealed", "at_delta")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
     """An upper bound on privacy loss: what may change, how, and the theorem that bounds it.
 
-    ``slack`` is δ₀, added to every δ; ``at_delta`` is the δ at which the headline ε is printed.
+    ``slack`` is δ₀, added to every δ; ``revealed`` is the chance that a coin, independent of the data, lets
+    everything through; ``at_delta`` is the δ at which the headline ε is printed.
     """
 
     unit: Unit = RECORD
@@ -46,12 +51,13 @@ class Guarantee:
     event: DpEvent | None
     theorem: str
     slack: float = 0.0
+    revealed: float = 0.0
     at_delta: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unit", Unit.parse(self.unit))
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
-        for name in ("slack", "at_delta"):
+        for name in ("slack", "revealed", "at_delta"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
                 raise BadInput(f"{name} was {value!r}: it must lie between 0 and 1.")
@@ -179,28 +185,39 @@ class Guarantee:
     def epsilon(self, delta: float | None = None) -> float:
         """ε at ``delta`` (by default ``at_delta``); infinite where nothing finite is proven.
 
-        The event is asked at δ − slack. A δ equal to the slack (to twelve digits, since slacks are sums)
-        leaves 0 for the event, which is finite for pure events only.
+        The event is asked at (δ − slack − revealed) / (1 − revealed). A δ equal to the slack and the chance
+        of being revealed (to twelve digits, since they are sums) leaves 0 for the event, which is finite for
+        pure events only.
         """
         delta = self.at_delta if delta is None else float(delta)
         if not 0.0 <= delta <= 1.0:
             raise BadInput(f"delta was {delta!r}: it must lie between 0 and 1.")
         if self._curve is None:
             return math.inf
-        left = delta - self.slack
-        if abs(left) <= 1e-12 * self.slack:
+        taken = self.slack + self.revealed
+        left = delta - taken
+        if abs(left) <= 1e-12 * taken:
             left = 0.0
-        return math.inf if left < 0.0 else self._curve.epsilon(left)
+        if left < 0.0 or self.revealed >= 1.0:
+            return 0.0 if delta >= 1.0 else math.inf
+        return self._curve.epsilon(min(1.0, left / (1.0 - self.revealed)))
 
     def delta(self, epsilon: float) -> float:
         """δ at ``epsilon``, slack included; 1 where nothing is proven."""
         epsilon = check_epsilon(epsilon)
-        return 1.0 if self._curve is None else min(1.0, self._curve.delta(epsilon) + self.slack)
+        if self._curve is None:
+            return 1.0
+        hidden = (1.0 - self.revealed) * self._curve.delta(epsilon)
+        return min(1.0, self.revealed + hidden + self.slack)
 
     def tradeoff(self, alpha: float) -> float:
         """Lower bound on the type II error of any test between neighbours of type I error ``alpha``."""
         alpha = check_alpha(alpha)
-        return 0.0 if self._curve is None else self._curve.tradeoff(alpha, self.slack)
+        hidden = 1.0 - self.revealed
+        if self._curve is None or alpha >= hidden:
+            return 0.0
+        # δ(ε) = r + (1 − r)H(ε) + s for every ε is (1 − r) times a curve with slack s/(1 − r) at α/(1 − r).
+        return hidden * self._curve.tradeoff(alpha / hidden, min(1.0, self.slack / hidden))
 
     def __add__(self, other: Guarantee) -> Guarantee:
         if not isinstance(other, Guarantee):
@@ -222,12 +239,13 @@ class Guarantee:
         without = [part for part in parts if part.event is None]
         if without:
             reasons = "; ".join(dict.fromkeys(part.theorem for part in without))
-            return replace(first, event=None, theorem=reasons, slack=0.0, at_delta=at_delta)
+            return replace(first, event=None, theorem=reasons, slack=0.0, revealed=0.0, at_delta=at_delta)
         return replace(
             first,
             event=composed(part.event for part in parts if part.event is not None),
             theorem=combined(part.theorem for part in parts),
             slack=min(1.0, math.fsum(part.slack for part in parts)),
+            revealed=_any(part.revealed for part in parts),
             at_delta=at_delta,
         )
 
@@ -241,22 +259,23 @@ class Guarantee:
             event=repeated(self.event, count),
             theorem=combined([self.theorem]),
             slack=min(1.0, count * self.slack),
+            revealed=_any([self.revealed], count),
             at_delta=min(1.0, count * self.at_delta),
         )
 
     def group(self, count: int, delta: float | None = None) -> Guarantee:
         """The guarantee for ``count`` units changing together.
 
-        Without slack: a Gaussian's μ and a Laplace's ε are multiplied by ``count``, exactly (Dong, Roth & Su
-        2022, Theorem 2.14), as is any pure ε. With slack, or with a Poisson-sampled Gaussian: an (ε, δ)
-        guarantee becomes (kε, δ·(e^{kε} − 1)/(e^ε − 1)) (Dwork & Roth 2014, Theorem 2.2 with its δ summed
-        exactly: Σ_{i<k} e^{iε}), at ``delta`` or else at ``at_delta``.
+        Without slack and where nothing is revealed: a Gaussian's μ and a Laplace's ε are multiplied by
+        ``count``, exactly (Dong, Roth & Su 2022, Theorem 2.14), as is any pure ε. Otherwise, or with a
+        Poisson-sampled Gaussian: an (ε, δ) guarantee becomes (kε, δ·(e^{kε} − 1)/(e^ε − 1)) (Dwork & Roth
+        2014, Theorem 2.2 with its δ summed exactly: Σ_{i<k} e^{iε}), at ``delta`` or else at ``at_delta``.
         """
         _check_count(count)
         if count == 1 or self.event is None:
             return self
         theorem = f"{self.theorem}, group of {count}"
-        if self.slack == 0.0:
+        if self.slack == self.revealed == 0.0:
             event = group_curve_event(self.event, count)
             if event is not None:
                 return replace(self, event=event, theorem=theorem)
@@ -289,8 +308,11 @@ class Guarantee:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON object that ``from_dict`` reads back to an equal guarantee."""
-        return {
+        """A JSON object that ``from_dict`` reads back to an equal guarantee.
+
+        ``revealed`` is written where it is not 0, so that documents without it keep their bytes.
+        """
+        document = {
             "unit": str(self.unit),
             "neighbours": str(self.neighbours),
             "event": None if self.event is None else event_to_json(self.event),
@@ -298,10 +320,13 @@ class Guarantee:
             "slack": self.slack,
             "at_delta": self.at_delta,
         }
+        return document | ({"revealed": self.revealed} if self.revealed > 0.0 else {})
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Guarantee:
         """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
+        if isinstance(value, Mapping):
+            value = {"revealed": 0.0, **value}
         got = fields_of(value, _FIELDS, "a guarantee")
         event = None if got["event"] is None else event_from_json(got["event"])
         return cls(
@@ -310,11 +335,13 @@ class Guarantee:
             event=event,
             theorem=got["theorem"],
             slack=got["slack"],
+            revealed=got["revealed"],
             at_delta=got["at_delta"],
         )
 
     def __hash__(self) -> int:
-        return hash((self.unit, self.neighbours, self._curve, self.theorem, self.slack, self.at_delta))
+        numbers = (self.slack, self.revealed, self.at_delta)
+        return hash((self.unit, self.neighbours, self._curve, self.theorem, numbers))
 
     def __str__(self) -> str:
         where = f"per {self.unit} under {self.neighbours}"
@@ -330,6 +357,13 @@ class Guarantee:
             return f"{start}, proves nothing, {self.theorem}"
         epsilon = self.epsilon()
         return f"{start}, ε={upward(epsilon)}, δ={self.at_delta:g}, {self.theorem}"
+
+
+def _any(chances: Iterable[float], count: int = 1) -> float:
+    """The chance that at least one of independent coins falls, each tossed ``count`` times; rounded up."""
+    logs = [math.log1p(-chance) if chance < 1.0 else -math.inf for chance in chances]
+    chance = -math.expm1(count * math.fsum(logs)) if any(logs) else 0.0
+    return min(1.0, chance * (1.0 + 2.0**-40))
 
 
 def _check_count(count: int) -> None:

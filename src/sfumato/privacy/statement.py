@@ -12,19 +12,23 @@ from sfumato.errors import BadInput
 from sfumato.privacy.claim import Claim
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.table import WIDTH, boxed, wrapped
+from sfumato.privacy.unit import Neighbours, Unit
 from sfumato.privacy.wire import fields_of
 from sfumato.privacy.wording import upward
 
 __all__ = ["Evidence", "Statement"]
 
-_FIELDS = ("mechanism", "parameters", "claimed", "proven", "measured", "notes")
+_FIELDS = ("mechanism", "parameters", "claimed", "proven", "also_proven", "measured", "notes")
+_EVIDENCE = ("attack", "epsilon_lower", "delta", "confidence", "unit", "neighbours", "detail")
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What an attack achieved: ε is at least ``epsilon_lower`` at ``delta``, with ``confidence``.
 
-    An attack that says nothing about ε (a reconstruction, say) leaves the numbers out and uses ``detail``.
+    ``unit`` and ``neighbours`` say what differed between the inputs that the attack told apart; None means
+    those of the proven column. An attack that says nothing about ε (a reconstruction, say) leaves the
+    numbers out and uses ``detail``.
     """
 
     attack: str
@@ -32,6 +36,8 @@ class Evidence:
     delta: float | None = None
     confidence: float | None = None
     detail: str = ""
+    unit: Unit | None = None
+    neighbours: Neighbours | None = None
 
     def __post_init__(self) -> None:
         for name in ("attack", "detail"):
@@ -47,22 +53,29 @@ class Evidence:
                     f"{name} of evidence was {value!r}: it must be a number from 0 to {most:g}, or None."
                 )
             object.__setattr__(self, name, float(value))
+        if self.unit is not None:
+            object.__setattr__(self, "unit", Unit.parse(self.unit))
+        if self.neighbours is not None:
+            object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON object that ``from_dict`` reads back to equal evidence."""
-        return {
+        """A JSON object that ``from_dict`` reads back to equal evidence; unit and neighbours where given."""
+        document = {
             "attack": self.attack,
             "epsilon_lower": self.epsilon_lower,
             "delta": self.delta,
             "confidence": self.confidence,
             "detail": self.detail,
         }
+        changed = {"unit": self.unit, "neighbours": self.neighbours}
+        return document | {name: str(value) for name, value in changed.items() if value is not None}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Evidence:
         """Read what ``to_dict`` wrote."""
-        names = ("attack", "epsilon_lower", "delta", "confidence", "detail")
-        return cls(**fields_of(value, names, "evidence"))
+        if isinstance(value, Mapping):
+            value = {"unit": None, "neighbours": None, **value}
+        return cls(**fields_of(value, _EVIDENCE, "evidence"))
 
     def __str__(self) -> str:
         text = self.attack
@@ -75,7 +88,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Statement:
-    """The statement of one release: a mechanism, its public parameters, and the three columns."""
+    """The statement of one release: a mechanism, its public parameters, and the three columns.
+
+    ``also_proven`` holds the guarantees of further units, where one release says something about several.
+    """
 
     mechanism: str
     parameters: Mapping[str, Any]
@@ -83,6 +99,7 @@ class Statement:
     proven: Guarantee
     measured: tuple[Evidence, ...] = ()
     notes: tuple[str, ...] = ()
+    also_proven: tuple[Guarantee, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, str) or not self.mechanism:
@@ -99,23 +116,37 @@ class Statement:
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "measured", tuple(self.measured))
         object.__setattr__(self, "notes", tuple(self.notes))
+        object.__setattr__(self, "also_proven", tuple(self.also_proven))
+        units = [(part.unit, part.neighbours) for part in (self.proven, *self.also_proven)]
+        if len(set(units)) < len(units):
+            raise BadInput(f"the statement of {self.mechanism} proves two things of one unit.")
         if not all(isinstance(note, str) for note in self.notes):
             raise BadInput(f"notes were {self.notes!r}: each must be text.")
 
-    def consistent(self) -> bool:
-        """Whether the proven ε is at least the measured one, at the δ of each piece of evidence.
+    def proven_of(self, item: Evidence) -> Guarantee | None:
+        """What is proven of the unit and neighbours that ``item`` is about; None where nothing is said."""
+        for part in (self.proven, *self.also_proven):
+            if item.unit in (None, part.unit) and item.neighbours in (None, part.neighbours):
+                return part
+        return None
 
-        Evidence without a δ is compared at the δ of the headline; evidence without an ε contradicts nothing.
+    def contradicts(self, item: Evidence) -> bool:
+        """Whether ``item`` shows more than is proven, at its δ or else at that of the headline.
+
+        Evidence without an ε, or about a unit of which nothing is said, contradicts nothing.
         """
-        return all(
-            self.proven.epsilon(item.delta) >= item.epsilon_lower
-            for item in self.measured
-            if item.epsilon_lower is not None
-        )
+        part = self.proven_of(item)
+        if item.epsilon_lower is None or part is None:
+            return False
+        return part.epsilon(item.delta) < item.epsilon_lower
+
+    def consistent(self) -> bool:
+        """Whether no piece of evidence contradicts what is proven."""
+        return not any(self.contradicts(item) for item in self.measured)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON object that ``from_dict`` reads back to an equal statement."""
-        return {
+        """A JSON object that ``from_dict`` reads back to an equal statement; further units where given."""
+        document = {
             "mechanism": self.mechanism,
             "parameters": dict(self.parameters),
             "claimed": None if self.claimed is None else self.claimed.to_dict(),
@@ -123,12 +154,16 @@ class Statement:
             "measured": [item.to_dict() for item in self.measured],
             "notes": list(self.notes),
         }
+        further = [part.to_dict() for part in self.also_proven]
+        return document | ({"also_proven": further} if further else {})
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Statement:
         """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
+        if isinstance(value, Mapping):
+            value = {"also_proven": [], **value}
         got = fields_of(value, _FIELDS, "a statement")
-        for name in ("measured", "notes"):
+        for name in ("also_proven", "measured", "notes"):
             if not isinstance(got[name], list):
                 raise BadInput(f"{name} of a statement was {got[name]!r}: it must be a list.")
         return cls(
@@ -138,6 +173,7 @@ class Statement:
             proven=Guarantee.from_dict(got["proven"]),
             measured=tuple(Evidence.from_dict(item) for item in got["measured"]),
             notes=tuple(got["notes"]),
+            also_proven=tuple(Guarantee.from_dict(item) for item in got["also_proven"]),
         )
 
     def to_json(self) -> str:
@@ -168,7 +204,7 @@ class Statement:
         lines += boxed(
             {
                 "claimed": ["no claim"] if self.claimed is None else _claim_cell(self.claimed),
-                "proven": _proven_cell(self.proven),
+                "proven": [line for part in (self.proven, *self.also_proven) for line in _proven_cell(part)],
                 "measured": [str(item) for item in self.measured] or ["not audited yet"],
             },
             width,
@@ -194,5 +230,7 @@ def _proven_cell(proven: Guarantee) -> list[str]:
         return ["nothing", *where, f"({proven.theorem})"]
     epsilon = proven.epsilon()
     headline = f"ε = {upward(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
-    slack = [f"slack δ₀ = {proven.slack:g} included"] if proven.slack > 0.0 else []
-    return [f"{headline} at δ = {proven.at_delta:g}", *where, f"({proven.theorem})", *slack]
+    more = [f"slack δ₀ = {proven.slack:g} included"] if proven.slack > 0.0 else []
+    if proven.revealed > 0.0:
+        more.append(f"shown as it is with probability {proven.revealed:.4g}, included")
+    return [f"{headline} at δ = {proven.at_delta:g}", *where, f"({proven.theorem})", *more]

@@ -1,0 +1,104 @@
+"""What a whole audit found, as evidence: the strongest bound on ε, and every attack behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from sfumato.audit.finding import Finding
+from sfumato.mechanisms import Release
+from sfumato.privacy import Evidence, Statement
+from sfumato.privacy.table import WIDTH, aligned, wrapped
+
+__all__ = ["Audit"]
+
+
+@dataclass(frozen=True)
+class Audit(Evidence):
+    """Evidence of several attacks on one release.
+
+    As evidence it says what the strongest of them achieved: ``epsilon_lower`` at ``delta`` with
+    ``confidence``. ``findings`` holds all of them, and ``release`` the release with its measured column
+    filled in.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    release: Release | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, release: Release, findings: Sequence[Finding]) -> Self:
+        """The audit of ``release`` that made ``findings``; those without an assumption lead."""
+        found = tuple(findings)
+        bounds = [item for item in found if item.epsilon_lower is not None]
+        strongest = max(bounds, key=lambda item: item.epsilon_lower or 0.0, default=None)
+        statement = replace(release.statement, measured=tuple(item.evidence() for item in found))
+        measured = replace(release, statement=statement)
+        if strongest is None:
+            return cls(attack="standard audit", findings=found, release=measured)
+        return cls(
+            attack=strongest.attack,
+            epsilon_lower=strongest.epsilon_lower,
+            delta=strongest.delta,
+            confidence=strongest.confidence,
+            findings=found,
+            release=measured,
+        )
+
+    @property
+    def statement(self) -> Statement:
+        """The statement of the release, with the measured column of this audit."""
+        if self.release is None:
+            raise ValueError("this audit holds no release.")
+        return self.release.statement
+
+    @property
+    def alarms(self) -> tuple[Finding, ...]:
+        """Findings whose bound on ε exceeds what is proven: the proof, the code or the audit is wrong."""
+        return tuple(item for item in self.findings if self.statement.contradicts(item.evidence()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values: the evidence, every finding, and the statement with its measured column."""
+        return super().to_dict() | {
+            "consistent": not self.alarms,
+            "findings": [item.to_dict() for item in self.findings],
+            "statement": self.statement.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        return self.table(WIDTH)
+
+    def table(self, width: int) -> str:
+        """The attacks in at most ``width`` characters a line, and what they say together."""
+        rows = [_row(item) for item in self.findings]
+        lines = aligned(["attack", "measure", "found", "a guess", "ε at least"], rows, width)
+        for sentence in self.sentences():
+            lines += wrapped(sentence, width)
+        return "\n".join(lines)
+
+    def sentences(self) -> list[str]:
+        """What the findings say together, in plain sentences."""
+        said = []
+        beaten = [item for item in self.findings if item.beats_chance]
+        judged = [item for item in self.findings if item.beats_chance is not None]
+        said.append(
+            f"{len(beaten)} of {len(judged)} attacks did better than a guess; an attack that did not is no "
+            "proof of privacy."
+        )
+        for item in self.alarms:
+            proven = self.statement.proven_of(item.evidence())
+            assert proven is not None  # an alarm contradicts something
+            said.append(
+                f"Alarm: {item.attack} shows ε ≥ {item.epsilon_lower:.4g} at δ = {item.delta:g}, above the "
+                f"proven {proven.epsilon(item.delta):.4g}: do not release this."
+            )
+        return said
+
+
+def _row(item: Finding) -> list[str]:
+    found = f"{item.value:.4g}"
+    if item.interval is not None:
+        found += f" [{item.interval[0]:.4g}, {item.interval[1]:.4g}]"
+    bound = "" if item.epsilon_lower is None else f"{item.epsilon_lower:.4g} at δ={item.delta:g}"
+    mark = " ●" if item.beats_chance else ""
+    return [item.attack, item.measure, found + mark, f"{item.chance:.4g}", bound]

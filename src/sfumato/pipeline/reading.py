@@ -1,0 +1,97 @@
+"""Whole files as records to compare: what an audit reads of an original and of its release."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.io import Schema, TableSource, array_names, kind_of, open_array
+
+__all__ = ["Records", "read_labels", "read_records", "released_schema"]
+
+_Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Rows ``values`` (n, d) and the shape that one row had in its file."""
+
+    values: NDArray[np.float64]
+    shape: tuple[int, ...]
+
+
+def read_records(
+    path: _Path, *, array: str | None = None, schema: Schema | None = None, beside: str | None = None
+) -> Records:
+    """Every record of the file ``path`` as one row of numbers.
+
+    Of an archive the array is taken that ``array`` names, else the only one that is not called ``beside``.
+    The numeric columns of a table are scaled by their declared bounds to [−1, 1], and each category becomes
+    a column of zeros and ones, so that distances between rows mean something.
+    """
+    if kind_of(path) == "table":
+        if schema is None:
+            raise BadInput(f"{Path(path).name} is a table: give --schema FILE, as for sfumato protect.")
+        if array is not None:
+            raise BadInput(f"--array is for .npy and .npz files, and {Path(path).name} is a table.")
+        return _table(path, schema)
+    if array is None and beside is not None:
+        others = [name for name in array_names(path) if name != beside]
+        array = others[0] if len(others) == 1 else None
+    source = open_array(path, array)
+    values = np.concatenate([block.reshape(len(block), -1) for block in source.blocks()])
+    return Records(_finite(values.astype(np.float64, copy=False), path), source.shape[1:])
+
+
+def read_labels(name: str, original: _Path, schema: Schema | None = None) -> NDArray[np.int64]:
+    """Class labels: the array or the column ``name`` of ``original``, or the only array of the file ``name``.
+
+    Labels are numbered from 0 in the order of their values.
+    """
+    if kind_of(original) == "table":
+        if schema is None or name not in [column.name for column in schema.coded]:
+            known = "none" if schema is None else ", ".join(column.name for column in schema.coded)
+            raise BadInput(f"--labels {name} is no categorical or boolean column; the schema has {known}.")
+        at = [column.name for column in schema.coded].index(name)
+        values = np.concatenate([block.codes[:, at] for block in TableSource(original, schema).blocks()])
+    else:
+        inside = name in array_names(original)
+        if not inside and not Path(name).exists():
+            raise BadInput(f"--labels {name} is neither an array of {Path(original).name} nor a file.")
+        source = open_array(original, name) if inside else open_array(name)
+        values = np.concatenate(list(source.blocks()))
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if values.ndim != 1:
+            raise BadInput(f"labels must be one value a record, an array of shape (n,), not {values.shape}.")
+    return np.unique(_finite(values, name), return_inverse=True)[1].astype(np.int64)
+
+
+def released_schema(schema: Schema) -> Schema:
+    """``schema`` as it describes a release, which holds no identifiers."""
+    return replace(schema, columns=schema.released)
+
+
+def _table(path: _Path, schema: Schema) -> Records:
+    blocks = list(TableSource(path, schema).blocks())
+    numeric = np.concatenate([block.numeric for block in blocks])
+    codes = np.concatenate([block.codes for block in blocks])
+    limits = np.array([column.bounds or (-1.0, 1.0) for column in schema.numeric]).reshape(-1, 2)
+    half = (limits[:, 1] - limits[:, 0]) / 2.0
+    parts = [(numeric - limits.mean(axis=1)) / np.where(half > 0.0, half, 1.0)]
+    parts += [np.eye(len(column.categories))[codes[:, index]] for index, column in enumerate(schema.coded)]
+    values = np.concatenate(parts, axis=1)
+    return Records(_finite(values, path), values.shape[1:])
+
+
+def _finite(values: NDArray[Any], name: _Path) -> NDArray[Any]:
+    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    if bad.any():
+        raise BadInput(f"{Path(name).name} holds a value that is not finite in row {int(bad.argmax()) + 1}.")
+    return values
