@@ -24,7 +24,7 @@ from sfumato.mechanisms.domain import Domain
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.records import finite
-from sfumato.noise import Rounded, each_block, grid_step
+from sfumato.noise import Rounded, Stream, each_block, grid_step
 from sfumato.noise.laws import Law
 
 __all__ = ["AdditiveMechanism"]
@@ -60,6 +60,10 @@ class AdditiveMechanism(Mechanism):
     def _relative(self, first: int, rows: int) -> Array | None:
         """Factors in (0, 1] on the scale, one a row; None where all rows share the scale."""
         return None
+
+    def _finish(self, stream: Stream, noised: Array, block: NDArray[Any]) -> Array:
+        """What is released for the rows ``block`` once they are ``noised``; may draw from ``stream``."""
+        return noised
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """The deviation of the noise; that of the noisiest record where records differ."""
@@ -99,7 +103,8 @@ class AdditiveMechanism(Mechanism):
                     values += cells[own]
                     values *= step
                     values += domain.centre
-                    out[tier][start + own.start : start + own.stop] = values
+                    rows_of_part = slice(start + own.start, start + own.stop)
+                    out[tier][rows_of_part] = self._finish(stream, values, X[rows_of_part])
 
         each_block(work, -(-rows // size))
         return out

@@ -84,6 +84,7 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             claimed=self.claim(),
             proven=proven,
             notes=self._notes(),
+            also_proven=self._also(columns),
         )
 
     def parameters(self) -> dict[str, Any]:
@@ -125,6 +126,10 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """The keyed randomness that the noise is drawn from, if it is."""
         source = self._randomness()
         return source if isinstance(source, Keyed) else None
+
+    def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
+        """What is proven of further units, where a release says something about several."""
+        return ()
 
     def _notes(self) -> tuple[str, ...]:
         if self.keyed is not None:
