@@ -1,6 +1,6 @@
 """TLDP repaired: components on k public levels, kept or noised by a channel whose ε is known exactly.
 
-**Guarantee.** Each component, put on one of k public levels, goes through q(y|x) = p·[y = x] + (1 − p)·t(y|x),
+**Guarantee.** Each component, put on one of k public levels, goes through q(y|x) = p·[y=x] + (1−p)·t(y|x),
 where t is discrete Laplace noise of scale b (in levels) around x, cut off at the ends and normalised. The
 law that is drawn is a matrix of whole numbers (see ``transition``), whose ε is exact. Neighbours: replace.
 Unit component: that ε. Unit tensor: I times it, since components are drawn independently (pure composition,

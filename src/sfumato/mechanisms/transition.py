@@ -95,8 +95,8 @@ def _whole(row: Array) -> tuple[int, ...]:
 
 
 def _alias(counts: tuple[int, ...], width: int, full: int) -> tuple[list[int], list[int]]:
-    """Columns of height ``full`` filled with at most two levels each; Vose's construction in whole numbers."""
-    left = [count for count in counts] + [0] * (width - len(counts))
+    """Columns of height ``full``, each filled with at most two levels: Vose's way, in whole numbers."""
+    left = list(counts) + [0] * (width - len(counts))
     cuts, others = [full] * width, list(range(width))
     small = [level for level, count in enumerate(left) if count < full]
     large = [level for level, count in enumerate(left) if count > full]

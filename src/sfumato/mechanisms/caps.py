@@ -1,0 +1,103 @@
+"""Exact draws of a public random vector, given on which side of a cap around a private direction it falls.
+
+The public law B: d independent normals, each rounded to a grid of step h = 2⁻¹⁸ (exactly: see ``noise``),
+drawn again while a value lies beyond 32 or, for caps of directions, while the vector is shorter than a
+public length. A private direction, held as whole numbers K, splits the grid points v in two by one fixed
+computation: those with ⟨v, K⟩ ≥ t‖K‖ρ(v)/h are in the cap; ρ is 1, or for directions h‖v‖.
+
+Outside a cap: draw from B until a point is outside. Inside, where that would take long: propose w + jK with w
+from B and a whole number j, and accept with probability exp(−(1 − h²/12)·jh²·(⟨v, K⟩ − s)), s being a lower
+bound of ⟨v, K⟩ on the cap. That is B(v)/B(v − jK) up to a factor that does not depend on v: the probability
+of a cell around x is h·φ(x)·(1 + h²(x² − 1)/24 + …), so log B(v) = const − (1 − h²/12)·h²‖v‖²/2 + r with
+|r| < 10⁻¹³ while no value exceeds 32 and d ≤ 2¹⁸. The comparison with a random word is decided by further
+words where 64 bits leave it open. So a point of the cap is drawn with probability B(v)/B(cap) up to a factor
+e^{±4·10⁻¹³}, which whoever states an ε has to add (``SLACK``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.noise import NORMAL, Rounded, Stream
+from sfumato.noise.precise import precise
+
+__all__ = ["MOST_COLUMNS", "SLACK", "STEP", "draw_sides"]
+
+Array = NDArray[np.float64]
+
+#: The grid, in deviations of the noise.
+STEP = 2.0**-18
+#: ⟨v, K⟩ is a sum of whole numbers below ‖v‖‖K‖ < 2⁵³, so that float64 adds it up exactly.
+MOST_COLUMNS = 1 << 18
+#: What the log ratio of two probabilities can be off by.
+SLACK = 1e-12
+
+_DIRECTION = 2.0**14
+_FARTHEST = 32.0 / STEP
+
+
+def draw_sides(
+    stream: Stream, directions: Array, inside: NDArray[np.bool_], threshold: float, shortest: float
+) -> Array:
+    """For each row of unit vectors ``directions`` a vector inside its cap, or outside, as ``inside`` says.
+
+    With ``shortest`` = 0 a vector V is in the cap where ⟨V, u⟩ ≥ ``threshold`` ≥ 0; otherwise it is at least
+    ``shortest`` long, and in the cap where ⟨V, u⟩ ≥ ``threshold``·‖V‖. u is the direction on a grid of 2⁻¹⁴.
+    """
+    towards = np.rint(directions * _DIRECTION)
+    sizes = np.sqrt(np.einsum("ij,ij->i", towards, towards))
+    lowest = threshold * (shortest or 1.0) * sizes / STEP * (1.0 - 1e-12)
+    moves = np.where(inside, np.rint(lowest / np.square(sizes)), 0.0)
+    noise = Rounded(NORMAL, [1.0 / STEP])
+    out = np.empty_like(directions)
+    waiting = np.arange(len(directions))
+    while waiting.size:
+        K, j = towards[waiting], moves[waiting]
+        v = noise.draw(stream, K.size)[0].reshape(K.shape)
+        v += j[:, None] * K
+        along = np.einsum("ij,ij->i", v, K)
+        reach = sizes[waiting] / STEP
+        fits = np.ones(waiting.size, dtype=bool)
+        if shortest:
+            lengths = STEP * np.sqrt(np.einsum("ij,ij->i", v, v))
+            fits &= lengths >= shortest
+            reach = reach * lengths
+        fits &= (along >= threshold * reach) == inside[waiting]
+        if max(v.max(), -v.min()) > _FARTHEST:
+            fits &= np.abs(v).max(axis=1) <= _FARTHEST
+        candidates = np.flatnonzero(fits)
+        beyond = along[candidates] - lowest[waiting[candidates]]
+        candidates = candidates[_accepted(stream, j[candidates], beyond)]
+        out[waiting[candidates]] = v[candidates]
+        waiting = np.delete(waiting, candidates)
+    out *= STEP
+    return out
+
+
+def _accepted(stream: Stream, moves: Array, beyond: Array) -> NDArray[np.bool_]:
+    """True with probability exp(−(1 − h²/12)·jh²·``beyond``), for each pair; no coin where j is 0."""
+    exponent = -(1.0 - STEP * STEP / 12.0) * STEP * STEP * moves * beyond
+    words = stream.words(moves.size)
+    uniform = words.astype(np.float64) * 2.0**-64
+    weight = np.exp(np.minimum(exponent, 0.0))
+    accepted = (uniform < weight) | (moves == 0.0)
+    # A word stands for one cell of 2⁻⁶⁴, its float for 2⁻⁵³ of it, the exponent is good to 10⁻¹⁴.
+    doubt = weight * 1e-13 + 2.0**-52
+    for index in np.flatnonzero((np.abs(uniform - weight) <= doubt) & (moves != 0.0)):
+        accepted[index] = _accepted_exactly(stream, int(words[index]), moves[index], beyond[index])
+    return np.asarray(accepted)
+
+
+def _accepted_exactly(stream: Stream, word: int, move: float, beyond: float) -> bool:
+    bits, mp = 64, precise()
+    while True:
+        with mp.workprec(bits + 128):
+            step = mp.mpf(STEP) ** 2
+            weight = mp.exp(-(1 - step / 12) * step * mp.mpf(move) * mp.mpf(beyond))
+            doubt = mp.ldexp(weight, -bits - 32)
+            if mp.ldexp(word + 1, -bits) <= weight - doubt:
+                return True
+            if mp.ldexp(word, -bits) >= weight + doubt:
+                return False
+        word, bits = (word << 64) | stream.integer(64), bits + 64
