@@ -5,8 +5,9 @@ drawn again while a value lies beyond 32 or, for caps of directions, while the v
 public length. A private direction, held as whole numbers K, splits the grid points v in two by one fixed
 computation: those with ⟨v, K⟩ ≥ t‖K‖ρ(v)/h are in the cap; ρ is 1, or for directions h‖v‖.
 
-Outside a cap: draw from B until a point is outside. Inside, where that would take long: propose w + jK with w
-from B and a whole number j, and accept with probability exp(−(1 − h²/12)·jh²·(⟨v, K⟩ − s)), s being a lower
+Outside a cap: draw from B until a point is outside. Inside, where that would take long: draw w from B, which
+is as likely as −w, turn it so that ⟨w, K⟩ ≥ 0, propose w + jK with a whole number j so small that no point of
+the cap is missed (those have ⟨w, K⟩ > 0), and accept with probability exp(−(1 − h²/12)·jh²·(⟨v, K⟩ − s)), s being a lower
 bound of ⟨v, K⟩ on the cap. That is B(v)/B(v − jK) up to a factor that does not depend on v: the probability
 of a cell around x is h·φ(x)·(1 + h²(x² − 1)/24 + …), so log B(v) = const − (1 − h²/12)·h²‖v‖²/2 + r with
 |r| < 10⁻¹³ while no value exceeds 32 and d ≤ 2¹⁸. The comparison with a random word is decided by further
@@ -46,17 +47,24 @@ def draw_sides(
     ``shortest`` long, and in the cap where ⟨V, u⟩ ≥ ``threshold``·‖V‖. u is the direction on a grid of 2⁻¹⁴.
     """
     towards = np.rint(directions * _DIRECTION)
-    sizes = np.sqrt(np.einsum("ij,ij->i", towards, towards))
+    squares = np.einsum("ij,ij->i", towards, towards)
+    sizes = np.sqrt(squares)
     lowest = threshold * (shortest or 1.0) * sizes / STEP * (1.0 - 1e-12)
-    moves = np.where(inside, np.rint(lowest / np.square(sizes)), 0.0)
+    # The largest whole number with j‖K‖² < lowest, or none where the cap begins at the middle.
+    moves = np.where(inside, np.maximum(np.ceil(lowest / squares) - 1.0, 0.0), 0.0)
+    turned = inside & (lowest > 0.0)
     noise = Rounded(NORMAL, [1.0 / STEP])
     out = np.empty_like(directions)
     waiting = np.arange(len(directions))
     while waiting.size:
         K, j = towards[waiting], moves[waiting]
         v = noise.draw(stream, K.size)[0].reshape(K.shape)
-        v += j[:, None] * K
         along = np.einsum("ij,ij->i", v, K)
+        back = turned[waiting] & (along < 0.0)
+        np.negative(v, out=v, where=back[:, None])
+        v += j[:, None] * K
+        # Sums of whole numbers that float64 holds: exact.
+        along = np.where(back, -along, along) + j * squares[waiting]
         reach = sizes[waiting] / STEP
         fits = np.ones(waiting.size, dtype=bool)
         if shortest:
