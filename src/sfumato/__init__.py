@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sfumato.audit import audit as audit
     from sfumato.errors import BadInput as BadInput
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.ledger import Ledger as Ledger
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.privacy import Neighbours as Neighbours
     from sfumato.privacy import Statement as Statement
     from sfumato.privacy import Unit as Unit
+    from sfumato.report import report as report
     from sfumato.transforms import BinaryEncoding as BinaryEncoding
     from sfumato.transforms import LocalitySensitiveHash as LocalitySensitiveHash
     from sfumato.transforms import RandomProjection as RandomProjection
@@ -65,10 +67,15 @@ _ROOM_OF = {
     "protect": "pipeline",
 }
 
-__all__ = ["__version__", *sorted(_ROOM_OF)]
+# Rooms that are also verbs: the folder itself answers the call.
+_VERBS = ("audit", "report")
+
+__all__ = ["__version__", *sorted([*_ROOM_OF, *_VERBS])]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _VERBS:
+        return importlib.import_module(f"sfumato.{name}")
     if name not in _ROOM_OF:
         raise AttributeError(f"sfumato has no {name!r}; it has {', '.join(sorted(_ROOM_OF))}.")
     value = getattr(importlib.import_module(f"sfumato.{_ROOM_OF[name]}"), name)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from sfumato.audit.finding import Finding
 from sfumato.mechanisms import Release
-from sfumato.privacy import Evidence, Statement
+from sfumato.privacy import Evidence, Neighbours, Statement, Unit
 from sfumato.privacy.table import WIDTH, aligned, wrapped
 
 __all__ = ["Audit"]
@@ -28,7 +28,7 @@ class Audit(Evidence):
 
     @classmethod
     def of(cls, release: Release, findings: Sequence[Finding]) -> Self:
-        """The audit of ``release`` that made ``findings``; those without an assumption lead."""
+        """The audit of ``release`` that made ``findings``; the largest bound on ε leads."""
         found = tuple(findings)
         bounds = [item for item in found if item.epsilon_lower is not None]
         strongest = max(bounds, key=lambda item: item.epsilon_lower or 0.0, default=None)
@@ -40,7 +40,10 @@ class Audit(Evidence):
             attack=strongest.attack,
             epsilon_lower=strongest.epsilon_lower,
             delta=strongest.delta,
-            confidence=strongest.confidence,
+            # The largest of several bounds holds where all of them do.
+            confidence=1.0 - sum(1.0 - (item.confidence or 0.0) for item in bounds),
+            unit=None if strongest.unit is None else Unit.parse(strongest.unit),
+            neighbours=None if strongest.neighbours is None else Neighbours(strongest.neighbours),
             findings=found,
             release=measured,
         )

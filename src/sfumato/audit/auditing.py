@@ -1,0 +1,239 @@
+"""The standard audit of a data release: every attack that applies to it, and what they say together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from dp_accounting import GaussianDpEvent, LaplaceDpEvent
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.audit.attribute import attribute_inference
+from sfumato.audit.averaging import averaging_attack
+from sfumato.audit.embedding import see_through
+from sfumato.audit.finding import Finding
+from sfumato.audit.leak import exact_value_leak
+from sfumato.audit.matching import View, nearest_matching, rows_of
+from sfumato.audit.membership import membership_attacks
+from sfumato.audit.pairs import pair_games
+from sfumato.audit.reconstruction import informed_inverter, posterior_mean, ridge_reconstruction
+from sfumato.audit.result import Audit
+from sfumato.audit.seeds import noise_across_rows, shared_noise
+from sfumato.errors import BadInput
+from sfumato.mechanisms import Release
+from sfumato.mechanisms.domain import declared_domain
+from sfumato.privacy import Guarantee, Neighbours, Statement
+
+__all__ = ["audit"]
+
+Floats = NDArray[np.float64]
+Report = Callable[[str, float], None]
+
+# δ of the bounds where the release names none.
+_DELTA = 1e-5
+
+
+def audit(
+    release: Release,
+    *,
+    original: ArrayLike,
+    labels: ArrayLike | None = None,
+    nonmembers: ArrayLike | None = None,
+    view: View | None = None,
+    repeats: Sequence[Release] = (),
+    confidence: float = 0.99,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Audit:
+    """Attack ``release`` of the records ``original`` (n, …), row for row, and say what was achieved.
+
+    ``labels`` (n,) is a sensitive attribute to infer; ``nonmembers`` are records of the same distribution
+    that were not released, and without them half of the rows play that part; ``view`` maps released rows to
+    the columns of the originals where a transform changed them (a reverse manifold embedding is seen through
+    without help). ``repeats`` are further releases of the same records that a reader might pool.
+
+    The result is evidence: its ``epsilon_lower`` is the largest lower bound on ε that an attack achieved,
+    with the confidence that all bounds hold together. The attacker's random choices follow from ``seed``.
+    """
+    if not isinstance(release, Release):
+        raise BadInput(f"sf.audit takes a release, as mechanism.release(X) returns it, not {type(release)}.")
+    if not 0.5 <= confidence < 1.0:
+        raise BadInput(f"confidence was {confidence!r}: it must be at least 0.5 and below 1.")
+    records = _rows(original, "original")
+    released = _rows(release.value, "release")
+    if len(records) != len(released):
+        raise BadInput(
+            f"the original has {len(records)} rows and the release {len(released)}: an audit compares them "
+            "row by row."
+        )
+    steps = _Steps(report, 8 + len(repeats))
+    findings: list[Finding] = []
+    clipped = _clipped(records, release.statement)
+    steps("looking for exact values")
+    if view is None and released.shape == records.shape:
+        findings.append(exact_value_leak(records, released, confidence=confidence))
+    steps("seeing through transforms")
+    seen = see_through(clipped, released, confidence) if view is None else None
+    if seen is not None:
+        findings.append(seen.finding)
+        view = seen.view
+    certain = seen is None or seen.certain
+    case = _Case(clipped, released, release.statement, view, certain, confidence, seed)
+    if view is not None or released.shape == records.shape:
+        findings += _compared(steps, case, nonmembers)
+    else:
+        steps.skip(4)
+    steps("reconstructing by regression")
+    findings.append(ridge_reconstruction(clipped, released, confidence=confidence, seed=seed))
+    steps("inferring the label")
+    if labels is not None:
+        findings.append(attribute_inference(released, labels, confidence=confidence, seed=seed))
+    if repeats:
+        findings += _pooled(steps, case, repeats)
+    steps.done()
+    return Audit.of(release, findings)
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """What every attack is given; ``certain`` says that the view shows what was noised, column for column."""
+
+    clipped: Floats
+    released: NDArray[Any]
+    statement: Statement
+    view: View | None
+    certain: bool
+    confidence: float
+    seed: int
+
+
+def _compared(steps: _Steps, case: _Case, nonmembers: ArrayLike | None) -> list[Finding]:
+    """Attacks that compare released rows with records in the same columns."""
+    both = (case.clipped, case.released)
+    common: dict[str, Any] = {"view": case.view, "confidence": case.confidence}
+    drawn = {**common, "seed": case.seed}
+    sigma = _deviation(case)
+    steps("matching rows with records")
+    findings: list[Finding] = [*nearest_matching(*both, **drawn)]
+    steps("telling members from others")
+    outside = None if nonmembers is None else _clipped(_rows(nonmembers, "nonmembers"), case.statement)
+    findings += membership_attacks(*both, nonmembers=outside, sigma=sigma or None, **drawn)
+    steps("reconstructing records")
+    findings.append(informed_inverter(*both, **common))
+    if sigma > 0.0:
+        findings.append(posterior_mean(*both, sigma=sigma, **drawn))
+    if sigma > 0.0 and case.certain:
+        findings.append(noise_across_rows(*both, **drawn))
+    steps("playing the pair game")
+    return findings + _bounds(case)
+
+
+def _bounds(case: _Case) -> list[Finding]:
+    """Lower bounds on ε about the unit that the statement names; they hold together with the confidence."""
+    if case.statement.mechanism == "Personalised":
+        return []  # rows are made by rules of their own, so the game of exchanged rows is not valid
+    proven = case.statement.proven
+    delta, law = _DELTA if proven.proves_nothing else proven.at_delta, _law(proven)
+    count = 3 if law == "gaussian" and delta > 0.0 else 1
+    found = pair_games(
+        case.clipped,
+        case.released,
+        delta=delta,
+        law=law,
+        view=case.view,
+        confidence=1.0 - (1.0 - case.confidence) / count,
+        seed=case.seed,
+    )
+    units = {part.unit.name for part in (proven, *case.statement.also_proven)}
+    unit = "tensor" if "tensor" in units or "component" in units else "record"
+    stated = [replace(item, unit=unit, neighbours=str(Neighbours.REPLACE)) for item in found]
+    if proven.neighbours is Neighbours.REPLACE:
+        return stated
+    return [_in_two_steps(item, proven.neighbours) for item in stated]
+
+
+def _in_two_steps(item: Finding, neighbours: Neighbours) -> Finding:
+    """A bound under replace as one under ``neighbours``, two of whose steps make one replacement.
+
+    If one step were (ε′, δ′)-DP with ε′ < ε/2 and δ′ = δ/(1 + e^{ε/2}), two steps would be
+    (2ε′, δ′ + e^{ε′}δ′)-DP, and so (ε″, δ)-DP under replace for some ε″ < ε, which the bound excludes.
+    """
+    epsilon = item.epsilon_lower or 0.0
+    return replace(
+        item,
+        epsilon_lower=epsilon / 2.0,
+        delta=(item.delta or 0.0) / (1.0 + math.exp(epsilon / 2.0)),
+        neighbours=str(neighbours),
+        note=f"{item.note}; two steps under {neighbours} make one replacement",
+    )
+
+
+def _pooled(steps: _Steps, case: _Case, repeats: Sequence[Release]) -> list[Finding]:
+    """What several releases of the same records say together."""
+    values = [case.released, *(_rows(item.value, "release") for item in repeats)]
+    if any(value.shape != values[0].shape for value in values):
+        raise BadInput("releases that are pooled must have the same rows and columns.")
+    common: dict[str, Any] = {"view": case.view, "confidence": case.confidence}
+    findings = []
+    for other in values[1:]:
+        steps("comparing releases")
+        findings.append(shared_noise(case.clipped, values[0], other, **common))
+    findings.append(averaging_attack(case.clipped, values, **common))
+    return findings
+
+
+def _rows(values: Any, name: str) -> NDArray[Any]:
+    """``values`` as finite rows; tensors are flattened."""
+    array = np.asarray(values)
+    return rows_of(array.reshape(len(array), -1) if array.ndim > 2 else array, name)
+
+
+def _clipped(records: NDArray[Any], statement: Statement) -> Floats:
+    """The records as the mechanism clips them, by the public bounds in its parameters."""
+    clip, bounds = statement.parameters.get("clip"), statement.parameters.get("bounds")
+    values = records.astype(np.float64)
+    if clip is not None:
+        order = 1 if statement.mechanism == "Laplace" else 2
+        size = np.linalg.norm(values, ord=order, axis=1, keepdims=True)
+        return np.asarray(values * np.minimum(1.0, float(clip) / np.where(size > 0.0, size, 1.0)))
+    if bounds is None:
+        return values
+    box: Any = declared_domain("l2", None, bounds)
+    return np.asarray(np.clip(values, box.low, box.high))
+
+
+def _deviation(case: _Case) -> float:
+    """The deviation of the noise, which an attacker knows from the public parameters."""
+    seen = case.released if case.view is None else case.view(case.released)
+    return float(np.sqrt(np.mean(np.square(np.asarray(seen, dtype=np.float64) - case.clipped))))
+
+
+def _law(proven: Guarantee) -> str | None:
+    """The law of the noise, where the proven column says that it is Gaussian or Laplace noise alone."""
+    if isinstance(proven.event, GaussianDpEvent):
+        return "gaussian" if proven.revealed == proven.slack == 0.0 else None
+    return "laplace" if isinstance(proven.event, LaplaceDpEvent) else None
+
+
+class _Steps:
+    """Tells the progress of an audit, stage by stage."""
+
+    def __init__(self, report: Report | None, count: int) -> None:
+        self._report, self._count, self._step = report, count, 0
+
+    def __call__(self, stage: str) -> None:
+        if self._report is not None:
+            self._report(f"attacking: {stage}", self._step / self._count)
+        self._step += 1
+
+    def skip(self, steps: int) -> None:
+        """Leave out stages that do not apply."""
+        self._step += steps
+
+    def done(self) -> None:
+        """Everything was tried."""
+        if self._report is not None:
+            self._report("attacking: done", 1.0)

@@ -1,0 +1,103 @@
+"""Seeing through an embedding: how an attacker gets from released rows to the columns of the originals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.audit.finding import Finding
+from sfumato.audit.matching import View
+from sfumato.audit.pairing import recover_pairs
+from sfumato.audit.proportions import interval
+from sfumato.errors import BadInput
+
+__all__ = ["SeenThrough", "see_through"]
+
+Floats = NDArray[np.float64]
+
+# Pairs are found from this many rows; each further one only repeats what they say.
+_ROWS = 64
+# Columns are told apart by how they correlate with known records, under noise: the more the better.
+_KNOWN = 2000
+
+
+@dataclass(frozen=True)
+class SeenThrough:
+    """``view`` maps released rows to the originals' columns; ``finding`` says how it was found.
+
+    ``certain`` is False where columns had to be matched with known records, which noise can mislead.
+    """
+
+    view: View
+    finding: Finding
+    certain: bool
+
+
+def see_through(original: Floats, released: Floats, confidence: float) -> SeenThrough | None:
+    """The view of a reverse manifold embedding, found without its α or its key; None where it is none.
+
+    The pairing attack needs the release alone. It leaves open which recovered column is which: in the
+    public order of the embedding that is known, otherwise the attacker matches the columns with those of
+    ``original``, by their correlation in the first rows, which he is taken to know.
+    """
+    columns = original.shape[1]
+    if released.shape[1] != 2 * columns:
+        return None
+    try:
+        found = recover_pairs(released[:_ROWS])
+    except BadInput:
+        return None  # not an embedding
+    public = np.column_stack([np.arange(columns), np.arange(columns, 2 * columns)])
+    order = np.argsort(found.pairs[:, 0])
+    shuffled = not np.array_equal(found.pairs[order], public)
+    if shuffled:
+        known = _inverted(released[:_KNOWN], found.alpha, *found.pairs.T)
+        order = _columns_by_correlation(original[:_KNOWN], known)
+    cosine, sine = found.pairs[order].T
+
+    def view(rows: NDArray[np.floating]) -> Floats:
+        return _inverted(rows, found.alpha, cosine, sine)
+
+    count, total = int(found.explained.sum()), len(found.pairs)
+    low, high = interval(count, total, confidence)
+    return SeenThrough(
+        view,
+        Finding(
+            attack="pairing",
+            threat="sees only the release; knows that it is a reverse manifold embedding, but neither alpha "
+            "nor the column order",
+            measure="share of columns recovered",
+            value=count / total,
+            chance=0.5 / (2 * total - 1),
+            interval=(float(low), float(high)),
+            confidence=confidence,
+            numbers={"alpha": found.alpha, "pairs": float(total), "recovered": float(count)},
+            note="the embedding is inverted; the attacks below look at what it was applied to"
+            + (", columns matched with known rows" if shuffled else ""),
+        ),
+        not shuffled,
+    )
+
+
+def _inverted(
+    rows: NDArray[np.floating], alpha: float, cosine: NDArray[np.intp], sine: NDArray[np.intp]
+) -> Floats:
+    """The values whose embedding by ``alpha`` stands in the columns ``cosine`` and ``sine``."""
+    a, b = rows[:, cosine].astype(np.float64), rows[:, sine].astype(np.float64)
+    size = np.hypot(a, b)
+    return np.where(a * np.cos(alpha * size) < 0.0, -size, size)
+
+
+def _columns_by_correlation(known: Floats, recovered: Floats) -> NDArray[np.intp]:
+    """Which column of ``recovered`` is which of ``known``, one to one, with the largest correlations."""
+    from scipy.optimize import linear_sum_assignment
+
+    def standard(table: Floats) -> Floats:
+        centred = table - table.mean(axis=0)
+        size = np.linalg.norm(centred, axis=0)
+        return centred / np.where(size > 0.0, size, 1.0)
+
+    correlation = standard(known).T @ standard(recovered)
+    return np.asarray(linear_sum_assignment(correlation, maximize=True)[1], dtype=np.intp)
