@@ -14,7 +14,7 @@ import click
 import typer
 
 import sfumato
-from sfumato import cli_budget, cli_keys, cli_report, cli_shown, terminal
+from sfumato import cli_audit, cli_budget, cli_keys, cli_report, cli_shown, terminal
 from sfumato.cli_budget import LEDGER_HELP
 from sfumato.errors import BadInput, SfumatoError
 
@@ -30,10 +30,11 @@ _EXAMPLES = {
     "protect": "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
     "plan": "sfumato plan X.npz --epsilon 1 --clip 1.0",
     "paper": "sfumato paper multimedia-dp --figure 2",
+    "audit": "sfumato audit X.npz out.npz --labels y -o report.html",
     "verify": "sfumato verify out.npz",
     "budget": "sfumato budget open clinic --epsilon 8 --delta 1e-6",
     "key": "sfumato key show",
-    "report": "sfumato report pack clinic -o pack",
+    "report": "sfumato report out.npz -o report.html",
 }
 # Options of protect that are parameters of a mechanism as they stand.
 _PARAMETERS = (
@@ -57,6 +58,7 @@ app.add_typer(cli_budget.app, name="budget")
 app.add_typer(cli_keys.app, name="key")
 app.add_typer(cli_report.app, name="report")
 app.command(epilog=f"For example: {_EXAMPLES['verify']}")(cli_keys.verify)
+app.command(epilog=f"For example: {_EXAMPLES['audit']}")(cli_audit.audit)
 
 
 def _option(panel: str, metavar: str | None, help: str, *names: str) -> Any:

@@ -1,27 +1,105 @@
-"""``sfumato report``: what can be handed to whoever assesses a dataset's releases."""
+"""``sfumato report``: releases as a page to read, and a dataset's evidence as a pack to hand over."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+import sfumato
 from sfumato import terminal
 from sfumato.cli_budget import LEDGER, opened
+from sfumato.errors import BadInput
+
+if TYPE_CHECKING:
+    from sfumato.audit import Audit
+    from sfumato.mechanisms import Release
+    from sfumato.report import Budget
 
 __all__ = ["app"]
 
-app = typer.Typer(name="report", help="Evidence for those who assess releases.", no_args_is_help=True)
+
+class _PageByDefault(TyperGroup):
+    """``sfumato report out.npz …`` is ``sfumato report page out.npz …``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["page", *args]
+        return super().parse_args(ctx, args)
 
 
-@app.callback()
-def _root() -> None:
-    """Keep ``pack`` a command of its own while it is the only one."""
+app = typer.Typer(
+    name="report",
+    cls=_PageByDefault,
+    help="Releases as one HTML file, or the evidence on a dataset as a signed pack.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
-@app.command()
+@app.command(epilog="For example: sfumato report out.npz --original X.npz --labels y -o report.html")
+def page(
+    released: Annotated[list[Path], typer.Argument(metavar="RELEASED…", help="Released files.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html", help="Where it is written.")],
+    original: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What they are releases of, to measure utility.")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="NAME", help="An array or column of the original, or a file.")
+    ] = None,
+    array: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which array of the original, if there are several.")
+    ] = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="For tables.")] = None,
+    show_originals: Annotated[
+        int, typer.Option(metavar="N", help="Show N pictures before and after; keep such a page in-house.")
+    ] = 0,
+    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Whose budget is shown.")] = None,
+    ledger: Annotated[str | None, LEDGER] = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="The title of the page.")] = "Privacy report",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Write one HTML file about RELEASED, with the evidence NAME.audit.json beside each, where there is any.
+
+    The default command: 'page' need not be typed. Evidence comes from sfumato audit -o NAME.audit.json.
+    """
+    if output.suffix != ".html":
+        raise BadInput(f"-o {output.name} must name an .html file.")
+    if original is None and (labels or array or show_originals):
+        raise BadInput("--labels, --array and --show-originals are about the original: add --original FILE.")
+    from sfumato.io import Schema
+    from sfumato.pipeline.auditing import Compared
+    from sfumato.report import report as write
+
+    with terminal.progress(not as_json) as progress:
+        compared = None
+        if original is not None:
+            compared = Compared(original, labels=labels, array=array, schema=schema)
+        declared = None if schema is None else Schema.load(schema)
+        items = [_evidence(file, compared, declared) for file in released]
+        write(
+            items,
+            output,
+            original=None if compared is None else compared.records.values,
+            labels=None if compared is None else compared.labels,
+            names=[file.name for file in released],
+            image_shape=None if compared is None else compared.image_shape,
+            show_originals=show_originals,
+            title=title,
+            budget=_budget(dataset, ledger),
+            reproduce=[
+                *(f"sfumato verify {file.name}" for file in released),
+                f"sfumato {sfumato.__version__}",
+            ],
+            progress=progress,
+        )
+    print(json.dumps({"file": str(output)}) if as_json else f"Written: {terminal.printable(output)}")
+
+
+@app.command(epilog="For example: sfumato report pack clinic -o pack")
 def pack(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Name of the dataset.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where; made if missing.")],
@@ -35,3 +113,33 @@ def pack(
     with opened(ledger) as book:
         files = [str(file) for file in write_pack(book, dataset, output, key)]
     print(json.dumps({"files": files}) if as_json else terminal.in_line("\n".join(files)))
+
+
+def _evidence(file: Path, compared: Any, schema: Any) -> Release | Audit:
+    """The release in ``file``, or its audit where the evidence stands beside it."""
+    from sfumato.audit import Audit, Finding
+    from sfumato.pipeline.auditing import read_release
+    from sfumato.pipeline.reading import released_schema
+
+    if compared is not None:
+        release = compared.release(file)
+    else:
+        release = read_release(file, None if schema is None else released_schema(schema))
+    beside = file.with_name(file.name + ".audit.json")
+    if not beside.exists():
+        return release
+    try:
+        document = json.loads(beside.read_text("utf-8"))
+        findings = [Finding.from_dict(item) for item in document["findings"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise BadInput(f"{beside.name} is no evidence that sfumato audit wrote; remove it.") from None
+    return Audit.of(release, findings)
+
+
+def _budget(dataset: str | None, ledger: str | None) -> Budget | None:
+    from sfumato.report import Budget
+
+    if dataset is None:
+        return None
+    with opened(ledger) as book:
+        return Budget(book.balance(dataset), tuple(book.history(dataset)))

@@ -1,0 +1,154 @@
+"""``sfumato audit``: attack a release, and say what the attacks achieved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import sfumato
+from sfumato import terminal
+from sfumato.cli_shown import width
+from sfumato.errors import BadInput
+
+if TYPE_CHECKING:
+    from sfumato.audit import Audit
+    from sfumato.pipeline.auditing import Compared
+
+__all__ = ["audit"]
+
+
+def audit(
+    original: Annotated[Path | None, typer.Argument(metavar="ORIGINAL", hidden=True)] = None,
+    released: Annotated[Path | None, typer.Argument(metavar="RELEASED", hidden=True)] = None,
+    *,
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What to infer: an array or a column of ORIGINAL, or a file."),
+    ] = None,
+    nonmembers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Records of the same kind that were not released."),
+    ] = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Another release of the same records, to be pooled; repeatable."),
+    ] = None,
+    array: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which array of ORIGINAL, if there are several.")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="For tables: the schema they were released under.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(metavar="P", help="Of all intervals and bounds.")] = 0.99,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the attackers' random choices.")] = 0,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="A report (.html), or the evidence for sfumato report (.json); repeatable.",
+        ),
+    ] = None,
+    show_originals: Annotated[
+        int, typer.Option(metavar="N", help="Show N pictures before and after in the report.")
+    ] = 0,
+    self_test: Annotated[
+        bool,
+        typer.Option("--self-test", help="Attack mechanisms known to be broken or sound, and no file."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Attack RELEASED, a release of ORIGINAL row by row, and say what was achieved.
+
+    Membership, re-identification, reconstruction, attribute inference, exact values, shared noise, and lower
+    bounds on ε. An attack that fails is no proof of privacy.
+    """
+    if self_test:
+        _self_test(as_json)
+        return
+    if original is None or released is None:
+        raise BadInput("audit needs ORIGINAL and RELEASED, as in sfumato audit X.npz out.npz.")
+    outputs = _outputs(output or [], show_originals)
+    from sfumato.pipeline.auditing import Compared, audit_files
+
+    with terminal.progress(not as_json) as report:
+        compared = Compared(original, labels=labels, array=array, schema=schema)
+        found = audit_files(
+            compared,
+            released,
+            nonmembers=nonmembers,
+            also=also or [],
+            confidence=confidence,
+            seed=seed,
+            report=report,
+        )
+        for file in outputs:
+            if file.suffix == ".json":
+                _write_evidence(file, found)
+            else:
+                _write_page(file, found, compared, original, released, show_originals, report)
+    if as_json:
+        print(json.dumps(found.to_dict() | {"files": [str(file) for file in outputs]}))
+        return
+    lines = [found.statement.table(width()), "", found.table(width())]
+    lines += [f"Written: {terminal.printable(file)}" for file in outputs]
+    print(terminal.in_line("\n".join(lines)))
+
+
+def _self_test(as_json: bool) -> None:
+    from sfumato.audit.self_test import self_test
+
+    with terminal.progress(not as_json) as report:
+        result = self_test(report=report)
+    print(json.dumps(result.to_dict()) if as_json else terminal.in_line(result.table(width())))
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def _outputs(files: list[Path], show_originals: int) -> list[Path]:
+    for file in files:
+        if file.suffix not in (".html", ".json"):
+            raise BadInput(f"-o {file.name} names neither a report (.html) nor evidence (.json).")
+    if show_originals and not any(file.suffix == ".html" for file in files):
+        raise BadInput("--show-originals is for a report: add -o report.html.")
+    return files
+
+
+def _write_evidence(file: Path, found: Audit) -> None:
+    from sfumato.io import atomic_output
+
+    with atomic_output(file) as stream:
+        stream.write(json.dumps(found.to_dict(), ensure_ascii=False, indent=2).encode())
+
+
+def _write_page(
+    file: Path,
+    found: Audit,
+    compared: Compared,
+    original: Path,
+    released: Path,
+    show_originals: int,
+    report: object,
+) -> None:
+    from sfumato.report import report as write
+
+    shape = compared.image_shape
+    if show_originals and shape is None:
+        raise BadInput(
+            f"the records of {original.name} are no pictures: their shape is {compared.records.shape}."
+        )
+    write(
+        [found],
+        file,
+        original=compared.records.values,
+        labels=compared.labels,
+        names=[released.name],
+        image_shape=shape,
+        show_originals=show_originals,
+        reproduce=[f"sfumato audit {original.name} {released.name}", f"sfumato {sfumato.__version__}"],
+        progress=report,  # type: ignore[arg-type]
+    )

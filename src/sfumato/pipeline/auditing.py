@@ -1,0 +1,119 @@
+"""Audits of files: a released file with its certificate, against the file it was made from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.audit import Audit, audit
+from sfumato.errors import BadInput
+from sfumato.io import Schema, file_to_read
+from sfumato.mechanisms import Release
+from sfumato.pipeline.reading import Records, read_labels, read_records, released_schema
+from sfumato.privacy import Guarantee, Statement
+from sfumato.report import KeyRing, certificate_file, verify
+
+__all__ = ["Compared", "audit_files", "read_release"]
+
+_Path = str | os.PathLike[str]
+Report = Callable[[str, float], None]
+
+
+class Compared:
+    """An original and what an audit needs beside it, read from files."""
+
+    def __init__(
+        self,
+        original: _Path,
+        *,
+        labels: str | None = None,
+        array: str | None = None,
+        schema: _Path | Schema | None = None,
+    ) -> None:
+        self.path = file_to_read(original)
+        self.schema = Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema
+        self.records: Records = read_records(original, array=array, schema=self.schema, beside=labels)
+        self.labels: NDArray[np.int64] | None = None
+        if labels is not None:
+            self.labels = read_labels(labels, original, self.schema)
+            if len(self.labels) != len(self.records.values):
+                raise BadInput(
+                    f"there are {len(self.labels)} labels for {len(self.records.values)} records; one label "
+                    "a record is accepted."
+                )
+
+    @property
+    def image_shape(self) -> tuple[int, ...] | None:
+        """The shape of one record, where it looks like a picture: grey, or with three channels."""
+        shape = self.records.shape
+        picture = len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)
+        return shape if picture and min(shape[:2]) > 1 else None
+
+    def release(self, path: _Path) -> Release:
+        """The release in the file ``path``, with the statement of the certificate beside it."""
+        schema = None if self.schema is None else released_schema(self.schema)
+        return read_release(path, schema)
+
+
+def audit_files(
+    compared: Compared,
+    released: _Path,
+    *,
+    nonmembers: _Path | None = None,
+    also: Sequence[_Path] = (),
+    confidence: float = 0.99,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Audit:
+    """Attack the release in ``released``; ``also`` are other releases of the same records to pool."""
+    outside = None
+    if nonmembers is not None:
+        outside = read_records(nonmembers, schema=compared.schema).values
+        if outside.shape[1] != compared.records.values.shape[1]:
+            raise BadInput(
+                f"{Path(nonmembers).name} has {outside.shape[1]} columns and the original "
+                f"{compared.records.values.shape[1]}; non-members must be records of the same kind."
+            )
+    return audit(
+        compared.release(released),
+        original=compared.records.values,
+        labels=compared.labels,
+        nonmembers=outside,
+        repeats=[compared.release(path) for path in also],
+        confidence=confidence,
+        seed=seed,
+        report=report,
+    )
+
+
+def read_release(path: _Path, schema: Schema | None = None) -> Release:
+    """The release in the file ``path``; nothing is proven of it unless its certificate holds."""
+    found = read_records(path, schema=schema)
+    file = file_to_read(path)
+    statement = _statement(file)
+    if schema is not None:
+        # Columns were scaled on reading, so bounds in the parameters are not those of these numbers.
+        plain = {
+            name: value for name, value in statement.parameters.items() if name not in ("bounds", "clip")
+        }
+        statement = replace(statement, parameters=plain)
+    return Release(found.values, statement, {"file": file.name, "rows": len(found.values)})
+
+
+def _statement(file: Path) -> Statement:
+    if not certificate_file(file).exists():
+        return _nothing("no certificate stands beside the file")
+    checked = verify(file, KeyRing())
+    if checked.certificate is None or not checked.holds:
+        failed = next(check for check in checked.checks if check.outcome == "fails")
+        return _nothing(f"its certificate does not hold: {failed.detail}")
+    return checked.certificate.statement
+
+
+def _nothing(reason: str) -> Statement:
+    return Statement("unknown mechanism", {}, None, Guarantee.nothing(reason))
