@@ -76,7 +76,7 @@ def audit(
     from sfumato.pipeline.auditing import Compared, audit_files
 
     with terminal.progress(not as_json) as report:
-        compared = Compared(original, labels=labels, array=array, schema=schema)
+        compared = Compared(original, like=released, labels=labels, array=array, schema=schema)
         found = audit_files(
             compared,
             released,

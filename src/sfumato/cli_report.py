@@ -77,7 +77,7 @@ def page(
     with terminal.progress(not as_json) as progress:
         compared = None
         if original is not None:
-            compared = Compared(original, labels=labels, array=array, schema=schema)
+            compared = Compared(original, like=released[0], labels=labels, array=array, schema=schema)
         declared = None if schema is None else Schema.load(schema)
         items = [_evidence(file, compared, declared) for file in released]
         write(

@@ -34,6 +34,8 @@ Report = Callable[[str, float], None]
 
 # δ of the bounds where the release names none.
 _DELTA = 1e-5
+# With fewer rows the attacks have nothing to learn from and every interval is too wide to say anything.
+_FEWEST = 100
 
 
 def audit(
@@ -69,6 +71,8 @@ def audit(
             f"the original has {len(records)} rows and the release {len(released)}: an audit compares them "
             "row by row."
         )
+    if len(records) < _FEWEST:
+        raise BadInput(f"an audit of {len(records)} rows would say nothing; at least {_FEWEST} are needed.")
     steps = _Steps(report, 8 + len(repeats))
     findings: list[Finding] = []
     clipped = _clipped(records, release.statement)

@@ -10,7 +10,7 @@ scaled to t in [−1, 1], is reported as
 
 **Guarantee.** Pure ε, unit record, neighbours replace. Which coordinates are chosen does not depend on the
 record, and k reports of ε/k compose. Each report is drawn with whole numbers, from which its ε is exact:
-Duchi's coin falls up with a probability from 1 − q to q, q a multiple of 2⁻⁶⁴, so ε′ = log q/(1 − q). Piecewise
+Duchi's coin falls up with a probability from 1 − q to q, q a multiple of 2⁻⁶⁴: ε′ = log q/(1 − q). Piecewise
 chooses one of N = 2²⁰ cells, a cell of the window of w cells with probability p/w and any other with
 (1 − p)/(N − w), so ε′ = log p(N − w)/((1 − p)w). Hybrid's choice between them is a public coin.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit import Audit, audit
 from sfumato.errors import BadInput
-from sfumato.io import Schema, file_to_read
+from sfumato.io import Schema, array_names, file_to_read, kind_of
 from sfumato.mechanisms import Release
 from sfumato.pipeline.reading import Records, read_labels, read_records, released_schema
 from sfumato.privacy import Guarantee, Statement
@@ -25,18 +25,25 @@ Report = Callable[[str, float], None]
 
 
 class Compared:
-    """An original and what an audit needs beside it, read from files."""
+    """An original and what an audit needs beside it, read from files.
+
+    Where the original holds several arrays and none is named, the one is meant that has the name of the
+    array in the release ``like``.
+    """
 
     def __init__(
         self,
         original: _Path,
         *,
+        like: _Path | None = None,
         labels: str | None = None,
         array: str | None = None,
         schema: _Path | Schema | None = None,
     ) -> None:
         self.path = file_to_read(original)
         self.schema = Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema
+        if array is None and like is not None:
+            array = _same_name(original, like)
         self.records: Records = read_records(original, array=array, schema=self.schema, beside=labels)
         self.labels: NDArray[np.int64] | None = None
         if labels is not None:
@@ -113,6 +120,14 @@ def _statement(file: Path) -> Statement:
         failed = next(check for check in checked.checks if check.outcome == "fails")
         return _nothing(f"its certificate does not hold: {failed.detail}")
     return checked.certificate.statement
+
+
+def _same_name(original: _Path, released: _Path) -> str | None:
+    """The name that an array has in both archives, if just one has."""
+    if kind_of(original) != "array" or kind_of(released) != "array":
+        return None
+    common = set(array_names(original)) & set(array_names(released))
+    return common.pop() if len(common) == 1 else None
 
 
 def _nothing(reason: str) -> Statement:

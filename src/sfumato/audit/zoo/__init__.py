@@ -1,0 +1,18 @@
+"""A zoo of broken mechanisms, each a mistake that people make, and of sound ones, to try the audit on."""
+
+from sfumato.audit.zoo import choices, reads, reuse, scale, support
+from sfumato.audit.zoo.suspect import Suspect
+
+__all__ = ["Suspect", "broken", "sound"]
+
+_THEMES = (scale, reads, reuse, support, choices)
+
+
+def broken() -> tuple[Suspect, ...]:
+    """Mechanisms that promise more than they keep; each must be caught."""
+    return tuple(suspect for theme in _THEMES for suspect in theme.broken())
+
+
+def sound() -> tuple[Suspect, ...]:
+    """Mechanisms that keep their promise; an audit at confidence c accuses each with chance 1 − c at most."""
+    return tuple(suspect for theme in _THEMES for suspect in theme.sound())

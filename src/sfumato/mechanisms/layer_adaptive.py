@@ -1,0 +1,263 @@
+"""Model parameters layer by layer: each clipped to its own threshold, noised by its share of the budget.
+
+After the baseline *LLAGP* of TLDP (Zhang, Zhang & Jiang 2025, layer-level adaptive gradient perturbation):
+all layers begin with equal shares; as training advances, layers near the input get more of the budget and
+layers near the output less, by the iteration alone. The authors' formula for the shares is not reproduced
+here, only that rule. Their shares look at no data, and neither do ours.
+
+**Guarantee.** Unit: client, whose parameters are one row. Layer l is clipped to the L2 ball of radius C_l and
+gets Gaussian noise of deviation σ_l = Δ_l/(μ√w_l), with Δ_l = 2C_l (replace) or C_l (zero-out) and public
+shares w_l that sum to 1. A client moves all layers at once, so the layers compose: divided by σ_l, neighbours
+are at most √Σ(Δ_l/σ_l)² = μ√Σw_l = μ apart, and the analytic Gaussian (Balle & Wang 2018, theorem 8) at μ is
+exact for the client who moves every layer across its ball. Shares are of μ², which is what adds up.
+
+The noise is drawn as in ``directional``: every layer is divided by its public stretch, put on one grid toward
+zero with its norm checked in integers, noised by independent exactly rounded noise, and multiplied back,
+which is post-processing. No slack.
+
+**Edge cases.** A layer of zeros stays zero before the noise. One layer is the Gaussian mechanism, bit for
+bit. Thresholds and shares are declared: read off the clients they would have to be paid for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms.additive import AdditiveMechanism
+from sfumato.mechanisms.domain import Ball, Domain, Norm
+from sfumato.mechanisms.expected import ExpectedError
+from sfumato.mechanisms.frames import check_fits, stretches
+from sfumato.mechanisms.gaussian import noise_multiplier
+from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive, positives, share, shown
+from sfumato.mechanisms.tensors import tensor_size
+from sfumato.noise import NORMAL, Randomness, Stream, onto_grid
+from sfumato.noise.laws import Law
+from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
+
+__all__ = ["LayerAdaptive", "flatten_layers", "unflatten_layers"]
+
+Array = NDArray[np.float64]
+
+_CLIENT = Unit("client")
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """A product of balls, each divided by its stretch: layer l has ``sizes[l]`` columns and ``radii[l]``."""
+
+    sizes: tuple[int, ...]
+    radii: tuple[float, ...]
+    stretch: tuple[float, ...]
+    centre: float = 0.0
+
+    @property
+    def reach(self) -> float:
+        """The largest radius."""
+        return max(self.radii)
+
+    def sensitivity(self, norm: Norm, columns: int, neighbours: Neighbours) -> float:
+        """The joint distance over all layers; a hair more, for the rounding of its sum."""
+        across = math.hypot(*self.radii) * (1.0 + 2.0**-40)
+        return 2.0 * across if neighbours is Neighbours.REPLACE else across
+
+    def typical(self, columns: int) -> float:
+        """That of a ball with the same joint radius."""
+        if columns != sum(self.sizes):
+            raise BadInput(
+                f"layers of {sum(self.sizes)} parameters were declared, but the data has {columns} columns."
+            )
+        return math.hypot(*self.radii) / math.sqrt(columns)
+
+    def cells(self, values: Array, step: float) -> Array:
+        """Every layer divided by its stretch, scaled back onto its ball and rounded toward zero."""
+        parts = np.split(values / self.columns, np.cumsum(self.sizes)[:-1], axis=1)
+        clipped = [
+            onto_grid(part, radius, "l2", step) for part, radius in zip(parts, self.radii, strict=True)
+        ]
+        return np.concatenate(clipped, axis=1)
+
+    @cached_property
+    def columns(self) -> Array:
+        """The stretch of each column."""
+        return np.repeat(np.array(self.stretch), self.sizes)
+
+
+class LayerAdaptive(AdditiveMechanism):
+    """Gaussian noise on the parameters of a model, (n, d) for n clients, layer by layer.
+
+    ``layers`` holds the size or the shape of each layer, from the input to the output; None means one layer.
+    ``clip`` holds the threshold of each layer, or one number C for all, which gives each of L layers C/√L.
+    ``shares`` are the layers' shares of the budget (of μ², positive, only ratios matter); by default they
+    follow ``progress``, the share of training that is done: 1 + progress·(L − 1 − 2l)/L for layer l from 0.
+    ``epsilon`` and ``delta`` are the promise for one client, all layers together.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        clip: Any = None,
+        *,
+        layers: Sequence[Any] | None = None,
+        shares: Any = None,
+        progress: float = 0.0,
+        neighbours: str = "replace",
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clip = clip
+        self.layers = layers
+        self.shares = shares
+        self.progress = progress
+        self.neighbours = neighbours
+        self.randomness = randomness
+
+    def guarantee(self, columns: int | None = None) -> Guarantee:
+        """What is proven for one client, all layers together."""
+        self._domain_for(columns)
+        return self._gaussian(self._multiplier())
+
+    def guarantee_of(self, layer: int) -> Guarantee:
+        """What a reader of one layer alone, counted from 0, can learn about a client."""
+        part = self._shares()
+        if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < len(part):
+            raise BadInput(f"there is no layer {shown(layer)}; {len(part)} layers were declared.")
+        return self._gaussian(math.nextafter(self._multiplier() / math.sqrt(part[layer]), 0.0))
+
+    def claim(self) -> Claim | None:
+        """What the method's authors claim, as TLDP describes it."""
+        return Claim(
+            text="(ε, δ)-DP with a privacy budget for each layer, adjusted as training advances",
+            source="Zhang, Zhang & Jiang 2025 (LLAGP), as TLDP describes it",
+            epsilon=positive("epsilon", self.epsilon),
+            delta=delta_between(self.delta),
+        )
+
+    def thresholds(self) -> Array:
+        """C_l, the radius that layer l is clipped to."""
+        count = len(self._sizes() or (0,))
+        if self.clip is None:
+            raise BadInput("declare clip, one radius for all layers or one for each; read off data it leaks.")
+        if isinstance(self.clip, Real):
+            return np.full(count, positive("clip", self.clip) / math.sqrt(count))
+        radii = positives(self.clip)
+        if radii is None or len(radii) != count:
+            raise BadInput(
+                f"clip must be a positive number, or one for each of {count} layers, not {shown(self.clip)}."
+            )
+        return radii
+
+    def sigmas(self) -> Array:
+        """The deviation of the noise on each layer."""
+        domain = self._domain()
+        stretch = np.array(domain.stretch) if isinstance(domain, _Layers) else np.ones(1)
+        return stretch * self._sigma(domain)
+
+    def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
+        """The root mean square of the noise, over all parameters and layer by layer."""
+        sizes, sigmas = np.array(self._sizes() or (columns,)), self.sigmas()
+        self._domain_for(columns)
+        overall = math.sqrt(float(sizes @ np.square(sigmas)) / columns)
+        named = [("each value", overall)]
+        if len(sizes) > 1:
+            named += [(f"layer {place}", float(sigma)) for place, sigma in enumerate(sigmas, start=1)]
+        return tuple(ExpectedError(of, "root mean square error", value) for of, value in named)
+
+    def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
+        """The released rows for ``X``; see :meth:`Mechanism.perturb`."""
+        check_fits(X.dtype, float(self.thresholds().max()), float(self.sigmas().max()))
+        return super().perturb(X, first)
+
+    def parameters(self) -> dict[str, Any]:
+        """As for every mechanism, with layers by their sizes."""
+        sized = type(self)(**(self.get_params(deep=False) | {"layers": self._sizes()}))
+        return dict(super(LayerAdaptive, sized).parameters())
+
+    def _finish(self, stream: Stream, noised: Array, block: NDArray[Any]) -> Array:
+        domain = self._domain()
+        return noised * domain.columns if isinstance(domain, _Layers) else noised
+
+    def _sizes(self) -> tuple[int, ...] | None:
+        """How many parameters each layer has; None for one layer of all of them."""
+        if self.layers is None:
+            return None
+        given = list(self.layers) if isinstance(self.layers, Sequence | np.ndarray) else []
+        sizes = [tensor_size((layer,) if isinstance(layer, int | np.integer) else layer) for layer in given]
+        if not sizes or isinstance(self.layers, str):
+            raise BadInput(f"layers must hold the size or shape of each layer, not {shown(self.layers)}.")
+        return tuple(size for size in sizes if size is not None)
+
+    def _shares(self) -> Array:
+        """The share of each layer in μ²; they sum to 1."""
+        count, progress = len(self._sizes() or (0,)), share("progress", self.progress)
+        if self.shares is None:
+            weights = 1.0 + progress * (count - 1.0 - 2.0 * np.arange(count)) / count
+        else:
+            weights = stretches("shares", self.shares)
+            if weights.shape != (count,):
+                raise BadInput(f"shares must hold one number for each of {count} layers.")
+        return np.asarray(weights / weights.sum())
+
+    def _domain(self) -> Domain:
+        radii, part = self.thresholds(), self._shares()
+        if len(radii) == 1:
+            return Ball("l2", float(radii[0]))
+        spread = radii / np.sqrt(part)
+        stretch = spread / spread.min()
+        sizes = self._sizes()
+        assert sizes is not None  # several layers were declared
+        return _Layers(sizes, tuple((radii / stretch).tolist()), tuple(stretch.tolist()))
+
+    def _gaussian(self, multiplier: float) -> Guarantee:
+        return Guarantee.gaussian(
+            multiplier,
+            unit=_CLIENT,
+            neighbours=known_neighbours(self.neighbours),
+            theorem="analytic Gaussian over all layers",
+            at_delta=delta_between(self.delta),
+        )
+
+    def _multiplier(self) -> float:
+        return noise_multiplier(positive("epsilon", self.epsilon), delta_between(self.delta))
+
+    def _sigma(self, domain: Domain) -> float:
+        """The deviation on the layer that has the least noise."""
+        sensitivity = domain.sensitivity("l2", 1, known_neighbours(self.neighbours))
+        return math.nextafter(sensitivity * self._multiplier(), math.inf)
+
+    def _law(self) -> Law:
+        return NORMAL
+
+    def _scale(self, columns: int) -> float:
+        return self._sigma(self._domain())
+
+
+def flatten_layers(layers: Sequence[Any]) -> tuple[NDArray[Any], tuple[tuple[int, ...], ...]]:
+    """Layers of shape (n, …) each, n clients, as rows (n, d), and the shape of one layer for each of them."""
+    arrays = [np.asarray(layer) for layer in layers]
+    if not arrays or any(array.ndim < 1 or len(array) != len(arrays[0]) for array in arrays):
+        raise BadInput("layers must be arrays (n, …) that all hold the same n clients, and at least one.")
+    rows = [array.reshape(len(array), -1) for array in arrays]
+    return np.concatenate(rows, axis=1), tuple(array.shape[1:] or (1,) for array in arrays)
+
+
+def unflatten_layers(rows: Any, shapes: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
+    """What :func:`flatten_layers` made of layers of these ``shapes``, as layers (n, …) again."""
+    array = np.asarray(rows)
+    sizes = [tensor_size(shape) or 0 for shape in shapes]
+    if array.ndim != 2 or array.shape[1] != sum(sizes):
+        raise BadInput(
+            f"layers of {sum(sizes)} parameters do not fit an array of shape {array.shape}; give (n, d)."
+        )
+    parts = np.split(array, np.cumsum(sizes)[:-1], axis=1)
+    return [part.reshape(len(array), *shape) for part, shape in zip(parts, shapes, strict=True)]

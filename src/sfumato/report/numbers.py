@@ -1,0 +1,93 @@
+"""How the page prints numbers: upper bounds rounded up, lower bounds rounded down, powers of ten as such."""
+
+from __future__ import annotations
+
+import math
+
+from sfumato.privacy.wording import upward
+
+__all__ = ["at_least", "at_most", "factor", "one_in", "percent", "plain", "share", "share_at_most"]
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def plain(value: float | None, digits: int = 4) -> str:
+    """``value`` in ``digits`` significant digits, whole numbers below 10⁹ in full; "–" for None."""
+    if value is None:
+        return "–"
+    if math.isnan(value):
+        return "not a number"
+    if abs(value) < 1e9 and float(value).is_integer():
+        return f"{value:,.0f}".replace("-", "−")
+    return _readable(f"{value:.{digits}g}")
+
+
+def at_most(value: float, digits: int = 4) -> str:
+    """An upper bound ≥ 0, rounded up, so that what is printed still holds."""
+    return _readable(upward(value, digits))
+
+
+def at_least(value: float, digits: int = 4) -> str:
+    """A lower bound ≥ 0, rounded down, so that what is printed was really reached."""
+    if value == 0.0 or not math.isfinite(value):
+        return _readable(f"{value:g}")
+    nearest = float(f"{value:.{digits}g}")
+    if nearest > value * (1.0 + 1e-9):
+        last_digit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+        nearest = float(f"{nearest - last_digit:.{digits}g}")
+    return _readable(f"{nearest:.{digits}g}")
+
+
+def share(value: float) -> str:
+    """A share of 1 as a percentage, to one decimal."""
+    return "not a number" if math.isnan(value) else f"{100.0 * value:.1f}%"
+
+
+def percent(confidence: float) -> str:
+    """A confidence as a percentage, with the digits that it has: 99%, 99.999999%."""
+    return f"{100.0 * confidence:.10g}%"
+
+
+def share_at_most(value: float) -> str:
+    """A share of 1 as a percentage, rounded up to one decimal, or to as many as tell it from 100%.
+
+    What is less than a millionth away from 1 is 100%.
+    """
+    rest = 1.0 - value
+    if rest < 1e-6:
+        return "100%"
+    decimals = max(1, -math.floor(math.log10(rest)) - 2)
+    scale = 10.0**decimals
+    return f"{math.ceil(100.0 * scale * value - 1e-6) / scale:.{decimals}f}%"
+
+
+def factor(epsilon: float) -> str:
+    """e^ε in three digits, rounded up: 2.72, 181.3, 22,100 or 3 × 10¹⁹; also where a double overflows."""
+    if not math.isfinite(epsilon):
+        return "any number of"
+    if epsilon <= math.log(1e6):
+        number = upward(math.exp(epsilon), 3)
+        return f"{float(number):,.0f}" if float(number) >= 1000.0 else number
+    exponent = math.floor(epsilon / math.log(10.0))
+    leading = math.ceil(math.exp(epsilon - exponent * math.log(10.0)) - 1e-6)
+    if leading >= 10:
+        leading, exponent = 1, exponent + 1
+    return _power(str(leading), exponent)
+
+
+def one_in(probability: float) -> str:
+    """A probability > 0 as "1 in 1,000,000", never understated."""
+    return f"1 in {math.floor(1.0 / probability * (1.0 + 1e-9)):,}"
+
+
+def _readable(text: str) -> str:
+    if text in ("inf", "-inf"):
+        return text.replace("inf", "∞").replace("-", "−")
+    mantissa, sign, exponent = text.partition("e")
+    mantissa = mantissa.replace("-", "−")
+    return _power(mantissa, int(exponent)) if sign else mantissa
+
+
+def _power(mantissa: str, exponent: int) -> str:
+    power = f"10{str(exponent).translate(_RAISED)}"
+    return power if mantissa == "1" else f"{mantissa} × {power}"

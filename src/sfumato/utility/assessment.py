@@ -1,0 +1,225 @@
+"""Everything that can be said about what a release is still good for, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.utility.distances import Progress
+from sfumato.utility.distribution import frechet_distance, inception_style_score
+from sfumato.utility.embedding import cosine_similarity
+from sfumato.utility.extractors import Extractor, columns, pixels, probabilities
+from sfumato.utility.measure import Assessment, Measure
+from sfumato.utility.pictures import psnr, ssim
+from sfumato.utility.probe import fitted, split
+from sfumato.utility.records import class_labels, paired, rows_of
+from sfumato.utility.structure import Structure, structure
+
+__all__ = ["assess"]
+
+_NEIGHBOURS = (5, 10, 20)
+_WIDEST = 1024  # features up to which a Fréchet distance is worth its time
+
+
+def assess(
+    original: Any,
+    released: Any,
+    labels: Any = None,
+    *,
+    image_shape: tuple[int, ...] | None = None,
+    view: Any = None,
+    data_range: float | None = None,
+    features: Extractor | None = None,
+    most_rows: int = 10_000,
+    seed: int = 0,
+    report: Progress | None = None,
+) -> Assessment:
+    """Measure what ``released`` keeps of ``original``, which holds the same records row by row.
+
+    Always: neighbourhoods and distances. With ``labels``: a linear probe. Where release and original have
+    equally many columns: cosine similarity and Fréchet distance over ``features`` (default: the columns);
+    with labels, an inception-style score over a classifier that learned from originals; and with
+    ``image_shape``, (height, width) or (height, width, channels), PSNR and SSIM over ``data_range`` (default:
+    255 for bytes, 1 for other values in [0, 1]). Where the columns differ, ``view`` can say what the release
+    looks like in the space of the original, such as the result of a transform's inverse: an array, or a
+    function that makes it from ``released``. With ``image_shape``, ``features`` is given pictures of that
+    shape.
+
+    Beyond ``most_rows`` records, so many are drawn with ``seed``; neighbours are still sought among all.
+
+    **Edge cases.** Unusable input is refused: rows that do not match, NaN, labels that do not fit or are of
+    one class. A measure that is not defined for this release (all distances equal, constant columns) is left
+    out, with a sentence that says why.
+    """
+    first, second = paired(original, released)
+    numbered = None if labels is None else class_labels(labels, len(first), least=2)
+    seen = _seen(view, released, first, second)
+    _check_shape(image_shape, first)
+    tell = report or (lambda stage, share: None)
+    chosen = np.arange(len(first))
+    if len(first) > most_rows:
+        chosen = np.sort(np.random.default_rng(seed).choice(len(first), most_rows, replace=False))
+    measures: list[Measure] = []
+    remarks: list[str] = []
+
+    def attempt(part: Callable[[], list[Measure]]) -> None:
+        try:
+            measures.extend(part())
+        except BadInput as refusal:
+            remarks.append(str(refusal))
+
+    if len(chosen) < len(first):
+        remarks.append(f"of {len(first):,} rows, {most_rows:,} were drawn at random for all but neighbours.")
+    tell("probe", 0.0)
+    before, after = first[chosen], second[chosen]
+    look = None if seen is None else seen[chosen]
+    if numbered is None:
+        remarks.append("no labels were given, so there is no linear probe.")
+    else:
+        attempt(lambda: _probes(before, after, look, numbered[chosen], seed))
+    tell("distances", 0.3)
+    kept: list[Structure] = []
+
+    def geometry() -> list[Measure]:
+        sizes = [k for k in _NEIGHBOURS if k < len(first)] or _NEIGHBOURS[:1]
+        kept.append(
+            structure(
+                first,
+                second,
+                neighbours=sizes,
+                most_rows=most_rows,
+                seed=seed,
+                report=lambda stage, share: tell(stage, 0.3 + 0.4 * share),
+            )
+        )
+        return _structural(kept[0])
+
+    attempt(geometry)
+    tell("pictures and distributions", 0.7)
+    if look is None:
+        remarks.append(
+            f"the release has {second.shape[1]} columns and the original {first.shape[1]}: without a view of "
+            "the release in the original's space, no pictures, embeddings or distributions are compared."
+        )
+    else:
+        extractor = features or (columns() if image_shape is None else pixels())
+        shape = (len(chosen), *(image_shape or first.shape[1:]))
+        shown, seen = before.reshape(shape), look.reshape(shape)
+        if image_shape is not None:
+            attempt(lambda: _psnr(shown, seen, data_range))
+            attempt(lambda: _ssim(shown, seen, data_range))
+        attempt(lambda: _cosine(shown, seen, extractor))
+        attempt(lambda: _frechet(shown, seen, extractor))
+    tell("done", 1.0)
+    return Assessment(tuple(measures), tuple(remarks), len(first), kept[0] if kept else None)
+
+
+def _probes(
+    before: NDArray[Any], after: NDArray[Any], look: NDArray[Any] | None, groups: NDArray[np.intp], seed: int
+) -> list[Measure]:
+    """All that needs a classifier; each of the two is fitted once."""
+    parts = split(groups, seed=seed, test_share=0.2)
+    learner = fitted(before, groups, parts)
+    student = fitted(after, groups, parts)
+    own, probe = learner.scored(before), student.scored(after)
+    note = "" if probe.converged else "the fit did not converge"
+    found = [
+        Measure("linear-probe accuracy", probe.accuracy, "higher", own.accuracy, probe.chance, note),
+        Measure("linear-probe weighted F1", probe.weighted_f1, "higher", own.weighted_f1),
+    ]
+    if before.shape[1] == after.shape[1]:
+        name = "accuracy on originals, learned from the release"
+        found.append(Measure(name, student.scored(before).accuracy, "higher", own.accuracy, probe.chance))
+    if look is not None:
+        classifier = probabilities(learner.model, "logistic regression on originals")
+        score, best = (inception_style_score(rows[parts[1]], extractor=classifier) for rows in (look, before))
+        found.append(Measure(score.name, score.value, "higher", best.value, 1.0))
+    return found
+
+
+def _structural(found: Structure) -> list[Measure]:
+    deviations, deviation = found.overlap_standard_error or {}, found.spearman_standard_error
+    measures = [
+        Measure(
+            f"overlap of {k} nearest neighbours",
+            share,
+            "higher",
+            1.0,
+            found.chance[k],
+            f"standard error {deviations[k]:.2g}, {len(found.rows):,} rows drawn" if deviations else "",
+        )
+        for k, share in found.overlap.items()
+    ]
+    note = f"{found.pairs:,} pairs"
+    if deviation is not None:
+        note += f" of rows drawn, standard error {deviation:.2g}"
+    measures.append(Measure("Spearman correlation of distances", found.spearman, "higher", 1.0, 0.0, note))
+    return measures
+
+
+def _psnr(before: NDArray[Any], after: NDArray[Any], data_range: float | None) -> list[Measure]:
+    span = _range(before) if data_range is None else data_range
+    ratios = psnr(before, after, data_range=span)
+    changed = np.isfinite(ratios)
+    if not changed.any():
+        raise BadInput("no picture changed, so the peak signal-to-noise ratio is infinite.")
+    note = f"range {span:g}"
+    if not changed.all():
+        note += f", over the {int(changed.sum()):,} pictures that changed"
+    return [Measure("mean PSNR in dB", float(ratios[changed].mean()), "higher", note=note)]
+
+
+def _ssim(before: NDArray[Any], after: NDArray[Any], data_range: float | None) -> list[Measure]:
+    span = _range(before) if data_range is None else data_range
+    value = float(ssim(before, after, data_range=span).mean())
+    return [Measure("mean SSIM", value, "higher", 1.0, note=f"range {span:g}")]
+
+
+def _cosine(before: NDArray[Any], after: NDArray[Any], extractor: Extractor) -> list[Measure]:
+    value = float(cosine_similarity(before, after, extractor=extractor).mean())
+    return [Measure(f"mean cosine similarity over {extractor.name}", value, "higher", 1.0)]
+
+
+def _frechet(before: NDArray[Any], after: NDArray[Any], extractor: Extractor) -> list[Measure]:
+    width = extractor(before[:1]).shape[1]
+    if width > _WIDEST:
+        raise BadInput(
+            f"a Fréchet distance over {width} {extractor.name} takes too long; name fewer features, such as "
+            "principal_components of public records."
+        )
+    found = frechet_distance(before, after, extractor=extractor)
+    return [Measure(found.name, found.value, "lower", 0.0, note=found.note)]
+
+
+def _range(pictures: NDArray[Any]) -> float:
+    if pictures.dtype == np.uint8:
+        return 255.0
+    if pictures.min() >= 0 and pictures.max() <= 1:
+        return 1.0
+    raise BadInput(
+        "pictures are neither bytes nor in [0, 1]; say with data_range how far black is from white."
+    )
+
+
+def _check_shape(image_shape: tuple[int, ...] | None, first: NDArray[Any]) -> None:
+    if image_shape is None:
+        return
+    if len(image_shape) not in (2, 3) or int(np.prod(image_shape)) != first.shape[1]:
+        raise BadInput(
+            f"image_shape was {tuple(image_shape)}, and records have {first.shape[1]} values; expected "
+            "(height, width) or (height, width, channels) with as many."
+        )
+
+
+def _seen(view: Any, released: Any, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any] | None:
+    """The release in the space of the original, or None where nothing says how it looks there."""
+    if view is None:
+        return second if second.shape == first.shape else None
+    rows = rows_of(view(released) if callable(view) else view, "view")
+    if rows.shape != first.shape:
+        raise BadInput(f"the view has shape {rows.shape}; it must have that of the original, {first.shape}.")
+    return rows

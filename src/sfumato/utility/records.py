@@ -1,0 +1,75 @@
+"""Two arrays that hold the same records row by row, or a sentence that says what is wrong with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+
+__all__ = ["class_labels", "numbers", "paired", "rows_of"]
+
+
+def numbers(values: Any, name: str) -> NDArray[Any]:
+    """``values`` as an array of finite real numbers of any shape; ``name`` is its name in errors."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O" or array.dtype.itemsize > 8:
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(
+            f"the {name} array is not made of numbers in rows of equal length: encode or drop what is not."
+        ) from None
+    if array.dtype.kind not in "biuf":
+        raise BadInput(
+            f"the {name} array holds values of type {array.dtype}; only real numbers can be compared."
+        )
+    if array.size == 0 or array.ndim == 0:
+        raise BadInput(f"the {name} array has shape {array.shape}; at least one row of numbers is needed.")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.argwhere(~np.isfinite(array))[0][0]) + 1
+        raise BadInput(
+            f"row {row} of the {name} array holds NaN or an infinity; only finite numbers compare."
+        )
+    return array
+
+
+def rows_of(values: Any, name: str) -> NDArray[Any]:
+    """``values`` as :func:`numbers`, in shape (n, d): further axes are flattened, one axis is a column."""
+    array = numbers(values, name)
+    return array.reshape(len(array), -1)
+
+
+def paired(original: Any, released: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Both as :func:`rows_of` gives them, once they have equally many rows."""
+    first, second = rows_of(original, "original"), rows_of(released, "released")
+    if len(first) != len(second):
+        raise BadInput(
+            f"the original has {len(first)} rows and the release {len(second)}; row by row both must hold "
+            "the same records."
+        )
+    return first, second
+
+
+def class_labels(labels: Any, rows: int, *, least: int) -> NDArray[np.intp]:
+    """Labels as class numbers from 0: one a row, of two classes or more with at least ``least`` rows each."""
+    array = np.asarray(labels)
+    if array.shape != (rows,):
+        raise BadInput(f"labels have shape {array.shape}; {rows} rows need labels of shape ({rows},).")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0]) + 1
+        raise BadInput(f"the label of row {row} is NaN or an infinity; every row needs a class.")
+    try:
+        classes, numbered, counts = np.unique(array, return_inverse=True, return_counts=True)
+    except TypeError:
+        raise BadInput("labels mix values that have no order; give all as text or all as numbers.") from None
+    if len(classes) < 2:
+        raise BadInput("all labels are of one class; a probe needs at least two to tell apart.")
+    if counts.min() < least:
+        raise BadInput(
+            f"the rarest class has {counts.min()} rows; {least} are needed so that every class is both "
+            "learned and tested."
+        )
+    return numbered.astype(np.intp)

@@ -1,0 +1,236 @@
+"""'sfumato audit' and 'sfumato report': what a data owner types to attack a release and show the result."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.audit import Audit, Finding
+from sfumato.errors import BadInput
+
+SCHEMA = {
+    "name": {"kind": "identifier"},
+    "age": {"kind": "numeric", "bounds": [0, 100]},
+    "group": {"kind": "categorical", "categories": ["a", "b", "c"]},
+}
+
+
+@pytest.fixture
+def released(folder, digits, called):
+    """X.npz with its labels beside it, and a release of it."""
+    X, y = digits
+    np.savez("X.npz", X=X, y=y)
+    done = called("protect", "X.npz", "--array", "X", "-o", "out.npz", "--epsilon", 8, "--clip", 1)
+    assert done.code == 0
+    return folder
+
+
+def test_the_command_of_the_readme(released, called):
+    ran = called("audit", "X.npz", "out.npz", "--labels", "y", "-o", "report.html")
+    assert ran.code == 0
+    assert ran.appeared == {"report.html"}
+    for word in ("membership", "re-identification", "reconstruction", "attribute inference", "pair game"):
+        assert word in ran.out
+    assert "no proof of privacy" in ran.out
+    page = (released / "report.html").read_text("utf-8")
+    assert "out.npz" in page
+    assert str(released) not in page  # no path of whoever wrote it
+
+
+def test_as_json_the_measured_column_is_filled_and_below_the_proven_one(released, called):
+    result = called("audit", "X.npz", "out.npz", "--labels", "y", "--json").result
+    assert result["consistent"]
+    assert 0.0 < result["epsilon_lower"] <= 8.0
+    assert result["confidence"] == pytest.approx(0.99)
+    statement = sf.Statement.from_dict(result["statement"])
+    assert len(statement.measured) == len(result["findings"])
+    assert statement.consistent()
+
+
+def test_an_audit_is_repeated_to_the_bit(released, called):
+    first, second = (called("audit", "X.npz", "out.npz", "--json").result for _ in range(2))
+    assert first == second
+    other = called("audit", "X.npz", "out.npz", "--seed", 1, "--json").result
+    assert other["findings"] != first["findings"]
+
+
+def test_evidence_beside_a_release_enters_its_report(released, called):
+    called("audit", "X.npz", "out.npz", "-o", "out.npz.audit.json")
+    ran = called("report", "out.npz", "--original", "X.npz", "--labels", "y", "-o", "page.html")
+    assert ran.code == 0, ran.err
+    page = (released / "page.html").read_text("utf-8")
+    assert "pair game" in page
+    assert "linear-probe accuracy" in page
+    plain = called("report", "page", "out.npz", "-o", "again.html", "--json")
+    assert plain.result == {"file": "again.html"}
+    (released / "out.npz.audit.json").write_text("{}")
+    assert "no evidence" in called("report", "out.npz", "-o", "bad.html").sentence
+
+
+def test_several_releases_make_a_frontier_and_a_budget_is_shown(released, called):
+    called("budget", "open", "clinic", "--epsilon", 30, "--delta", 1e-5)
+    for epsilon in (2, 12):
+        made = called(
+            *("protect", "X.npz", "--array", "X", "-o", f"e{epsilon}.npz", "--clip", 1),
+            *("--epsilon", epsilon, "--dataset", "clinic"),
+        )
+        assert made.code == 0, made.err
+    ran = called(
+        *("report", "e2.npz", "e12.npz", "--original", "X.npz", "--labels", "y"),
+        *("--dataset", "clinic", "-o", "page.html"),
+    )
+    assert ran.code == 0, ran.err
+    page = (released / "page.html").read_text("utf-8")
+    assert "Frontier" in page
+    assert "clinic" in page
+
+
+def test_pictures_are_shown_only_when_asked_for(folder, digits, called):
+    X, y = digits
+    np.savez("X.npz", X=X.reshape(-1, 8, 8), y=y)
+    np.save("out.npy", sf.Gaussian(8.0, clip=1.0).release(X).value)
+    quiet = called("audit", "X.npz", "out.npy", "--labels", "y", "-o", "quiet.html")
+    shown = called("audit", "X.npz", "out.npy", "--labels", "y", "-o", "shown.html", "--show-originals", 3)
+    assert quiet.code == shown.code == 0, shown.err
+    assert "data:image/png" not in (folder / "quiet.html").read_text("utf-8")
+    assert (folder / "shown.html").read_text("utf-8").count("data:image/png") == 6
+    assert "add -o report.html" in called("audit", "X.npz", "out.npy", "--show-originals", 3).sentence
+
+
+def test_nothing_is_proven_without_a_certificate_that_holds(released, called):
+    os.remove("out.npz.cert.json")
+    bare = called("audit", "X.npz", "out.npz", "--json").result
+    assert bare["statement"]["proven"]["theorem"] == "no certificate stands beside the file"
+    called("protect", "X.npz", "--array", "X", "-o", "new.npz", "--epsilon", 8, "--clip", 1)
+    np.savez("new.npz", X=np.load("out.npz")["X"])
+    altered = called("audit", "X.npz", "new.npz", "--json").result
+    assert "does not hold" in altered["statement"]["proven"]["theorem"]
+
+
+def test_pooled_releases_are_averaged_and_compared(released, called):
+    called("protect", "X.npz", "--array", "X", "-o", "again.npz", "--epsilon", 8, "--clip", 1)
+    result = called("audit", "X.npz", "out.npz", "--also", "again.npz", "--json").result
+    found = {item["attack"]: item for item in result["findings"]}
+    pooled = found["averaging"]
+    assert pooled["value"] < pooled["numbers"]["error_of_one"]
+    assert any("shared" in name for name in found)
+
+
+def test_a_table_is_audited_under_its_schema(folder, called):
+    rng = np.random.default_rng(0)
+    rows = [f"p{i},{rng.uniform(0, 100):.1f},{'abc'[rng.integers(3)]}" for i in range(400)]
+    (folder / "in.csv").write_text("name,age,group\n" + "\n".join(rows) + "\n")
+    (folder / "schema.json").write_text(json.dumps({"columns": SCHEMA}))
+    protected = called("protect", "in.csv", "-o", "out.csv", "--epsilon", 4, "--schema", "schema.json")
+    assert protected.code == 0, protected.err
+    result = called(
+        *("audit", "in.csv", "out.csv", "--schema", "schema.json", "--labels", "group", "--json")
+    ).result
+    assert result["consistent"]
+    assert {"attribute inference", "pair game"} <= {item["attack"] for item in result["findings"]}
+    assert "give --schema" in called("audit", "in.csv", "out.csv").sentence
+    wrong = called("audit", "in.csv", "out.csv", "--schema", "schema.json", "--labels", "age")
+    assert "no categorical or boolean column" in wrong.sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["audit"], "audit needs ORIGINAL and RELEASED"),
+        (["audit", "X.npz"], "audit needs ORIGINAL and RELEASED"),
+        (["audit", "X.npz", "missing.npz"], "missing.npz"),
+        (["audit", "X.npz", "out.npz", "--labels", "z"], "neither an array of X.npz nor a file"),
+        (["audit", "X.npz", "short.npz", "--array", "X"], "1797 rows and the release 100"),
+        (["audit", "X.npz", "out.npz", "--labels", "one.npy"], "class"),
+        (["audit", "X.npz", "out.npz", "--labels", "few.npy"], "one label a record"),
+        (["audit", "X.npz", "out.npz", "--array", "X", "--nonmembers", "few.npy"], "columns"),
+        (["audit", "X.npz", "out.npz", "--array", "X", "--confidence", "1.5"], "confidence"),
+        (["audit", "X.npz", "out.npz", "-o", "report.pdf"], "neither a report"),
+        (["report", "out.npz", "-o", "report.pdf"], "must name an .html file"),
+        (["report", "out.npz", "--labels", "y", "-o", "r.html"], "add --original"),
+        (["report", "nan.npy", "-o", "r.html"], "not finite in row 2"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_in_a_sentence(released, called, arguments, sentence):
+    np.savez("short.npz", X=np.load("out.npz")["X"][:100])
+    np.save("one.npy", np.zeros(1797))
+    np.save("few.npy", np.zeros((5, 3)) if "--nonmembers" in arguments else np.arange(5))
+    np.save("nan.npy", np.array([[1.0], [np.nan]]))
+    assert sentence in called(*arguments).sentence
+
+
+def test_sf_audit_is_evidence_and_prints(digits):
+    X, y = digits
+    release = sf.Gaussian(8.0, clip=1.0).release(X)
+    found = sf.audit(release, original=X, labels=y)
+    assert isinstance(found, sf.Evidence)
+    assert isinstance(found, Audit)
+    assert all(isinstance(item, Finding) for item in found.findings)
+    assert "ε at least" in str(found)
+    assert found.release.value is release.value
+    assert release.statement.measured == ()  # what was given stays as it was
+    assert found.statement.measured[0].attack == found.findings[0].attack
+    assert not found.alarms
+
+
+def test_sf_audit_raises_an_alarm_where_a_mechanism_lies(digits):
+    """Released without any noise under a statement of ε = 1: false-alarm rate 1% by the confidence."""
+    X, _ = digits
+    honest = sf.Gaussian(1.0, clip=10.0).release(X)
+    broken = sf.Release(X.copy(), honest.statement)
+    found = sf.audit(broken, original=X)
+    assert found.alarms
+    assert "Alarm" in str(found)
+    assert not found.statement.consistent()
+
+
+def test_sf_audit_sees_through_an_embedding_with_a_secret_column_order(digits):
+    X, _ = digits
+    release = sf.TrustAdaptive(trust=0.0, epsilon=(15.0, 80.0), delta=1e-5, clip=1.0).release(X)
+    hidden = sf.ReverseManifold(2.0, key=bytes(range(32))).apply(release)
+    found = {item.attack: item for item in sf.audit(hidden, original=X).findings}
+    assert found["pairing"].value == 1.0
+    assert found["pairing"].numbers["alpha"] == pytest.approx(2.0)
+    assert found["re-identification"].beats_chance
+
+
+def test_under_zero_out_a_bound_is_halved_and_stays_below_the_proof(digits):
+    X, _ = digits
+    release = sf.Gaussian(8.0, clip=1.0, neighbours="zero-out").release(X)
+    found = sf.audit(release, original=X)
+    bounds = [item for item in found.findings if item.epsilon_lower is not None]
+    assert bounds
+    assert all(item.neighbours == "zero-out" for item in bounds)
+    assert found.statement.consistent()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"original": np.zeros((3, 2))}, "compares them row by row"),
+        ({"confidence": 1.0}, "confidence was 1.0"),
+        ({"labels": np.zeros(140)}, "class"),
+        ({"nonmembers": np.zeros((30, 5))}, "columns"),
+    ],
+)
+def test_sf_audit_refuses_in_a_sentence(change, sentence):
+    X = np.random.default_rng(0).random((140, 4))
+    given = {"original": X} | change
+    with pytest.raises(BadInput, match=sentence):
+        sf.audit(sf.Gaussian(1.0, clip=1.0).release(X), **given)
+    with pytest.raises(BadInput, match="at least 100"):
+        sf.audit(sf.Gaussian(1.0, clip=1.0).release(X[:40]), original=X[:40])
+    with pytest.raises(BadInput, match="takes a release"):
+        sf.audit(X, original=X)
+
+
+def test_rooms_that_are_verbs_stay_rooms():
+    import sfumato.audit
+    import sfumato.report
+
+    assert sf.audit is sfumato.audit
+    assert sf.audit.Finding is Finding
+    assert callable(sf.report)
+    assert {"audit", "report"} <= set(dir(sf))
