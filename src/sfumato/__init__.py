@@ -14,12 +14,20 @@ if TYPE_CHECKING:
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.ledger import Ledger as Ledger
     from sfumato.mechanisms import AdditiveNoise as AdditiveNoise
+    from sfumato.mechanisms import Duchi as Duchi
     from sfumato.mechanisms import Gaussian as Gaussian
+    from sfumato.mechanisms import GridTensorLDP as GridTensorLDP
+    from sfumato.mechanisms import Hybrid as Hybrid
     from sfumato.mechanisms import Laplace as Laplace
     from sfumato.mechanisms import Personalised as Personalised
+    from sfumato.mechanisms import Piecewise as Piecewise
+    from sfumato.mechanisms import PrivUnit as PrivUnit
+    from sfumato.mechanisms import PrivUnitG as PrivUnitG
     from sfumato.mechanisms import RandomisedResponse as RandomisedResponse
     from sfumato.mechanisms import Release as Release
+    from sfumato.mechanisms import TensorLDP as TensorLDP
     from sfumato.mechanisms import TrustAdaptive as TrustAdaptive
+    from sfumato.mechanisms import WeightedTensorLDP as WeightedTensorLDP
     from sfumato.noise import Keyed as Keyed
     from sfumato.noise import Seeded as Seeded
     from sfumato.pipeline import plan as plan
@@ -62,6 +70,14 @@ _ROOM_OF = {
     "SfumatoError": "errors",
     "Statement": "privacy",
     "TrustAdaptive": "mechanisms",
+    "Duchi": "mechanisms",
+    "GridTensorLDP": "mechanisms",
+    "Hybrid": "mechanisms",
+    "Piecewise": "mechanisms",
+    "PrivUnit": "mechanisms",
+    "PrivUnitG": "mechanisms",
+    "TensorLDP": "mechanisms",
+    "WeightedTensorLDP": "mechanisms",
     "Unit": "privacy",
     "plan": "pipeline",
     "protect": "pipeline",

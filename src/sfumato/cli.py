@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -40,6 +41,7 @@ _EXAMPLES = {
 _PARAMETERS = (
     *("epsilon", "delta", "neighbours", "clip", "trust", "calibration", "categories"),
     *("bits", "flip", "components", "scale"),
+    *("unit", "noise", "retain", "levels", "outside", "coordinates"),
 )
 _PROMISE, _BOUND, _SOME = "The promise", "The bound on the records", "For some mechanisms"
 _BUDGET, _FILES = "The budget", "Files"
@@ -91,8 +93,9 @@ def protect(
         _option(
             _PROMISE,
             "NAME",
-            "additive-noise, binary-encoding, gaussian, laplace, personalised, random-projection, "
-            "randomised-response, reconstruction-resistant or trust-adaptive.",
+            "additive-noise, binary-encoding, duchi, gaussian, grid-tensor-ldp, hybrid, laplace, "
+            "personalised, piecewise, priv-unit, priv-unit-g, random-projection, randomised-response, "
+            "reconstruction-resistant, tensor-ldp, trust-adaptive or weighted-tensor-ldp.",
         ),
     ] = "gaussian",
     epsilon: Annotated[
@@ -152,6 +155,28 @@ def protect(
     scale: Annotated[
         float | None,
         _option(_SOME, "σ", "additive-noise: standard deviation of the noise; 0.1 unless given."),
+    ] = None,
+    unit: Annotated[
+        str | None, _option(_SOME, "NAME", "tensor-ldp and kin: component or tensor, whose ε is meant.")
+    ] = None,
+    noise: Annotated[
+        str | None, _option(_SOME, "NAME", "tensor-ldp: laplace or gaussian; laplace unless given.")
+    ] = None,
+    retain: Annotated[
+        str | None, _option(_SOME, "NAME", "tensor-ldp: algorithm or proof, the paper's two formulas.")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        _option(_SOME, "W", "weighted-tensor-ldp: a .npy of numbers from 0 to 1, or grey or saliency."),
+    ] = None,
+    levels: Annotated[
+        int | None, _option(_SOME, "K", "grid-tensor-ldp: public levels; 256 unless given.")
+    ] = None,
+    coordinates: Annotated[
+        int | None, _option(_SOME, "K", "duchi, piecewise, hybrid: how many values of a record to report.")
+    ] = None,
+    outside: Annotated[
+        str | None, _option(_BOUND, "NAME", "For tensors: refuse values beyond the bounds, or clip.")
     ] = None,
     alpha: Annotated[
         float | None,
@@ -379,6 +404,7 @@ def _mechanism(options: Mapping[str, Any]) -> Mechanism:
         raise BadInput("--bounds-from-data and --bounds each give bounds; one of them is accepted.")
     given = {name: options[name] for name in _PARAMETERS}
     given |= {"epsilon_file": _budgets(options["epsilon_file"]), "bounds": _pair(options["bounds"])}
+    given |= {"weights": _weights(options["weights"])}
     bounded = kind == "table" or options["bounds_from_data"]
     return pipeline.make_mechanism(options["mechanism"], given, bounded=bounded)
 
@@ -399,6 +425,16 @@ def _budgets(file: Path | None) -> Any:
     if len(source.shape) != 1:
         raise BadInput(f"{file.name} must hold one ε a record, an array of shape (n,), not {source.shape}.")
     return next(source.blocks(8 * source.rows))
+
+
+def _weights(given: str | None) -> Any:
+    """The array in --weights, or the name of weights that are read off the data."""
+    if given is None or given in ("grey", "saliency"):
+        return given
+    from sfumato.io import open_array
+
+    source = open_array(given)
+    return next(source.blocks(source.rows * max(1, math.prod(source.shape[1:])) * 8))
 
 
 def _pair(bounds: list[float] | None) -> tuple[float, float] | None:

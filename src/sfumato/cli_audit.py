@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,7 +95,9 @@ def audit(
     if as_json:
         print(json.dumps(found.to_dict() | {"files": [str(file) for file in outputs]}))
         return
-    lines = [found.statement.table(width()), "", found.table(width())]
+    # The attacks have a table of their own; what bounds ε is what the proven column is held against.
+    bounds = tuple(item for item in found.statement.measured if item.epsilon_lower is not None)
+    lines = [replace(found.statement, measured=bounds).table(width()), "", found.table(width())]
     lines += [f"Written: {terminal.printable(file)}" for file in outputs]
     print(terminal.in_line("\n".join(lines)))
 

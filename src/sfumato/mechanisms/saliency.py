@@ -14,6 +14,8 @@ Array = NDArray[np.float64]
 
 # Spectral residual: width of the average of the log spectrum, and of the smoothing of the map, in pixels.
 _AVERAGE, _SMOOTH = 3, 2.5
+# What counts as no amplitude at all, as a share of the mean one.
+_FLOOR = 0.01
 
 
 def grey_weights(rows: Array, shape: tuple[int, ...]) -> Array:
@@ -32,7 +34,9 @@ def saliency_weights(rows: Array, shape: tuple[int, ...]) -> Array:
     sides = shape[:2] if len(shape) > 1 else (1, shape[0])
     pictures = rows.reshape(len(rows), *sides, -1).mean(axis=-1)
     spectrum = np.fft.fft2(pictures)
-    log = np.log(np.abs(spectrum) + 1e-12)
+    size = np.abs(spectrum)
+    # Frequencies that a picture does not have at all would drown those it has.
+    log = np.log(size + _FLOOR * size.mean(axis=(1, 2), keepdims=True) + 1e-300)
     residual = log - uniform_filter(log, size=(1, _AVERAGE, _AVERAGE), mode="wrap")
     energy = np.abs(np.fft.ifft2(np.exp(residual + 1j * np.angle(spectrum)))) ** 2
     smooth = gaussian_filter(energy, sigma=(0.0, _SMOOTH, _SMOOTH), mode="nearest")

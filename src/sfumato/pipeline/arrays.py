@@ -1,7 +1,11 @@
-"""Arrays, released by blocks of rows; how the file is cut changes neither the noise nor the bytes."""
+"""Arrays, released by blocks of rows; how the file is cut changes neither the noise nor the bytes.
+
+Tensors of any order are records too: flattened for the mechanism, and written in their own shape.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -15,13 +19,14 @@ from sfumato.errors import BadInput
 from sfumato.io import ArraySink, ArraySource
 from sfumato.mechanisms import Mechanism, Personalised
 from sfumato.mechanisms.records import check_finite
+from sfumato.mechanisms.tensors import TensorMechanism
 from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.privacy import Guarantee, Statement
 from sfumato.report import SigningKey
 from sfumato.transforms import Transform
 
-__all__ = ["check_shape", "protect_array", "state"]
+__all__ = ["columns_of", "protect_array", "shaped", "state"]
 
 # A block is a whole number of the mechanism's working blocks: at most this many, and at most this many bytes
 # unless one is larger. The first bounds the memory of what is drawn, the second that of what is read.
@@ -42,7 +47,7 @@ def protect_array(
 ) -> Protected:
     """Release the rows of ``source`` as the rows of ``output``."""
     noise = payment.noise(mechanism)
-    check_shape(source, mechanism)
+    mechanism = shaped(source, mechanism)
     if bounds_from_data:
         mechanism = _bounded_by_data(source, mechanism, report)
     statement = state(source, mechanism, then)
@@ -58,11 +63,12 @@ def protect_array(
     statement, paid = payment.pay(statement, output.name, content, noise)
     parts = _released(source, mechanism, then, report)
     head = next(parts)
-    shape = (source.rows, head.shape[1])
-    with ArraySink(output, shape, head.dtype, name=source.name or "X") as sink:
+    columns = head.shape[1]
+    record = source.shape[1:] if columns == columns_of(source) else (columns,)
+    with ArraySink(output, (source.rows, *record), head.dtype, name=source.name or "X") as sink:
         for part in chain([head], parts):
-            sink.write(part)
-        done = Protected(output, statement, *shape, source.others, payment.dataset, paid)
+            sink.write(part.reshape(len(part), *record))
+        done = Protected(output, statement, source.rows, columns, source.others, payment.dataset, paid)
         # Kept before the output appears: a release without its certificate never stands anywhere.
         sink.accompany(
             done.certificate_file, lambda written: payment.keep(paid, done.certified(written, signer))
@@ -70,12 +76,20 @@ def protect_array(
     return done
 
 
-def check_shape(source: ArraySource, mechanism: Mechanism) -> None:
-    """Refuse an array that is no table of records, or one without an ε for each of them."""
-    if len(source.shape) != 2:
+def columns_of(source: ArraySource) -> int:
+    """How many values one record has."""
+    return math.prod(source.shape[1:])
+
+
+def shaped(source: ArraySource, mechanism: Mechanism) -> Mechanism:
+    """``mechanism`` for the records of ``source``; a mechanism for tensors is told their shape.
+
+    Refuses an array that holds no records, and one without an ε for each of them.
+    """
+    if len(source.shape) < 2:
         raise BadInput(
             f"{source.path.name} holds an array of shape {source.shape}; records must be the rows of a "
-            "table (n, d), as X.reshape(len(X), -1) makes them."
+            "table (n, d), or tensors (n, …)."
         )
     if isinstance(mechanism, Personalised) and np.ndim(mechanism.epsilon) == 1:
         budgets = np.size(mechanism.epsilon)
@@ -84,6 +98,9 @@ def check_shape(source: ArraySource, mechanism: Mechanism) -> None:
                 f"ε was declared for {budgets} records, and {source.path.name} holds {source.rows}; one ε a "
                 "record is accepted."
             )
+    if isinstance(mechanism, TensorMechanism) and mechanism.shape is None and len(source.shape) > 2:
+        return type(mechanism)(**(mechanism.get_params(deep=False) | {"shape": source.shape[1:]}))
+    return mechanism
 
 
 def _bounded_by_data(source: ArraySource, mechanism: Mechanism, report: Report) -> Mechanism:
@@ -105,7 +122,7 @@ def _bounded_by_data(source: ArraySource, mechanism: Mechanism, report: Report) 
 
 def state(source: ArraySource, mechanism: Mechanism, then: Transform | None) -> Statement:
     """What a release of ``source`` by ``mechanism`` states, also after ``then``."""
-    statement = mechanism.statement(source.shape[1])
+    statement = mechanism.statement(columns_of(source))
     if then is None:
         return statement
     # A record of zeros shows now, rather than after the noise, whether the transform's parameters are good.
@@ -118,7 +135,7 @@ def _released(
     source: ArraySource, mechanism: Mechanism, then: Transform | None, report: Report
 ) -> Iterator[NDArray[Any]]:
     kind = np.float32 if source.dtype == np.float32 else np.float64
-    height = mechanism.block_rows(source.shape[1])
+    height = mechanism.block_rows(columns_of(source))
     for first, block in _blocks(source, mechanism, "drawing", report):
         value = mechanism.perturb(block.astype(kind, copy=False), first)
         if not np.isfinite(value.sum(dtype=np.float64)) and not np.isfinite(value).all():
@@ -139,11 +156,11 @@ def _blocks(
     source: ArraySource, mechanism: Mechanism, stage: str, report: Report
 ) -> Iterator[tuple[int, NDArray[Any]]]:
     """Blocks with the index of their first row; the progress of ``stage`` is told on the way."""
-    columns = source.shape[1]
+    columns = columns_of(source)
     # Whole working blocks, so that the bytes do not depend on how the file was cut.
     working = mechanism.block_rows(columns) * columns * source.dtype.itemsize
     first = 0
     for block in source.blocks(working * max(1, min(_WORKING_BLOCKS, _BLOCK_BYTES // working))):
-        yield first, block
+        yield first, block.reshape(len(block), columns)
         first += len(block)
         report(stage, first / source.rows)

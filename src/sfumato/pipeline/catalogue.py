@@ -11,12 +11,20 @@ from typing import Any
 from sfumato.errors import BadInput
 from sfumato.mechanisms import (
     AdditiveNoise,
+    Duchi,
     Gaussian,
+    GridTensorLDP,
+    Hybrid,
     Laplace,
     Mechanism,
     Personalised,
+    Piecewise,
+    PrivUnit,
+    PrivUnitG,
     RandomisedResponse,
+    TensorLDP,
     TrustAdaptive,
+    WeightedTensorLDP,
 )
 from sfumato.transforms import BinaryEncoding, RandomProjection, ReconstructionResistant
 
@@ -24,7 +32,8 @@ __all__ = ["MECHANISMS", "make_mechanism"]
 
 
 def _kebab(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+    # A capital begins a word after a small letter, and before one at the end of capitals: TensorLDP.
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 
 #: Class names in kebab case.
@@ -33,13 +42,21 @@ MECHANISMS: Mapping[str, type[Mechanism]] = {
     for kind in (
         AdditiveNoise,
         BinaryEncoding,
+        Duchi,
         Gaussian,
+        GridTensorLDP,
+        Hybrid,
         Laplace,
         Personalised,
+        Piecewise,
+        PrivUnit,
+        PrivUnitG,
         RandomProjection,
         RandomisedResponse,
         ReconstructionResistant,
+        TensorLDP,
         TrustAdaptive,
+        WeightedTensorLDP,
     )
 }
 
@@ -65,7 +82,7 @@ def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = Fal
         if option not in accepted:
             flags = ", ".join(_flag(parameter) for parameter in accepted if parameter in options)
             raise BadInput(f"{name} has no {_flag(option)}; it takes {flags}.")
-    missing = _missing(accepted, given, bounded)
+    missing = _missing(kind, accepted, given, bounded)
     if missing:
         raise BadInput(f"{name} needs {' and '.join(missing)}.")
     if "epsilon" in given:
@@ -84,17 +101,23 @@ def _flag(option: str) -> str:
     return "--" + option.replace("_", "-")
 
 
-def _missing(accepted: Sequence[str], given: Mapping[str, Any], bounded: bool) -> list[str]:
+def _missing(
+    kind: type[Mechanism], accepted: Sequence[str], given: Mapping[str, Any], bounded: bool
+) -> list[str]:
     """What has no default that could be right for everybody: a budget, and a bound on the records."""
     missing = []
     if "epsilon" in accepted and not {"epsilon", "epsilon_file", "flip"} & set(given):
         others = [_flag(other) for other in ("epsilon_file", "flip") if other in accepted]
         example = "--epsilon 1 8" if "trust" in accepted else "--epsilon 1"
         missing.append(" or ".join([f"a privacy budget ({example})", *others]))
-    if "clip" in accepted and not bounded and not {"clip", "bounds"} & set(given):
+    ways = {
+        "clip": "a radius (--clip 1.0)",
+        "bounds": "the lowest and highest value (--bounds 0 255)",
+    }
+    possible = [way for option, way in ways.items() if option in accepted]
+    if possible and not bounded and not set(ways) & set(given) and kind is not BinaryEncoding:
         missing.append(
-            "a bound on the records, a radius (--clip 1.0) or the lowest and highest value (--bounds 0 255), "
-            "which must not be read off the data"
+            f"a bound on the records, {' or '.join(possible)}, which must not be read off the data"
         )
     return missing
 

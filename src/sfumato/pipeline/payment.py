@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import Keyed
-from sfumato.privacy import Statement
+from sfumato.privacy import Guarantee, Statement
 
 if TYPE_CHECKING:
     from sfumato.ledger import Ledger
@@ -109,13 +109,25 @@ class Payment:
             parameters = {name: value for name, value in statement.parameters.items() if name != "sfumato"}
             terms = {"mechanism": statement.mechanism, "parameters": parameters, "declared": declared}
             purpose = f"{purpose} (content {content.commitment(noise, terms)})"
-        entry = self.ledger.spend(self.dataset, statement.proven, purpose, self.request)
+        entry = self.ledger.spend(self.dataset, self.charged(statement), purpose, self.request)
         if entry.purpose != purpose:
             raise BadInput(
                 f"request {self.request!r} was made from other content, with other parameters or under "
                 "another name; give what has changed a new request."
             )
         return statement, {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
+
+    def charged(self, statement: Statement) -> Guarantee:
+        """What the budget has to pay: the guarantee of its own unit, where the statement has several."""
+        if self.ledger is None or self.dataset is None or not statement.also_proven:
+            return statement.proven
+        if self.dataset not in self.ledger.names():
+            return statement.proven
+        budget = self.ledger.balance(self.dataset)
+        for part in (statement.proven, *statement.also_proven):
+            if (str(part.unit), str(part.neighbours)) == (budget.unit, budget.neighbours):
+                return part
+        return statement.proven
 
 
 def _canonical(value: Any) -> Any:

@@ -12,8 +12,9 @@ from typing import Any
 from sfumato.io import ArraySource, Schema
 from sfumato.ledger import Ledger, Preview
 from sfumato.mechanisms import ExpectedError, Mechanism
-from sfumato.pipeline.arrays import check_shape, state
+from sfumato.pipeline.arrays import columns_of, shaped, state
 from sfumato.pipeline.opening import open_source
+from sfumato.pipeline.payment import Payment
 from sfumato.pipeline.tables import rows_of
 from sfumato.privacy import Statement
 from sfumato.transforms import Transform
@@ -66,8 +67,7 @@ def plan(
     """What ``protect`` would promise for ``source``, its cost to ``dataset``, and the error to expect."""
     opened = open_source(source, array=array, schema=schema, then=then)
     if isinstance(opened, ArraySource):
-        check_shape(opened, mechanism)
-        columns = opened.shape[1]
+        mechanism, columns = shaped(opened, mechanism), columns_of(opened)
         statement, expected = state(opened, mechanism, then), mechanism.expected_error(columns)
     else:
         declared = opened.schema
@@ -93,4 +93,4 @@ def _groups(statement: Statement) -> dict[int, float]:
 def _cost(statement: Statement, dataset: str | None, ledger: Ledger | None) -> Preview | None:
     if dataset is None or ledger is None or not ledger.names():
         return None
-    return ledger.preview(dataset, statement.proven)
+    return ledger.preview(dataset, Payment(dataset, ledger).charged(statement))

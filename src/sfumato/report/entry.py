@@ -74,13 +74,8 @@ class Entry:
 
     @property
     def alarms(self) -> tuple[Evidence, ...]:
-        """Evidence that ε is larger than what is proven at the same δ."""
-        proven = self.statement.proven
-        return tuple(
-            item
-            for item in self.evidence
-            if item.epsilon_lower is not None and item.epsilon_lower > proven.epsilon(item.delta)
-        )
+        """Evidence that ε is larger than what is proven of the same unit at the same δ."""
+        return tuple(item for item in self.evidence if self.statement.contradicts(item))
 
     @property
     def false_alarm_rate(self) -> float:

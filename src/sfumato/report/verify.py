@@ -86,6 +86,8 @@ def _ledger_check(certificate: Certificate, ledger: Ledger | None) -> Check:
     entry = ledger.find(row["hash"])
     if entry is None:
         return Check("ledger", "fails", f"entry {row['number']} is missing or was altered")
-    if entry.dataset != certificate.dataset or entry.guarantee != certificate.statement.proven:
+    statement = certificate.statement
+    proven = (statement.proven, *statement.also_proven)  # a budget pays for the unit that it protects
+    if entry.dataset != certificate.dataset or entry.guarantee not in proven:
         return Check("ledger", "fails", f"entry {row['number']} paid for another release")
     return Check("ledger", "holds", f"entry {row['number']} of {entry.dataset!r} paid for it")

@@ -1,0 +1,344 @@
+"""Reports as people meet them: in a real Chromium, on a screen and on a phone, light and dark, by keyboard.
+
+The checks run inside the page; each answers with a list of complaints, which must be empty.
+"""
+
+import io
+import shutil
+from dataclasses import replace
+
+import matplotlib.image
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import sfumato as sf
+from sfumato.audit.finding import Finding
+from sfumato.ledger import Ledger
+from sfumato.privacy import Evidence
+from sfumato.report.page import Budget, Entry, Frontier, Pictures, Point, write_report
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+REPORTS = ["good", "nothing", "alarm", "three", "hostile"]
+
+# Text that runs out of the window, or out of its own box, unless a box of its own scrolls it.
+OVERFLOW = """() => {
+  const complaints = [];
+  const width = document.documentElement.clientWidth;
+  const complain = (what, e) => complaints.push(`${what}: ${e.tagName} ${e.textContent.slice(0, 60)}`);
+  if (document.documentElement.scrollWidth > width) complaints.push("the page is wider than its window");
+  for (const e of document.querySelectorAll("body *")) {
+    if (!e.checkVisibility()) continue;
+    const box = e.getBoundingClientRect(), drawing = e.closest("svg");
+    if (e.matches(".scroll, pre") && box.right > width + 1) complain("a scrolling box leaves the window", e);
+    if (drawing && e.tagName === "text") {
+      const frame = drawing.getBoundingClientRect();
+      const across = box.left >= frame.left - 1 && box.right <= frame.right + 1;
+      const down = box.top >= frame.top - 1 && box.bottom <= frame.bottom + 1;
+      if (!across || !down) complain("text leaves its drawing", e);
+    }
+    const text = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+    if (drawing || !text || e.closest(".scroll, pre, .unseen, .skip, .columns thead")) continue;
+    const range = document.createRange();
+    range.selectNodeContents(e);
+    if ([...range.getClientRects()].some((line) => line.right > width + 1 || line.left < -1))
+      complain("text leaves the window", e);
+    const spills = e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1;
+    if (getComputedStyle(e).display !== "inline" && spills) complain("text overflows its box", e);
+  }
+  return complaints;
+}"""
+
+# WCAG 2: text has a contrast of 4.5 to what lies behind it, large text of 3; of a gradient, the worst stop.
+CONTRAST = """() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const light = (colour) => {
+    const [r, g, b] = channels(colour).map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  const ratio = (a, b) => Math.max(light(a) / light(b), light(b) / light(a));
+  const behind = (e) => {
+    for (let at = e; at; at = at.parentElement) {
+      const { backgroundImage: image, backgroundColor: colour } = getComputedStyle(at);
+      if (image.includes("linear-gradient")) return image.match(/rgb\\([^)]*\\)/g);
+      if ((channels(colour)[3] ?? 1) === 1) return [colour];
+    }
+    return ["rgb(255, 255, 255)"];
+  };
+  const complaints = [];
+  let checked = 0;
+  for (const e of document.querySelectorAll("body *")) {
+    const text = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+    if (!text || !e.checkVisibility() || e.matches("title, desc, script")) continue;
+    const style = getComputedStyle(e), drawing = e.closest("svg");
+    const mark = e.matches(".number") ? e.parentElement.querySelector(".dot, .attacked") : null;
+    const grounds = mark ? [getComputedStyle(mark).fill] : behind(drawing?.parentElement ?? e);
+    const size = parseFloat(style.fontSize), bold = parseInt(style.fontWeight) >= 700;
+    const worst = Math.min(...grounds.map((ground) => ratio(drawing ? style.fill : style.color, ground)));
+    checked += 1;
+    if (worst < (size >= 24 || (size >= 18.66 && bold) ? 3 : 4.5))
+      complaints.push(`${worst.toFixed(2)}: ${e.tagName} ${e.getAttribute("class")} ${e.textContent}`);
+  }
+  if (checked < 50) complaints.push(`only ${checked} texts were looked at`);
+  return complaints;
+}"""
+
+REACHABLE = """() => {
+  const all = [...document.querySelectorAll('a[href], button, summary, [tabindex="0"]')];
+  const visible = all.filter((e) => e.checkVisibility());
+  visible.forEach((e, i) => { e.dataset.stop = i; });
+  return visible.length;
+}"""
+# Where the keyboard stands: the number that REACHABLE gave, and whether an outline shows it in the window; a
+# point of a plot has a ring in place of an outline.
+STANDING = """() => {
+  const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+  const ring = e.querySelector(":scope > .ring"), drawn = ring && getComputedStyle(ring);
+  const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+  const ringed = drawn && drawn.stroke !== "none" && parseFloat(drawn.strokeWidth) >= 2;
+  return [e.dataset.stop ?? "", (outlined || ringed) && box.bottom > 0 && box.top < innerHeight];
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One Chromium for all of these tests; it goes away with them, since its loop would disturb others."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="reports are looked at with playwright")
+    if CHROMIUM is None:
+        pytest.skip("reports are looked at in Chromium, which is not installed")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """Five reports of real releases of real images, by name."""
+    folder = tmp_path_factory.mktemp("reports")
+    data = load_digits()
+    X, y = data.data[:300] / 16.0, data.target[:300]
+    good = entry(
+        "Digits for partners", sf.TrustAdaptive(trust=0.8, epsilon=(1.0, 8.0), delta=1e-6, clip=4.0), X, y
+    )
+    embedded = sf.ReverseManifold(alpha=1.0).release(X)
+    pairing = (Evidence("pairing attack", 6.1, 1e-5, 0.99, "every pair was found"),)
+    nothing = Entry(
+        "Embedded", replace(embedded.statement, measured=pairing), found(0.95, None), {"accuracy": 0.9}
+    )
+    paper = sf.TrustAdaptive(trust=0.0, epsilon=(15.0, 80.0), delta=1e-6, clip=4.0, calibration="paper")
+    alarm = replace(good, findings=found(0.8, 5.0), pictures=None)
+    write_report(
+        [good], folder / "good.html", reproduce=["sfumato audit X.npz out.npz --labels y -o report.html"]
+    )
+    write_report([nothing], folder / "nothing.html", title="Embedded digits")
+    write_report([alarm], folder / "alarm.html", date="1 May 2026")
+    with Ledger(f"sqlite:///{folder}/budget.db") as ledger:
+        ledger.open("clinic", 8.0, 1e-6)
+        for purpose in ("partners", "press"):
+            ledger.spend("clinic", sf.Gaussian(epsilon=1.0, delta=1e-7, clip=1.0).guarantee(), purpose)
+        budget = Budget(ledger.balance("clinic"), ledger.history("clinic"))
+    points = [Point("least", 0.2, 1.0, 0.3), Point("partners", 0.5, 2.4, 0.8), Point("more", 0.6, 5.0, 2.0)]
+    points += [Point("the paper's noise", 0.9, 600.0, 31.0), Point("embedded", 0.93, None, 61.0)]
+    three = [good, nothing, entry("The paper's noise", paper, X, y)]
+    write_report(
+        three,
+        folder / "three.html",
+        budget=budget,
+        frontier=Frontier(points, "accuracy"),
+        reproduce=["pip list"],
+    )
+    names = ["<script>window.taken = true</script>", "\"'><img src=x onerror=window.taken=true>", "W" * 500]
+    names += ["\u202e\u05e9\u05dc\u05d5\u05dd right to left", "数据" * 100]
+    hostile = [replace(good, name=name, findings=found(0.6, 0.1, name)) for name in names]
+    crowd = Frontier(
+        [Point(name, 0.1 * i, float(i), 0.1 * i) for i, name in enumerate(names)], *names[2:4], False
+    )
+    write_report(hostile, folder / "hostile.html", title=names[0] + names[2], frontier=crowd, reproduce=names)
+    return folder
+
+
+def entry(name, mechanism, X, y):
+    release = mechanism.release(X)
+    shown = Pictures(
+        X[:6].reshape(-1, 8, 8),
+        np.asarray(release.value)[:6].reshape(-1, 8, 8),
+        captions=tuple(f"digit {label}" for label in y[:6]),
+    )
+    overlap = np.random.default_rng(0).integers(0, 11, size=len(X)) / 10.0
+    return Entry(
+        name,
+        release.statement,
+        found(0.6, 0.4),
+        {"accuracy": 0.6, "SSIM": None},
+        shown,
+        overlap,
+        release.provenance,
+    )
+
+
+def found(auc, epsilon, name="nearest row"):
+    return (
+        Finding(
+            name,
+            f"knows all rows; {name}",
+            "AUC",
+            auc,
+            0.5,
+            (auc - 0.05, auc + 0.05),
+            0.99,
+            numbers={name: 1.0},
+        ),
+        Finding(
+            "ridge",
+            "knows pairs",
+            "relative error",
+            0.4,
+            0.6,
+            (0.3, 0.5),
+            0.99,
+            higher_is_worse=False,
+            note=name,
+        ),
+        Finding("game", "knows both", "ε", 1.0, 0.0, None, 0.99, epsilon_lower=epsilon, delta=1e-6),
+    )
+
+
+@pytest.fixture
+def opened(browser, reports):
+    """Opens a report in a window of its own; closes it after the test, if nothing went wrong in it."""
+    contexts, wrong = [], []
+
+    def open_report(name, width=1280, mode="light", **options):
+        context = browser.new_context(
+            viewport={"width": width, "height": 800}, color_scheme=mode, reduced_motion="reduce", **options
+        )
+        contexts.append(context)
+        page = context.new_page()
+        address = (reports / f"{name}.html").as_uri()
+        page.on("console", lambda message: wrong.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+        page.on("requestfailed", lambda request: wrong.append(f"failed: {request.url[:80]}"))
+        page.on(
+            "request",
+            lambda request: (
+                request.url in (address,)
+                or request.url.startswith("data:")
+                or wrong.append(f"asked for {request.url[:80]}")
+            ),
+        )
+        page.goto(address)
+        return page
+
+    yield open_report
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("width", [1280, 360])
+def test_it_looks_right_in_light_and_dark(opened, name, width):
+    page = opened(name, width)
+    assert page.evaluate(OVERFLOW) == []
+    for mode in ("light", "dark"):
+        page.emulate_media(color_scheme=mode)
+        assert page.evaluate(CONTRAST) == []
+        brightness = screenshot(page)
+        assert (brightness.mean() > 0.6) == (mode == "light")
+        assert len(np.unique(np.rint(255 * brightness))) > 50, "the screenshot is all but empty"
+        assert np.ptp(brightness) > 0.5
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    assert page.evaluate(OVERFLOW) == []
+    assert page.evaluate("window.taken === undefined")
+
+
+def screenshot(page):
+    return matplotlib.image.imread(io.BytesIO(page.screenshot()), format="png")[..., :3].mean(axis=2)
+
+
+@pytest.mark.parametrize(("width", "mode"), [(1280, "light"), (360, "dark")])
+def test_everything_is_reached_by_keyboard_and_shows_that_it_is(opened, width, mode):
+    page = opened("three", width, mode)
+    count = page.evaluate(REACHABLE)
+    assert count > 60
+    stops = []
+    for _ in range(count):
+        page.keyboard.press("Tab")
+        stop, shown = page.evaluate(STANDING)
+        assert shown, f"stop {stop} of the keyboard cannot be seen"
+        stops.append(int(stop))
+    assert sorted(stops) == list(range(count))
+
+
+def test_the_first_stop_skips_to_the_report(opened):
+    page = opened("good")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    assert page.url.endswith("#main")
+
+
+def test_points_name_themselves_when_they_have_the_focus(opened):
+    page = opened("three")
+    point = page.locator("#frontier ~ figure svg.wide .point").first
+    tip = point.locator(".tip")
+    assert float(tip.evaluate("e => getComputedStyle(e).opacity")) == 0.0
+    point.focus()
+    assert float(tip.evaluate("e => getComputedStyle(e).opacity")) == 1.0
+    assert point.get_attribute("aria-label") == (
+        "1: least; accuracy 0.2; proven ε\u00a0=\u00a01; measured ε, lower bound: 0.3"
+    )
+
+
+def test_dark_colours_can_be_chosen_by_hand(opened):
+    page = opened("good")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Use dark colours").click()
+    assert page.evaluate(ground) != light
+    assert page.evaluate(CONTRAST) == []
+    page.get_by_role("button", name="Use light colours").click()
+    assert page.evaluate(ground) == light
+
+
+def test_the_table_of_attacks_can_be_sorted(opened):
+    page = opened("good")
+    cells = "[...document.querySelectorAll('.attacks td:nth-child(4)')].map((e) => Number(e.dataset.value))"
+    given = page.evaluate(cells)
+    for direction in (1, -1):
+        page.get_by_role("button", name="Result").click()
+        assert page.evaluate(cells) == sorted(given, key=lambda value: direction * value)
+    assert page.locator(".attacks th[aria-sort=descending]").count() == 1
+
+
+def test_commands_can_be_copied(opened):
+    page = opened("good", permissions=["clipboard-read", "clipboard-write"])
+    page.locator("#reproduce ~ .code button").click()
+    page.get_by_text("Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.strip() == "sfumato audit X.npz out.npz --labels y -o report.html"
+
+
+@pytest.mark.parametrize(("width", "mode"), [(1280, "dark"), (360, "light")])
+def test_it_works_without_javascript(opened, width, mode):
+    page = opened("three", width, mode, java_script_enabled=False)
+    assert page.locator("button").count() == 1  # the one for dark colours, hidden
+    assert not page.locator("button").is_visible()
+    assert page.locator("#limits").is_visible()
+    table = page.locator("#frontier ~ details table")
+    assert not table.is_visible()
+    page.get_by_text("The frontier as a table").click()
+    assert table.is_visible()
+    assert np.ptp(screenshot(page)) > 0.5
+
+
+def test_it_prints_light_and_whole(opened):
+    page = opened("three", mode="dark")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(35, 32, 28)"
+    assert not page.locator("nav").is_visible()
+    assert page.get_by_role("columnheader", name="Attacker knows").first.is_visible()
+    assert page.locator(".attacks thead button").first.is_visible(), "the headings stand in these buttons"
+    assert len(page.pdf()) > 10_000

@@ -1,0 +1,201 @@
+"""Sentences of a report: they follow from the numbers and never say more than those."""
+
+import math
+import re
+
+import pytest
+
+from sfumato.audit.finding import Finding
+from sfumato.privacy import Claim, Evidence, Guarantee, Statement
+from sfumato.report import numbers, sentences, verdicts
+from sfumato.report.entry import Entry
+
+
+def entry(proven, *, measured=(), findings=(), claimed=None, name="R"):
+    return Entry(name, Statement("M", {}, claimed, proven, measured), findings)
+
+
+def gaussian(epsilon, delta=1e-6, **terms):
+    return Guarantee.approximate(epsilon, delta, **terms)
+
+
+NOTHING = Guarantee.nothing("trained on the data without noise")
+
+
+@pytest.mark.parametrize(
+    ("unit", "neighbours", "start"),
+    [
+        ("record", "replace", "If any one record were replaced by another, "),
+        ("client", "add/remove", "If any one client were added or taken away, "),
+        ("region(8)", "replace", "If any square of 8 × 8 pixels were replaced by another, "),
+        ("pixels(5)", "replace", "If any 5 pixels were replaced by others, "),
+        ("pixels(1)", "zero-out", "If any one pixel were blanked out (replaced by a fixed null value), "),
+        ("window(12.5)", "zero-out", "If any stretch of 12.5 ms were blanked out"),
+    ],
+)
+def test_the_proven_column_names_the_change_it_bounds(unit, neighbours, start):
+    said = sentences.proven(Guarantee.pure(1.0, unit=unit, neighbours=neighbours))
+    assert said[0].startswith(start)
+    assert "2.72 times as likely." in said[0]
+
+
+def test_a_part_of_a_person_is_not_taken_for_the_person():
+    assert "any one frame only" in sentences.proven(Guarantee.pure(1.0, unit="frame"))[-1]
+    assert not any("only" in line for line in sentences.proven(Guarantee.pure(1.0)))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.5, 1.0, 3.0, 8.0, 12.0])
+def test_the_best_guess_is_that_of_the_curve(epsilon):
+    """Under pure ε-DP by randomised response the best guess at even odds is e^ε/(1 + e^ε)."""
+    (said,) = re.findall(r"right at most ([\d.]+)%", sentences.proven(Guarantee.pure(epsilon))[1])
+    best = 100.0 / (1.0 + math.exp(-epsilon))
+    assert best - 1e-9 <= float(said) <= best + 0.1
+    assert float(said) < 100.0
+    assert "practically every time" in sentences.proven(Guarantee.pure(20.0))[1]
+
+
+def test_delta_is_told_as_one_in_so_many():
+    assert "at most 1 in 1,000,000." in sentences.proven(gaussian(1.0, 1e-6))[0]
+    assert "at most 1 in 333,333." in sentences.proven(gaussian(1.0, 3e-6))[0]
+    assert "exception" not in sentences.proven(Guarantee.pure(1.0))[0]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "words"),
+    [(1.0, "tight"), (1.01, "moderate"), (4.0, "moderate"), (4.01, "loose"), (10.0, "loose")],
+)
+def test_the_size_of_epsilon_has_a_word(epsilon, words):
+    assert f"This is a {words} bound" in sentences.worth(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [10.1, 685.0, 1e6])
+def test_a_huge_epsilon_is_said_to_promise_nothing_practical(epsilon):
+    guarantee = Guarantee.pure(epsilon)
+    assert any("promises nothing practical" in line for line in sentences.proven(guarantee))
+    assert verdicts.verdict(entry(guarantee)).kind == "vast"
+    assert "promises nothing practical" in verdicts.summary([entry(guarantee)])
+
+
+def test_nothing_proven_is_said_plainly():
+    assert sentences.proven(NOTHING)[0] == "Nothing is proven."
+    told = verdicts.verdict(entry(NOTHING, measured=(Evidence("pairing", 6.1, 1e-5, 0.99),)))
+    assert told.kind == "nothing"
+    assert "trained on the data without noise" in told.sentence
+    assert "ε is at least 6.1 at δ = 10⁻⁵, with 99% confidence" in told.sentence
+
+
+def test_no_finite_epsilon_at_a_delta_is_said_plainly():
+    guarantee = Guarantee.gaussian(1.0)  # at δ = 0 a Gaussian has none
+    assert "no finite ε" in sentences.proven(guarantee)[0]
+    assert verdicts.verdict(entry(guarantee)).kind == "vast"
+
+
+@pytest.mark.parametrize(
+    ("claim", "proven", "words"),
+    [
+        (Claim(text="t", source="s"), gaussian(1.0), None),
+        (Claim(text="t", source="s", epsilon=1.0, delta=1e-6), gaussian(1.0), "bears the number out at"),
+        (Claim(text="t", source="s", epsilon=1.0, delta=1e-6), gaussian(2.0), "it gives ε = 2 at δ = 10⁻⁶"),
+        (Claim(text="t", source="s", epsilon=1.0, delta=1e-9), gaussian(1.0), "it gives no finite ε"),
+        (Claim(text="t", source="s", epsilon=1.0), NOTHING, "No theorem we know"),
+    ],
+)
+def test_a_claim_is_held_against_the_theorem_at_its_own_delta(claim, proven, words):
+    said = sentences.claimed(Statement("M", {}, claim, proven))
+    assert said[0] == "These are the authors' words, not ours."
+    assert len(said) == (1 if words is None else 2)
+    assert words is None or words in said[1]
+
+
+def test_an_attack_that_failed_is_no_proof():
+    weak = Finding("guessing", "knows nothing", "AUC", 0.5, 0.5, (0.45, 0.55), 0.99)
+    said = sentences.measured(entry(gaussian(1.0), findings=(weak,)))
+    assert "None of 1 attacks did better than a guess." in said
+    assert said[-1] == sentences.WEAK_ATTACK
+    assert sentences.measured(entry(gaussian(1.0)))[0].startswith("Not audited")
+
+
+def test_measured_above_proven_is_an_alarm():
+    bad = entry(
+        gaussian(1.0), measured=(Evidence("game", 3.21987, 1e-6, 0.99), Evidence("other", 0.1, 1e-6, 0.99))
+    )
+    told = verdicts.verdict(bad)
+    assert told.kind == "alarm"
+    assert "at least 3.219 at δ = 10⁻⁶" in told.sentence
+    assert "at most 1 is proven" in told.sentence
+    assert "probability 2.0% at most" in told.sentence  # two bounds at 99%
+    assert verdicts.alarm([bad]) == "Alarm: an attack went beyond what is proven for “R”."
+    assert "An attack went beyond what is proven." in verdicts.summary([bad])
+    assert verdicts.alarm([entry(gaussian(1.0))]) == ""
+
+
+def test_a_finding_alone_raises_the_alarm_and_counts_once():
+    strong = Finding("game", "knows both", "ε", 3.0, 0.0, None, 0.99, epsilon_lower=3.0, delta=1e-6)
+    alone = entry(gaussian(1.0), findings=(strong,))
+    both = entry(gaussian(1.0), findings=(strong,), measured=(strong.evidence(),))
+    assert [verdicts.verdict(item).kind for item in (alone, both)] == ["alarm", "alarm"]
+    assert len(both.evidence) == 1
+    assert both.false_alarm_rate == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("measured", "kind"),
+    [
+        ((), "unaudited"),
+        ((Evidence("reconstruction", detail="error 0.4"),), "unaudited"),
+        ((Evidence("game", 0.9, 1e-6, 0.99),), "consistent"),
+        ((Evidence("game", 0.0, 1e-6, 0.99),), "consistent"),
+    ],
+)
+def test_a_sound_release_is_told_by_what_was_tried(measured, kind):
+    told = verdicts.verdict(entry(gaussian(1.0), measured=measured))
+    assert told.kind == kind
+    assert ("Measured stays below proven" in told.sentence) == (kind == "consistent")
+
+
+def test_the_summary_of_several_counts_them():
+    several = [
+        entry(gaussian(1.0), name="A", measured=(Evidence("game", 0.5, 1e-6, 0.99),)),
+        entry(gaussian(5.2), name="B"),
+        entry(NOTHING, name="C", measured=(Evidence("pairing", 6.1, 1e-5, 0.99),)),
+    ]
+    assert verdicts.summary(several) == (
+        "This report covers 3 releases. A bound is proven for 2 of them (ε = 1 to 5.2 per record); for 1 "
+        "nothing is. 2 of them were attacked. The strongest attack shows an ε of at least 6.1, on “C”. No "
+        "attack went beyond what is proven."
+    )
+
+
+def test_a_range_of_epsilon_is_given_for_one_unit_only():
+    mixed = [entry(gaussian(1.0)), entry(gaussian(2.0, unit="frame"))]
+    assert "(ε" not in verdicts.summary(mixed)
+    assert "was not tried" in verdicts.summary(mixed)
+    assert "beyond" not in verdicts.summary([entry(NOTHING), entry(NOTHING)])
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "text"),
+    [(0.0, "1"), (1.0, "2.72"), (5.2, "182"), (10.0, "22,100"), (44.8, "3 × 10¹⁹"), (1e6, "4 × 10⁴³⁴²⁹⁴")],
+)
+def test_odds_are_printed_rounded_up_at_any_size(epsilon, text):
+    assert numbers.factor(epsilon) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "above", "below"),
+    [
+        (1.23456, "1.235", "1.234"),
+        (1e-6, "10⁻⁶", "10⁻⁶"),
+        (1.0, "1", "1"),
+        (0.0, "0", "0"),
+        (math.inf, "∞", "∞"),
+    ],
+)
+def test_bounds_are_rounded_to_the_side_on_which_they_hold(value, above, below):
+    assert numbers.at_most(value) == above
+    assert numbers.at_least(value) == below
+
+
+def test_what_is_no_number_is_said_so():
+    assert [numbers.plain(value) for value in (None, math.nan, -math.inf)] == ["–", "not a number", "−∞"]
+    assert [numbers.plain(value) for value in (-3e-9, 100_000, -2.0)] == ["−3 × 10⁻⁹", "100,000", "−2"]
