@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test check soak bench papers clean
+.PHONY: install demo test check soak bench papers picture clean
 
 install: .venv/dev.stamp  ## the package, its extras for development, and the tools
 
@@ -56,6 +56,9 @@ bench: .venv/dev.stamp  ## ratios against NumPy, OpenDP and diffprivlib; writes 
 
 papers: .venv/core.stamp  ## regenerate the papers' figures into docs/papers
 	$(BIN)/sfumato paper multimedia-dp --figure 2 --output docs/papers
+
+picture: .venv/dev.stamp chromium demo  ## the picture of a report in the README
+	$(BIN)/python examples/report_picture.py demo-output/report.html docs/images/report.png
 
 clean:
 	rm -rf .venv demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,7 @@
-"""Protect the handwritten digits that ship with scikit-learn, for three readers, and draw what each one sees.
+"""Protect the handwritten digits that ship with scikit-learn for three readers, attack that, and report it.
 
-Run by ``make demo``. Writes the data, one release and its statement, and a picture into the folder given.
+Run by ``make demo``. Writes the data, one release with its certificate, a picture and a report into the folder
+given.
 """
 
 from __future__ import annotations
@@ -39,10 +40,28 @@ def main(folder: Path) -> None:
         error = np.sqrt(np.mean((release.value - X) ** 2))
         print(f"  τ = {trust:<3g}: {release.statement.proven}; root mean square error {error:.2f}")
 
+    # Attack what each reader gets, and write down what was promised and what was found.
+    audits = {}
+    for trust, release in releases.items():
+        audits[trust] = sf.audit(release, original=X, labels=digits.target)
+        found = audits[trust]
+        print(f"  τ = {trust:<3g}: attacked, ε is at least {found.epsilon_lower:.3g} ({found.attack})")
+    page = sf.report(
+        list(audits.values()),
+        folder / "report.html",
+        original=X,
+        labels=digits.target,
+        names=[f"digits for τ = {trust:g}" for trust in audits],
+        image_shape=(8, 8),
+        show_originals=8,
+        title="Handwritten digits for three readers",
+        reproduce=["make demo"],
+    )
+
     picture = folder / "digits.png"
     draw(X, {trust: release.value for trust, release in releases.items()}, digits.target, picture)
     print("\nfiles:")
-    for file in (folder / "digits.npz", done.output, done.certificate_file, picture):
+    for file in (folder / "digits.npz", done.output, done.certificate_file, picture, page):
         print(f"  {file}")
 
 

@@ -44,8 +44,14 @@ def share(value: float) -> str:
 
 
 def percent(confidence: float) -> str:
-    """A confidence as a percentage, with the digits that it has: 99%, 99.999999%."""
-    return f"{100.0 * confidence:.10g}%"
+    """A confidence as a percentage, rounded down: 99%, 99.66%, 99.999999%; what it leaves has two digits."""
+    rest = 100.0 * (1.0 - confidence)
+    if rest <= 0.0:
+        return "100%"
+    decimals = max(0, 1 - math.floor(math.log10(rest) + 1e-9))
+    scale = 10.0**decimals
+    shown = f"{100.0 - math.ceil(rest * scale - 1e-6) / scale:.{decimals}f}"
+    return f"{shown.rstrip('0').rstrip('.') if '.' in shown else shown}%"
 
 
 def share_at_most(value: float) -> str:
