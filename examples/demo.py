@@ -1,6 +1,6 @@
 """Protect the handwritten digits that ship with scikit-learn for three readers, attack that, and report it.
 
-Run by ``make demo``. Writes the data, one release with its certificate, a picture and a report into the folder
+Run by ``make demo``. Writes the data, a release with its certificate, a picture and a report into the folder
 given.
 """
 

@@ -1,4 +1,4 @@
-"""Draw docs/images/report.png: the top of the demo's report as a browser shows it. Run by ``make picture``."""
+"""Draw docs/images/report.png, the top of the demo's report in a browser. Run by ``make picture``."""
 
 from __future__ import annotations
 
