@@ -17,14 +17,20 @@ if TYPE_CHECKING:
     from sfumato.mechanisms import Duchi as Duchi
     from sfumato.mechanisms import Gaussian as Gaussian
     from sfumato.mechanisms import GridTensorLDP as GridTensorLDP
+    from sfumato.mechanisms import HessianClipped as HessianClipped
     from sfumato.mechanisms import Hybrid as Hybrid
+    from sfumato.mechanisms import IndependentDirectional as IndependentDirectional
     from sfumato.mechanisms import Laplace as Laplace
+    from sfumato.mechanisms import LayerAdaptive as LayerAdaptive
+    from sfumato.mechanisms import MatrixVariateGaussian as MatrixVariateGaussian
     from sfumato.mechanisms import Personalised as Personalised
     from sfumato.mechanisms import Piecewise as Piecewise
     from sfumato.mechanisms import PrivUnit as PrivUnit
     from sfumato.mechanisms import PrivUnitG as PrivUnitG
+    from sfumato.mechanisms import Projection as Projection
     from sfumato.mechanisms import RandomisedResponse as RandomisedResponse
     from sfumato.mechanisms import Release as Release
+    from sfumato.mechanisms import SymmetricTensors as SymmetricTensors
     from sfumato.mechanisms import TensorLDP as TensorLDP
     from sfumato.mechanisms import TrustAdaptive as TrustAdaptive
     from sfumato.mechanisms import WeightedTensorLDP as WeightedTensorLDP
@@ -52,15 +58,26 @@ _ROOM_OF = {
     "BadInput": "errors",
     "BinaryEncoding": "transforms",
     "Claim": "privacy",
+    "Duchi": "mechanisms",
     "Evidence": "privacy",
     "Gaussian": "mechanisms",
+    "GridTensorLDP": "mechanisms",
     "Guarantee": "privacy",
+    "HessianClipped": "mechanisms",
+    "Hybrid": "mechanisms",
+    "IndependentDirectional": "mechanisms",
     "Keyed": "noise",
-    "Ledger": "ledger",
     "Laplace": "mechanisms",
+    "LayerAdaptive": "mechanisms",
+    "Ledger": "ledger",
     "LocalitySensitiveHash": "transforms",
+    "MatrixVariateGaussian": "mechanisms",
     "Neighbours": "privacy",
     "Personalised": "mechanisms",
+    "Piecewise": "mechanisms",
+    "PrivUnit": "mechanisms",
+    "PrivUnitG": "mechanisms",
+    "Projection": "mechanisms",
     "RandomProjection": "transforms",
     "RandomisedResponse": "mechanisms",
     "ReconstructionResistant": "transforms",
@@ -69,16 +86,11 @@ _ROOM_OF = {
     "Seeded": "noise",
     "SfumatoError": "errors",
     "Statement": "privacy",
-    "TrustAdaptive": "mechanisms",
-    "Duchi": "mechanisms",
-    "GridTensorLDP": "mechanisms",
-    "Hybrid": "mechanisms",
-    "Piecewise": "mechanisms",
-    "PrivUnit": "mechanisms",
-    "PrivUnitG": "mechanisms",
+    "SymmetricTensors": "mechanisms",
     "TensorLDP": "mechanisms",
-    "WeightedTensorLDP": "mechanisms",
+    "TrustAdaptive": "mechanisms",
     "Unit": "privacy",
+    "WeightedTensorLDP": "mechanisms",
     "plan": "pipeline",
     "protect": "pipeline",
 }

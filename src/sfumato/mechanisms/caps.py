@@ -8,8 +8,8 @@ computation: those with ⟨v, K⟩ ≥ t‖K‖ρ(v)/h are in the cap; ρ is 1, 
 Outside a cap: draw from B until a point is outside. Inside, where that would take long: draw w from B, which
 is as likely as −w, turn it so that ⟨w, K⟩ ≥ 0, propose w + jK with a whole number j so small that no point of
 the cap is missed (those have ⟨w, K⟩ > 0), and accept with probability exp(−(1 − h²/12)·jh²·(⟨v, K⟩ − s)),
-where s is a lower bound of ⟨v, K⟩ on the cap. That is B(v)/B(v − jK) up to a factor that is the same for all v:
-the probability of a cell around x is h·φ(x)·(1 + h²(x² − 1)/24 + …), so that log B(v) is a constant minus
+where s is a lower bound of ⟨v, K⟩ on the cap. That is B(v)/B(v − jK) up to a factor that is the same for all
+v: the probability of a cell around x is h·φ(x)·(1 + h²(x² − 1)/24 + …), so that log B(v) is a constant minus
 (1 − h²/12)·h²‖v‖²/2, up to 10⁻¹³ while no value exceeds 32 and d ≤ 2¹⁸. The comparison with a random word is
 decided by further words where 64 bits leave it open. So a point of the cap is drawn with probability
 B(v)/B(cap) up to a factor e^{±4·10⁻¹³}, which whoever states an ε has to add (``SLACK``).

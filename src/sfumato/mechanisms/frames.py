@@ -51,18 +51,12 @@ class Frame:
 
     def turned(self, rows: Array) -> Array:
         """Tensors, as rows, in coordinates along the directions, divided by their stretch."""
-        return np.asarray(self._along(rows, 0) / self.stretch)
+        return np.asarray(_along(rows, self.shape, self.bases) / self.stretch)
 
     def turned_back(self, rows: Array) -> Array:
         """What :meth:`turned` gave, as tensors again."""
-        return self._along(rows * self.stretch, 1)
-
-    def _along(self, rows: Array, side: int) -> Array:
-        tensors = rows.reshape(len(rows), *self.shape)
-        for mode, basis in enumerate(self.bases, start=1):
-            if basis is not None:
-                tensors = np.moveaxis(np.tensordot(tensors, basis, axes=(mode, side)), -1, mode)
-        return tensors.reshape(len(rows), -1)
+        across = [None if basis is None else basis.T for basis in self.bases]
+        return _along(rows * self.stretch, self.shape, across)
 
 
 class Turned:
@@ -94,6 +88,18 @@ class Turned:
 
     def _radius(self, columns: int) -> float:
         return self._inner.sensitivity("l2", columns, Neighbours.ZERO_OUT)
+
+
+def _along(rows: Array, shape: Sequence[int], bases: Sequence[Array | None]) -> Array:
+    """Every mode of tensors, given as rows, multiplied by the transpose of its basis."""
+    values, after = rows, math.prod(shape)
+    for side, basis in zip(shape, bases, strict=True):
+        after //= side
+        if basis is not None:
+            # The last mode is one product of matrices for all tensors; the others are many small ones.
+            last = after == 1
+            values = values.reshape(-1, side) @ basis if last else basis.T @ values.reshape(-1, side, after)
+    return values.reshape(len(rows), -1)
 
 
 def orthonormal(where: str, matrix: Any, side: int) -> Array | None:

@@ -99,7 +99,8 @@ class HessianClipped(LayerAdaptive):
         if not self._own():
             return super().expected_error(columns)
         self._domain_for(columns)
-        reach = positive("clip", self.clip) * (2.0 if self.neighbours == Neighbours.REPLACE else 1.0)
+        replaced = known_neighbours(self.neighbours) is Neighbours.REPLACE
+        reach = positive("clip", self.clip) * (2.0 if replaced else 1.0)
         worst = math.sqrt(float((np.array(self._sizes() or (columns,)) / self._shares()).max()) / columns)
         error = reach * self._multiplier() * worst
         return (ExpectedError("each value, at most", "root mean square error", error),)
