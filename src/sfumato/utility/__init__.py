@@ -1,1 +1,59 @@
 """What a release still says: probes, structure, pictures, distributions, and the frontier against ε."""
+
+from sfumato.utility.assessment import assess
+from sfumato.utility.comparison import (
+    Comparison,
+    Summary,
+    compare,
+    holm,
+    paired_t_test,
+    summarise,
+    wilcoxon_signed_rank,
+)
+from sfumato.utility.distribution import frechet_distance, inception_style_score
+from sfumato.utility.embedding import cosine_similarity
+from sfumato.utility.extractors import (
+    Extractor,
+    columns,
+    hidden_layer,
+    pixels,
+    principal_components,
+    probabilities,
+)
+from sfumato.utility.frontier import Choice, frontier, knee, weighted_objective
+from sfumato.utility.measure import Assessment, Measure
+from sfumato.utility.pictures import psnr, ssim
+from sfumato.utility.probe import Probe, linear_probe
+from sfumato.utility.structure import Structure, structure
+
+__all__ = [
+    "Assessment",
+    "Choice",
+    "Comparison",
+    "Extractor",
+    "Measure",
+    "Probe",
+    "Structure",
+    "Summary",
+    "assess",
+    "columns",
+    "compare",
+    "cosine_similarity",
+    "frechet_distance",
+    "frontier",
+    "hidden_layer",
+    "holm",
+    "inception_style_score",
+    "knee",
+    "linear_probe",
+    "paired_t_test",
+    "pixels",
+    "principal_components",
+    "probabilities",
+    "psnr",
+    "ssim",
+    "structure",
+    "summarise",
+    "weighted_objective",
+    "wilcoxon_signed_rank",
+]

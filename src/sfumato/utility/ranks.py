@@ -38,8 +38,10 @@ def small(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 class Codes:
     """A visitor of a sweep that keeps a 16-bit bin for the distance of each pair of the first ``rows`` rows.
 
-    The bins are made to hold equally many distances, judged by a pilot: the pairs among a
-    thousand rows, evenly spaced.
+    The bins are made to hold equally many distances, judged by a pilot: the pairs among a thousand rows,
+    evenly spaced. A distance finds its bin through a table of cells, which are ranges of the bits of float32:
+    non-negative floats are ordered as the integers that their bits spell, so cells are narrow where distances
+    are small, and distances may spread over any orders of magnitude.
     """
 
     def __init__(self, points: Points, rows: int) -> None:
@@ -49,21 +51,22 @@ class Codes:
         pilot = points.moved[chosen].astype(np.float64)
         norms = np.einsum("ij,ij->i", pilot, pilot)
         squared = (norms + norms[:, None] - 2.0 * (pilot @ pilot.T))[np.triu_indices(len(pilot), 1)]
-        squared.sort()
-        tail = int(_TAIL * squared.size)
-        low, high = squared[tail], squared[-1 - tail]
-        # Cells narrower than float32 tells apart would gain nothing, and their number would overflow.
-        width = max((high - low) / _CELLS, high * 2.0**-30, 2.0**-100)
-        edges = low + width * np.arange(1, _CELLS + 1)
-        below = np.searchsorted(squared, edges) / squared.size
-        self._low, self._scale = np.float32(low), np.float32(1.0 / width)
+        bits = np.sort(np.maximum(squared, 0.0).astype(np.float32)).view(np.int32)
+        tail = int(_TAIL * bits.size)
+        self._low = bits[tail]
+        span = int(bits[-1 - tail]) - int(self._low) + 1
+        self._shift = np.int32(max(0, math.ceil(math.log2(span / _CELLS))))
+        ends = int(self._low) + (
+            np.arange(1, (span >> int(self._shift)) + 2, dtype=np.int64) << int(self._shift)
+        )
+        below = np.searchsorted(bits, ends) / bits.size
         self._bin = np.minimum(below * _BINS, _BINS - 1).astype(np.uint16)
 
     def visit(self, squared: NDArray[np.float32], first: int) -> None:
         """Keep the bins of the pairs of rows ``first`` … with all later rows."""
-        cells = squared[:, first : self._rows] - self._low
-        cells *= self._scale
-        np.clip(cells, 0.0, _CELLS - 1, out=cells)
+        cells = squared.view(np.int32)[:, first : self._rows] - self._low
+        cells >>= self._shift
+        np.clip(cells, 0, len(self._bin) - 1, out=cells)
         bins = self._bin.take(cells.astype(np.intp))
         for step in range(len(squared)):
             start = first_pair(first + step, self._rows)

@@ -32,9 +32,9 @@ class Structure:
     ``overlap[k]`` is the mean, over the rows asked, of the share of a row's k nearest neighbours in the
     original that are among its k nearest in the release; ``by_row[k]`` holds the shares, in the order of
     ``rows``. ``chance[k]`` is what a release that says nothing would reach. ``spearman`` compares the
-    distances of all ``pairs`` of the rows asked; putting them into bins changed it by at most
-    ``spearman_error``, and float32 by much less. Where rows were drawn (``sampled``), standard errors say
-    what that left open.
+    distances of all ``pairs`` of the rows asked. Putting them into bins changed it by at most
+    ``spearman_error``; in large data, distances that differ by less than 1e-7 of themselves count as equal.
+    Where rows were drawn (``sampled``), standard errors say what that left open.
     """
 
     overlap: Mapping[int, float]
@@ -81,7 +81,7 @@ def structure(
 
     **Many rows.** Beyond ``most_rows``, that many rows are drawn with ``seed``: their neighbours are still
     sought among all rows, while the correlation is over the pairs of the rows drawn. Time grows with
-    n · min(n, ``most_rows``), and memory, beside the data, stays below 0.6 GB for 10,000 rows.
+    n · min(n, ``most_rows``), and memory, beside the data, stays below 1 GB for 10,000 rows.
 
     **Edge cases.** Fewer than three rows, a k that is not below the number of rows, and a space in which all
     distances are equal (constant rows, for instance) are refused: there is nothing to preserve.
