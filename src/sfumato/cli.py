@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["app", "main"]
 
 # Options that take one or more numbers, as in --epsilon 1 8.
-_SEVERAL = ("--epsilon", "--bounds")
+_SEVERAL = ("--epsilon", "--bounds", "--table", "--figure")
 _EXAMPLES = {
     "protect": "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
     "plan": "sfumato plan X.npz --epsilon 1 --clip 1.0",
@@ -280,18 +280,40 @@ app.command(epilog=f"For example: {_EXAMPLES['plan']}")(plan)
 @app.command(epilog=f"For example: {_EXAMPLES['paper']}")
 def paper(
     name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
-    figure: Annotated[int | None, typer.Option(metavar="N", help="Which figure to draw.")] = None,
+    table: Annotated[
+        list[int] | None, typer.Option(metavar="N [N]", help="Which tables to make: --table 1 4.")
+    ] = None,
+    figure: Annotated[
+        list[int] | None, typer.Option(metavar="N [N]", help="Which figures to draw: --figure 2 3.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="mnist, fashion-mnist or cifar-10 from the folder SFUMATO_DATA, or digits; may be repeated.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="How often it is repeated; 5 unless given.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small run that shows that everything works.")
+    ] = False,
     output: Annotated[
         Path,
         typer.Option("-o", "--output", metavar="FOLDER", help="Where the results go; made if it is missing."),
     ] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Regenerate a figure of the paper NAME: multimedia-dp."""
+    """Regenerate tables and figures of the paper NAME beside ours: multimedia-dp or tadp-rme.
+
+    Without --table and --figure, tadp-rme gives all of them.
+    """
     from sfumato.papers import regenerate
 
+    wanted: dict[str, Any] = {"tables": table or (), "figures": figure or (), "data": data or ()}
     with terminal.progress(not as_json) as report:
-        result = regenerate(name, figure, output, report)
+        result = regenerate(name, output, report, **wanted, seeds=seeds, quick=quick)
     print(json.dumps(result.to_dict()) if as_json else terminal.in_line(str(result)))
 
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
-def test_the_python_of_the_readme_runs_and_prints_what_it_says():
+def test_the_python_of_the_readme_runs_and_prints_what_it_says(folder):
     (code,) = blocks(ROOT / "README.md", "python")
     names: dict[str, object] = {}
     exec(compile(code, "README.md", "exec"), names)
@@ -18,6 +18,20 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says():
     assert said is not None
     assert repr(names["m"].guarantee()) == said.group(1)
     assert names["z"].statement.proven == names["r"].statement.proven
+    assert names["e"].statement.consistent()
+    assert (folder / "report.html").exists()
+
+
+def test_the_python_of_the_audit_page_runs(folder):
+    import numpy as np
+
+    import sfumato as sf
+
+    (code,) = blocks(ROOT / "docs" / "explanation-audit.md", "python")
+    names: dict[str, object] = {"sf": sf, "np": np}
+    exec(compile(code, "explanation-audit.md", "exec"), names)
+    assert isinstance(names["e"], sf.Evidence)
+    assert (folder / "report.html").exists()
 
 
 def test_the_python_of_the_guarantees_page_runs():

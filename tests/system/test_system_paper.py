@@ -38,7 +38,7 @@ def test_the_four_methods_stand_in_the_order_of_their_tightness(called, folder):
     [
         (
             ["nothing-dp", "--figure", "2"],
-            "there is no paper 'nothing-dp' here; choose one of multimedia-dp.",
+            "there is no paper 'nothing-dp' here; choose one of multimedia-dp, tadp-rme.",
         ),
         (["multimedia-dp"], "give one with --figure."),
         (["multimedia-dp", "--figure", "7"], "these figures are drawn: 2"),

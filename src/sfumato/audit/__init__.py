@@ -1,13 +1,104 @@
 """Attacks on releases and models, and the lower bounds on ε that they prove.
 
-``sf.audit(release, original=X)`` runs the standard audit of a data release.
+``sf.audit(release, original=X)`` runs the standard audit of a data release; ``audit_model`` that of a model,
+``distinguish`` plays a mechanism on its worst pair of neighbours, ``self_test`` checks the auditor.
 """
 
+from sfumato.audit.attribute import attribute_inference
 from sfumato.audit.auditing import audit
+from sfumato.audit.averaging import averaging_attack
+from sfumato.audit.bound import Bound
+from sfumato.audit.configurations import attack_configurations
 from sfumato.audit.finding import Finding
+from sfumato.audit.game import classifier_scores, distinguish, likelihood_scores, play, worst_pair
+from sfumato.audit.gaussian_fit import gaussian_bound
+from sfumato.audit.heuristics import Heuristic, from_advantage, from_auc, from_rates
+from sfumato.audit.information import Information, mutual_information
+from sfumato.audit.label_only import label_only
+from sfumato.audit.leak import exact_value_leak
+from sfumato.audit.lira import lira
+from sfumato.audit.loss_threshold import class_threshold, loss_threshold
+from sfumato.audit.matching import likelihood_matching, nearest_matching
+from sfumato.audit.membership import (
+    likelihood_membership,
+    logistic_membership,
+    nearest_neighbour_membership,
+    paper_membership,
+)
+from sfumato.audit.model_differences import model_differences
+from sfumato.audit.modelling import audit_model, one_run_finding
+from sfumato.audit.one_run import best_guesses, one_run_bound
+from sfumato.audit.one_run_tradeoff import one_run_gaussian_bound
+from sfumato.audit.pairing import pairing_attack, recover_pairs
+from sfumato.audit.pairs import pair_games
+from sfumato.audit.predictions import Predictions
+from sfumato.audit.reconstruction import informed_inverter, posterior_mean, ridge_reconstruction
 from sfumato.audit.result import Audit
+from sfumato.audit.rmia import rmia
+from sfumato.audit.roc import auc, auc_interval, roc_curve, tpr_at_fpr
+from sfumato.audit.seeds import noise_across_rows, one_noise_two_scales, shared_noise
+from sfumato.audit.self_test import SelfTest, self_test
+from sfumato.audit.shadow import shadow_attack, train_shadows
+from sfumato.audit.threshold import threshold_bound
 from sfumato.calls import answer_calls
 
-__all__ = ["Audit", "Finding", "audit"]
+__all__ = [
+    "Audit",
+    "Bound",
+    "Finding",
+    "Heuristic",
+    "Information",
+    "Predictions",
+    "SelfTest",
+    "attack_configurations",
+    "attribute_inference",
+    "auc",
+    "auc_interval",
+    "audit",
+    "audit_model",
+    "averaging_attack",
+    "best_guesses",
+    "class_threshold",
+    "classifier_scores",
+    "distinguish",
+    "exact_value_leak",
+    "from_advantage",
+    "from_auc",
+    "from_rates",
+    "gaussian_bound",
+    "informed_inverter",
+    "label_only",
+    "likelihood_matching",
+    "likelihood_membership",
+    "likelihood_scores",
+    "lira",
+    "logistic_membership",
+    "loss_threshold",
+    "model_differences",
+    "mutual_information",
+    "nearest_matching",
+    "nearest_neighbour_membership",
+    "noise_across_rows",
+    "one_noise_two_scales",
+    "one_run_bound",
+    "one_run_finding",
+    "one_run_gaussian_bound",
+    "pair_games",
+    "pairing_attack",
+    "paper_membership",
+    "play",
+    "posterior_mean",
+    "recover_pairs",
+    "ridge_reconstruction",
+    "rmia",
+    "roc_curve",
+    "self_test",
+    "shadow_attack",
+    "shared_noise",
+    "threshold_bound",
+    "tpr_at_fpr",
+    "train_shadows",
+    "worst_pair",
+]
 
 answer_calls(__name__, "audit")

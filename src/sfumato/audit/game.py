@@ -1,8 +1,8 @@
 """Distinguishing games with a mechanism: play, score, and bound ε from below.
 
-A game is one release, of a record or of its neighbour, and an attacker who says which it was. Any score of the
-release gives a valid bound, a poor one a small bound: the log-likelihood ratio where densities are known, a
-classifier where they are not.
+A game is one release, of a record or of its neighbour, and an attacker who says which it was. Any score of
+the release gives a valid bound, a poor one a small bound: the log-likelihood ratio where densities are known,
+a classifier where they are not.
 """
 
 from __future__ import annotations

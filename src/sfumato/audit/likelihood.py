@@ -53,7 +53,7 @@ def likelihood_scores(
 
 
 def clipped(mechanism: Gaussian | Laplace | TrustAdaptive, row: Array) -> Array:
-    """``row`` as the noise is added to it: clipped into the domain and on the grid; as it is without noise."""
+    """``row`` as the noise is added to it: clipped and on the grid; unchanged where there is no noise."""
     domain, scale = mechanism._domain(), mechanism._scale(row.size)
     if scale == 0.0:
         return row

@@ -6,9 +6,9 @@ sees the release and not the coins, guesses exactly r of the m coins, abstaining
 are correct. The canaries may depend on each other in any way; only the coins must be independent.
 
 **Theorem.** Let the mechanism be (ε, δ)-DP in each canary, W ~ Bin(r, e^ε/(1 + e^ε)) and
-b = P(W ≥ v) for some v ≥ 1. Then P(C ≥ v) ≤ b + m·δ·b·(1 − b) / (v·P(W = v)), and for each ε, δ, r, v some
-mechanism attains this, wherever it is below 1. (At δ = 0 it is the theorem of that paper; at δ > 0 its
-second term is smaller than theirs, 2mδ·maxᵢ P(v − i ≤ W < v)/i.)
+b = P(W ≥ v) for some v ≥ 1. Then P(C ≥ v) ≤ b + m·δ·b·(1 − b) / (v·P(W = v)), and for each ε, δ, m, r and v
+some mechanism attains the smaller of this and 1. (At δ = 0 it is the theorem of that paper. At δ > 0 the
+paper adds 2mδ·maxᵢ P(v − i ≤ W < v)/i instead, which is more wherever b ≤ 1/2.)
 
 *Proof.* Let p_c = P(C = c), let U be a canary drawn uniformly and S′ the coins with the U-th turned over.
 Fix a set B of counts and the event E: guess U equals coin U and the number of guesses equal to S lies in B.
@@ -21,10 +21,12 @@ gives Σ_c c·w_c·J_c ≤ m·δ with J_c = max(h_c − h_{c−1}, 0). Now
     P(C ≥ v) − b = (1 − b)·Σ_{c≥v} w_c·h_c − b·Σ_{c<v} w_c·h_c = Σ_{c≥v} Σ_{d<v} w_c·w_d·(h_c − h_d)
                  ≤ Σ_k J_k·P(W ≥ max(v, k))·P(W < min(v, k)),
 
-because h_c − h_d ≤ J_{d+1} + … + J_c. W is log-concave, so P(W < k)/(k·w_k) rises and P(W ≥ k)/(k·w_k) falls
-in k: the factor of J_k, over k·w_k, is largest at k = v, and the sum is at most m·δ·b·(1 − b)/(v·w_v).
-Equality: h constant below and from v on, with one jump of m·δ/(v·w_v), C drawn from it and the places of the
-correct guesses drawn uniformly. ∎
+because h_c − h_d ≤ J_{d+1} + … + J_c. With q = e^ε/(1 + e^ε) and W′ ~ Bin(r − 1, q) one has
+k·w_k = r·q·P(W′ = k − 1), P(W < k) = P(W′ < k) − q·P(W′ = k − 1) and P(W ≥ k) = P(W′ ≥ k − 1) −
+(1 − q)·P(W′ = k − 1); W′ is log-concave, so P(W < k)/(k·w_k) rises in k and P(W ≥ k)/(k·w_k) falls. The
+factor of J_k, over k·w_k, is therefore largest at k = v, and the sum at most m·δ·b·(1 − b)/(v·w_v).
+Equality: h constant below and from v on, with one jump of m·δ/(v·w_v), or of 1/b from 0 if that is less; C
+drawn from this law, and the r guessed canaries and the correct ones among them drawn uniformly. ∎
 
 Since the classes of (ε, δ)-DP mechanisms are nested, the bound grows with ε, and the largest ε at which it
 stays within 1 − confidence is a lower bound on the true ε.
@@ -106,12 +108,12 @@ def best_guesses(scores: ArrayLike, bits: ArrayLike, *, guesses: int | None = No
     ``scores`` hold one number for each canary, computed from the release without the coins ``bits`` (0 or 1):
     its sign is the guess (above 0 for 1) and its size the certainty, ±inf allowed. Which canaries are guessed
     may depend on the release in any way, since the theorems allow every abstention; how many may not, nor on
-    the coins. ``guesses`` must therefore be fixed beforehand; left out, it is 1.1·m^(2/3) rounded (at most
+    the coins. ``guesses`` must therefore be fixed beforehand; left out, it is 1.5·m^(2/3) rounded (at most
     m), which depends on the number of canaries alone. To try several numbers, take each bound at
     1 − (1 − confidence)/number of trials and keep the largest: together they hold with ``confidence``.
     """
     values, coins = _checked(scores, bits)
-    count = min(values.size, round(1.1 * values.size ** (2.0 / 3.0))) if guesses is None else guesses
+    count = min(values.size, round(1.5 * values.size ** (2.0 / 3.0))) if guesses is None else guesses
     check_guesses(0, count, values.size)
     most = np.argsort(-np.abs(values), kind="stable")[:count]
     return int(np.count_nonzero((values[most] > 0.0) == (coins[most] == 1))), count, values.size

@@ -14,13 +14,15 @@ If a_i + u_i > r at some i, then P(C ≥ v) < τ.
 
 *Proof.* Let x_c = P(C = c), and let A_i = Σ_{c≥i} c·x_c, U_i = Σ_{c≥i} (r − c)·x_c, T_i = P(C ≥ i), so that
 A_i + U_i = r·T_i. The event E of the proof in ``one_run``, for B = {i, …, r}, has probability A_i/m on S
-and U_{i−1}/m on the coins with one turned over. For each S and U f-DP bounds the first by f̄ of the
-second; f̄ is concave, so by Jensen this holds on average: A_i ≤ m·f̄(U_{i−1}/m), i.e.
+and U_{i−1}/m on the coins with one turned over. For each S and each canary f-DP bounds the first by f̄ of
+the second; f̄ is concave, so by Jensen this holds on average: A_i ≤ m·f̄(U_{i−1}/m), or
 U_{i−1} ≥ m·f̄⁻¹(A_i/m), for every i ≥ 1. (The canary is drawn from all m, not from the r that are guessed:
-which ones those are is read off the release, and may be the worst.) Suppose T_v ≥ τ. Claim: A_i − k·T_i ≥ a_i − k·t_i for all i ≤ v and all real k ≤ i, where
-t_i = (a_i + u_i)/r. At i = v: Σ_{c≥v} (c − k)·x_c ≥ (v − k)·τ. From i to i − 1, with k ≤ i − 1: if
-p_{i−1} = 0, then A_{i−1} − k·T_{i−1} = A_i − k·T_i + (i − 1 − k)·x_{i−1} ≥ a_i − k·t_i = a_{i−1} − k·t_{i−1}.
-Otherwise u_{i−1} = m·f̄⁻¹(a_i/m) ≤ m·f̄⁻¹(A_i/m) ≤ U_{i−1} (the claim at k = 0 and i), that is
+which ones those are is read off the release, and may be the worst.)
+
+Suppose T_v ≥ τ. Claim: A_i − k·T_i ≥ a_i − k·t_i for all i ≤ v and all real k ≤ i, where t_i = (a_i + u_i)/r.
+At i = v: Σ_{c≥v} (c − k)·x_c ≥ (v − k)·τ. From i to i − 1, with k ≤ i − 1: if p_{i−1} = 0, then
+A_{i−1} − k·T_{i−1} = A_i − k·T_i + (i − 1 − k)·x_{i−1} ≥ a_i − k·t_i = a_{i−1} − k·t_{i−1}.
+Otherwise u_{i−1} = m·f̄⁻¹(a_i/m) ≤ m·f̄⁻¹(A_i/m) ≤ U_{i−1} (by the claim at i for k = 0), that is
 r·T_{i−1} − A_{i−1} ≥ r·t_{i−1} − a_{i−1}; and the claim at i for k = i − 1 reads
 A_{i−1} − (i − 1)·T_{i−1} ≥ a_{i−1} − (i − 1)·t_{i−1}, where x_{i−1} and p_{i−1} cancel. With
 λ = (i − 1 − k)/(r − i + 1) ≥ 0, λ times the first plus 1 + λ times the second is the claim. Dividing by −k

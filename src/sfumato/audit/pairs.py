@@ -73,7 +73,7 @@ def pair_games(
     for Gaussian noise only and say so. With ``law="laplace"`` L1 distances decide instead of squared ones.
     ``partners`` are ``"random"`` or the ``"farthest"`` of a few drawn at random, by the originals alone. The
     most certain pairs are guessed, as many as one of ``guesses`` says: numbers fixed beforehand, by default
-    about m^(2/3), a quarter and a half of the m pairs; the confidence pays for trying all of them.
+    about m^(2/3), a quarter, a half and all of the m pairs; the confidence pays for trying each of them.
     """
     before, after = corresponding(original, released, view, fewest=_FEWEST)
     if law not in (None, "gaussian", "laplace"):
@@ -134,7 +134,7 @@ def _margin(rows: Floats, first: Floats, second: Floats, law: str | None) -> Flo
 def _numbers_of_guesses(guesses: Sequence[int] | None, pairs: int) -> list[int]:
     """How many guesses are tried, each number once; they depend on the number of pairs alone."""
     if guesses is None:
-        return sorted({min(pairs, round(1.1 * pairs ** (2.0 / 3.0))), max(1, pairs // 4), max(1, pairs // 2)})
+        return sorted({round(1.1 * pairs ** (2.0 / 3.0)), pairs // 4, pairs // 2, pairs})
     tried = sorted(set(guesses))
     if not tried or tried[0] < 1 or tried[-1] > pairs:
         raise BadInput(f"guesses must be whole numbers from 1 to the number of pairs, which is {pairs}.")

@@ -31,6 +31,7 @@ def rmia_scores(
     population_references: npt.ArrayLike,
     *,
     inside: npt.ArrayLike | None = None,
+    population_inside: npt.ArrayLike | None = None,
     gamma: float = 2.0,
     a: float = 0.3,
 ) -> Floats:
@@ -38,13 +39,12 @@ def rmia_scores(
 
     ``target`` (n,) are the target's probabilities of the true label of n records and ``references``
     (models, n) those of the reference models; ``population`` (k,) and ``population_references`` (models, k)
-    are the same for records z that neither the target nor a reference model was trained on.
+    are the same for records z that the target was not trained on.
 
     Offline (``inside`` is None) no reference model was trained on any of the n records. p(x) is the mean of
     what models with x and without x say, and the former is taken to be a·p_out(x) + 1 − a, so that
     p(x) = ((1 + a)·p_out(x) + 1 − a)/2. Online, ``inside`` (models, n) says which model was trained on which
-    record; p(x) is the mean of the two averages. For z, which all models are without, the offline formula
-    serves both.
+    record; p(x) is the mean of the two averages. ``population_inside`` (models, k) says the same of z.
     """
     if not gamma > 0.0 or not np.isfinite(gamma):
         raise BadInput(f"gamma was {gamma!r}: it must be a positive number, and 1 or more is usual.")
@@ -57,9 +57,8 @@ def rmia_scores(
             f"{len(answers)} reference models answered about the records and {len(other_answers)} about the "
             "population: they must be the same models."
         )
-    average = _offline(answers, a) if inside is None else _online(answers, inside)
-    ratios = _ratio(asked, average)
-    thresholds = np.sort(gamma * _ratio(others, _offline(other_answers, a)))
+    ratios = _ratio(asked, _average(answers, inside, a))
+    thresholds = np.sort(gamma * _ratio(others, _average(other_answers, population_inside, a)))
     share: Floats = np.searchsorted(thresholds, ratios, side="right") / thresholds.size
     return share
 
@@ -72,13 +71,21 @@ def rmia(
     population_references: npt.ArrayLike,
     *,
     inside: npt.ArrayLike | None = None,
+    population_inside: npt.ArrayLike | None = None,
     gamma: float = 2.0,
     a: float = 0.3,
     confidence: float = 0.99,
 ) -> Finding:
     """Attack the target with `rmia_scores`; ``members`` (n,) says which records it was trained on."""
     scores = rmia_scores(
-        target, references, population, population_references, inside=inside, gamma=gamma, a=a
+        target,
+        references,
+        population,
+        population_references,
+        inside=inside,
+        population_inside=population_inside,
+        gamma=gamma,
+        a=a,
     )
     truth = np.asarray(members)
     if truth.dtype != np.bool_ or truth.shape != scores.shape or truth.all() or not truth.any():
@@ -117,12 +124,10 @@ def _checked(target: npt.ArrayLike, references: npt.ArrayLike, name: str) -> tup
     return asked, answers
 
 
-def _offline(answers: Floats, a: float) -> Floats:
-    average: Floats = ((1.0 + a) * answers.mean(axis=0) + (1.0 - a)) / 2.0
-    return average
-
-
-def _online(answers: Floats, inside: npt.ArrayLike) -> Floats:
+def _average(answers: Floats, inside: npt.ArrayLike | None, a: float) -> Floats:
+    if inside is None:
+        offline: Floats = ((1.0 + a) * answers.mean(axis=0) + (1.0 - a)) / 2.0
+        return offline
     trained = np.asarray(inside)
     if trained.dtype != np.bool_ or trained.shape != answers.shape:
         raise BadInput(
@@ -138,8 +143,8 @@ def _online(answers: Floats, inside: npt.ArrayLike) -> Floats:
         )
     within = np.where(trained, answers, 0.0).sum(axis=0) / counts
     without = np.where(trained, 0.0, answers).sum(axis=0) / (len(trained) - counts)
-    average: Floats = (within + without) / 2.0
-    return average
+    online: Floats = (within + without) / 2.0
+    return online
 
 
 def _ratio(values: Floats, average: Floats) -> Floats:

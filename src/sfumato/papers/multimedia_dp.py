@@ -6,11 +6,9 @@ alone is (0.1, 1e-9)-DP, composed k times, read at a total δ of 1e-5 under four
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dp_accounting import GaussianDpEvent
 
-from sfumato.papers.regenerate import Regenerated, Report
+from sfumato.papers.regenerate import Regenerated, Report, Request
 from sfumato.privacy import composition, gaussian_mu
 
 __all__ = ["composition_figure", "composition_table"]
@@ -32,7 +30,7 @@ def composition_table(report: Report) -> dict[str, list[float]]:
     return table
 
 
-def composition_figure(output: Path, report: Report) -> Regenerated:
+def composition_figure(request: Request, report: Report) -> Regenerated:
     """Figure 2: ε against 1 … 1000 compositions, as a picture and as numbers."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the caller
 
@@ -49,7 +47,8 @@ def composition_figure(output: Path, report: Report) -> Regenerated:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(True, which="both", alpha=0.25)
     axes.legend(title="composition")
-    file = output / "multimedia-dp-figure-2.png"
+    request.output.mkdir(parents=True, exist_ok=True)
+    file = request.output / "multimedia-dp-figure-2.png"
     figure.savefig(file, dpi=150)
     header = f"{'k':>6}" + "".join(f"{method:>12}" for method in table)
     rows = [

@@ -1,27 +1,58 @@
-"""Which paper, which figure: the entry point of ``sfumato paper``."""
+"""Which paper, which of its tables and figures: the entry point of ``sfumato paper``."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BadInput
 
-__all__ = ["Regenerated", "Report", "regenerate"]
+__all__ = ["Regenerated", "Report", "Request", "regenerate"]
 
 #: Called with the stage and the share of it that is done.
 Report = Callable[[str, float], None]
 
-# Paper -> figure -> module and function that draws it.
-_FIGURES = {"multimedia-dp": {2: ("sfumato.papers.multimedia_dp", "composition_figure")}}
+
+@dataclass(frozen=True)
+class Request:
+    """What of a paper is wanted: numbers of tables and figures, data sets, seeds, and where it goes.
+
+    No ``seeds`` and no ``data`` mean as many and those that the paper has.
+    """
+
+    output: Path
+    tables: tuple[int, ...] = ()
+    figures: tuple[int, ...] = ()
+    data: tuple[str, ...] = ()
+    seeds: int | None = None
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class _Paper:
+    """Where a paper's code is, what it can make, and whether it is run on data."""
+
+    module: str
+    function: str
+    tables: tuple[int, ...]
+    figures: tuple[int, ...]
+    on_data: bool
+
+
+_PAPERS = {
+    "multimedia-dp": _Paper("sfumato.papers.multimedia_dp", "composition_figure", (), (2,), False),
+    "tadp-rme": _Paper(
+        "sfumato.papers.tadp_rme", "tables_and_figures", (1, 2, 3, 4, 5), tuple(range(2, 11)), True
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Regenerated:
-    """A figure or table: its numbers, a text for people, and the files that were written."""
+    """Figures or tables: their numbers, a text for people, and the files that were written."""
 
     title: str
     text: str
@@ -36,16 +67,49 @@ class Regenerated:
         return "\n".join([self.title, "", self.text, "", *(f"written: {file}" for file in self.files)])
 
 
-def regenerate(name: str, figure: int | None, output: Path, report: Report | None = None) -> Regenerated:
-    """Draw ``figure`` of the paper ``name`` into the folder ``output``."""
-    if name not in _FIGURES:
-        raise BadInput(f"there is no paper {name!r} here; choose one of {', '.join(_FIGURES)}.")
-    if figure not in _FIGURES[name]:
-        known = ", ".join(str(number) for number in _FIGURES[name])
-        raise BadInput(f"of {name} these figures are drawn: {known}; give one with --figure.")
-    module, function = _FIGURES[name][figure]
-    output.mkdir(parents=True, exist_ok=True)
-    result: Regenerated = getattr(importlib.import_module(module), function)(
-        output, report or (lambda stage, share: None)
+def regenerate(
+    name: str,
+    output: Path,
+    report: Report | None = None,
+    *,
+    tables: Sequence[int] = (),
+    figures: Sequence[int] = (),
+    data: Sequence[str] = (),
+    seeds: int | None = None,
+    quick: bool = False,
+) -> Regenerated:
+    """Make ``tables`` and ``figures`` of the paper ``name`` in the folder ``output``.
+
+    A paper that is run on ``data`` gives everything it has where neither is named. ``quick`` is a small run
+    that shows that everything works; its numbers are not the paper's.
+    """
+    if name not in _PAPERS:
+        raise BadInput(f"there is no paper {name!r} here; choose one of {', '.join(_PAPERS)}.")
+    paper = _PAPERS[name]
+    _check(name, paper, tables, figures)
+    if not paper.on_data and (data or seeds is not None or quick):
+        raise BadInput(f"{name} is computed, not measured: --data, --seeds and --quick do not apply to it.")
+    if seeds is not None and seeds < 1:
+        raise BadInput(f"--seeds was {seeds}; one or more are accepted.")
+    wanted = Request(
+        output, tuple(sorted(set(tables))), tuple(sorted(set(figures))), tuple(data), seeds, quick
+    )
+    result: Regenerated = getattr(importlib.import_module(paper.module), paper.function)(
+        wanted, report or (lambda stage, share: None)
     )
     return result
+
+
+def _check(name: str, paper: _Paper, tables: Sequence[int], figures: Sequence[int]) -> None:
+    for kind, made, known, asked in (
+        ("table", "made", paper.tables, tables),
+        ("figure", "drawn", paper.figures, figures),
+    ):
+        if asked and not known:
+            raise BadInput(f"of {name} no {kind} is {made}.")
+        if not set(asked) <= set(known):
+            listed = ", ".join(str(number) for number in known)
+            raise BadInput(f"of {name} these {kind}s are {made}: {listed}; give one with --{kind}.")
+    if not paper.on_data and not figures:
+        listed = ", ".join(str(number) for number in paper.figures)
+        raise BadInput(f"of {name} these figures are drawn: {listed}; give one with --figure.")

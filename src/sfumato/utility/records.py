@@ -16,8 +16,9 @@ def numbers(values: Any, name: str) -> NDArray[Any]:
     """``values`` as an array of finite real numbers of any shape; ``name`` is its name in errors."""
     try:
         array = np.asarray(values)
-        if array.dtype.kind == "O" or array.dtype.itemsize > 8:
-            array = array.astype(np.float64)
+        if array.dtype.kind == "O" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
+            with np.errstate(over="ignore"):  # what becomes infinite is refused below
+                array = array.astype(np.float64)
     except (TypeError, ValueError):
         raise BadInput(
             f"the {name} array is not made of numbers in rows of equal length: encode or drop what is not."

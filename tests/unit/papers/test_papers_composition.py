@@ -27,7 +27,9 @@ def figure(tmp_path_factory, heard) -> Regenerated:
     """Figure 2, drawn without pyplot, which would choose a window system for the caller."""
     before = "matplotlib.pyplot" in sys.modules
     folder = tmp_path_factory.mktemp("papers") / "made" / "on the way"
-    drawn = regenerate("multimedia-dp", 2, folder, lambda stage, share: heard.append((stage, share)))
+    drawn = regenerate(
+        "multimedia-dp", folder, lambda stage, share: heard.append((stage, share)), figures=[2]
+    )
     assert ("matplotlib.pyplot" in sys.modules) == before
     return drawn
 
@@ -105,7 +107,7 @@ def test_progress_is_reported_to_the_end(figure, heard) -> None:
 )
 def test_what_is_not_drawn_is_refused_and_nothing_is_written(tmp_path, name, number, message) -> None:
     with pytest.raises(BadInput, match=message):
-        regenerate(name, number, tmp_path / "out")
+        regenerate(name, tmp_path / "out", figures=[] if number is None else [number])
     assert not (tmp_path / "out").exists()
 
 

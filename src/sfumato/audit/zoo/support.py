@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sfumato.audit.zoo.densities import laplace_ratio, normal_ratio
 from sfumato.audit.zoo.product import drawn, laplace, normal, randomness
 from sfumato.audit.zoo.suspect import Array, Suspect
-from sfumato.mechanisms import Gaussian, Laplace
+from sfumato.mechanisms import Gaussian, GridTensorLDP, Laplace
 from sfumato.noise import laplace_noise
 from sfumato.privacy import Guarantee
 
@@ -27,8 +27,8 @@ def broken() -> tuple[Suspect, ...]:
 
 
 def sound() -> tuple[Suspect, ...]:
-    """Noise on a grid, ends that are paid for, and results clamped after the noise."""
-    return (_grid_laplace(), _truncated(), _clamped())
+    """Values kept on a grid, noise on a grid, ends that are paid for, results clamped after the noise."""
+    return (_repaired_tensor_ldp(), _grid_laplace(), _truncated(), _clamped())
 
 
 def _certain(ratio: Array, not_first: NDArray[np.bool_], not_second: NDArray[np.bool_]) -> Array:
@@ -61,6 +61,27 @@ def _tensor_ldp() -> Suspect:
         promised=Guarantee.pure(_EPSILON, unit="tensor", theorem="TLDP, Theorem 1"),
         draw=draw,
         attack="exact value",
+        score=score,
+        hint="that values may be kept",
+        inputs=(first, second),
+        plain=True,
+    )
+
+
+def _repaired_tensor_ldp() -> Suspect:
+    first, second = np.zeros(2), np.ones(2)
+    mechanism = GridTensorLDP(2.0, bounds=(0.0, 1.0), levels=4)
+    matrix = mechanism.channel(2).matrix
+    ratio = np.log(matrix[-1]) - np.log(matrix[0])  # of the levels 1 and 0, for each level that may be seen
+
+    def score(outputs: Array) -> Array:
+        return np.asarray(ratio[np.rint(outputs * 3.0).astype(np.int64)].sum(axis=1))
+
+    return Suspect(
+        name="TLDP repaired on a grid",
+        promised=mechanism.guarantee(2),
+        draw=drawn(mechanism, first[None], second[None]),
+        attack="likelihood ratio",
         score=score,
         hint="that values may be kept",
         inputs=(first, second),

@@ -11,7 +11,7 @@ from sfumato.audit.zoo.verdict import BrokenVerdict, SoundVerdict
 
 __all__ = ["render"]
 
-_NARROWEST = 60
+_NARROWEST = 72
 
 
 def render(
@@ -23,7 +23,7 @@ def render(
     confidence: float,
     width: int = 100,
 ) -> str:
-    """Two tables and a footnote, ``width`` columns wide (never narrower than 60)."""
+    """Two tables and a footnote, ``width`` columns wide (never narrower than 72)."""
     width = max(width, _NARROWEST)
     caught = sum(verdict.caught for verdict in broken)
     passed = sum(verdict.passed for verdict in sound)
@@ -53,7 +53,7 @@ def render(
 
 
 def _broken_lines(verdicts: Sequence[BrokenVerdict], width: int) -> Iterator[str]:
-    widths = _widths(width, (17, 10, max(16, width // 3)))
+    widths = _widths(width, (14, 10, max(16, width // 3)))
     yield from _row(("mechanism", "promised", "measured", "caught by"), widths)
     yield _rule(widths)
     for verdict in verdicts:
@@ -64,7 +64,7 @@ def _broken_lines(verdicts: Sequence[BrokenVerdict], width: int) -> Iterator[str
 
 def _sound_lines(verdicts: Sequence[SoundVerdict], confidence: float, width: int) -> Iterator[str]:
     strict = "at 1−1e-8"
-    widths = _widths(width, (17, 9, 9, 9, 9))
+    widths = _widths(width, (14, 7, 7, 9, 9))
     yield from _row(
         ("mechanism", "proven", "typical", "largest", f"alarms at {100.0 * confidence:.6g}%", strict), widths
     )

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable
 
 from sfumato.audit.bound import Bound
-from sfumato.audit.game import classifier_scores
+from sfumato.audit.classifier import classifier_scores
 from sfumato.audit.gaussian_fit import gaussian_bound
 from sfumato.audit.threshold import threshold_bound
 from sfumato.audit.zoo.generic import equality_scores

@@ -1,0 +1,138 @@
+"""The page that the command writes: how it was made, what agrees, and everything beside the paper."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sfumato
+from sfumato.io.atomic import atomic_output
+from sfumato.papers.regenerate import Request
+from sfumato.papers.tadp_rme.figure import Drawing
+from sfumato.papers.tadp_rme.protocol import ACCURACY_POINTS, CHOSEN, DELTA, ERROR, STATED
+from sfumato.papers.tadp_rme.sweep import Results
+from sfumato.papers.tadp_rme.table import Table
+
+__all__ = ["Page"]
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Page:
+    """Tables and drawings of one run, as Markdown and as JSON values."""
+
+    request: Request
+    results: Results
+    tables: tuple[Table, ...]
+    drawings: tuple[Drawing, ...]
+    seconds: float
+
+    def write(self) -> Path:
+        """Write ``tadp-rme.md`` into the folder of the request and say where it is."""
+        file = self.request.output / "tadp-rme.md"
+        with atomic_output(file) as output:
+            output.write(self.markdown().encode())
+        return file
+
+    def markdown(self) -> str:
+        """The whole page."""
+        parts = [
+            "# TADP-RME beside the paper",
+            "This page was written by the command below and is not edited by hand. Every cell of *ours* is "
+            "the mean ± standard deviation over the seeds; *proven ε* is for one record under `replace`, "
+            f"at δ = {DELTA:g}; *nothing* is a legal value.",
+            f"```\n{self.command()}\n```",
+            self._made(),
+            self._protocol(),
+        ]
+        if counts := self.agreement():
+            parts.append("## What agrees")
+            parts.append("\n".join(f"- {sentence}" for sentence in counts))
+        parts += [table.markdown() for table in self.tables]
+        parts += [
+            f"## Figure {drawing.number}: "
+            f"{drawing.title}\n\n![{drawing.title}]({drawing.file})\n\n{drawing.caption}"
+            for drawing in self.drawings
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def command(self) -> str:
+        """The command that makes this page again."""
+        request, words = self.request, ["sfumato", "paper", "tadp-rme"]
+        words += [word for number in request.tables for word in ("--table", str(number))]
+        words += [word for number in request.figures for word in ("--figure", str(number))]
+        words += [word for name in self.results.run.data for word in ("--data", name)]
+        words += ["--seeds", str(request.seeds)] if request.seeds is not None else []
+        words += ["--quick"] if request.quick else []
+        return shlex.join([*words, "-o", str(request.output)])
+
+    def agreement(self) -> list[str]:
+        """How many rows of tables 1 and 4 agree with the paper, counted."""
+        sentences = []
+        for table in self.tables:
+            agreeing, total = table.counted
+            if not total:
+                continue
+            limits = f"accuracy within {ACCURACY_POINTS:g} points"
+            if table.number == 1:
+                limits += f" and reconstruction error within {ERROR:g}"
+            sentences.append(
+                f"Table {table.number}: {agreeing} of {total} rows of MNIST and Fashion-MNIST agree "
+                f"({limits})."
+            )
+        return sentences
+
+    def summary(self) -> list[str]:
+        """What people are told on the terminal."""
+        return [sentence for sentence in (self._made(), *self.agreement()) if sentence]
+
+    def numbers(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        run = self.results.run
+        counted = {table.number: table.counted for table in self.tables if table.counted[1]}
+        return {
+            "command": self.command(),
+            "data": list(run.data),
+            "seeds": list(run.seeds),
+            "rows": dict(self.results.rows),
+            "quick": run.quick,
+            "versions": _versions(),
+            "agreement": {
+                str(number): {"agree": agreeing, "rows": total}
+                for number, (agreeing, total) in counted.items()
+            },
+            "tables": {str(table.number): table.to_dict() for table in self.tables},
+            "figures": {str(drawing.number): drawing.numbers for drawing in self.drawings},
+        }
+
+    def _made(self) -> str:
+        run = self.results.run
+        rows = ", ".join(f"{name} {count:,}" for name, count in self.results.rows.items())
+        seeds = ", ".join(str(seed) for seed in run.seeds)
+        versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
+        text = f"Records: {rows}. Seeds: {seeds}. Versions: {versions}. It took {self.seconds / 60.0:.0f} "
+        "minutes."
+        if self.seconds < 90.0:
+            text = text.replace(f"{self.seconds / 60.0:.0f} minutes", f"{self.seconds:.0f} seconds")
+        if run.quick:
+            text += (
+                " A quick run: fewer records, seeds and trust levels than the paper, so its numbers are not."
+            )
+        return text
+
+    @staticmethod
+    def _protocol() -> str:
+        lines = ["## Protocol", "", "The paper says:", ""]
+        lines += [f"- {text}." for text in STATED]
+        lines += ["", "It leaves open, and we chose, alike for all data sets, tables and figures:", ""]
+        return "\n".join([*lines, *(f"- {text}." for text in CHOSEN)])
+
+
+def _versions() -> dict[str, str]:
+    libraries = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+    return {"sfumato": sfumato.__version__, "Python": platform.python_version()} | libraries

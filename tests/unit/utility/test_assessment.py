@@ -1,0 +1,199 @@
+"""The whole assessment: every number is that of its own function, and what does not apply is said."""
+
+import json
+
+import numpy as np
+import pytest
+from skimage import data
+from sklearn.datasets import load_digits
+
+from sfumato.errors import BadInput
+from sfumato.utility.assessment import assess
+from sfumato.utility.distribution import frechet_distance, inception_style_score
+from sfumato.utility.embedding import cosine_similarity
+from sfumato.utility.extractors import columns, pixels, principal_components, probabilities
+from sfumato.utility.pictures import psnr, ssim
+from sfumato.utility.probe import fitted, linear_probe, split
+from sfumato.utility.structure import structure
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+DIGITS = DIGITS[:600] / 16.0
+LABELS = LABELS[:600]
+NOISY = DIGITS + np.random.default_rng(0).normal(0, 0.3, DIGITS.shape)
+CAMERA = data.camera()[:480, :480].reshape(20, 24, 20, 24).swapaxes(1, 2).reshape(400, 24, 24)
+
+
+def names(found):
+    return [one.name for one in found.measures]
+
+
+def test_every_number_is_that_of_its_function():
+    found = assess(DIGITS, NOISY, LABELS, seed=5)
+    probe, own = linear_probe(NOISY, LABELS, seed=5), linear_probe(DIGITS, LABELS, seed=5)
+    accuracy = found["linear-probe accuracy"]
+    assert (accuracy.value, accuracy.original, accuracy.chance) == (
+        probe.accuracy,
+        own.accuracy,
+        probe.chance,
+    )
+    f1 = found["linear-probe weighted F1"]
+    assert (f1.value, f1.original) == (probe.weighted_f1, own.weighted_f1)
+    across = linear_probe(NOISY, LABELS, tested_on=DIGITS, seed=5)
+    assert found["accuracy on originals, learned from the release"].value == across.accuracy
+    shape = structure(DIGITS, NOISY)
+    for k in (5, 10, 20):
+        overlap = found[f"overlap of {k} nearest neighbours"]
+        assert (overlap.value, overlap.chance, overlap.original) == (shape.overlap[k], shape.chance[k], 1.0)
+    assert found["Spearman correlation of distances"].value == shape.spearman
+    assert np.array_equal(found.structure.by_row[10], shape.by_row[10])
+    cosine = cosine_similarity(DIGITS, NOISY).mean()
+    assert found["mean cosine similarity over columns"].value == pytest.approx(cosine)
+    frechet = frechet_distance(DIGITS, NOISY, extractor=columns())
+    assert found["Fréchet distance over columns"].value == frechet.value
+    assert found["Fréchet distance over columns"].better == "lower"
+    parts = split(LABELS, seed=5, test_share=0.2)
+    model = probabilities(fitted(DIGITS, LABELS, parts).model)
+    score = found["inception-style score over logistic regression on originals"]
+    assert score.value == inception_style_score(NOISY[parts[1]], extractor=model).value
+    assert score.original == inception_style_score(DIGITS[parts[1]], extractor=model).value
+    assert found.remarks == ()
+    assert found.rows == 600
+
+
+def test_pictures_of_bytes_and_of_shares():
+    noisy = np.clip(CAMERA + np.random.default_rng(0).normal(0, 20, CAMERA.shape), 0, 255).astype(np.uint8)
+    found = assess(CAMERA, noisy, image_shape=(24, 24))
+    assert found["mean PSNR in dB"].value == pytest.approx(psnr(CAMERA, noisy, data_range=255).mean())
+    assert found["mean SSIM"].value == pytest.approx(ssim(CAMERA, noisy, data_range=255).mean())
+    assert found["mean SSIM"].note == "range 255"
+    assert "mean cosine similarity over pixels" in names(found)
+    assert found.remarks == ("no labels were given, so there is no linear probe.",)
+    shares = assess(CAMERA / 255, noisy / 255, image_shape=(24, 24))
+    assert shares["mean SSIM"].value == pytest.approx(found["mean SSIM"].value)
+    assert shares["mean SSIM"].note == "range 1"
+    told = assess(CAMERA.astype(float), noisy, image_shape=(24, 24), data_range=255)
+    assert told["mean PSNR in dB"].value == found["mean PSNR in dB"].value
+
+
+def test_pictures_that_did_not_change_are_counted_apart():
+    noisy = CAMERA / 255
+    noisy[:100] += 0.1
+    found = assess(CAMERA / 255, noisy, image_shape=(24, 24))
+    assert found["mean PSNR in dB"].value == pytest.approx(20.0)
+    assert found["mean PSNR in dB"].note == "range 1, over the 100 pictures that changed"
+    same = assess(CAMERA, CAMERA, image_shape=(24, 24))
+    assert "no picture changed, so the peak signal-to-noise ratio is infinite." in same.remarks
+    assert same["mean SSIM"].value == pytest.approx(1.0)
+
+
+def test_other_columns_and_a_view_of_them():
+    mixed = NOISY @ np.linalg.qr(np.random.default_rng(1).standard_normal((64, 64)))[0][:, :40]
+    without = assess(DIGITS, mixed, LABELS, image_shape=(8, 8))
+    assert without["linear-probe accuracy"].value == linear_probe(mixed, LABELS).accuracy
+    assert any(
+        "the release has 40 columns and the original 64: without a view" in one for one in without.remarks
+    )
+    assert not any("PSNR" in one.name or "Fréchet" in one.name for one in without.measures)
+    assert not any("accuracy on originals" in one.name for one in without.measures)
+    for view in (NOISY.reshape(600, 8, 8), lambda released: NOISY if released is mixed else None):
+        found = assess(DIGITS, mixed, LABELS, image_shape=(8, 8), view=view)
+        frechet = frechet_distance(DIGITS, NOISY, extractor=pixels()).value
+        assert found["Fréchet distance over pixels"].value == frechet
+        assert found["mean PSNR in dB"].value == pytest.approx(
+            psnr(DIGITS.reshape(-1, 8, 8), NOISY.reshape(-1, 8, 8), data_range=1.0).mean()
+        )
+        assert found["linear-probe accuracy"] == without["linear-probe accuracy"]
+
+
+def test_features_are_given_pictures():
+    public = principal_components(DIGITS, 7)
+    found = assess(DIGITS, NOISY, image_shape=(8, 8), features=public)
+    assert (
+        found["Fréchet distance over PCA-7"].value == frechet_distance(DIGITS, NOISY, extractor=public).value
+    )
+    assert "mean cosine similarity over PCA-7" in names(found)
+    shapes = []
+    seen = type(public)("seen", lambda records: (shapes.append(records.shape), records)[1])
+    assess(DIGITS, NOISY, image_shape=(8, 8), features=seen)
+    assert all(shape[1:] == (8, 8) for shape in shapes)
+
+
+def test_many_rows_are_drawn_and_it_is_said():
+    found = assess(DIGITS, NOISY, LABELS, most_rows=300, seed=2)
+    rows = np.sort(np.random.default_rng(2).choice(600, 300, replace=False))
+    assert found["linear-probe accuracy"].value == linear_probe(NOISY[rows], LABELS[rows], seed=2).accuracy
+    shape = structure(DIGITS, NOISY, most_rows=300, seed=2)
+    assert found["overlap of 5 nearest neighbours"].value == shape.overlap[5]
+    assert "300 rows drawn" in found["overlap of 5 nearest neighbours"].note
+    assert "of rows drawn, standard error" in found["Spearman correlation of distances"].note
+    assert "of 600 rows, 300 were drawn at random for all but neighbours." in found.remarks
+
+
+def test_what_is_not_defined_is_said_and_the_rest_measured():
+    constant = np.full(DIGITS.shape, 0.5)
+    found = assess(DIGITS, constant, LABELS, image_shape=(8, 8))
+    remarks = " ".join(found.remarks)
+    assert "all columns are constant over the rows to learn from" in remarks
+    assert "all distances between rows of the released array are equal" in remarks
+    assert "pictures of 8 × 8 pixels are smaller than the window" in remarks
+    assert names(found) == [
+        "mean PSNR in dB",
+        "mean cosine similarity over pixels",
+        "Fréchet distance over pixels",
+    ]
+    assert found.structure is None
+    assert found.to_dict()["structure"] is None
+
+
+def test_few_rows_and_wide_rows():
+    found = assess(DIGITS[:12], NOISY[:12])
+    assert "overlap of 10 nearest neighbours" in names(found)
+    assert "overlap of 20 nearest neighbours" not in names(found)
+    few = assess(DIGITS[:4], NOISY[:4])
+    assert any("4 rows cannot have 5 neighbours each" in one for one in few.remarks)
+    wide = np.random.default_rng(0).standard_normal((30, 1025))
+    assert any("takes too long; name fewer features" in one for one in assess(wide, wide + 1.0).remarks)
+    floats = assess(16.0 * DIGITS, 16.0 * NOISY, image_shape=(8, 8))
+    assert any("say with data_range how far black is from white" in one for one in floats.remarks)
+
+
+def test_printed_and_as_values():
+    found = assess(DIGITS, NOISY, LABELS)
+    text = str(found)
+    assert text.startswith("Utility of 600 released records\n┌")
+    assert "no labels" not in text
+    assert max(map(len, text.splitlines())) <= 100
+    values = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert [one["name"] for one in values["measures"]] == [one.name for one in found.measures]
+    assert values["structure"]["overlap"]["5"] == found.structure.overlap[5]
+    with pytest.raises(KeyError):
+        found["FID"]
+
+
+def test_progress_and_inputs_left_alone():
+    original, released = DIGITS.copy(), NOISY.copy()
+    told = []
+    assess(original, released, LABELS, report=lambda stage, share: told.append((stage, share)))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert (shares[0], told[-1]) == (0.0, ("done", 1.0))
+    assert {stage for stage, _ in told} == {"probe", "distances", "pictures and distributions", "done"}
+    assert np.array_equal(original, DIGITS)
+    assert np.array_equal(released, NOISY)
+
+
+@pytest.mark.parametrize(
+    ("released", "labels", "options", "sentence"),
+    [
+        (NOISY[:-1], LABELS, {}, "original has 600 rows and the release 599"),
+        (np.where(NOISY > 1.9, np.nan, NOISY), LABELS, {}, "of the released array holds NaN"),
+        (NOISY, np.ones(600), {}, "all labels are of one class"),
+        (NOISY, LABELS[:-1], {}, "labels have shape"),
+        (NOISY, LABELS, {"image_shape": (8, 9)}, r"image_shape was \(8, 9\), and records have 64 values"),
+        (NOISY, LABELS, {"image_shape": (64,)}, "image_shape was"),
+        (NOISY, LABELS, {"view": NOISY[:, :5]}, r"the view has shape \(600, 5\)"),
+    ],
+)
+def test_bad_input_is_refused(released, labels, options, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        assess(DIGITS, released, labels, **options)
