@@ -135,16 +135,15 @@ def pairing_attack(
 
 
 def _equal_columns(found: Pairing, truth: NDArray[np.floating]) -> int:
-    """How many recovered columns equal a column of ``truth``, each of which is used once."""
+    """How many recovered columns equal a column of ``truth``."""
     true = truth.astype(np.float64)
     # The sign of a value is uncertain where its cosine vanishes, so sizes are compared there.
     sure = np.abs(np.cos(found.alpha * np.abs(found.rows))) > 1e-4
     size = np.abs(true)
     slack = 64.0 * float(np.finfo(truth.dtype).eps)
-    unused = np.ones(true.shape[1], dtype=bool)
     count = 0
     for column, known in zip(found.rows.T, sure.T, strict=True):
-        candidates = np.flatnonzero(unused)
+        candidates = np.arange(true.shape[1])
         for row in np.argsort(-np.abs(column), kind="stable")[:_WITNESSES]:
             near = np.abs(size[row, candidates] - abs(column[row])) <= slack * abs(column[row])
             candidates = candidates[near]
@@ -152,7 +151,6 @@ def _equal_columns(found: Pairing, truth: NDArray[np.floating]) -> int:
             other = np.where(known, true[:, candidate], np.abs(true[:, candidate]))
             own = np.where(known, column, np.abs(column))
             if (np.abs(own - other) <= slack * np.abs(column)).all():
-                unused[candidate] = False
                 count += 1
                 break
     return count

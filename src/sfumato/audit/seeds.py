@@ -118,9 +118,9 @@ def noise_across_rows(
     said = "rows share noise, so their differences are bare" if alarm else "no noise shared by rows was found"
     # The strongest of several correlations is reported, so each interval must hold for all.
     each = 1.0 - failure_chance(confidence) / len(pairs)
-    return _finding(
-        "noise shared by rows", "has the originals and sees the release", best, numbers, said, each
-    )
+    threat = "has the originals and sees the release"
+    found = _finding("noise shared by rows", threat, best, numbers, said, each)
+    return replace(found, confidence=confidence)
 
 
 def one_noise_two_scales(

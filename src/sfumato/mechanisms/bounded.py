@@ -11,7 +11,7 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms.domain import Box, declared_domain
 from sfumato.mechanisms.parameters import one_of, shown
 
-__all__ = ["check_inside", "one_box", "two_bounds"]
+__all__ = ["check_fits", "check_inside", "one_box", "two_bounds"]
 
 
 def one_box(bounds: Any) -> Box:
@@ -34,10 +34,20 @@ def check_inside(X: NDArray[Any], first: int, bounds: tuple[float, float], outsi
     if one_of("outside", outside, ("refuse", "clip")) == "clip":
         return
     low, high = bounds
-    inside = (low <= X) & (high >= X)
+    # Bounds are compared in the type of the values: 0.1 in single precision is not beyond a bound of 0.1.
+    with np.errstate(over="ignore"):
+        inside = (low <= X) & (high >= X)
     if not inside.all():
         row, column = np.argwhere(~inside)[0]
         raise BadInput(
             f"row {first + row + 1}, component {column + 1} lies outside the bounds {low:g} to {high:g}; "
             "declare wider bounds, or ask for clipping."
+        )
+
+
+def check_fits(largest: float, dtype: np.dtype[Any]) -> None:
+    """Refuse to release values of up to ``largest`` in a type that cannot hold them."""
+    if largest > float(np.finfo(dtype).max):
+        raise BadInput(
+            f"released values of up to {largest:g} do not fit in {dtype}; give the records as float64."
         )

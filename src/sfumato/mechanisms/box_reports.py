@@ -10,9 +10,10 @@ scaled to t in [−1, 1], is reported as
 
 **Guarantee.** Pure ε, unit record, neighbours replace. Which coordinates are chosen does not depend on the
 record, and k reports of ε/k compose. Each report is drawn with whole numbers, from which its ε is exact:
-Duchi's coin falls up with a probability from 1 − q to q, q a multiple of 2⁻⁶⁴: ε′ = log q/(1 − q). Piecewise
-chooses one of N = 2²⁰ cells, a cell of the window of w cells with probability p/w and any other with
-(1 − p)/(N − w), so ε′ = log p(N − w)/((1 − p)w). Hybrid's choice between them is a public coin.
+Duchi's coin falls up with a probability from 1 − q to q, q a multiple of 2⁻⁶⁴, to which it is held in whole
+numbers whatever floats made of the value in between: ε′ = log q/(1 − q). Piecewise chooses one of N = 2²⁰
+cells, a cell of the window of w cells with probability p/w and any other with (1 − p)/(N − w), so
+ε′ = log p(N − w)/((1 − p)w). Hybrid's choice between them is a public coin.
 
 **Edge cases.** Values outside the bounds are refused, or with ``outside="clip"`` moved to the nearer bound.
 """
@@ -29,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.bounded import check_inside, two_bounds
+from sfumato.mechanisms.bounded import check_fits, check_inside, two_bounds
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive, shown
@@ -55,10 +56,11 @@ class _Two:
 
     @property
     def epsilon(self) -> float:
-        return (math.log(self.high) - math.log(_COIN - self.high)) * (1.0 + 1e-14)
+        return _log_ratio(self.high, _COIN - self.high)
 
     @property
     def size(self) -> float:
+        """Both reports, but for the sign."""
         return _COIN / (2 * self.high - _COIN)
 
     def square(self, t: float) -> float:
@@ -82,9 +84,12 @@ class _Window:
 
     @property
     def epsilon(self) -> float:
-        inside = math.log(self.hit) - math.log(self.width)
-        outside = math.log(_COIN - self.hit) - math.log(_CELLS - self.width)
-        return (inside - outside) * (1.0 + 1e-14) + 1e-15
+        return _log_ratio(self.hit * (_CELLS - self.width), (_COIN - self.hit) * self.width)
+
+    @property
+    def size(self) -> float:
+        """No report is larger."""
+        return 1.0 / self._slope
 
     @property
     def _slope(self) -> float:
@@ -193,6 +198,8 @@ class _BoxReport(Mechanism):
         low, high = two_bounds(self.bounds)
         half, k = (high - low) / 2.0, self.count(columns)
         mixture = self._mixture(positive("epsilon", self.epsilon) / k)
+        largest = max(part.size for part in mixture[1:] if part is not None)
+        check_fits(abs(low) + half * (1.0 + columns / k * largest), X.dtype)
         out = np.empty(X.shape, dtype=X.dtype)
 
         def work(block: int) -> None:
@@ -242,12 +249,19 @@ class Hybrid(_BoxReport):
     def _mixture(self, epsilon: float) -> tuple[float, _Window | None, _Two | None]:
         if epsilon <= _HYBRID_FROM:
             return 0.0, None, _two(epsilon)
-        return -math.expm1(-epsilon / 2.0), _window(epsilon), _two(epsilon)
+        # A coin of 64 bits, as a float: never certain.
+        share = min(-math.expm1(-epsilon / 2.0), 1.0 - 2.0**-53)
+        return share, _window(epsilon), _two(epsilon)
 
 
 def chosen_coordinates(epsilon: float, columns: int) -> int:
     """How many of ``columns`` coordinates to report: one for each 2.5 of ε (Wang et al. 2019, eq. 12)."""
     return max(1, min(columns, int(epsilon / 2.5)))
+
+
+def _log_ratio(more: int, less: int) -> float:
+    """The logarithm of ``more``/``less``, two whole numbers, rounded up by 10⁻¹⁴ of it."""
+    return math.log1p((more - less) / less) * (1.0 + 1e-14)
 
 
 @lru_cache(maxsize=256)
@@ -264,7 +278,7 @@ def _two(epsilon: float) -> _Two:
 def _window(epsilon: float) -> _Window:
     """The window of Wang et al. with the largest probability that keeps to ``epsilon``."""
     # (C − 1)/2C with C = (e^{ε/2} + 1)/(e^{ε/2} − 1).
-    width = min(max(1, round(_CELLS / (math.exp(epsilon / 2.0) + 1.0))), _CELLS // 2)
+    width = min(max(1, round(_CELLS / (math.exp(min(epsilon / 2.0, 700.0)) + 1.0))), _CELLS // 2)
     log_odds = epsilon * (1.0 - 1e-12) + math.log(width) - math.log(_CELLS - width)
     hit = int(_COIN / (1.0 + math.exp(-log_odds)) * (1.0 - 2.0**-45))
     made = _Window(width, min(hit, _COIN - 1))

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.bounded import check_inside, two_bounds
+from sfumato.mechanisms.bounded import check_fits, check_inside, two_bounds
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.parameters import one_of, positive, shown
 from sfumato.mechanisms.records import finite
-from sfumato.mechanisms.tensors import UNITS, TensorMechanism
+from sfumato.mechanisms.tensors import UNITS, TensorMechanism, flattened
 from sfumato.mechanisms.transition import MOST_LEVELS, Transition
 from sfumato.noise import Randomness, each_block
 from sfumato.privacy import Claim, Guarantee, Unit
@@ -42,6 +42,10 @@ Array = NDArray[np.float64]
 _MARGIN = 1e-9
 # Beyond this many levels of scale the noise is uniform to a part in a million.
 _UNIFORM = 1e6
+# Counts of 2⁻⁶⁴ end any loss at 44.4.
+_LARGEST_LOSS = 100.0
+# Where 1 − p is tried, as shares of its range.
+_SHARES = np.linspace(0.0, 1.0, 33)
 
 
 class GridTensorLDP(TensorMechanism):
@@ -100,6 +104,7 @@ class GridTensorLDP(TensorMechanism):
         columns = X.shape[1]
         channel, size = self.channel(columns), self.block_rows(columns)
         (low, high), step, last = two_bounds(self.bounds), self._step(), self._levels() - 1
+        check_fits(max(abs(low), abs(high)), X.dtype)
         out = np.empty(X.shape, dtype=X.dtype)
 
         def work(block: int) -> None:
@@ -122,13 +127,16 @@ class GridTensorLDP(TensorMechanism):
         the smallest such z. Averages of these estimate averages of tensors without bias. They lie outside
         the bounds, and are no release of their own: this is post-processing.
         """
-        array = np.asarray(released, dtype=np.float64)
-        columns = int(np.prod(array.shape[1:]))
-        matrix, step = self.channel(columns).matrix, self._step()
+        rows, shape = flattened(released)
+        matrix, step = self.channel(rows.shape[1]).matrix, self._step()
         low = two_bounds(self.bounds)[0]
+        places = (rows.astype(np.float64) - low) / step
+        index = np.rint(places)
+        if not ((np.abs(places - index) < 0.25) & (index >= 0) & (index < len(matrix))).all():
+            raise BadInput(f"these are no released values: they lie off the {len(matrix)} levels.")
         levels = np.arange(len(matrix), dtype=np.float64)
         estimate = np.linalg.lstsq(matrix, levels, rcond=None)[0]
-        return np.asarray(low + estimate[np.rint((array - low) / step).astype(np.int64)] * step)
+        return np.asarray(low + estimate[index.astype(np.int64)] * step).reshape(len(rows), *shape)
 
     def _proven(self, unit: str, size: int) -> Guarantee:
         epsilon = self.channel(size).epsilon
@@ -162,48 +170,68 @@ def best_channel(epsilon: float, levels: int) -> tuple[float, float, Transition]
     asked = epsilon * (1.0 - _MARGIN) - 1e-12
     if asked <= 0.0:
         raise BadInput(f"an epsilon of {epsilon:g} for one component is too small for a coin of 64 bits.")
-    most = math.expm1(asked) / (math.expm1(asked) + levels)  # k-ary randomised response: all noise uniform
-    best = min((_error_at(p, asked, levels), p) for p in most * np.linspace(0.0, 1.0, 33))
+    # k-ary randomised response: all noise uniform. 1 − p is what is searched for, since p may be next to one.
+    least = levels / (math.expm1(min(asked, _LARGEST_LOSS)) + levels)
+    best = min((_error_at(rest, asked, levels), rest) for rest in least + (1.0 - least) * _SHARES)
     # The error as a function of p need not be convex: the neighbourhood of the best point is searched again.
-    around = np.clip(best[1] + most * np.linspace(-1.0, 1.0, 17) / 32.0, 0.0, most)
-    best = min(best, min((_error_at(p, asked, levels), p) for p in around))
-    p = float(best[1])
-    scale = _smallest_scale(p, asked, levels)
-    return p, scale, Transition.nearest(_channel(p, scale, levels))
+    around = np.clip(best[1] + (1.0 - least) * (_SHARES - 0.5) / 16.0, least, 1.0)
+    rest = float(min(best, min((_error_at(rest, asked, levels), rest) for rest in around))[1])
+    scale = _smallest_scale(rest, asked, levels)
+    return 1.0 - rest, scale, Transition.nearest(_channel(rest, scale, levels))
 
 
-def _error_at(p: float, epsilon: float, levels: int) -> float:
-    return _squared_error(_channel(p, _smallest_scale(p, epsilon, levels), levels))
+def _error_at(rest: float, epsilon: float, levels: int) -> float:
+    """E(y − x)² in levels, on average over x, of the best channel with 1 − p = ``rest``."""
+    weight = _weights(_smallest_scale(rest, epsilon, levels), levels)
+    squares = np.cumsum(weight * np.square(np.arange(levels, dtype=np.float64)))
+    return rest * float(((squares + squares[::-1]) / _totals(weight)).mean())
 
 
-def _smallest_scale(p: float, epsilon: float, levels: int) -> float:
+def _smallest_scale(rest: float, epsilon: float, levels: int) -> float:
     """The smallest b with which (p, b) keeps to ``epsilon``; infinite where only uniform noise does."""
     low, high = -20.0, math.log(_UNIFORM * levels)
-    if _loss(_channel(p, math.exp(high), levels)) > epsilon:
+    if _loss(rest, math.exp(high), levels) > epsilon:
         return math.inf
     for _ in range(60):
         middle = (low + high) / 2.0
-        low, high = (
-            (middle, high) if _loss(_channel(p, math.exp(middle), levels)) > epsilon else (low, middle)
-        )
+        low, high = (middle, high) if _loss(rest, math.exp(middle), levels) > epsilon else (low, middle)
     return math.exp(high)
 
 
-def _channel(p: float, scale: float, levels: int) -> Array:
-    """q(y|x) as floats, (k, k)."""
-    distance = np.arange(levels, dtype=np.float64)
+def _loss(rest: float, scale: float, levels: int) -> float:
+    """The largest log q(y|x)/q(y|x′) over all y, x, x′.
+
+    As x goes one level away from y, t(y|x) = w^|y−x|/Z_x does not grow: its numerator falls by the factor w,
+    and Z_x = Σ_z w^|z−x| by no more, since a step of x takes no more than that factor from any of its terms.
+    So the largest entry of column y is q(y|y), and the smallest is that of one of the two ends.
+    """
+    weight = _weights(scale, levels)
+    totals = _totals(weight)
+    least = rest * np.minimum(weight, weight[::-1]) / totals[0]
+    most = (1.0 - rest) + rest / totals
+    return math.inf if not least.all() else float((np.log(most) - np.log(least)).max())
+
+
+def _weights(scale: float, levels: int) -> Array:
+    """e^{−d/b} for every distance d between levels."""
     with np.errstate(under="ignore"):
-        weight = np.exp(-distance / scale) if math.isfinite(scale) else np.ones(levels)
-    noise = weight[np.abs(distance[:, None] - distance[None, :]).astype(np.int64)]
-    noise /= noise.sum(axis=1, keepdims=True)
-    noise *= 1.0 - p
-    noise[np.diag_indices(levels)] += p
+        return np.exp(-np.arange(levels, dtype=np.float64) / scale)
+
+
+def _totals(weight: Array) -> Array:
+    """What each row of the noise sums up to before it is normalised: the weights of both sides of x."""
+    sums = np.cumsum(weight)
+    return np.asarray(sums + sums[::-1] - 1.0)
+
+
+def _channel(rest: float, scale: float, levels: int) -> Array:
+    """q(y|x) as floats, (k, k)."""
+    weight = _weights(scale, levels)
+    distance = np.arange(levels)
+    noise = weight[np.abs(distance[:, None] - distance[None, :])]
+    noise *= rest / _totals(weight)[:, None]
+    noise[np.diag_indices(levels)] += 1.0 - rest
     return np.asarray(noise)
-
-
-def _loss(matrix: Array) -> float:
-    least = matrix.min(axis=0)
-    return math.inf if not least.all() else float(np.log(matrix.max(axis=0) / least).max())
 
 
 def _squared_error(matrix: Array) -> float:

@@ -8,8 +8,11 @@ does the same with a Gaussian vector in place of a uniform direction. With the b
 **Guarantee.** ``caps`` draws exactly from a public law B, given on which side of the cap C_u a vector falls.
 So the probability of a point v is B(v)·p/B(C_u) in the cap and B(v)·(1 − p)/(1 − B(C_u)) outside. Whatever u
 is, B(C_u) lies between two numbers l ≤ c: rounding moves ⟨V, u⟩ by at most h√d/2 and ‖V‖ by as much, and the
-law of the unrounded ones is known (the length of a normal vector is independent of its direction). Hence for
-any two vectors and any point the log ratio of the probabilities is at most
+law of the unrounded ones is known (the length of a normal vector is independent of its direction). The cap is
+that of the gridded direction K/‖K‖, itself a unit vector, so l and c hold whatever the grid made of the
+record. What B draws again for lying too far out has a probability below e⁻⁴⁹⁰; it is in the 10⁻¹⁰ that l and
+c are widened by for the rounding of their own computation. Hence for any two vectors and any point the log
+ratio of the probabilities is at most
 
     ε = max(log p(1−l)/(l(1−p)), log c(1−p)/(p(1−c)), log c/l, log (1−l)/(1−c)) + slack of ``caps``,
 
@@ -36,7 +39,8 @@ from numpy.typing import NDArray
 from scipy.special import betaincc, chdtrc, gammaln, ndtr
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.caps import MOST_COLUMNS, SLACK, STEP, draw_sides
+from sfumato.mechanisms.bounded import check_fits
+from sfumato.mechanisms.caps import FARTHEST, MOST_COLUMNS, MOST_DIRECTION_COLUMNS, SLACK, STEP, draw_sides
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive
@@ -68,6 +72,7 @@ class _Report(Mechanism):
     """What both share: vectors in the L2 ball of radius ``clip``, one report a record."""
 
     _source: ClassVar[str]
+    _most_columns: ClassVar[int] = MOST_COLUMNS
 
     def __init__(
         self, epsilon: float = 1.0, clip: float = 1.0, *, randomness: Randomness | None = None
@@ -103,9 +108,10 @@ class _Report(Mechanism):
 
     def cap(self, columns: int) -> Cap:
         """The cap and coin for records of ``columns`` columns; a function of ε and the dimension alone."""
-        if not 2 <= columns <= MOST_COLUMNS:
+        if not 2 <= columns <= self._most_columns:
             raise BadInput(
-                f"{type(self).__name__} reports vectors of 2 to {MOST_COLUMNS:,} columns, not {columns}."
+                f"{type(self).__name__} reports vectors of 2 to {self._most_columns:,} columns, "
+                f"not {columns:,}."
             )
         return _best_cap(type(self), positive("epsilon", self.epsilon), columns)
 
@@ -135,6 +141,7 @@ class _Report(Mechanism):
         """The reports for ``X``; see :meth:`Mechanism.perturb`."""
         columns, size = X.shape[1], self.block_rows(X.shape[1])
         cap, clip = self.cap(columns), positive("clip", self.clip)
+        check_fits(clip / cap.mean * (1.0 if self._shortest(columns) else FARTHEST), X.dtype)
         out = np.empty(X.shape, dtype=X.dtype)
 
         def work(block: int) -> None:
@@ -195,6 +202,7 @@ class PrivUnit(_Report):
     """
 
     _source = "Bhowmick, Duchi, Freudiger, Kapoor & Rogers 2018, theorem 1"
+    _most_columns = MOST_DIRECTION_COLUMNS
 
     @staticmethod
     def _probability(threshold: float, columns: int) -> tuple[float, float, float]:

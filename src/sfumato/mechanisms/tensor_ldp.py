@@ -18,8 +18,9 @@ probability between 1 − p and 1. Its coin is then (log 1/(1 − p), p)-DP, and
 weights that depend on each value alone this holds with the r above; for a saliency map, which depends on
 all values, every coin of the tensor is paid for, also where one component is the unit.
 
-**Edge cases.** A kept value is released exactly as it was given. Noise is drawn on a grid far finer than the
-levels of any image, as the paper's real-valued noise is; on the data's own levels the leak would drown.
+**Edge cases.** A kept value is released exactly as it was given, or clipped where clipping was asked for.
+Noise is drawn on a grid far finer than the levels of any image, as the paper's real-valued noise is; on the
+data's own levels the leak would drown.
 """
 
 from __future__ import annotations
@@ -174,6 +175,8 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
         """Kept components as they came, the others noised."""
         words = stream.words(noised.size).reshape(noised.shape)
         kept = words < self._thresholds(block)
+        if self.outside == "clip":
+            block = np.clip(block, *two_bounds(self.bounds))
         return np.where(kept, block, noised)
 
     def _thresholds(self, block: NDArray[Any]) -> NDArray[np.uint64] | np.uint64:
@@ -269,11 +272,13 @@ class WeightedTensorLDP(TensorLDP):
     def _thresholds(self, block: NDArray[Any]) -> NDArray[np.uint64] | np.uint64:
         if not isinstance(self.weights, str):
             return self._public_thresholds(block.shape[1])
-        scaled = np.clip((block - two_bounds(self.bounds)[0]) / self._span(), 0.0, 1.0)
+        # In double precision, whatever was given: a map of a black picture divides by almost nothing.
+        scaled = np.clip((block.astype(np.float64) - two_bounds(self.bounds)[0]) / self._span(), 0.0, 1.0)
         weights = self._map()(scaled, tuple(self.shape or scaled.shape[1:]))
         plain = self.keep_probability(block.shape[1])
         most = min(self._threshold(plain) / _COIN, 1.0 - 2.0**-53)
-        return np.asarray(np.minimum(plain * (1.0 - weights), most) * _COIN, dtype=np.uint64)
+        # No map, not even one with NaN in it, may raise a coin above what is proven.
+        return np.asarray(np.fmin(plain * (1.0 - weights), most) * _COIN, dtype=np.uint64)
 
     def _map(self) -> Any:
         maps = {"grey": grey_weights, "saliency": saliency_weights}

@@ -122,6 +122,15 @@ def test_the_same_seed_gives_the_same_findings_and_names_choose():
     assert [item.attack for item in other] == ["configuration confidence_only_enhanced"]
 
 
+def test_the_value_is_the_mean_over_folds_and_not_that_of_pooled_scores():
+    item = CONFIGURATIONS[NAMES.index("loss_features")]
+    found = cross_fit(item.fit, *regression())
+    (told,) = attack_configurations(*regression(), names=["loss_features"])
+    assert told.value == found.placements.auc
+    assert told.interval == found.placements.interval(0.99)
+    assert told.value != auc(found.members, found.nonmembers)
+
+
 def test_progress_is_told_up_to_the_end():
     told = []
     attack_configurations(

@@ -59,7 +59,7 @@ def test_likelihood_and_logistic_regression_see_what_the_distance_does_not() -> 
 @pytest.mark.parametrize("noise", [0.05, 0.4])
 def test_the_scores_are_those_of_the_formula(noise) -> None:
     rng = np.random.default_rng(1)
-    inside, outside = rng.normal(50.0, 1.0, (150, 6)), rng.normal(50.0, 1.0, (170, 6))
+    inside, outside = (rng.normal(1e4, 1.0, (size, 6)) for size in (150, 170))
     released = inside + rng.normal(0.0, noise, inside.shape)
     nearest, likely, _ = membership_attacks(inside, released, nonmembers=outside, sigma=noise)
     candidates = np.concatenate([inside, outside])

@@ -79,6 +79,25 @@ def test_one_run_with_fair_coins_bounds_epsilon():
     assert np.sum(np.array(silent) > 0.0) <= stats.binom.isf(1e-6, 200, 0.01)
 
 
+def test_only_the_order_of_the_logits_matters():
+    """A model that is unsure or wrong about all canaries gives away as much as one that is sure."""
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(0, 1, 400), np.zeros(200, dtype=int)
+    logits[:200] += 1.0
+    found = [
+        one_run_finding(
+            *(
+                Predictions.from_logits(np.column_stack([half + shift, np.zeros(200)]), labels)
+                for half in (logits[:200], logits[200:])
+            ),
+            delta=0.0,
+        ).numbers
+        for shift in (0.0, -8.0, 8.0)
+    ]
+    assert found[0] == found[1] == found[2]
+    assert found[0]["correct"] > 0.6 * found[0]["guesses"]
+
+
 def test_equal_answers_give_nothing_away_whatever_their_order():
     """All scores tied: the guesses must not follow the order in which the groups are given.
 

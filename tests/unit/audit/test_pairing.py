@@ -61,6 +61,34 @@ def test_signs_and_roles_are_recovered() -> None:
     np.testing.assert_allclose(b, found.rows * np.sin(1.7 * found.rows), atol=1e-12)
 
 
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 2.5, -4.0, 11.0, 35.0])
+def test_two_columns_are_enough(alpha) -> None:
+    """A single value: its cosine and sine, in either order, on every branch of the arcsine."""
+    X = np.random.default_rng(4).normal(0.0, 1.0, (30, 1))
+    released = sf.ReverseManifold(alpha).fit_transform(X)
+    for order in ([0, 1], [1, 0]):
+        found = recover_pairs(released[:, order])
+        assert found.alpha == pytest.approx(alpha, rel=1e-9)
+        np.testing.assert_array_equal(found.pairs, [order])
+        np.testing.assert_allclose(found.rows, X, rtol=1e-9)
+
+
+def test_sines_may_come_first() -> None:
+    released = sf.ReverseManifold(1.2).fit_transform(_noised(DIGITS))
+    found = recover_pairs(np.roll(released, 64, axis=1))
+    assert found.alpha == pytest.approx(1.2, rel=1e-12)
+    np.testing.assert_array_equal(np.sort(found.pairs[:, 0]), np.arange(64, 128))
+    np.testing.assert_array_equal(found.pairs[:, 0] - found.pairs[:, 1], 64)
+
+
+def test_alpha_is_exact_where_the_arcsine_is_not() -> None:
+    """The smallest value stands within 1e-9 of the end of the arcsine, which loses half its digits there."""
+    X = np.array([[math.pi / 2.0 * (1.0 + 1e-9)], [1.9], [2.3], [2.9]])
+    found = recover_pairs(sf.ReverseManifold(1.0).fit_transform(X))
+    assert found.alpha == pytest.approx(1.0, rel=1e-14)
+    assert found.explained.all()
+
+
 @pytest.mark.parametrize("scale", [1.0, 16.0])
 def test_bare_digits_with_columns_of_zeros_are_paired(scale) -> None:
     """Three columns of the digits are zero in every record, others in nearly all."""

@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 import sfumato as sf
 from sfumato.audit.one_run import best_guesses, one_run_bound
 from sfumato.audit.pairs import draw_pairs, pair_games
+from sfumato.audit.proportions import interval
 from sfumato.errors import BadInput
 
 X = load_digits().data / 16.0
@@ -95,6 +96,8 @@ def test_guesses_go_to_the_nearer_record_by_the_coins() -> None:
     assert found.numbers == {"correct": pairs, "guesses": pairs, "canaries": pairs}
     expected = one_run_bound(pairs, pairs, pairs, delta=1e-5, confidence=0.99).epsilon
     assert found.epsilon_lower == pytest.approx(expected, rel=1e-9)
+    assert found.interval == pytest.approx(interval(pairs, pairs, 0.99))
+    assert found.confidence == 0.96
     (fixed,) = pair_games(X, X, delta=1e-5, guesses=[100])
     assert fixed.epsilon_lower == one_run_bound(100, 100, pairs, delta=1e-5, confidence=0.99).epsilon
 

@@ -89,6 +89,7 @@ def test_the_posterior_mean_is_the_strongest_of_the_three(epsilon) -> None:
     assert best.value < informed_inverter(UNIT, released).value
     assert best.value < ridge_reconstruction(UNIT, released).value + 0.01
     assert best.beats_chance
+    assert best.numbers["records"] == 898
     assert "declared public" in best.threat
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.datasets import load_digits
 
 import sfumato as sf
@@ -130,6 +131,25 @@ def test_a_weak_correlation_is_found_in_a_large_table() -> None:
     found = shared_noise(X, X + base, X + 1.0 + other, other=X + 1.0, confidence=1.0 - 1e-6)
     assert found.numbers["alarm"] == 1
     assert found.interval[0] < 0.05 < found.interval[1]
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
+def test_the_interval_is_that_of_a_correlation(correlation) -> None:
+    """Half its width is z·(1 − ρ²)/√N for Gaussian noise; the deviation is itself known to 2%."""
+    rng = np.random.default_rng(6)
+    base, fresh = rng.normal(0.0, 1.0, (2, *X.shape))
+    other = correlation * base + math.sqrt(1.0 - correlation**2) * fresh
+    found = shared_noise(X, X + base, X + 1.0 + other, other=X + 1.0)
+    expected = norm.isf(0.005) * (1.0 - correlation**2) / math.sqrt(1797 * 63)
+    assert found.interval[1] - found.value == pytest.approx(expected, rel=0.15)
+
+
+def test_the_interval_of_the_strongest_pairs_pays_for_all_of_them() -> None:
+    """Eleven ways to pair rows, each at 1 − 0.01/11, are stated at 0.99."""
+    found = noise_across_rows(UNIT, _seeded(5.0, 9).release(UNIT).value)
+    expected = norm.isf(0.005 / 11) / math.sqrt(898 * 63)
+    assert found.confidence == 0.99
+    assert found.interval[1] - found.value == pytest.approx(expected, rel=0.12)
 
 
 @pytest.mark.parametrize("period", [1, 2, 128, 512])

@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.audit.bound import Bound
 from sfumato.audit.proportions import joint_upper
-from sfumato.audit.threshold import best_threshold, count_errors, threshold_bound
+from sfumato.audit.threshold import best_threshold, count_errors, held_out_parts, threshold_bound
 from sfumato.errors import BadInput
 from sfumato.privacy import Evidence
 
@@ -115,6 +115,16 @@ def test_any_number_of_games_in_either_world(sizes):
     assert numbers["record games"] in (sizes[0] // 2, -(-sizes[0] // 2))
     assert numbers["neighbour games"] in (sizes[1] // 2, -(-sizes[1] // 2))
     assert math.isfinite(bound.epsilon)
+
+
+def test_no_game_both_chooses_the_threshold_and_is_judged():
+    first, second = np.arange(100.0), np.arange(100.0, 140.0)
+    choosing, judging = held_out_parts(first, second, held_out=0.3, seed=0)
+    assert [part.size for part in (*choosing, *judging)] == [30, 12, 70, 28]
+    for one, other, games in zip(choosing, judging, (first, second), strict=True):
+        assert sorted([*one, *other]) == games.tolist()
+    # Neither part is the beginning of the games, which might have been played at another time.
+    assert choosing[0].tolist() != sorted(choosing[0])
 
 
 def test_more_confidence_gives_less():

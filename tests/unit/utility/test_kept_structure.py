@@ -9,6 +9,8 @@ from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
+from sfumato.utility.distances import Points, sweep
+from sfumato.utility.neighbourhood import Nearest
 from sfumato.utility.structure import structure
 
 DIGITS = load_digits().data
@@ -65,6 +67,26 @@ def test_neighbours_are_those_of_exact_distances(name):
     assert found.spearman == pytest.approx(spearmanr(pdist(flat), pdist(Y)).statistic, abs=1e-9)
     assert (found.spearman_error, found.sampled, found.pairs) == (0.0, False, len(X) * (len(X) - 1) // 2)
     assert np.array_equal(found.rows, np.arange(len(X)))
+
+
+def test_neighbours_that_float32_cannot_tell_apart():
+    """Twenty centres, thirty satellites around each, whose distances differ by 1e-8 of themselves."""
+    rng = np.random.default_rng(8)
+    centres = 10.0 * rng.standard_normal((20, 40))
+    ways = rng.standard_normal((20, 30, 40))
+    lengths = 1.0 + 1e-8 * np.stack([rng.permutation(30) for _ in range(20)])
+    satellites = centres[:, None] + ways / np.linalg.norm(ways, axis=2, keepdims=True) * lengths[:, :, None]
+    X = np.vstack([centres, satellites.reshape(-1, 40)])
+    points = Points.of(X)
+    assert points.moved.dtype == np.float32
+    nearest = Nearest(points, len(X), [5, 10, 20])
+    sweep(points, len(X), [nearest.visit], lambda share: None)
+    expected = brute(X)
+    for centre in range(20):
+        order = 20 + 30 * centre + np.argsort(lengths[centre])
+        assert np.array_equal(expected[centre], order[:20])
+    for k in (5, 10, 20):
+        assert np.array_equal(np.sort(nearest.found[:, :k]), np.sort(expected[:, :k]))
 
 
 def large_spaces(name):

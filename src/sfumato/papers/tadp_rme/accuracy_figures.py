@@ -45,7 +45,8 @@ def trade_off_figure(results: Results) -> Drawing:
         axes = figure.subplots()
         for data, (means, deviations) in numbers.items():
             look = {"color": COLOURS[data], "marker": MARKERS[data], "markersize": 5}
-            axes.errorbar(results.run.trusts, means, deviations, capsize=3, label=f"{data}, ours", **look)
+            axes.plot(results.run.trusts, means, label=f"{data}, ours", **look)
+            axes.errorbar(results.run.trusts, means, deviations, capsize=3, fmt="none", color=COLOURS[data])
             if paper := _paper(results, data):
                 axes.plot(
                     results.run.trusts,

@@ -24,7 +24,7 @@ _NOTES = {
     "Laplace DP": "scale 1/ε on records clipped in L2: the L1 distance of two records is up to 2√d, so 2√d·ε",
     "Personalised DP": "the paper's accuracy does not depend on the budget; ours keeps what it names",
     "Additive noise": "no clipping, so two records may lie any distance apart",
-    "Binary encoding": "neither the bits nor the chance of a flip is given; every bit is a randomised response",
+    "Binary encoding": "neither bits nor the chance of a flip is given; every bit is a randomised response",
     "Random projection": "one public projection for all rows",
     "LSH": "one set of hyperplanes for all rows; deterministic",
     "Reconstruction-resistant": "one public projection for all rows",

@@ -122,7 +122,7 @@ def distances_figure(results: Results) -> Drawing:
 
 
 def runtime_figure(results: Results) -> Drawing:
-    """Figure 9: seconds of the release and of the probe."""
+    """Figure 9: CPU seconds of the release and of the probe."""
     numbers = {
         data: {
             measure: [results.mean(data, tadp_rme(trust), measure) for trust in results.run.trusts]
@@ -139,7 +139,7 @@ def runtime_figure(results: Results) -> Drawing:
                 axes.plot(results.run.trusts, found[measure], label=data, **look)
             axes.set_ylim(bottom=0)
             title = "the release: noise and embedding" if measure.startswith("release") else "the probe"
-            tidy(axes, x="inverse trust τ", y="seconds", title=title)
+            tidy(axes, x="inverse trust τ", y="CPU seconds" if axes is panels[0] else "", title=title)
         legend_below(figure, panels[0], len(numbers))
 
     return Drawing(
