@@ -1,8 +1,12 @@
 """``sfumato paper tadp-rme`` makes tables and figures, and says in a sentence what it lacks."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
+
+DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 
 
 def test_a_table_and_figures_are_made_on_the_digits(command, folder):
@@ -56,3 +60,26 @@ def test_missing_data_is_answered_in_one_sentence(command, folder):
         ({"SFUMATO_DATA": str(empty)}, "mnist.npz, which is not in the folder that SFUMATO_DATA names"),
     ):
         assert said in command("paper", "tadp-rme", "--data", "mnist", **environment).sentence
+
+
+def test_on_real_digits_the_papers_numbers_stand_beside_ours(command, folder):
+    if not (DATA / "mnist.npz").is_file():
+        pytest.skip(f"mnist.npz is not in {DATA}; SFUMATO_DATA names another folder")
+    words = ("--table", "1", "--figure", "4", "--data", "mnist", "--quick", "--seeds", "1", "--json")
+    numbers = command("paper", "tadp-rme", *words, SFUMATO_DATA=str(DATA)).result["numbers"]
+    rows = {row["labels"]["τ"]: row for row in numbers["tables"]["1"]["rows"]}
+    assert list(rows) == ["0", "0, noise", "0.25", "0.5", "1", "1, α = 1"]
+    counted = [row for row in rows.values() if row["agrees"] is not None]
+    assert numbers["agreement"]["1"] == {"agree": sum(row["agrees"] for row in counted), "rows": 4}
+    half = rows["0.5"]["measures"]
+    assert half["accuracy %"]["paper"] == [57.8, 1.0]
+    for pair in half.values():
+        assert pair["difference"] == pytest.approx(pair["mean"] - pair["paper"][0])
+    # A tenth of the records suffices for this much: noise costs accuracy, and less of it costs less.
+    accuracy = [rows[trust]["measures"]["accuracy %"]["mean"] for trust in ("0", "0, noise", "0.5", "1")]
+    assert accuracy == sorted(accuracy, reverse=True)
+    assert [rows[trust]["proven_epsilon"] is None for trust in ("0", "0, noise")] == [True, False]
+    noiseless, unembedded = numbers["findings"]
+    assert "(90.0, table 4)" in noiseless
+    assert f"we measure {accuracy[1]:.1f}." in noiseless
+    assert f"{accuracy[3]:.1f} without one" in unembedded

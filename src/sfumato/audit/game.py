@@ -59,11 +59,11 @@ def distinguish(
         raise BadInput("one of record and neighbour is missing: give both, or neither for the worst pair.")
     if record is None or neighbour is None:
         one, other = worst_pair(mechanism)
-        pair = "the neighbours at the largest distance"
+        pair = f"the neighbours at the largest distance, {_shown(one)} and {_shown(other)}"
     else:
         one, other = check_pair(record, neighbour)
         _check_neighbours(mechanism, one, other)
-        pair = "the given pair"
+        pair = f"a given pair of records of {one.size} columns"  # whose values may be private
     outputs = play(mechanism, one, other, games=games // 2)
     if method == "classifier":
         first, second = classifier_scores(*outputs, seed=seed)
@@ -72,9 +72,7 @@ def distinguish(
     bounded = gaussian_bound if method == "gaussian" else threshold_bound
     choosing = _CHOOSING[method]
     bound = bounded(first, second, delta=delta, confidence=confidence, held_out=choosing, seed=seed)
-    return replace(
-        bound, method=f"{bound.method}; {method} scores; {pair}, {_shown(one)} and {_shown(other)}"
-    )
+    return replace(bound, method=f"{bound.method}; {method} scores; {pair}")
 
 
 def play(mechanism: Mechanism, record: ArrayLike, neighbour: ArrayLike, *, games: int) -> tuple[Array, Array]:

@@ -120,7 +120,7 @@ def test_a_bound_says_which_pair_was_played_and_how():
     bound = distinguish(sf.Laplace(1.0, clip=1.0), delta=0.0, games=1000)
     assert "likelihood scores; the neighbours at the largest distance, (-1) and (1)" in bound.method
     given = distinguish(sf.Laplace(1.0, clip=1.0), [0.0] * 5, [0.5] * 5, delta=0.0, games=1000)
-    assert "the given pair, (0, 0, 0, … 5 columns) and (0.5, 0.5, 0.5, … 5 columns)" in given.method
+    assert given.method.endswith("likelihood scores; a given pair of records of 5 columns")
     assert given.assumption == ""
     assert distinguish(sf.Gaussian(1.0, clip=1.0), delta=1e-5, games=1000, method="gaussian").assumption
 

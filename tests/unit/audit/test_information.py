@@ -129,10 +129,10 @@ def test_any_number_of_columns_as_by_the_book(columns):
 
 def test_more_rows_than_are_used_and_a_quick_answer():
     rng = np.random.default_rng(11)
-    start = time.perf_counter()
+    start = time.process_time()
     found = mutual_information(rng.normal(size=(30_000, 3)), rng.normal(size=30_000), most=3000)
     assert found.samples == 3000
-    assert time.perf_counter() - start < 10.0
+    assert time.process_time() - start < 10.0
 
 
 def test_independent_values_have_no_negative_information():

@@ -102,9 +102,9 @@ def test_more_correct_guesses_more_and_more_delta_or_canaries_less():
 
 @pytest.mark.parametrize(("correct", "guesses", "canaries"), [(10**6, 10**6, 10**6), (10**5, 10**6, 10**7)])
 def test_a_million_guesses_are_quick_and_finite(correct, guesses, canaries):
-    start = time.perf_counter()
+    start = time.process_time()
     bound = one_run_bound(correct, guesses, canaries, delta=1e-5)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
     assert math.isfinite(bound.epsilon)
 
 

@@ -35,16 +35,16 @@ def promises(mu, count):
     ]
 
 
-@pytest.mark.parametrize(("canaries", "guesses"), [(1, 1), (2, 2), (2, 1), (3, 3), (3, 2), (3, 1)])
+@pytest.mark.parametrize(("canaries", "guesses"), [(1, 1), (2, 2), (2, 1), (3, 3), (3, 2), (3, 1), (6, 4)])
 @pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
 def test_no_mechanism_beats_the_recursion_and_some_reach_it(canaries, guesses, mu):
     for correct in range(1, guesses + 1):
-        best = most_likely(canaries, guesses, correct, promises(mu, 12))
+        best = likeliest_law(canaries, guesses, correct, promises(mu, 60))[correct:].sum()
         ours = largest_chance(correct, guesses, canaries, mu)
-        # Twelve points let a little more through than the whole curve does: 0.2% with twice as many.
-        assert best <= ours * 1.01
+        # Sixty points of the curve let a little more through than all of it does.
+        assert best <= ours * 1.001
         if correct == guesses:
-            assert ours == pytest.approx(best, rel=1e-2)
+            assert ours == pytest.approx(best, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,14 @@ def test_the_recursion_is_close_to_the_best_law_of_many_canaries(canaries, guess
     assert 0.98 * best <= ours <= 1.5 * best
 
 
-def test_the_two_linear_programmes_agree():
-    for correct in (1, 2, 3):
-        law = likeliest_law(3, 3, correct, promises(1.0, 6))
-        assert law[correct:].sum() == pytest.approx(most_likely(3, 3, correct, promises(1.0, 6)), abs=1e-6)
-        assert divergence(law, 3, 1.0) <= gaussian_delta(1.0, 1.0) * 1.1
+@pytest.mark.parametrize(("canaries", "guesses"), [(2, 2), (3, 3), (3, 2)])
+def test_a_symmetric_mechanism_is_as_good_as_any(canaries, guesses):
+    points = promises(1.0, 4)
+    for correct in range(1, guesses + 1):
+        law = likeliest_law(canaries, guesses, correct, points)
+        any_other = most_likely(canaries, guesses, correct, points)
+        assert law[correct:].sum() == pytest.approx(any_other, abs=1e-6)
+        assert all(divergence(law, canaries, epsilon) <= delta + 1e-9 for epsilon, delta in points)
 
 
 def test_one_canary_is_the_trade_off_curve_itself():
@@ -121,9 +124,9 @@ def test_what_is_no_better_than_a_guess_bounds_nothing():
     ("correct", "guesses"), [(6000, 10_000), (10_000, 10_000), (9000, 10_000), (690, 696)]
 )
 def test_ten_thousand_canaries_take_well_under_a_second(correct, guesses):
-    start = time.perf_counter()
+    start = time.process_time()
     bound = one_run_gaussian_bound(correct, guesses, 10_000, delta=1e-5)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert bound.epsilon > 0.0
 
 

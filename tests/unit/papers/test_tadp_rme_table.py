@@ -41,9 +41,9 @@ def results(shift) -> Results:
     ("shift", "agreeing"),
     [
         (lambda data, trust: (0.0, 0.0), 16),
-        (lambda data, trust: (2.99, -0.049), 16),
-        (lambda data, trust: (-3.01, 0.0), 0),
-        (lambda data, trust: (0.0, 0.051), 0),
+        (lambda data, trust: (2.9, -0.047), 16),
+        (lambda data, trust: (-3.1, 0.0), 0),
+        (lambda data, trust: (0.0, 0.053), 0),
         (lambda data, trust: (3.5 if data == "mnist" else 0.0, 0.0), 8),
         (lambda data, trust: (0.0, 0.06 if trust in (0.5, 1.0) else 0.0), 12),
     ],

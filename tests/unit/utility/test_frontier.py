@@ -57,6 +57,8 @@ def test_the_knee_on_a_logarithmic_scale():
 
 def test_of_equal_knees_the_cheapest():
     assert knee(choices((0.0, 0.0), (0.5, 0.25), (0.75, 0.5), (1.0, 1.0))).name == "1"
+    assert 0.3 - 0.1 < 0.4 - 0.2  # by rounding alone
+    assert knee(choices((0.0, 0.0), (0.3, 0.1), (0.4, 0.2), (1.0, 1.0))).name == "1"
 
 
 @pytest.mark.parametrize(

@@ -83,12 +83,8 @@ def retention_figure(results: Results) -> Drawing:
         axes = figure.subplots()
         axes.axhspan(50.0, 105.0, color="#1b7837", alpha=0.07)
         axes.axhspan(0.0, 25.0, color="#b2182b", alpha=0.07)
-        axes.annotate(
-            "above half", (0.99, 52), xycoords=("axes fraction", "data"), ha="right", color="#1b7837"
-        )
-        axes.annotate(
-            "below a quarter", (0.99, 20), xycoords=("axes fraction", "data"), ha="right", color="#b2182b"
-        )
+        for height, text, colour in ((52, "above half", "#1b7837"), (20, "below a quarter", "#b2182b")):
+            axes.annotate(text, (0.01, height), xycoords=("axes fraction", "data"), color=colour)
         for data, kept in numbers.items():
             look = {"color": COLOURS[data], "marker": MARKERS[data], "markersize": 5}
             axes.plot(results.run.trusts, kept, label=f"{data}, ours", **look)

@@ -65,8 +65,9 @@ def frontier_figure(results: Results) -> Drawing:
                 left.annotate(
                     f"knee: {found['knee']}",
                     at,
-                    xytext=(9, 7),
+                    xytext=(9, 7) if data == results.run.data[0] else (-9, -13),
                     textcoords="offset points",
+                    ha="left" if data == results.run.data[0] else "right",
                     fontsize=9,
                     color=COLOURS[data],
                 )

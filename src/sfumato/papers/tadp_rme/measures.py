@@ -29,8 +29,8 @@ _ORDER = b"a secret column order"
 class Case:
     """One release of one seed, and the rows that the probe learns from and is tested on.
 
-    ``uniform`` is False where these two are released differently; attacks on attributes and records then
-    keep to the rows that the probe learns from.
+    ``uniform`` is False where these two are released differently; the attack on attributes then keeps to
+    the rows that the probe learns from.
     """
 
     released: Released
@@ -58,7 +58,6 @@ def _probe(case: Case) -> dict[str, float]:
     chance = 1.0 / attack.classes
     return {
         "accuracy": 100.0 * found.accuracy,
-        "f1": found.weighted_f1,
         "attribute": 1.0 - (attack.accuracy - chance) / (1.0 - chance),
         "probe seconds": seconds,
     }
@@ -72,7 +71,7 @@ def _plain_probe(case: Case) -> dict[str, float]:
 
 
 def _ridge(case: Case) -> dict[str, float]:
-    rows = slice(None) if case.uniform else case.learned
+    rows = case.learned
     found = ridge_reconstruction(case.released.original[rows], case.released.value[rows], seed=case.seed)
     return {"error": found.value}
 

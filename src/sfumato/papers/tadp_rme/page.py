@@ -13,6 +13,7 @@ import sfumato
 from sfumato.io.atomic import atomic_output
 from sfumato.papers.regenerate import Request
 from sfumato.papers.tadp_rme.figure import Drawing
+from sfumato.papers.tadp_rme.findings import findings
 from sfumato.papers.tadp_rme.protocol import ACCURACY_POINTS, CHOSEN, DELTA, ERROR, STATED
 from sfumato.papers.tadp_rme.sweep import Results
 from sfumato.papers.tadp_rme.table import Table
@@ -53,6 +54,9 @@ class Page:
         if counts := self.agreement():
             parts.append("## What agrees")
             parts.append("\n".join(f"- {sentence}" for sentence in counts))
+        if told := findings(self.results):
+            parts.append("## What the numbers say")
+            parts.append("\n".join(f"- {sentence}" for sentence in told))
         parts += [table.markdown() for table in self.tables]
         parts += [
             f"## Figure {drawing.number}: "
@@ -106,6 +110,7 @@ class Page:
                 str(number): {"agree": agreeing, "rows": total}
                 for number, (agreeing, total) in counted.items()
             },
+            "findings": findings(self.results),
             "tables": {str(table.number): table.to_dict() for table in self.tables},
             "figures": {str(drawing.number): drawing.numbers for drawing in self.drawings},
         }

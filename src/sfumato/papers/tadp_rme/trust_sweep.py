@@ -19,15 +19,14 @@ _NOISELESS = "without noise, as in the paper: its table 4 has the same numbers f
 _NOISED = "the same trust with the noise of ε_max, which the paper's formula asks for"
 _NO_EMBEDDING = "α(1) = 0: noise alone"
 _NOT_MONOTONE = (
-    "the paper's row equals its Gaussian row of table 2 and is more accurate than its τ = 0.95 row, although "
-    "that has less noise; a run with an embedding at τ = 1 cannot give both"
+    "the paper's row agrees with its Gaussian row of table 2 and is more accurate than its τ = 0.95 row, "
+    "although that has less noise; a run with an embedding at τ = 1 cannot give both"
 )
 _TWO_SCORES = "the paper has 0.818 for the privacy score in tables 2 and 4"
 _EMBEDDED = "the same noise with an embedding of α = 1"
 # Rows of CIFAR-10 are not counted, but those that differ deserve a word.
 _CIFAR_NOISELESS = (
-    "the paper's error is far above ours; no ridge penalty, share of rows or α that we tried gives it "
-    "together with the errors of the other data sets"
+    "the paper's error is far above ours, and above its own of the other data sets: not explained"
 )
 
 
