@@ -145,13 +145,21 @@ def test_personal_budgets_come_from_their_file(called, folder, statement_beside)
 OPTIONS = {
     "additive-noise": ["--scale", "0.2"],
     "binary-encoding": ["--flip", "0.25", "--bits", "3"],
+    "duchi": ["--epsilon", "1", "--bounds", "0", "1"],
     "gaussian": ["--epsilon", "1", "--bounds", "0", "1"],
+    "grid-tensor-ldp": ["--epsilon", "8", "--bounds", "0", "1", "--levels", "2"],
+    "hybrid": ["--epsilon", "6", "--bounds", "0", "1"],
     "laplace": ["--epsilon", "1", "--clip", "2", "--neighbours", "zero-out"],
     "personalised": ["--epsilon", "1", "--clip", "2"],
+    "piecewise": ["--epsilon", "6", "--bounds", "0", "1", "--coordinates", "3"],
+    "priv-unit": ["--epsilon", "4", "--clip", "2"],
+    "priv-unit-g": ["--epsilon", "4", "--clip", "2"],
     "random-projection": ["--components", "5"],
     "randomised-response": ["--epsilon", "3", "--categories", "2"],
     "reconstruction-resistant": ["--components", "5"],
+    "tensor-ldp": ["--epsilon", "1", "--bounds", "0", "1", "--noise", "gaussian", "--unit", "tensor"],
     "trust-adaptive": ["--epsilon", "1", "8", "--clip", "1", "--calibration", "paper"],
+    "weighted-tensor-ldp": ["--epsilon", "1", "--bounds", "0", "1", "--weights", "grey"],
 }
 WIDTH = {"binary-encoding": 24, "random-projection": 5, "reconstruction-resistant": 5}
 

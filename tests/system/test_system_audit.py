@@ -69,7 +69,8 @@ def test_evidence_beside_a_release_enters_its_report(released, called):
     assert "no evidence" in called("report", "out.npz", "-o", "bad.html").sentence
 
 
-def test_several_releases_make_a_frontier_and_a_budget_is_shown(released, called):
+def test_several_releases_make_a_frontier_and_a_budget_is_shown(released, called, monkeypatch):
+    monkeypatch.setenv("SFUMATO_HOME", str(released / "home"))  # the budget is this test's own
     called("budget", "open", "clinic", "--epsilon", 30, "--delta", 1e-5)
     for epsilon in (2, 12):
         made = called(

@@ -80,7 +80,6 @@ FILES = [
     ("no columns", "X.npy", npy(np.ones((3, 0))), "X.npy has no columns."),
     ("no bytes", "X.npy", b"", "X.npy is empty."),
     ("one axis", "X.npy", npy(np.ones(5)), "shape (5,)"),
-    ("three axes", "X.npy", npy(np.ones((5, 2, 2))), "X.reshape(len(X), -1)"),
     ("a single number", "X.npy", npy(np.float64(3)), "a single number"),
     ("object dtype", "X.npy", npy(np.array([[1, "a"]], object), True), "pickled Python objects"),
     ("complex", "X.npy", npy(np.ones((2, 2), complex)), "dtype complex128"),

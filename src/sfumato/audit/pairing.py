@@ -69,13 +69,13 @@ def recover_pairs(released: ArrayLike, *, largest: float = 100.0) -> Pairing:
     if not 0.0 < largest < math.inf:
         raise BadInput(f"largest was {largest!r}: the largest alpha to look for is a positive number.")
     # Columns are read one by one, so each should lie in one piece.
-    search = _Search(np.asarray(table, dtype=np.float64, order="F"), precision)
+    search = _Search(np.asarray(table, dtype=np.float64, order="F"), precision, largest)
     # Columns with the most values that are not zero come first: they have the most to be told apart by.
     filled = np.count_nonzero(table, axis=0)
     order = np.argsort(-filled, kind="stable")[: np.count_nonzero(filled)]
     if not order.size:
         raise BadInput("every value of the release is zero: there is nothing to pair.")
-    alpha = search.alpha(order, largest)
+    alpha = search.alpha(order)
     pairs: list[tuple[int, int]] = []
     explained: list[bool] = []
     left = filled > 0
@@ -159,24 +159,25 @@ def _equal_columns(found: Pairing, truth: NDArray[np.floating]) -> int:
 class _Search:
     """One release, and how exactly its columns must satisfy the equation of the embedding."""
 
-    def __init__(self, table: Floats, precision: float) -> None:
+    def __init__(self, table: Floats, precision: float, largest: float) -> None:
         self.table = table
         self.precision = precision
+        self.largest = largest
 
-    def alpha(self, columns: Columns, largest: float) -> float:
+    def alpha(self, columns: Columns) -> float:
         """The smallest α with which some column finds a partner that fits in every record."""
         for column in map(int, columns[:_ATTEMPTS]):
             others = columns[columns != column]
             best = math.inf
             for is_cosine in (True, False):
-                for alpha, partner in self._possible(column, others, is_cosine, largest):
+                for alpha, partner in self._possible(column, others, is_cosine):
                     pair = (column, partner) if is_cosine else (partner, column)
                     if abs(alpha) < abs(best) and self._holds(*pair, alpha):
                         best = alpha
             if best < math.inf:
                 return best
         raise BadInput(
-            f"the release is no reverse manifold embedding: no alpha up to {largest:g} makes two of its "
+            f"the release is no reverse manifold embedding: no alpha up to {self.largest:g} makes two of its "
             "columns the cosine and the sine of one value in every record."
         )
 
@@ -200,9 +201,14 @@ class _Search:
     def _error(self, cosine: Floats, sine: Floats, alpha: float) -> Floats:
         """|b − r sin(αr)| over what rounding explains; at most 1 for a true pair."""
         size = np.hypot(cosine, sine)
-        slack = _ROUNDINGS * self.precision * size * (1.0 + abs(alpha) * size)
+        off = self.precision * (1.0 + abs(alpha) * size) + self._rounded_angle(size)
+        slack = _ROUNDINGS * size * off
         error: Floats = np.abs(sine - size * np.sin(alpha * size)) / np.where(size > 0.0, slack, 1.0)
         return error
+
+    def _rounded_angle(self, size: Floats) -> Floats:
+        """What rounding αx in double precision changes, at the largest of all α that embed a grid alike."""
+        return float(np.finfo(np.float64).eps) * self.largest * size
 
     def _witnesses(self, column: int) -> Columns:
         """Records in which a column is not zero, from rather small to the largest."""
@@ -211,9 +217,7 @@ class _Search:
         places = np.linspace(0.1 * (rows.size - 1), rows.size - 1, min(rows.size, _WITNESSES))
         return np.asarray(rows[places.astype(int)])
 
-    def _possible(
-        self, column: int, others: Columns, is_cosine: bool, largest: float
-    ) -> Iterator[tuple[float, int]]:
+    def _possible(self, column: int, others: Columns, is_cosine: bool) -> Iterator[tuple[float, int]]:
         """Every α that one witness allows, with the partner for which the other witnesses confirm it."""
         rows = self._witnesses(column)
         # A value that is not zero has neither its cosine nor its sine at zero.
@@ -224,14 +228,16 @@ class _Search:
         size = np.hypot(own, their)
         sine = (their if is_cosine else own) / size
         angle, radius = np.arcsin(np.clip(sine[0], -1.0, 1.0)), size[0]
-        turns = int(min(largest * float(radius.max()) / (2.0 * math.pi) + 1.0, _TURNS))
-        # The arcsine loses half of the digits near ±1.
-        slack = _ROUNDINGS * math.sqrt(self.precision) * size / radius
+        turns = int(min(self.largest * float(radius.max()) / (2.0 * math.pi) + 1.0, _TURNS))
+        # How far each sine may be off, and the arcsine of the first: near ±1 it loses half of its digits.
+        off = _ROUNDINGS * (self.precision + self._rounded_angle(size))
+        lost = off[0] / np.maximum(np.sqrt(np.maximum(1.0 - sine[0] ** 2, 0.0)), np.sqrt(off[0]))
         for turn in sorted(range(-turns, turns + 1), key=abs):
             for principal in (angle, math.pi - angle):
                 alphas = (principal + 2.0 * math.pi * turn) / radius
+                slack = off + (lost / radius + np.abs(alphas) * off[0]) * size
                 near = np.abs(np.sin(alphas * size) - sine) <= slack
-                fits = near.all(axis=0) & (np.abs(alphas) <= largest) & (alphas != 0.0)
+                fits = near.all(axis=0) & (np.abs(alphas) <= self.largest) & (alphas != 0.0)
                 for index in np.flatnonzero(fits):
                     alpha = _refined(float(alphas[index]), size[:, index], sine[:, index])
                     yield alpha, int(others[index])

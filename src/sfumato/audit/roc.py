@@ -68,12 +68,14 @@ class Placements:
 
     Ties count half, and ``tied`` is the share of pairs that are tied. Placements carry all that the AUC and
     its interval need. Those of several folds, whose scores come from different attackers and cannot be
-    compared, are joined by `join`: the AUC is then the mean of those of the folds.
+    compared, are joined by `join`: the AUC is then the mean of those of the folds, and ``inflation`` is the
+    factor by which their dependence raises its variance.
     """
 
     above: Floats
     below: Floats
     tied: float
+    inflation: float = 1.0
 
     @classmethod
     def of(cls, members: npt.ArrayLike, nonmembers: npt.ArrayLike) -> Placements:
@@ -84,12 +86,18 @@ class Placements:
 
     @classmethod
     def join(cls, folds: list[Placements]) -> Placements:
-        """The placements of all folds, each within its own."""
+        """The placements of all K ≥ 2 folds of a cross-validation, each within its own.
+
+        Two records that happen to look alike help the attacker of either fold to judge the other, so the
+        folds' AUCs go up and down together, and the more so the less there is to find. The variance is
+        raised by 1 + K/(K − 1), which is the correction of Nadeau and Bengio (2003).
+        """
         weights = [fold.above.size for fold in folds]
         return cls(
             np.concatenate([fold.above for fold in folds]),
             np.concatenate([fold.below for fold in folds]),
             float(np.average([fold.tied for fold in folds], weights=weights)),
+            1.0 + len(folds) / (len(folds) - 1.0),
         )
 
     @property
@@ -103,7 +111,7 @@ class Placements:
         Where nearly all scores are tied (a model that is nearly always right) one side may show no spread
         at all, and DeLong's variance is far too small. Each side is therefore given 2·tied records of the
         lowest and as many of the highest placement, much as Agresti and Coull (1998) do for a proportion.
-        Without ties it is exactly DeLong's.
+        Without ties, and for scores of one attacker, it is exactly DeLong's.
         """
         total = 0.0
         for sample in (self.above, self.below):
@@ -111,14 +119,15 @@ class Placements:
             spread = float(np.sum((sample - middle) ** 2))
             spread += 2.0 * self.tied * (middle**2 + (1.0 - middle) ** 2)
             total += spread / (sample.size - 1) / sample.size
-        return total
+        return self.inflation * total
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Holds the AUC with about ``confidence``: normal on the logit scale.
 
         An AUC of exactly 1 means that each of min(members, non-members) disjoint pairs was ordered rightly,
-        which has probability AUC^pairs; its interval, and that of 0, is exact for every sample size. A
-        single record on a side says nothing about spread, and the answer is (0, 1).
+        which has probability AUC^pairs; its interval, and that of 0, is exact for every sample size (of
+        joined folds the pairs are counted as fewer, by ``inflation``). A single record on a side says
+        nothing about spread, and the answer is (0, 1).
         """
         if not 0.0 < confidence < 1.0:
             raise BadInput(f"confidence was {confidence!r}: it must lie strictly between 0 and 1.")
@@ -126,7 +135,7 @@ class Placements:
         value, pairs = self.auc, min(self.above.size, self.below.size)
         if pairs < 2:
             return 0.0, 1.0
-        bound = tail ** (1.0 / pairs)
+        bound = tail ** (self.inflation / pairs)
         if value in (0.0, 1.0):
             return (bound, 1.0) if value == 1.0 else (0.0, 1.0 - bound)
         reach = -float(special.ndtri(tail)) * math.sqrt(self.variance()) / (value * (1.0 - value))

@@ -204,7 +204,8 @@ class _BoxReport(Mechanism):
 
         def work(block: int) -> None:
             rows = slice(block * size, min((block + 1) * size, len(X)))
-            values = np.clip((finite(X[rows], first + rows.start) - low) / half - 1.0, -1.0, 1.0)
+            values = np.clip(finite(X[rows], first + rows.start), low, high)
+            values = np.clip((values - low) / half - 1.0, -1.0, 1.0)
             streams = self._streams(first + rows.start, (values + 0.0).view(np.int64))
             parts = np.split(values, len(streams))
             reports = [_report(s, part, k, mixture) for s, part in zip(streams, parts, strict=True)]

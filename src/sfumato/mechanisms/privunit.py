@@ -199,7 +199,7 @@ class PrivUnitG(_Report):
 
 
 class PrivUnit(_Report):
-    """Reports a direction from around the record: the smallest error of all, at every dimension.
+    """Reports a direction from around the record: the smallest error of all, unless ε is far above 8.
 
     Records are scaled back to L2 norm ``clip`` where longer; ``epsilon`` > 0 is the promise for one record.
     """
@@ -266,7 +266,7 @@ def _cap(kind: type[_Report], epsilon: float, columns: int, threshold: float) ->
     low, high = low * (1.0 - _ROUNDING), high * (1.0 + _ROUNDING)
     if not 0.0 < low <= high < 1.0:
         return None
-    # ``caps`` proposes φ(v − su), turned to one side, and accepts by exp(−s(⟨v, u⟩ − s)): 2e^{s²/2}φ(v) in all.
+    # ``caps`` proposes 2φ(v − su) and accepts by exp(−s(⟨v, u⟩ − s)): together 2e^{s²/2}·φ(v) on the cap.
     nearest = threshold * (kind._shortest(columns) or 1.0)
     if 2.0 * math.exp(0.5 * nearest * nearest) * chance * _MOST_PROPOSALS < 1.0:
         return None

@@ -27,7 +27,8 @@ def saliency_weights(rows: Array, shape: tuple[int, ...]) -> Array:
     """The spectral residual of each picture (Hou & Zhang 2007), scaled to [0, 1]; (n, d) like ``rows``.
 
     ``shape`` is that of one picture: the first two modes are its sides, further modes share the map of
-    their mean. A tensor of order one has no neighbours on a plane and is taken as a picture of one row.
+    their mean. A tensor of order one has no neighbours on a plane and is taken as a picture of one row. In a
+    picture of one colour nothing stands out.
     """
     from scipy.ndimage import gaussian_filter, uniform_filter
 
@@ -42,5 +43,6 @@ def saliency_weights(rows: Array, shape: tuple[int, ...]) -> Array:
     smooth = gaussian_filter(energy, sigma=(0.0, _SMOOTH, _SMOOTH), mode="nearest")
     low, high = smooth.min(axis=(1, 2), keepdims=True), smooth.max(axis=(1, 2), keepdims=True)
     maps = (smooth - low) / np.where(high > low, high - low, 1.0)
+    maps[pictures.max(axis=(1, 2)) == pictures.min(axis=(1, 2))] = 0.0
     whole = np.broadcast_to(maps[..., None], (*maps.shape, rows[0].size // (sides[0] * sides[1])))
     return np.ascontiguousarray(whole).reshape(len(rows), -1)

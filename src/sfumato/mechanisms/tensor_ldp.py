@@ -273,7 +273,8 @@ class WeightedTensorLDP(TensorLDP):
         if not isinstance(self.weights, str):
             return self._public_thresholds(block.shape[1])
         # In double precision, whatever was given: a map of a black picture divides by almost nothing.
-        scaled = np.clip((block.astype(np.float64) - two_bounds(self.bounds)[0]) / self._span(), 0.0, 1.0)
+        low, high = two_bounds(self.bounds)
+        scaled = np.clip((np.clip(block.astype(np.float64), low, high) - low) / (high - low), 0.0, 1.0)
         weights = self._map()(scaled, tuple(self.shape or scaled.shape[1:]))
         plain = self.keep_probability(block.shape[1])
         most = min(self._threshold(plain) / _COIN, 1.0 - 2.0**-53)

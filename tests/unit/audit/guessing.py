@@ -58,26 +58,19 @@ def likeliest_law(canaries, guesses, correct, promises):
     ((r − c + 1)·p_{c−1} − e^ε·c·p_c)/m.
     """
     counts = np.arange(1, guesses + 1)
-    hits = sparse.diags([counts.astype(float)], [1], shape=(guesses, guesses + 1))
-    misses = sparse.diags([(guesses - counts + 1).astype(float)], [0], shape=(guesses, guesses + 1))
-    rows, limits = [], []
-    for place, (epsilon, delta) in enumerate(promises):
-        slack = [sparse.csr_matrix((guesses, guesses))] * (2 * len(promises))
-        for way, (more, less) in enumerate(((hits, misses), (misses, hits))):
-            own = list(slack)
-            own[2 * place + way] = -sparse.identity(guesses)
-            rows.append(sparse.hstack([more - math.exp(epsilon) * less, *own]))
-            limits.append(np.zeros(guesses))
-        total = np.zeros((1, guesses + 1 + 2 * guesses * len(promises)))
-        total[0, guesses + 1 + 2 * guesses * place :][: 2 * guesses] = 1.0
-        rows.append(sparse.csr_matrix(total))
-        limits.append([canaries * delta])
-    width = rows[0].shape[1]
-    one = np.zeros((1, width))
-    one[0, : guesses + 1] = 1.0
-    gain = np.zeros(width)
+    hits, misses = (np.zeros((guesses, guesses + 1)) for _ in range(2))
+    hits[counts - 1, counts] = counts
+    misses[counts - 1, counts - 1] = guesses - counts + 1
+    ways = [way for e, _ in promises for way in (hits - math.exp(e) * misses, misses - math.exp(e) * hits)]
+    size = guesses * len(ways)  # one positive part for each promise, way and count
+    parts = sparse.hstack([sparse.csr_matrix(np.vstack(ways)), -sparse.identity(size)])
+    sums = sparse.kron(sparse.identity(len(promises)), np.ones((1, 2 * guesses)))
+    totals = sparse.hstack([sparse.csr_matrix((len(promises), guesses + 1)), sums])
+    limits = [*np.zeros(size), *(canaries * delta for _, delta in promises)]
+    law = np.concatenate([np.ones(guesses + 1), np.zeros(size)])
+    gain = np.zeros(guesses + 1 + size)
     gain[correct : guesses + 1] = -1.0
-    found = linprog(gain, sparse.vstack(rows), np.concatenate(limits), one, [1.0])
+    found = linprog(gain, sparse.vstack([parts, totals]), limits, law[None, :], [1.0])
     assert found.status == 0
     return found.x[: guesses + 1]
 

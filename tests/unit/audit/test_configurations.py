@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 from model_targets import CERTAIN, exchangeable, forest, network, records, regression, split, tree
+from scipy import stats
 from sklearn.ensemble import RandomForestClassifier
 
 from sfumato.audit.configurations import CONFIGURATIONS, attack_configurations, cross_fit
@@ -87,6 +88,29 @@ def test_cross_validation_does_not_pull_the_auc_below_a_half():
         pooled.append(auc(found.members, found.nonmembers))
     assert abs(np.mean(values) - 0.5) < 4.9 * np.std(values, ddof=1) / np.sqrt(len(values))
     assert np.mean(pooled) < np.mean(values)
+
+
+@pytest.mark.parametrize("name", ["probs_correctness", "label_only", "loss_features"])
+def test_the_interval_allows_for_folds_that_help_each_other(name):
+    """On exchangeable records at 99%: false-alarm rate 1e-6 for a coverage of 96% over 60 repetitions.
+
+    Were the folds taken to be independent, about 6% of the intervals of a support vector machine would miss.
+    """
+    rng = np.random.default_rng(0)
+    item = CONFIGURATIONS[NAMES.index(name)]
+    squares, misses = [], 0
+    for _ in range(60):
+        logits, labels = rng.normal(0, 1.5, (180, 4)), rng.integers(4, size=180)
+        answers = Predictions.from_logits(logits + 1.5 * np.eye(4)[labels], labels)
+        found = cross_fit(
+            item.fit, answers.rows(np.arange(100)), answers.rows(np.arange(100, 180))
+        ).placements
+        low, high = found.interval(0.99)
+        misses += not low <= 0.5 <= high
+        squares.append((found.auc - 0.5) ** 2 / found.variance())
+    assert misses <= stats.binom.isf(1e-6, 60, 0.04)
+    # A mean of 60 squares with standard error below 0.25: 1 is what the variance promises.
+    assert np.mean(squares) < 1.0 + 4.9 * 0.25
 
 
 def test_scores_are_out_of_fold_and_folds_are_stratified():

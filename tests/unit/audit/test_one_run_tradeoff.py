@@ -39,12 +39,12 @@ def promises(mu, count):
 @pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
 def test_no_mechanism_beats_the_recursion_and_some_reach_it(canaries, guesses, mu):
     for correct in range(1, guesses + 1):
-        best = likeliest_law(canaries, guesses, correct, promises(mu, 60))[correct:].sum()
+        best = likeliest_law(canaries, guesses, correct, promises(mu, 40))[correct:].sum()
         ours = largest_chance(correct, guesses, canaries, mu)
-        # Sixty points of the curve let a little more through than all of it does.
-        assert best <= ours * 1.001
+        # Forty points of the curve let a little more through than all of it does.
+        assert best <= ours * 1.002
         if correct == guesses:
-            assert ours == pytest.approx(best, rel=1e-3)
+            assert ours == pytest.approx(best, rel=2e-3)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,11 @@ def test_values_on_a_grid_have_many_alphas_and_the_smallest_is_named() -> None:
     found = recover_pairs(released)
     assert found.alpha == pytest.approx(7.3 - 2.0 * math.pi, rel=1e-12)
     assert pairing_attack(released, transform=embedding).value == 1.0
+    rng = np.random.default_rng(5)
+    for alpha in rng.uniform(-40.0, 40.0, 100):
+        whole = rng.integers(-9, 10, (12, 2)) * 1.0
+        found = recover_pairs(sf.ReverseManifold(alpha).fit_transform(whole))
+        assert found.alpha == pytest.approx(math.remainder(alpha, 2.0 * math.pi), rel=1e-9)
 
 
 def test_single_precision_is_enough() -> None:

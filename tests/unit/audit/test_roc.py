@@ -117,8 +117,10 @@ def test_joined_folds_average_what_cannot_be_compared():
     ]
     joined = Placements.join(folds)
     assert joined.auc == pytest.approx(np.mean([fold.auc for fold in folds]))
-    widths = [np.ptp(item.interval(0.99)) for item in (joined, folds[0])]
-    assert 0.4 < widths[0] / widths[1] < 0.75  # three times the records
+    independent = [fold.variance() for fold in folds]
+    assert joined.variance() == pytest.approx(2.5 * np.mean(independent) / 3, rel=0.05)
+    perfect = Placements.join([Placements.of([2.0] * 9, [1.0] * 9)] * 2)
+    assert perfect.interval(0.99) == (pytest.approx(0.005 ** (3 / 18)), 1.0)
 
 
 def test_the_true_positive_rate_is_that_of_the_lowest_allowed_threshold():

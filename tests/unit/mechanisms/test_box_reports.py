@@ -106,7 +106,7 @@ def test_reports_have_the_record_as_their_mean_and_the_planned_error(kind, epsil
 
 
 def test_a_mean_of_ten_thousand_users_is_as_good_as_planned():
-    """64 columns in [0, 1], real images; n·MSE of the mean stays below the worst value's, 1e-6 false alarms."""
+    """64 columns of real images; n·MSE of the mean stays below the worst value's. False alarm 1e-6."""
     from sklearn.datasets import load_digits
 
     X = np.tile(load_digits().data / 16.0, (6, 1))[:10_000]
@@ -154,7 +154,7 @@ def test_hybrid_is_duchi_for_small_epsilon_and_mixes_beyond():
 @pytest.mark.parametrize("epsilon", [50.0, 100.0, 2000.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_huge_epsilon_for_one_coordinate_is_no_trouble(kind, epsilon):
-    """The coins have 64 bits: more than about 45 is never spent, and the value comes back almost as it was."""
+    """Coins have 64 bits: no more than about 45 is ever spent, and the value comes back almost as it was."""
     made = kind(epsilon, (-1.0, 1.0))
     assert made.guarantee(1).epsilon() <= min(epsilon, 46.0)
     Z = made.release(np.full((100, 1), 1.0)).value

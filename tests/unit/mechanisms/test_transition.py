@@ -21,7 +21,7 @@ def random_channel(levels, seed=0):
     return raw / raw.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("levels", [2, 3, 5, 16, 100, 256])
+@pytest.mark.parametrize("levels", [2, 3, 5, 16, 100])
 def test_every_row_sums_to_two_to_the_sixty_four_and_nothing_is_impossible(levels):
     probabilities = random_channel(levels)
     counts = Transition.nearest(probabilities).counts.tolist()

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
@@ -19,6 +19,7 @@ points = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(points)
 def test_the_frontier_is_what_nobody_beats(pairs):
     given_ = choices(*pairs)

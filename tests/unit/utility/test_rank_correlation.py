@@ -18,7 +18,7 @@ lists = st.integers(3, 40).flatmap(
 ).filter(lambda pair: all(len(set(one)) > 1 for one in pair))  # fmt: skip
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(lists)
 def test_small_and_exact_ranks_are_spearmans(pair):
     first, second = (np.array(one) for one in pair)
@@ -40,7 +40,7 @@ def test_ties_that_reach_over_parts(values):
     assert exact_ranks(packed(first, second)) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(5, 3000), st.integers(2, 200), st.floats(-1, 1))
 def test_bins_change_the_correlation_by_no_more_than_they_say(seed, size, bins, share):
     rng = np.random.default_rng(seed)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel, wilcoxon
 
@@ -58,6 +58,7 @@ def test_holm_by_hand():
     assert holm([]) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.sampled_from([0.01, 0.05, 0.2]))
 def test_holm_rejects_as_its_steps_do(p_values, level):
     """Step down: reject while the i-th smallest of m is at most level / (m − i), from i = 0."""
