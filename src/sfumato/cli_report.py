@@ -16,7 +16,9 @@ from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
     from sfumato.audit import Audit
+    from sfumato.io import Schema
     from sfumato.mechanisms import Release
+    from sfumato.pipeline.auditing import Compared
     from sfumato.report import Budget
 
 __all__ = ["app"]
@@ -115,7 +117,7 @@ def pack(
     print(json.dumps({"files": files}) if as_json else terminal.in_line("\n".join(files)))
 
 
-def _evidence(file: Path, compared: Any, schema: Any) -> Release | Audit:
+def _evidence(file: Path, compared: Compared | None, schema: Schema | None) -> Release | Audit:
     """The release in ``file``, or its audit where the evidence stands beside it."""
     from sfumato.audit import Audit, Finding
     from sfumato.pipeline.auditing import read_release

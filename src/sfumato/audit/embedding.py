@@ -97,7 +97,7 @@ def _columns_by_correlation(known: Floats, recovered: Floats) -> NDArray[np.intp
     def standard(table: Floats) -> Floats:
         centred = table - table.mean(axis=0)
         size = np.linalg.norm(centred, axis=0)
-        return centred / np.where(size > 0.0, size, 1.0)
+        return np.asarray(centred / np.where(size > 0.0, size, 1.0))
 
     correlation = standard(known).T @ standard(recovered)
     return np.asarray(linear_sum_assignment(correlation, maximize=True)[1], dtype=np.intp)
