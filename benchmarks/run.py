@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import audit
 import certificates
 import ledger
 import noise
@@ -22,6 +23,7 @@ PARTS = {
     "Certificates": certificates,
     "Starting up": starting,
     "Streaming": streaming,
+    "Audit: 10,000 × 784; ratio = time over three minutes": audit,
     "Structure: 10,000 × 784; ratio = time over one distance matrix by BLAS": structure,
 }
 
