@@ -120,10 +120,9 @@ class Page:
         rows = ", ".join(f"{name} {count:,}" for name, count in self.results.rows.items())
         seeds = ", ".join(str(seed) for seed in run.seeds)
         versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
-        text = f"Records: {rows}. Seeds: {seeds}. Versions: {versions}. It took {self.seconds / 60.0:.0f} "
-        "minutes."
-        if self.seconds < 90.0:
-            text = text.replace(f"{self.seconds / 60.0:.0f} minutes", f"{self.seconds:.0f} seconds")
+        short = self.seconds < 90.0
+        took = f"{self.seconds:.0f} seconds" if short else f"{self.seconds / 60.0:.0f} minutes"
+        text = f"Records: {rows}. Seeds: {seeds}. Versions: {versions}. It took {took}."
         if run.quick:
             text += (
                 " A quick run: fewer records, seeds and trust levels than the paper, so its numbers are not."
