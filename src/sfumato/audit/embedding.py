@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit.finding import Finding
 from sfumato.audit.matching import View
-from sfumato.audit.pairing import recover_pairs
-from sfumato.audit.proportions import interval
+from sfumato.audit.pairing import pairing_finding, recover_pairs
 from sfumato.errors import BadInput
 
 __all__ = ["SeenThrough", "see_through"]
@@ -60,25 +59,10 @@ def see_through(original: Floats, released: Floats, confidence: float) -> SeenTh
     def view(rows: NDArray[np.floating]) -> Floats:
         return _inverted(rows, found.alpha, cosine, sine)
 
-    count, total = int(found.explained.sum()), len(found.pairs)
-    low, high = interval(count, total, confidence)
-    return SeenThrough(
-        view,
-        Finding(
-            attack="pairing",
-            threat="sees only the release; knows that it is a reverse manifold embedding, but neither alpha "
-            "nor the column order",
-            measure="share of columns recovered",
-            value=count / total,
-            chance=0.5 / (2 * total - 1),
-            interval=(float(low), float(high)),
-            confidence=confidence,
-            numbers={"alpha": found.alpha, "pairs": float(total), "recovered": float(count)},
-            note="the embedding is inverted; the attacks below look at what it was applied to"
-            + (", columns matched with known rows" if shuffled else ""),
-        ),
-        not shuffled,
-    )
+    note = "the embedding is inverted; the attacks below look at what it was applied to"
+    note += ", columns matched with known rows" if shuffled else ""
+    finding = pairing_finding(found, int(found.explained.sum()), note, confidence)
+    return SeenThrough(view, finding, not shuffled)
 
 
 def _inverted(

@@ -24,7 +24,7 @@ from sfumato.audit.proportions import interval
 from sfumato.errors import BadInput
 from sfumato.transforms import ReverseManifold
 
-__all__ = ["Pairing", "pairing_attack", "recover_pairs"]
+__all__ = ["Pairing", "pairing_attack", "pairing_finding", "recover_pairs"]
 
 Floats = NDArray[np.float64]
 Columns = NDArray[np.intp]
@@ -113,6 +113,12 @@ def pairing_attack(
     count, way = int(found.explained.sum()), "that fit the embedding's equation in every record"
     if transform is not None:
         count, way = _equal_columns(found, transform.inverse(released)), "that equal one of the key holder's"
+    note = f"columns {way}; the order of the columns among each other is not recovered"
+    return pairing_finding(found, count, note, confidence)
+
+
+def pairing_finding(found: Pairing, count: int, note: str, confidence: float) -> Finding:
+    """The finding that ``count`` of the pairs were recovered."""
     total = len(found.pairs)
     low, high = interval(count, total, confidence)
     return Finding(
@@ -130,7 +136,7 @@ def pairing_attack(
             "recovered": float(count),
             "explained": float(found.explained.sum()),
         },
-        note=f"columns {way}; the order of the columns among each other is not recovered",
+        note=note,
     )
 
 
