@@ -14,6 +14,7 @@ import release
 import starting
 import streaming
 import structure
+import tensors
 from timing import Row
 
 PARTS = {
@@ -24,6 +25,7 @@ PARTS = {
     "Starting up": starting,
     "Streaming": streaming,
     "Audit: 10,000 × 784; ratio = time over three minutes": audit,
+    "Tensors: 60,000 × 784 float32; ratio = time over X + standard_normal": tensors,
     "Structure: 10,000 × 784; ratio = time over one distance matrix by BLAS": structure,
 }
 

@@ -27,7 +27,8 @@ def released(folder, digits, called):
     return folder
 
 
-def test_the_command_of_the_readme(released, called):
+def test_the_command_of_the_readme(released, called, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")  # so that no name is wrapped
     ran = called("audit", "X.npz", "out.npz", "--labels", "y", "-o", "report.html")
     assert ran.code == 0
     assert ran.appeared == {"report.html"}

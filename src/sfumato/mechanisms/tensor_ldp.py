@@ -294,9 +294,9 @@ class WeightedTensorLDP(TensorLDP):
         """The declared weights, one for each of ``size`` components."""
         weights = numeric(self.weights)
         if weights is None or not weights.size or not ((weights >= 0.0) & (weights <= 1.0)).all():
-            raise BadInput(
-                f"weights must be numbers from 0 to 1, 'grey' or 'saliency', not {shown(self.weights)}."
-            )
+            # An array may be the data itself, taken for weights by mistake: its values are not shown.
+            given = f"an array of shape {weights.shape}" if weights is not None else shown(self.weights)
+            raise BadInput(f"weights must be numbers from 0 to 1, 'grey' or 'saliency', not {given}.")
         tensor_size(self.shape)
         shape = (size,) if self.shape is None else tuple(self.shape)
         if weights.ndim > len(shape):
