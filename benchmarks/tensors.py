@@ -32,9 +32,8 @@ def measure() -> list[Row]:
             6.0,
         ),
         "GridTensorLDP, 256 levels, ε = 1 a tensor": (sf.GridTensorLDP(1.0, (0.0, 255.0)), pixels, 6.0),
-        "PrivUnitG, ε = 1": (sf.PrivUnitG(1.0), directions, 6.0),
-        "PrivUnitG, ε = 8": (sf.PrivUnitG(8.0), directions, 6.0),
-        "PrivUnit, ε = 1": (sf.PrivUnit(1.0), directions, None),
+        **{f"PrivUnitG, ε = {e:g}": (sf.PrivUnitG(e), directions, 6.0) for e in (1.0, 2.0, 4.0, 8.0)},
+        **{f"PrivUnit, ε = {e:g}": (sf.PrivUnit(e), directions, None) for e in (1.0, 8.0)},
         "Hybrid, ε = 8": (sf.Hybrid(8.0, (0.0, 256.0)), flat, None),
     }
     for mechanism, records, _ in mechanisms.values():

@@ -24,7 +24,7 @@ from sfumato.mechanisms.domain import Domain
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.records import finite
-from sfumato.noise import Rounded, Stream, each_block, grid_step
+from sfumato.noise import Rounded, Stream, grid_step
 from sfumato.noise.laws import Law
 
 __all__ = ["AdditiveMechanism"]
@@ -76,7 +76,7 @@ class AdditiveMechanism(Mechanism):
 
     def _perturb_tiers(self, X: NDArray[Any], first: int, rungs: Sequence[float]) -> list[NDArray[Any]]:
         """One array of the shape of X for each tier; tier i sums the noises of rungs 0…i, then rounds."""
-        rows, columns = X.shape
+        columns = X.shape[1]
         domain = self._domain()
         step = grid_step(rungs[0], domain.typical(columns))
         if domain.reach + _FARTHEST * sum(rungs) > float(np.finfo(X.dtype).max):
@@ -85,26 +85,17 @@ class AdditiveMechanism(Mechanism):
                 "give the records as float64."
             )
         rounded = Rounded(self._law(), [scale / step for scale in rungs])
-        size = self.block_rows(columns)
+        factors = self._relative(first, len(X))
         out = [np.empty(X.shape, dtype=X.dtype) for _ in rungs]
 
-        def work(block: int) -> None:
-            start, stop = block * size, min((block + 1) * size, rows)
-            cells = domain.cells(finite(X[start:stop], first + start), step)
-            factors = self._relative(first + start, stop - start)
-            streams = self._streams(first + start, cells)
-            height = (stop - start) // len(streams)
-            for part, stream in enumerate(streams):
-                own = slice(part * height, (part + 1) * height)
-                each = None if factors is None else np.repeat(factors[own], columns)
-                noise = rounded.draw(stream, height * columns, relative=each)
-                for tier, drawn in enumerate(noise):
-                    values = drawn.reshape(height, columns)
-                    values += cells[own]
-                    values *= step
-                    values += domain.centre
-                    rows_of_part = slice(start + own.start, start + own.stop)
-                    out[tier][rows_of_part] = self._finish(stream, values, X[rows_of_part])
+        def write(stream: Stream, rows: slice, cells: Array) -> None:
+            each = None if factors is None else np.repeat(factors[rows], columns)
+            for tier, drawn in enumerate(rounded.draw(stream, cells.size, relative=each)):
+                values = drawn.reshape(cells.shape)
+                values += cells
+                values *= step
+                values += domain.centre
+                out[tier][rows] = self._finish(stream, values, X[rows])
 
-        each_block(work, -(-rows // size))
+        self._each_stream(X, first, lambda block, at: domain.cells(finite(block, at), step), write)
         return out

@@ -35,7 +35,7 @@ from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive, shown
 from sfumato.mechanisms.records import finite
-from sfumato.noise import Randomness, Stream, below, coins, each_block
+from sfumato.noise import Randomness, Stream, below, coins
 from sfumato.privacy import Claim, Guarantee
 
 __all__ = ["Duchi", "Hybrid", "Piecewise", "chosen_coordinates"]
@@ -194,7 +194,7 @@ class _BoxReport(Mechanism):
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The reports for ``X``; see :meth:`Mechanism.perturb`."""
         self.check(X, first)
-        columns, size = X.shape[1], self.block_rows(X.shape[1])
+        columns = X.shape[1]
         low, high = two_bounds(self.bounds)
         half, k = (high - low) / 2.0, self.count(columns)
         mixture = self._mixture(positive("epsilon", self.epsilon) / k)
@@ -202,16 +202,14 @@ class _BoxReport(Mechanism):
         check_fits(abs(low) + half * (1.0 + columns / k * largest), X.dtype)
         out = np.empty(X.shape, dtype=X.dtype)
 
-        def work(block: int) -> None:
-            rows = slice(block * size, min((block + 1) * size, len(X)))
-            values = np.clip(finite(X[rows], first + rows.start), low, high)
-            values = np.clip((values - low) / half - 1.0, -1.0, 1.0)
-            streams = self._streams(first + rows.start, (values + 0.0).view(np.int64))
-            parts = np.split(values, len(streams))
-            reports = [_report(s, part, k, mixture) for s, part in zip(streams, parts, strict=True)]
-            out[rows] = low + half * (np.concatenate(reports) + 1.0)
+        def read(block: NDArray[Any], at: int) -> Array:
+            values = np.clip(finite(block, at), low, high)
+            return np.clip((values - low) / half - 1.0, -1.0, 1.0)
 
-        each_block(work, -(-len(X) // size))
+        def write(stream: Stream, rows: slice, values: Array) -> None:
+            out[rows] = low + half * (_report(stream, values, k, mixture) + 1.0)
+
+        self._each_stream(X, first, read, write, every_bit=True)
         return out
 
 

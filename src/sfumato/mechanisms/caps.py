@@ -1,54 +1,58 @@
 """Exact draws of a public random vector, given on which side of a cap around a private direction it falls.
 
 The public law B: d independent normals, each rounded to a grid of step h = 2⁻¹⁸ (exactly: see ``noise``),
-drawn again while a value lies beyond 32 or, for caps of directions, while the vector is shorter than a public
-length or so long that its square has no exact float64. A private direction, held as whole numbers K, splits
-the grid points v in two by one fixed computation: those with ⟨v, K⟩ ≥ t‖K‖ρ(v)/h are in the cap; ρ is 1, or
-for directions h‖v‖. ⟨v, K⟩ and ‖v‖² are sums of whole numbers below 2⁵³, so no order of summation changes
-them, and roots and products are rounded as IEEE 754 says: the same point is never in the cap for one draw and
-outside it for another.
+drawn again while the vector is longer than about 362 (beyond 2¹⁶ columns: than 1024) or, for caps of
+directions, shorter than a public length; B₀ is the law of what is drawn at first. A private direction, held
+as whole numbers K, splits the grid points v in two by one fixed computation: those with ⟨v, K⟩ ≥ t‖K‖ρ(v)/h
+are in the cap; ρ is 1, or for directions h‖v‖. ⟨v, K⟩ and the squares are sums of whole numbers below 2⁵³, so
+no order of summation changes them, and roots and products are rounded as IEEE 754 says: the same point is
+never in the cap for one draw and outside it for another.
 
-Outside a cap: draw from B until a point is outside. Inside, where that would take long: draw w from the law
-of B before anything was drawn again, which gives w and −w the same probability, turn it so that ⟨w, K⟩ ≥ 0,
-propose v = w + jK with a whole number j, and accept with probability exp(−(1 − h²/12)·jh²·(⟨v, K⟩ − s)),
-where s is a whole number below ⟨v, K⟩ on the whole cap. j‖K‖² is less than ⟨v, K⟩ on the cap too, so every
-point of it is proposed, as w + jK with ⟨w, K⟩ > 0, hence with twice the probability of w; a point that is not
-in the cap, too far or too short, never passes. The acceptance is B(v)/B(v − jK) up to a factor that is the
-same for all v: the probability of a cell around x is h·φ(x)·(1 + h²(x² − 1)/24 − h⁴x⁴/2880 + …), so that
-log B(v) is a constant minus (1 − h²/12)·h²‖v‖²/2, up to 10⁻¹³ while no value exceeds 40 and d ≤ 2¹⁸; and
-values of w exceed those of v by less than 8. The comparison with a random word is decided by further words
-where 64 bits leave it open. So a point of the cap is drawn with probability B(v)/B(cap) up to a factor
-e^{±2·10⁻¹³}; two records differ by twice that, which whoever states an ε has to add (``SLACK``).
+Where ρ is 1 both sides are half-spaces ±⟨v, K⟩ ≥ b with a whole number b; for directions the cap is inside of
+one, and what is outside the cap is drawn from B until it is. A half-space is drawn line by line. The lines
+w + ℤK divide the grid. Draw w from B₀: that draws its line. On it ``half_lines`` draws a point v of the
+half-space with a probability proportional to exp(−(1 − h²/12)·h²·⟨v, K⟩²/2‖K‖²), by the same factor for all
+lines, or drops the line; v = w + jK is kept if it is on the right side, not too long and not too short.
+
+This is B(v)/B₀(line) up to a factor that is the same for all v. For the probability of a cell around x is
+h·φ(x)·(1 + h²(x² − 1)/24 + …), so that log B₀(v) is a constant minus (1 − h²/12)·h²‖v‖²/2, up to less than
+h⁴Σ(x⁴/2800 + x²/300) ≤ 10⁻¹³ for vectors of length 1034 and less. ‖v‖² = ⟨v, K⟩²/‖K‖² + ‖v′‖² with a v′
+that all points of the line share. And the sum of exp(−(1 − h²/12)·(hj‖K‖ + y)²/2) over all j is the same for
+all y, up to e⁻⁴⁰⁰⁰, since h‖K‖ is about 1/16 (Poisson's summation); what lies more than 9 from its middle is
+less than 10⁻¹⁷ of it. A w so long that float64 does not hold its sums is rarer than any point by far more. So
+a point is drawn with probability B(v)/B(side) up to a factor e^{±4·10⁻¹³}; two records differ by twice that,
+which whoever states an ε has to add (``SLACK``).
 
 The sign of a zero is no part of v and is not released: v + jK would have it from K.
 """
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.mechanisms.half_lines import half_line
 from sfumato.noise import NORMAL, Rounded, Stream
-from sfumato.noise.precise import precise
 
-__all__ = ["FARTHEST", "MOST_COLUMNS", "MOST_DIRECTION_COLUMNS", "SLACK", "STEP", "draw_sides"]
+__all__ = ["LONGEST", "MOST_COLUMNS", "MOST_DIRECTION_COLUMNS", "SLACK", "STEP", "draw_sides"]
 
 Array = NDArray[np.float64]
 
 #: The grid, in deviations of the noise.
 STEP = 2.0**-18
-#: ⟨v, K⟩ is a sum of whole numbers, of size ‖v‖‖K‖ < 2⁵³ at most, so that float64 adds it up exactly.
+#: Beyond it the length of a typical vector comes near the longest.
 MOST_COLUMNS = 1 << 18
 #: Of caps of directions: beyond it the square of a typical length comes near 2⁵³.
 MOST_DIRECTION_COLUMNS = 1 << 16
-#: Values beyond it, in deviations, are drawn again.
-FARTHEST = 32.0
+#: No vector is longer, in deviations.
+LONGEST = 1025.0
 #: What the log ratio of two probabilities can be off by.
 SLACK = 1e-12
 
 _DIRECTION = 2.0**14
-# Sums of whole numbers that stay below it are exact in whatever order they are added.
-_EXACT = 2.0**53
 
 
 def draw_sides(
@@ -59,70 +63,82 @@ def draw_sides(
     With ``shortest`` = 0 a vector V is in the cap where ⟨V, u⟩ ≥ ``threshold`` ≥ 0; otherwise it is at least
     ``shortest`` long, and in the cap where ⟨V, u⟩ ≥ ``threshold``·‖V‖. u is the direction on a grid of 2⁻¹⁴.
     """
-    towards = np.rint(directions * _DIRECTION)
-    squares = np.einsum("ij,ij->i", towards, towards)
-    sizes = np.sqrt(squares)
-    # A whole number below ⟨v, K⟩ on the cap: what is beyond it is then exact too.
-    lowest = np.floor(threshold * (shortest or 1.0) * sizes / STEP * (1.0 - 1e-12))
-    # The largest whole number with j‖K‖² < lowest, or none where the cap begins at the middle.
-    moves = np.where(inside, np.maximum(np.ceil(lowest / squares) - 1.0, 0.0), 0.0)
-    turned = inside & (lowest > 0.0)
-    noise = Rounded(NORMAL, [1.0 / STEP])
-    out = np.empty_like(directions)
-    waiting = np.arange(len(directions))
+    towards = directions * _DIRECTION
+    np.rint(towards, out=towards)
+    sides = _Sides(towards, inside, threshold, shortest)
+    rows, columns = directions.shape
+    # A few more than rows at once: vectors are cheaper by the block, and some lines are dropped.
+    drawn = _public(stream, rows + sides.dropped(), columns)
+    out, spare = drawn[:rows], drawn[rows:]
+    waiting = np.flatnonzero(~sides.place(stream, out, slice(None)))
     while waiting.size:
-        K, j = towards[waiting], moves[waiting]
-        v = noise.draw(stream, K.size)[0].reshape(K.shape)
-        along = np.einsum("ij,ij->i", v, K)
-        back = turned[waiting] & (along < 0.0)
-        np.negative(v, out=v, where=back[:, None])
-        v += j[:, None] * K
-        # Sums of whole numbers that float64 holds: exact.
-        along = np.where(back, -along, along) + j * squares[waiting]
-        reach = sizes[waiting] / STEP
-        fits = np.ones(waiting.size, dtype=bool)
-        if shortest:
-            lengths = np.einsum("ij,ij->i", v, v)
-            fits &= lengths < _EXACT
-            lengths = STEP * np.sqrt(lengths)
-            fits &= lengths >= shortest
-            reach = reach * lengths
-        fits &= (along >= threshold * reach) == inside[waiting]
-        if max(v.max(), -v.min()) > FARTHEST / STEP:
-            fits &= np.abs(v).max(axis=1) <= FARTHEST / STEP
-        candidates = np.flatnonzero(fits)
-        beyond = along[candidates] - lowest[waiting[candidates]]
-        candidates = candidates[_accepted(stream, j[candidates], beyond)]
-        out[waiting[candidates]] = v[candidates]
-        waiting = np.delete(waiting, candidates)
+        if len(spare) < waiting.size:
+            spare = _public(stream, waiting.size, columns)
+        again, spare = spare[: waiting.size], spare[waiting.size :]
+        placed = sides.place(stream, again, waiting)
+        out[waiting] = again
+        waiting = waiting[~placed]
     out *= STEP
     out += 0.0  # −0 becomes 0
     return out
 
 
-def _accepted(stream: Stream, moves: Array, beyond: Array) -> NDArray[np.bool_]:
-    """True with probability exp(−(1 − h²/12)·jh²·``beyond``), for each pair; no coin where j is 0."""
-    exponent = -(1.0 - STEP * STEP / 12.0) * STEP * STEP * moves * beyond
-    words = stream.words(moves.size)
-    uniform = words.astype(np.float64) * 2.0**-64
-    weight = np.exp(np.minimum(exponent, 0.0))
-    accepted = (uniform < weight) | (moves == 0.0)
-    # A word stands for one cell of 2⁻⁶⁴, its float for 2⁻⁵³ of it, the exponent is good to 10⁻¹⁴.
-    doubt = weight * 1e-13 + 2.0**-52
-    for index in np.flatnonzero((np.abs(uniform - weight) <= doubt) & (moves != 0.0)):
-        accepted[index] = _accepted_exactly(stream, int(words[index]), moves[index], beyond[index])
-    return np.asarray(accepted)
+def _public(stream: Stream, rows: int, columns: int) -> Array:
+    """Vectors of the public law as it is drawn at first, in whole numbers."""
+    return _normals(STEP).draw(stream, rows * columns).reshape(rows, columns)
 
 
-def _accepted_exactly(stream: Stream, word: int, move: float, beyond: float) -> bool:
-    bits, mp = 64, precise()
-    while True:
-        with mp.workprec(bits + 128):
-            step = mp.mpf(STEP) ** 2
-            weight = mp.exp(-(1 - step / 12) * step * mp.mpf(move) * mp.mpf(beyond))
-            doubt = mp.ldexp(weight, -bits - 32)
-            if mp.ldexp(word + 1, -bits) <= weight - doubt:
-                return True
-            if mp.ldexp(word, -bits) >= weight + doubt:
-                return False
-        word, bits = (word << 64) | stream.integer(64), bits + 64
+@lru_cache(maxsize=4)
+def _normals(step: float) -> Rounded:
+    return Rounded(NORMAL, [1.0 / step])
+
+
+class _Sides:
+    """On which side of which cap each row is to fall."""
+
+    def __init__(self, towards: Array, inside: NDArray[np.bool_], threshold: float, shortest: float) -> None:
+        self.towards, self.inside, self.threshold, self.shortest = towards, inside, threshold, shortest
+        self.squares = np.einsum("ij,ij->i", towards, towards)
+        self.sizes = np.sqrt(self.squares)
+        self.signs = np.where(inside, 1.0, -1.0)
+        reach = threshold * (self.sizes / STEP)
+        if shortest:
+            # A whole number that ⟨v, K⟩ is not below on the cap.
+            self.begin = np.floor(reach * shortest * (1.0 - 1e-12))
+        else:
+            # ⟨v, K⟩ ≥ reach is ⟨v, K⟩ ≥ ⌈reach⌉, and the opposite is −⟨v, K⟩ ≥ 1 − ⌈reach⌉.
+            self.begin = np.where(inside, np.ceil(reach), 1.0 - np.ceil(reach))
+        columns = towards.shape[1]
+        turned = math.sqrt(columns) / 2.0 + 1e-6  # the most that rounding changes a size by
+        start, sizes = threshold * (shortest or 1.0), (_DIRECTION - turned, _DIRECTION + turned)
+        self.lines = {True: half_line(start, LONGEST, STEP, sizes)}
+        if not shortest:
+            self.lines[False] = half_line(-start, LONGEST, STEP, sizes)
+
+    def dropped(self) -> int:
+        """About how many lines will be dropped."""
+        rows = {side: np.count_nonzero(self.inside == side) for side in self.lines}
+        return int(1.25 * sum(rows[side] * (line.tries - 1.0) for side, line in self.lines.items()))
+
+    def place(self, stream: Stream, v: Array, rows: slice | NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Move public vectors ``v``, each on its line, to where ``rows`` are to fall; False: draw again."""
+        K, squares, begin = self.towards[rows], self.squares[rows], self.begin[rows]
+        inside, signs = self.inside[rows], self.signs[rows]
+        found = signs * np.einsum("ij,ij->i", v, K)
+        nearest = begin + np.mod(found - begin, squares)  # exact, like all that follows
+        along, placed = found.copy(), np.ones(len(v), dtype=bool)
+        for side, line in self.lines.items():
+            own = np.flatnonzero(inside == side)
+            along[own], placed[own] = line.draw(stream, nearest[own], squares[own])
+        v += (signs * (along - found) / squares)[:, None] * K
+        few = v.shape[1] <= MOST_DIRECTION_COLUMNS
+        # So that the sum is below 2⁵³ for every vector that is short enough, it is that of eighths for many.
+        parts = v if few else np.rint(v / 8.0)
+        lengths = np.einsum("ij,ij->i", parts, parts)
+        placed &= lengths < (2.0**17 if few else 2.0**14) / (STEP * STEP)
+        if self.shortest:
+            length = STEP * np.sqrt(lengths)
+            placed &= length >= self.shortest
+            reach = self.threshold * (self.sizes[rows] / STEP * length)
+            placed &= (signs * along >= reach) == inside
+        return placed

@@ -14,7 +14,7 @@ from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive
 from sfumato.mechanisms.records import check_finite, finite
-from sfumato.noise import NORMAL, Randomness, Rounded, each_block, grid_step
+from sfumato.noise import NORMAL, Randomness, Rounded, Stream, grid_step
 from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
 
 __all__ = ["AdditiveNoise"]
@@ -49,18 +49,13 @@ class AdditiveNoise(Mechanism):
         scale = positive("scale", self.scale)
         step = grid_step(scale, scale)
         rounded = Rounded(NORMAL, [scale / step])
-        size = self.block_rows(X.shape[1])
         out = np.empty(X.shape, dtype=X.dtype)
 
-        def work(block: int) -> None:
-            rows = slice(block * size, min((block + 1) * size, X.shape[0]))
-            values = finite(X[rows], first + rows.start)
-            # What is released is not on a grid, so the content is every bit of it (and −0 is 0).
-            streams = self._streams(first + rows.start, (values + 0.0).view(np.int64))
-            noise = [rounded.draw(stream, values.size // len(streams))[0] for stream in streams]
+        def write(stream: Stream, rows: slice, values: NDArray[np.float64]) -> None:
+            noise = rounded.draw(stream, values.size)[0].reshape(values.shape)
             with np.errstate(over="ignore"):
-                out[rows] = values + np.concatenate(noise).reshape(values.shape) * step
+                out[rows] = values + noise * step
             check_finite(out[rows], first + rows.start)
 
-        each_block(work, -(-X.shape[0] // size))
+        self._each_stream(X, first, finite, write, every_bit=True)
         return out

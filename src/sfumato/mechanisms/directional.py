@@ -40,7 +40,7 @@ from sfumato.mechanisms.frames import Frame, Turned, check_fits, described, orth
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, numeric, one_of, positive
 from sfumato.mechanisms.tensors import TensorMechanism
-from sfumato.noise import NORMAL, Randomness, each_block
+from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
 
@@ -101,7 +101,7 @@ class DirectionalGaussian(TensorMechanism, AdditiveMechanism):
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released rows for ``X``; see :meth:`Mechanism.perturb`."""
-        rows, columns = X.shape
+        columns = X.shape[1]
         self._size(columns, needed=True)
         frame, inner = self._frame(columns), self._inner()
         if frame.plain:
@@ -110,13 +110,11 @@ class DirectionalGaussian(TensorMechanism, AdditiveMechanism):
         check_fits(X.dtype, inner.reach, self.sigma(columns) * float(np.linalg.norm(frame.stretch)))
         noised = super().perturb(X.astype(np.float64), first)
         out = np.empty(X.shape, dtype=X.dtype)
-        size = self.block_rows(columns)
 
-        def turn_back(block: int) -> None:
-            own = slice(block * size, min((block + 1) * size, rows))
-            out[own] = frame.turned_back(noised[own]) + inner.centre
+        def turn_back(rows: slice) -> None:
+            out[rows] = frame.turned_back(noised[rows]) + inner.centre
 
-        each_block(turn_back, -(-rows // size))
+        self._each_rows(X, turn_back)
         return out
 
     def parameters(self) -> dict[str, Any]:

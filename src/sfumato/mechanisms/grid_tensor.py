@@ -31,7 +31,7 @@ from sfumato.mechanisms.parameters import one_of, positive, shown
 from sfumato.mechanisms.records import finite
 from sfumato.mechanisms.tensors import UNITS, TensorMechanism, flattened
 from sfumato.mechanisms.transition import MOST_LEVELS, Transition
-from sfumato.noise import Randomness, each_block
+from sfumato.noise import Randomness, Stream
 from sfumato.privacy import Claim, Guarantee, Unit
 
 __all__ = ["GridTensorLDP", "best_channel"]
@@ -102,22 +102,20 @@ class GridTensorLDP(TensorMechanism):
         """The released rows for ``X``; see :meth:`Mechanism.perturb`."""
         self.check(X, first)
         columns = X.shape[1]
-        channel, size = self.channel(columns), self.block_rows(columns)
+        channel = self.channel(columns)
         (low, high), step, last = two_bounds(self.bounds), self._step(), self._levels() - 1
         check_fits(max(abs(low), abs(high)), X.dtype)
         out = np.empty(X.shape, dtype=X.dtype)
 
-        def work(block: int) -> None:
-            rows = slice(block * size, min((block + 1) * size, len(X)))
-            values = np.clip(finite(X[rows], first + rows.start), low, high)
-            levels = np.clip(np.rint((values - low) / step), 0, last).astype(np.int64)
-            streams = self._streams(first + rows.start, levels.astype(np.float64))
-            parts = np.split(levels, len(streams))
-            drawn = [channel.draw(stream, part) for stream, part in zip(streams, parts, strict=True)]
-            # The last level is the upper bound itself, whatever rounding made of low + last·step.
-            out[rows] = np.minimum(low + np.concatenate(drawn) * step, high)
+        def read(block: NDArray[Any], at: int) -> NDArray[np.int64]:
+            values = np.clip(finite(block, at), low, high)
+            return np.clip(np.rint((values - low) / step), 0, last).astype(np.int64)
 
-        each_block(work, -(-len(X) // size))
+        def write(stream: Stream, rows: slice, levels: NDArray[np.int64]) -> None:
+            # The last level is the upper bound itself, whatever rounding made of low + last·step.
+            out[rows] = np.minimum(low + channel.draw(stream, levels) * step, high)
+
+        self._each_stream(X, first, read, write)
         return out
 
     def unbiased(self, released: NDArray[Any]) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.records import check_finite, records
 from sfumato.mechanisms.release import Release
-from sfumato.noise import Keyed, Randomness, Secure, Stream
+from sfumato.noise import Keyed, Randomness, Secure, Stream, each_block
 from sfumato.privacy import Claim, Guarantee, Statement
 
 __all__ = ["Mechanism"]
@@ -153,6 +154,39 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if isinstance(source, Keyed):
             return source.unit_streams(self._context(content.shape[1]), first, content)
         return [source.stream(f"{type(self).__name__} {first}".encode())]
+
+    def _each_rows(self, X: NDArray[Any], work: Callable[[slice], None]) -> None:
+        """Call ``work(rows)`` for every block of rows of ``X``, on as many threads as help."""
+        count, size = len(X), self.block_rows(X.shape[1])
+        each_block(lambda block: work(slice(block * size, min((block + 1) * size, count))), -(-count // size))
+
+    def _each_stream(
+        self,
+        X: NDArray[Any],
+        first: int,
+        read: Callable[[NDArray[Any], int], NDArray[Any]],
+        write: Callable[[Stream, slice, NDArray[Any]], None],
+        *,
+        every_bit: bool = False,
+    ) -> None:
+        """Call ``write(stream, rows, values)`` for all rows of ``X``, one block or one keyed row at a time.
+
+        ``values`` is what ``read(block, at)`` makes of a block of X that starts at row ``at`` of the data.
+        Keyed noise depends on it: on its whole numbers, or on ``every_bit`` of it where it is on no grid.
+        """
+
+        def work(rows: slice) -> None:
+            at = first + rows.start
+            values = read(X[rows], at)
+            # −0 is 0.
+            streams = self._streams(at, (values + 0.0).view(np.int64) if every_bit else values)
+            height = len(values) // len(streams)
+            for part, stream in enumerate(streams):
+                start = part * height
+                own = slice(rows.start + start, rows.start + start + height)
+                write(stream, own, values[start : start + height])
+
+        self._each_rows(X, work)
 
     def _context(self, columns: int) -> dict[str, Any]:
         """The mechanism, its version and all its parameters, as a key stream wants them.

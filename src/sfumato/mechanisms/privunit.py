@@ -10,9 +10,9 @@ So the probability of a point v is B(v)·p/B(C_u) in the cap and B(v)·(1 − p)
 is, B(C_u) lies between two numbers l ≤ c: rounding moves ⟨V, u⟩ by at most h√d/2 and ‖V‖ by as much, and the
 law of the unrounded ones is known (the length of a normal vector is independent of its direction). The cap is
 that of the gridded direction K/‖K‖, itself a unit vector, so l and c hold whatever the grid made of the
-record. What B draws again for lying too far out has a probability below e⁻⁴⁹⁰; it is in the 10⁻¹⁰ that l and
-c are widened by for the rounding of their own computation. Hence for any two vectors and any point the log
-ratio of the probabilities is at most
+record. What B draws again for its length beyond 362 has a probability below e⁻¹⁰⁰⁰⁰; it is in the 10⁻¹⁰ that
+l and c are widened by for the rounding of their own computation. Hence for any two vectors and any point the
+log ratio of the probabilities is at most
 
     ε = max(log p(1−l)/(l(1−p)), log c(1−p)/(p(1−c)), log c/l, log (1−l)/(1−c)) + slack of ``caps``,
 
@@ -23,8 +23,8 @@ protects every unit vector.
 
 **Edge cases.** A record of zeros has no direction: it takes the first axis and a fair sign. Longer records
 are scaled back onto the ball. The mean of a report is the record, turned by at most √d·2⁻¹⁵ by the grid of
-directions. Caps are kept so large that a few hundred proposals hit them; that costs accuracy only where ε is
-far above 8.
+directions. PrivUnit's caps are kept so large that a few hundred proposals hit them; that costs accuracy only
+where ε is far above 8.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from scipy.special import betaincc, chdtrc, gammaln, ndtr
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.bounded import check_fits
-from sfumato.mechanisms.caps import FARTHEST, MOST_COLUMNS, MOST_DIRECTION_COLUMNS, SLACK, STEP, draw_sides
+from sfumato.mechanisms.caps import LONGEST, MOST_COLUMNS, MOST_DIRECTION_COLUMNS, SLACK, STEP, draw_sides
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive
 from sfumato.mechanisms.records import finite
-from sfumato.noise import Randomness, Stream, each_block
+from sfumato.noise import Randomness, Stream
 from sfumato.privacy import Claim, Guarantee
 
 __all__ = ["Cap", "PrivUnit", "PrivUnitG"]
@@ -76,6 +76,7 @@ class _Report(Mechanism):
 
     _source: ClassVar[str]
     _most_columns: ClassVar[int] = MOST_COLUMNS
+    version = 2
 
     def __init__(
         self, epsilon: float = 1.0, clip: float = 1.0, *, randomness: Randomness | None = None
@@ -142,21 +143,15 @@ class _Report(Mechanism):
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The reports for ``X``; see :meth:`Mechanism.perturb`."""
-        columns, size = X.shape[1], self.block_rows(X.shape[1])
+        columns = X.shape[1]
         cap, clip = self.cap(columns), positive("clip", self.clip)
-        check_fits(clip / cap.mean * (1.0 if self._shortest(columns) else FARTHEST), X.dtype)
+        check_fits(clip / cap.mean * (1.0 if self._shortest(columns) else LONGEST), X.dtype)
         out = np.empty(X.shape, dtype=X.dtype)
 
-        def work(block: int) -> None:
-            rows = slice(block * size, min((block + 1) * size, len(X)))
-            values = finite(X[rows], first + rows.start)
-            # What is released is not on the grid of the data, so the content is every bit of it (−0 is 0).
-            streams = self._streams(first + rows.start, (values + 0.0).view(np.int64))
-            parts = np.split(values, len(streams))
-            reports = [self._reports(s, part, cap, clip) for s, part in zip(streams, parts, strict=True)]
-            out[rows] = np.concatenate(reports)
+        def write(stream: Stream, rows: slice, values: Array) -> None:
+            out[rows] = self._reports(stream, values, cap, clip)
 
-        each_block(work, -(-len(X) // size))
+        self._each_stream(X, first, finite, write, every_bit=True)
         return out
 
     def _reports(self, stream: Stream, values: Array, cap: Cap, clip: float) -> Array:
@@ -266,9 +261,9 @@ def _cap(kind: type[_Report], epsilon: float, columns: int, threshold: float) ->
     low, high = low * (1.0 - _ROUNDING), high * (1.0 + _ROUNDING)
     if not 0.0 < low <= high < 1.0:
         return None
-    # ``caps`` proposes 2φ(v − su) and accepts by exp(−s(⟨v, u⟩ − s)): together 2e^{s²/2}·φ(v) on the cap.
+    # ``caps`` draws from a half-space that holds the cap until it hits it.
     nearest = threshold * (kind._shortest(columns) or 1.0)
-    if 2.0 * math.exp(0.5 * nearest * nearest) * chance * _MOST_PROPOSALS < 1.0:
+    if chance * _MOST_PROPOSALS < float(ndtr(-nearest)):
         return None
     odds = math.exp(min(epsilon - SLACK - _ROUNDING, 600.0)) * low / (1.0 - low)
     coin = min(int(odds / (1.0 + odds) * _COIN * (1.0 - 2.0**-40)), (1 << 64) - 1)
@@ -296,13 +291,13 @@ def _loss(p: float, low: float, high: float) -> float:
 
 def _on_the_sphere(stream: Stream, values: Array, clip: float) -> Array:
     """Unit vectors whose mean is the clipped record over ``clip``."""
-    largest = np.abs(values).max(axis=1, keepdims=True)
-    scaled = values / np.where(largest > 0.0, largest, 1.0)
-    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    directions = scaled / np.where(norms > 0.0, norms, 1.0)
-    directions[largest[:, 0] == 0.0, 0] = 1.0
+    largest = np.maximum(values.max(axis=1), -values.min(axis=1))
+    zero = largest == 0.0
+    directions = values / np.where(zero, 1.0, largest)[:, None]
+    directions[zero, 0] = 1.0
+    norms = np.sqrt(np.einsum("ij,ij->i", directions, directions))
     with np.errstate(over="ignore"):
-        share = np.minimum(largest[:, 0] * norms[:, 0] / clip, 1.0)
+        share = np.minimum(largest * norms / clip, 1.0)
     ahead = stream.words(len(values)).astype(np.float64) * 2.0**-64 < (1.0 + share) / 2.0
-    directions[~ahead] *= -1.0
+    directions *= (np.where(ahead, 1.0, -1.0) / norms)[:, None]
     return np.asarray(directions)

@@ -18,7 +18,7 @@ from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive, positives, shown
 from sfumato.mechanisms.records import finite
-from sfumato.noise import Randomness, Stream, below, coins, each_block
+from sfumato.noise import Randomness, Stream, below, coins
 from sfumato.noise.precise import precise
 from sfumato.privacy import Claim, Guarantee
 
@@ -102,27 +102,17 @@ class RandomisedResponse(Mechanism):
         columns = X.shape[1]
         counts = self._counts(columns)
         keep = self._keep(columns)
-        size = self.block_rows(columns)
         out = np.empty(X.shape, dtype=X.dtype)
 
-        def answer(stream: Stream, codes: NDArray[np.float64]) -> NDArray[np.float64]:
-            answers = np.empty_like(codes)
+        def answer(stream: Stream, rows: slice, codes: NDArray[np.float64]) -> None:
             for column, (k, threshold) in enumerate(zip(counts, keep, strict=True)):
                 true = codes[:, column]
                 other = below(stream, int(k) - 1, true.size)
                 # Of the k − 1 others, those from the true value on move up by one.
                 other += other >= true
-                answers[:, column] = np.where(coins(stream, threshold, true.size), true, other)
-            return answers
+                out[rows, column] = np.where(coins(stream, threshold, true.size), true, other)
 
-        def work(block: int) -> None:
-            rows = slice(block * size, min((block + 1) * size, X.shape[0]))
-            codes = self._codes(X[rows], first + rows.start, counts)
-            streams = self._streams(first + rows.start, codes)
-            parts = np.split(codes, len(streams))
-            out[rows] = np.concatenate([answer(s, part) for s, part in zip(streams, parts, strict=True)])
-
-        each_block(work, -(-X.shape[0] // size))
+        self._each_stream(X, first, lambda block, at: self._codes(block, at, counts), answer)
         return out
 
     def __sklearn_tags__(self) -> Any:
