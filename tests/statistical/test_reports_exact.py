@@ -15,7 +15,7 @@ from scipy.stats import binom, chi2, kstest, truncnorm
 
 import sfumato as sf
 from sfumato.mechanisms import caps, privunit
-from sfumato.mechanisms.half_lines import half_line
+from sfumato.mechanisms.half_lines import HalfLine, half_line
 
 #: Sizes of K, for tables of the fine grid.
 SIZES = (2.0**14 - 14.0, 2.0**14 + 14.0)
@@ -77,6 +77,46 @@ def test_every_point_is_drawn_as_often_as_the_public_law_says(coarse, direction,
     counted = np.append(seen[common], seen[~common].sum())
     statistic = float((np.square(counted - pooled) / np.maximum(pooled, 1e-9)).sum())
     assert statistic < chi2.isf(1e-6, pooled.size - 1)
+
+
+@pytest.mark.parametrize("direction", [(1.0, 0.0), (0.6, 0.8), (-0.7, -0.7), (0.31, 0.95)])
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_law_of_a_side_summed_up_over_all_lines_is_the_public_one(coarse, monkeypatch, direction, inside):
+    """No chance: every vector takes every place of its line, with the probability that the coin gives it.
+
+    What remains is the fourth order of the grid, h⁴(x⁴/2880 + x²/720); a wrong residue, a biased drop or a
+    wrong flatness would show as h² or more.
+    """
+    chosen, threshold = {}, 0.9
+
+    def every_place(self, stream, nearest, squares):
+        if not nearest.size:
+            return nearest, np.ones(0, dtype=bool)
+        along = nearest + chosen["place"] * squares
+        weight = float(self.weights[chosen["place"]])
+        exponent = -0.5 * (1.0 - self.step**2 / 12.0) * np.square(along * self.step) / squares
+        coin = np.exp(exponent) * self.scale / weight
+        assert coin.max() <= 1.0
+        chosen["chance"] = coin * weight * 2.0**-64
+        return along, np.ones(nearest.size, dtype=bool)
+
+    monkeypatch.setattr(HalfLine, "draw", every_place)
+    points, chances = public_law(coarse, 9.0)
+    width, K = round(math.sqrt(len(points))), np.rint(np.array(direction) * 4.0)
+    sides = caps._Sides(np.tile(K, (len(points), 1)), np.full(len(points), inside), threshold, 0.0)
+    law = np.zeros(len(points))
+    places = min(len(sides.lines[inside].weights), math.ceil(19.0 / (coarse * np.linalg.norm(K))))
+    for place in range(places):
+        chosen["place"] = place
+        moved = points.copy()
+        kept = sides.place(None, moved, slice(None)) & (np.abs(moved) <= width // 2).all(axis=1)
+        reached = ((moved[kept] + width // 2) @ [width, 1]).astype(int)
+        np.add.at(law, reached, (chances * chosen["chance"])[kept])
+    core = coarse * np.linalg.norm(points, axis=1) <= 4.0
+    wanted = (points @ K >= threshold * np.linalg.norm(K) / coarse) == inside
+    assert np.array_equal(law[core] > 0.0, wanted[core])
+    ratio = np.log(law[core & wanted] / chances[core & wanted])
+    assert np.ptp(ratio) <= 2.0 * coarse**4 * (4.0**4 / 2880.0 + 4.0**2 / 720.0)
 
 
 def test_rows_with_different_directions_and_sides_do_not_disturb_each_other(coarse):

@@ -16,12 +16,18 @@ lines, or drops the line; v = w + jK is kept if it is on the right side, not too
 
 This is B(v)/B₀(line) up to a factor that is the same for all v. For the probability of a cell around x is
 h·φ(x)·(1 + h²(x² − 1)/24 + …), so that log B₀(v) is a constant minus (1 − h²/12)·h²‖v‖²/2, up to less than
-h⁴Σ(x⁴/2800 + x²/300) ≤ 10⁻¹³ for vectors of length 1034 and less. ‖v‖² = ⟨v, K⟩²/‖K‖² + ‖v′‖² with a v′
-that all points of the line share. And the sum of exp(−(1 − h²/12)·(hj‖K‖ + y)²/2) over all j is the same for
-all y, up to e⁻⁴⁰⁰⁰, since h‖K‖ is about 1/16 (Poisson's summation); what lies more than 9 from its middle is
-less than 10⁻¹⁷ of it. A w so long that float64 does not hold its sums is rarer than any point by far more. So
-a point is drawn with probability B(v)/B(side) up to a factor e^{±4·10⁻¹³}; two records differ by twice that,
-which whoever states an ε has to add (``SLACK``).
+h⁴Σ(x⁴/2800 + x²/300) ≤ 10⁻¹³ for vectors of length 1034 and less. ‖v‖² = ⟨v, K⟩²/‖K‖² + ‖v′‖² with a v′ that
+all points of the line share. And the sum of exp(−(1 − h²/12)·(hj‖K‖ + y)²/2) over all j is the same for all
+y, up to e⁻⁴⁰⁰⁰, since h‖K‖ is about 1/16 (Poisson's summation); what lies more than 9 from its middle is less
+than 10⁻¹⁷ of it (a cell is at most h·φ(x)·exp(x²h²/24) for every x). A w so long that float64 does not hold
+its sums is rarer than any point by far more. So a point is drawn with probability B(v)/B(side) up to a factor
+e^{±4·10⁻¹³}; two records differ by twice that, which whoever states an ε has to add (``SLACK``).
+
+The sum over a line differs between directions. It cancels because the side is chosen first and kept, and a
+dropped line is drawn again as often as it takes.
+
+That B₀ is exactly the rounded normal law rests on the error bound of scipy's ``ndtri``, which is checked on a
+dense sample against mpmath and not proven (``noise.laws``).
 
 The sign of a zero is no part of v and is not released: v + jK would have it from K.
 """

@@ -51,7 +51,7 @@ class HalfLine:
         place = np.searchsorted(self.edges, stream.words(nearest.size), side="right")
         along = nearest + place * squares
         weights = self.weights[place]
-        # The exponent is beyond 100 only where the coin is far below 2⁻⁵², so this is good to 10⁻¹³.
+        # The exponent is beyond 120 only where the coin is below 2⁻⁵², so this is good to 10⁻¹³.
         exponent = -0.5 * _flatness(self.step) * np.square(along * self.step) / squares
         with np.errstate(under="ignore"):
             coin = np.exp(exponent + math.log(self.scale) - np.log(weights.astype(np.float64)))
