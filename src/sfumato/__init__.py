@@ -34,8 +34,25 @@ if TYPE_CHECKING:
     from sfumato.mechanisms import TensorLDP as TensorLDP
     from sfumato.mechanisms import TrustAdaptive as TrustAdaptive
     from sfumato.mechanisms import WeightedTensorLDP as WeightedTensorLDP
+    from sfumato.media import BandNoise as BandNoise
+    from sfumato.media import Blur as Blur
+    from sfumato.media import ClipNoise as ClipNoise
+    from sfumato.media import ContentAdaptive as ContentAdaptive
+    from sfumato.media import DPPix as DPPix
+    from sfumato.media import FrameNoise as FrameNoise
+    from sfumato.media import Mask as Mask
+    from sfumato.media import MelLaplace as MelLaplace
+    from sfumato.media import Pixelate as Pixelate
+    from sfumato.media import PlaneBands as PlaneBands
+    from sfumato.media import PlaneMeans as PlaneMeans
+    from sfumato.media import ScaledPixels as ScaledPixels
+    from sfumato.media import SelectiveNoise as SelectiveNoise
+    from sfumato.media import SensitivityMap as SensitivityMap
+    from sfumato.media import SpectralLaplace as SpectralLaplace
+    from sfumato.media import UniformPixels as UniformPixels
     from sfumato.noise import Keyed as Keyed
     from sfumato.noise import Seeded as Seeded
+    from sfumato.pipeline import MediaMechanisms as MediaMechanisms
     from sfumato.pipeline import plan as plan
     from sfumato.pipeline import protect as protect
     from sfumato.privacy import Claim as Claim
@@ -56,10 +73,16 @@ __version__ = "0.1.0"
 _ROOM_OF = {
     "AdditiveNoise": "mechanisms",
     "BadInput": "errors",
+    "BandNoise": "media",
     "BinaryEncoding": "transforms",
+    "Blur": "media",
     "Claim": "privacy",
+    "ClipNoise": "media",
+    "ContentAdaptive": "media",
+    "DPPix": "media",
     "Duchi": "mechanisms",
     "Evidence": "privacy",
+    "FrameNoise": "media",
     "Gaussian": "mechanisms",
     "GridTensorLDP": "mechanisms",
     "Guarantee": "privacy",
@@ -71,10 +94,16 @@ _ROOM_OF = {
     "LayerAdaptive": "mechanisms",
     "Ledger": "ledger",
     "LocalitySensitiveHash": "transforms",
+    "Mask": "media",
     "MatrixVariateGaussian": "mechanisms",
+    "MediaMechanisms": "pipeline",
+    "MelLaplace": "media",
     "Neighbours": "privacy",
     "Personalised": "mechanisms",
     "Piecewise": "mechanisms",
+    "Pixelate": "media",
+    "PlaneBands": "media",
+    "PlaneMeans": "media",
     "PrivUnit": "mechanisms",
     "PrivUnitG": "mechanisms",
     "Projection": "mechanisms",
@@ -83,12 +112,17 @@ _ROOM_OF = {
     "ReconstructionResistant": "transforms",
     "Release": "mechanisms",
     "ReverseManifold": "transforms",
+    "ScaledPixels": "media",
     "Seeded": "noise",
+    "SelectiveNoise": "media",
+    "SensitivityMap": "media",
     "SfumatoError": "errors",
+    "SpectralLaplace": "media",
     "Statement": "privacy",
     "SymmetricTensors": "mechanisms",
     "TensorLDP": "mechanisms",
     "TrustAdaptive": "mechanisms",
+    "UniformPixels": "media",
     "Unit": "privacy",
     "WeightedTensorLDP": "mechanisms",
     "plan": "pipeline",

@@ -39,6 +39,7 @@ from sfumato.audit.roc import auc, auc_interval, roc_curve, tpr_at_fpr
 from sfumato.audit.seeds import noise_across_rows, one_noise_two_scales, shared_noise
 from sfumato.audit.self_test import SelfTest, self_test
 from sfumato.audit.shadow import shadow_attack, train_shadows
+from sfumato.audit.speakers import speaker_recognition, word_recognition
 from sfumato.audit.threshold import threshold_bound
 from sfumato.calls import answer_calls
 
@@ -95,9 +96,11 @@ __all__ = [
     "self_test",
     "shadow_attack",
     "shared_noise",
+    "speaker_recognition",
     "threshold_bound",
     "tpr_at_fpr",
     "train_shadows",
+    "word_recognition",
     "worst_pair",
 ]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sfumato.io.arrays import ArraySink, ArraySource, array_names, open_array
 from sfumato.io.atomic import AtomicFile, atomic_output
-from sfumato.io.formats import file_to_read, kind_of, same_kind
+from sfumato.io.formats import MEDIA, file_to_read, kind_of, same_kind
 from sfumato.io.schema import Column, Schema
 from sfumato.io.tables import TableBlock, TableSink, TableSource
 
 __all__ = [
+    "MEDIA",
     "ArraySink",
     "ArraySource",
     "AtomicFile",

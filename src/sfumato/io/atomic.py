@@ -18,7 +18,7 @@ from typing import IO, Self
 
 from sfumato.errors import BadInput
 
-__all__ = ["AtomicFile", "AtomicSink", "atomic_output", "writing"]
+__all__ = ["AtomicFile", "AtomicSink", "First", "atomic_output", "write_whole", "writing"]
 
 
 @contextmanager
@@ -114,6 +114,31 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         output.discard()
         raise
     output.commit()
+
+
+#: A file that appears just before an output, and what gives its content once the output can be read.
+First = tuple[str | os.PathLike[str], Callable[[Path], bytes]]
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes, *, first: First | None = None) -> None:
+    """Let ``data`` appear at ``path``, and the file ``first`` just before it; or neither of them.
+
+    The content of ``first`` is asked for once ``data`` is written, and told where that can be read.
+    """
+    files = [AtomicFile(path)]
+    try:
+        with writing(files[0].path):
+            files[0].file.write(data)
+        if first is not None:
+            content = first[1](files[0].written())
+            files.append(AtomicFile(first[0]))
+            with writing(files[1].path):
+                files[1].file.write(content)
+    except BaseException:
+        for file in files:
+            file.discard()
+        raise
+    files[0].commit(*files[1:])
 
 
 class AtomicSink(ABC):

@@ -1,4 +1,4 @@
-"""What a file is, told from its name: an array, or a table."""
+"""What a file is, told from its name: an array, a table, a picture, a sound or a video."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Literal
 
 from sfumato.errors import BadInput
 
-__all__ = ["Kind", "file_to_read", "kind_of", "same_kind", "suffix_of"]
+__all__ = ["MEDIA", "Kind", "file_to_read", "kind_of", "same_kind", "suffix_of", "suffixes_of"]
 
-Kind = Literal["array", "table"]
+Kind = Literal["array", "table", "picture", "sound", "video"]
+
+#: The kinds that go through a mechanism for media.
+MEDIA: tuple[Kind, ...] = ("picture", "sound", "video")
 
 # The longer suffix of two that fit comes first.
 _KINDS: dict[str, Kind] = {
@@ -20,6 +23,9 @@ _KINDS: dict[str, Kind] = {
     ".csv.gz": "table",
     ".csv": "table",
     ".parquet": "table",
+    **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp"), "picture"),
+    **dict.fromkeys((".wav", ".flac", ".ogg"), "sound"),
+    **dict.fromkeys((".mp4", ".mov", ".mkv", ".webm", ".avi"), "video"),
 }
 
 
@@ -32,19 +38,23 @@ def suffix_of(path: str | os.PathLike[str]) -> str:
     raise BadInput(f"{name!r} has none of the supported suffixes {', '.join(_KINDS)}.")
 
 
+def suffixes_of(kind: Kind) -> tuple[str, ...]:
+    """The suffixes of files of ``kind``."""
+    return tuple(suffix for suffix, other in _KINDS.items() if other == kind)
+
+
 def kind_of(path: str | os.PathLike[str]) -> Kind:
-    """Whether ``path`` names an array or a table; any other suffix is refused."""
+    """What ``path`` names; a suffix that is not known is refused."""
     return _KINDS[suffix_of(path)]
 
 
 def same_kind(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> Kind:
-    """The kind that ``source`` and ``output`` share; a table never becomes an array, nor the reverse."""
+    """The kind that ``source`` and ``output`` share; a table never becomes an array, nor a sound a video."""
     kind = kind_of(source)
     if kind_of(output) != kind:
-        accepted = ", ".join(suffix for suffix, other in _KINDS.items() if other == kind)
         raise BadInput(
-            f"{Path(source).name} is read as {'an array' if kind == 'array' else 'a table'}, so the output "
-            f"{Path(output).name} must end in one of {accepted}."
+            f"{Path(source).name} is read as {'an' if kind == 'array' else 'a'} {kind}, so the output "
+            f"{Path(output).name} must end in one of {', '.join(suffixes_of(kind))}."
         )
     return kind
 

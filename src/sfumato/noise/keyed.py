@@ -39,6 +39,7 @@ class Keyed(Randomness):
                 raise BadInput(f"a keyed stream needs a {word} name, not {value!r}.")
         self._secret = secret
         self.dataset, self.version, self.release = dataset, version, release
+        self._parts: tuple[bytes, ...] = ()
         self._seen: dict[bytes, bytes] = {}
 
     def stream(self, label: bytes) -> Stream:
@@ -61,6 +62,14 @@ class Keyed(Randomness):
             for i, digest in enumerate(digests)
         ]
 
+    def part(self, name: str) -> Keyed:
+        """Noise for the part ``name`` of this release, such as one file of many; no two parts share any."""
+        if not name:
+            raise BadInput("a part of a release needs a name.")
+        parted = Keyed(self._secret, dataset=self.dataset, version=self.version, release=self.release)
+        parted._parts = (*self._parts, b"part", name.encode())
+        return parted
+
     def commitment(self, digest: bytes) -> str:
         """``digest`` under the secret: equal for equal digests, and telling nothing else about them."""
         return self._key(b"commitment", digest).hex()
@@ -77,6 +86,7 @@ class Keyed(Randomness):
     def _key(self, *parts: bytes) -> bytes:
         """A key from the secret and all parts; lengths are part of the input, so no two lists collide."""
         names = tuple(name.encode() for name in (self.dataset, self.version, self.release))
+        parts = (*self._parts, *parts)
         message = b"".join(len(part).to_bytes(8, "little") + part for part in (b"sfumato 1", *names, *parts))
         return hmac.new(self._secret, message, hashlib.sha256).digest()
 

@@ -204,7 +204,7 @@ class Statement:
         lines += boxed(
             {
                 "claimed": ["no claim"] if self.claimed is None else _claim_cell(self.claimed),
-                "proven": [line for part in (self.proven, *self.also_proven) for line in _proven_cell(part)],
+                "proven": self._proven_lines(),
                 "measured": [str(item) for item in self.measured] or ["not audited yet"],
             },
             width,
@@ -212,6 +212,15 @@ class Statement:
         for note in self.notes:
             lines += wrapped(f"Note: {note}", width)
         return "\n".join(lines)
+
+    def _proven_lines(self) -> list[str]:
+        """The headline, and a line for each further unit that rests on the same theorem and neighbours."""
+        lines = _proven_cell(self.proven)
+        for part in self.also_proven:
+            cell = _proven_cell(part)
+            alike = (part.neighbours, part.theorem) == (self.proven.neighbours, self.proven.theorem)
+            lines += [f"per {part.unit}: {cell[0]}"] if alike and len(cell) == 4 else cell
+        return lines
 
     def __repr__(self) -> str:
         claimed = "nothing claimed" if self.claimed is None else f"claimed {self.claimed}"

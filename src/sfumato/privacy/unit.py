@@ -24,7 +24,8 @@ _SIZED = {
 _ACCEPTED = (
     "record, tensor, component, region(m), pixels(m), window(ms), frame, clip, channel, item or client"
 )
-_SPELLING = re.compile(r"\s*([a-z]+)\s*(?:\(\s*([^()]*?)\s*\)\s*)?", re.IGNORECASE)
+# A colon, because a shell wants quotes around parentheses.
+_SPELLING = re.compile(r"\s*([a-z]+)\s*(?:\(\s*([^()]*?)\s*\)\s*|:\s*([^()]*?)\s*)?", re.IGNORECASE)
 
 
 class Neighbours(StrEnum):
@@ -77,13 +78,13 @@ class Unit:
 
     @classmethod
     def parse(cls, text: str | Unit) -> Unit:
-        """Read ``"record"`` or ``"region(8)"``; a ``Unit`` passes through."""
+        """Read ``"record"``, ``"region(8)"`` or ``"region:8"``; a ``Unit`` passes through."""
         if isinstance(text, Unit):
             return text
         match = _SPELLING.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise BadInput(f"unit {text!r} is not known: accepted are {_ACCEPTED}.")
-        name, inside = match.group(1).lower(), match.group(2)
+        name, inside = match.group(1).lower(), match.group(2) if match.group(3) is None else match.group(3)
         if inside is None:
             return cls(name)
         try:

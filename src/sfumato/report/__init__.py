@@ -5,6 +5,7 @@
 
 from sfumato.calls import answer_calls
 from sfumato.report.certificate import Certificate, certificate_file
+from sfumato.report.contact_sheet import ContactSheet
 from sfumato.report.envelope import VerificationFailed, file_digest
 from sfumato.report.keys import KeyRing, NoKey, PublicKey, SigningKey, default_home
 from sfumato.report.pack import entries_csv, verify_pack, write_pack
@@ -16,6 +17,7 @@ __all__ = [
     "Budget",
     "Certificate",
     "Check",
+    "ContactSheet",
     "Entry",
     "Frontier",
     "KeyRing",

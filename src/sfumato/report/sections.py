@@ -11,8 +11,9 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.audit.finding import Finding
-from sfumato.privacy import Evidence
+from sfumato.privacy import Evidence, Guarantee
 from sfumato.report.columns import Column, columns
+from sfumato.report.contact_sheet import Shot
 from sfumato.report.entry import Entry
 from sfumato.report.neighbourhood import Histogram
 from sfumato.report.numbers import at_least, at_most, percent, plain, share
@@ -94,12 +95,14 @@ class ReleaseSection:
     verdict: Verdict
     columns: list[Column]
     rulers: list[Ruler]
+    units: list[tuple[str, str]]
     curve: list[tuple[str, str]]
     parameters: list[tuple[str, str]]
     provenance: list[tuple[str, str]]
     attacks: list[Attack]
     evidence: list[str]
     pairs: list[Pair]
+    shots: list[Shot]
     clipped: str
     histograms: list[Histogram]
     document: list[str]
@@ -115,16 +118,28 @@ class ReleaseSection:
             verdict=verdict(entry),
             columns=columns(entry),
             rulers=Ruler.drawn(entry),
+            units=_units(entry),
             curve=_curve(entry),
             parameters=_rows(entry.statement.parameters),
             provenance=_rows(entry.provenance),
             attacks=[Attack.of(finding) for finding in entry.findings],
             evidence=[_sentence(item) for item in entry.evidence if item not in found],
             pairs=[] if pictures is None else Pair.of(pictures),
+            shots=[] if entry.sheet is None else entry.sheet.shots(),
             clipped=share(pictures.clipped) if pictures is not None and pictures.clipped > 0.0 else "",
             histograms=[] if entry.neighbourhood is None else Histogram.drawn(entry.neighbourhood),
             document=entry.statement.to_json().splitlines(),
         )
+
+
+def _units(entry: Entry) -> list[tuple[str, str]]:
+    """What is proven of units other than that of the headline."""
+    return [(f"{part.unit}, {part.neighbours}", _epsilon(part)) for part in entry.statement.also_proven]
+
+
+def _epsilon(part: Guarantee) -> str:
+    epsilon = part.epsilon()
+    return f"{at_most(epsilon)} at δ = {plain(part.at_delta)}" if math.isfinite(epsilon) else "nothing"
 
 
 def _curve(entry: Entry) -> list[tuple[str, str]]:

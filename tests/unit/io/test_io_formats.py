@@ -16,6 +16,10 @@ from sfumato.io.formats import file_to_read, kind_of, same_kind
         ("c.csv", "table"),
         ("folder.npy/d.csv.gz", "table"),
         ("e.Parquet", "table"),
+        ("f.JPG", "picture"),
+        ("g.tiff", "picture"),
+        ("h.wav", "sound"),
+        ("i.mp4", "video"),
     ],
 )
 def test_kind_follows_the_suffix(name, kind):
@@ -25,7 +29,7 @@ def test_kind_follows_the_suffix(name, kind):
 
 @pytest.mark.parametrize("name", ["a.txt", "npy", "a.gz", "a.npy.bak"])
 def test_unknown_suffix_is_refused_with_those_that_are_known(name):
-    with pytest.raises(BadInput, match=r"supported suffixes \.npy, \.npz, \.csv\.gz, \.csv, \.parquet\.$"):
+    with pytest.raises(BadInput, match=r"supported suffixes \.npy, \.npz, .*, \.jpg, .*\.wav, .*\.avi\.$"):
         kind_of(name)
 
 

@@ -78,3 +78,13 @@ def test_a_name_must_be_text(name, value):
 
 def test_the_secret_is_not_printed():
     assert repr(Keyed(SECRET, **NAMES)) == "Keyed(dataset='d', version='1', release='r')"
+
+
+def test_parts_of_a_release_share_no_noise():
+    whole = Keyed(SECRET, **NAMES)
+    sources = [whole, whole.part("a"), whole.part("b"), whole.part("a").part("b"), whole.part("a/b")]
+    words = [word for source in sources for word in first_words(source)]
+    assert len(set(words)) == len(words)
+    assert first_words(whole.part("a")) == first_words(Keyed(SECRET, **NAMES).part("a"))
+    with pytest.raises(BadInput, match="needs a name"):
+        whole.part("")

@@ -36,6 +36,19 @@ def test_parse_accepts_a_unit_spaces_and_capitals():
 
 
 @pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("region:16", Unit("region", 16)),
+        (" Pixels : 4 ", Unit("pixels", 4)),
+        ("window:2.5", Unit("window", 2.5)),
+    ],
+)
+def test_a_colon_stands_for_parentheses(text, unit):
+    assert Unit.parse(text) == unit
+    assert Unit.parse(str(unit)) == unit
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "region",
@@ -46,6 +59,10 @@ def test_parse_accepts_a_unit_spaces_and_capitals():
         "pixels(nan)",
         "window(inf)",
         "window(0)",
+        "region:",
+        "region:0",
+        "region:two",
+        "window:-3",
     ],
 )
 def test_sizes_are_required_and_positive(text):
@@ -53,7 +70,7 @@ def test_sizes_are_required_and_positive(text):
         Unit.parse(text)
 
 
-@pytest.mark.parametrize("text", ["person", "record)", "", "region(8)(8)", None, 7])
+@pytest.mark.parametrize("text", ["person", "record)", "", "region(8)(8)", "region:(8)", "region(8", None, 7])
 def test_unknown_units_are_refused_with_the_accepted_ones(text):
     with pytest.raises(BadInput, match=r"record, tensor, component, region\(m\)"):
         Unit.parse(text)

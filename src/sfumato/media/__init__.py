@@ -1,0 +1,38 @@
+"""Images, sound and video: what may change in them, what in them is sensitive, and noise that knows both."""
+
+from sfumato.media.band_noise import BandNoise
+from sfumato.media.clip import ClipNoise
+from sfumato.media.content_adaptive import ContentAdaptive
+from sfumato.media.dp_pix import DPPix
+from sfumato.media.frames import FrameNoise
+from sfumato.media.mel_laplace import MelLaplace
+from sfumato.media.obscured import Blur, Mask, Pixelate
+from sfumato.media.picture import PictureMechanism
+from sfumato.media.plane_bands import PlaneBands
+from sfumato.media.plane_means import PlaneMeans
+from sfumato.media.selective import SelectiveNoise
+from sfumato.media.sensitivity import SensitivityMap
+from sfumato.media.sound import SoundMechanism
+from sfumato.media.spectral import ScaledPixels, SpectralLaplace
+from sfumato.media.uniform_pixels import UniformPixels
+
+__all__ = [
+    "BandNoise",
+    "Blur",
+    "ClipNoise",
+    "ContentAdaptive",
+    "DPPix",
+    "FrameNoise",
+    "Mask",
+    "MelLaplace",
+    "PictureMechanism",
+    "Pixelate",
+    "PlaneBands",
+    "PlaneMeans",
+    "ScaledPixels",
+    "SelectiveNoise",
+    "SensitivityMap",
+    "SoundMechanism",
+    "SpectralLaplace",
+    "UniformPixels",
+]

@@ -1,0 +1,30 @@
+"""Detectors by name, as the command line and statements spell them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms.parameters import shown
+from sfumato.media.detectors.cascades import Faces, Plates
+from sfumato.media.detectors.detector import Detector
+from sfumato.media.detectors.saliency import Saliency
+from sfumato.media.detectors.text import Text
+
+__all__ = ["DETECTORS", "named_detectors"]
+
+DETECTORS: Mapping[str, Callable[[], Detector]] = {
+    "faces": Faces,
+    "plates": Plates,
+    "text": Text,
+    "saliency": Saliency,
+}
+
+
+def named_detectors(chosen: Iterable[str | Detector]) -> tuple[Detector, ...]:
+    """The detectors that ``chosen`` names; detectors themselves pass through."""
+    listed = [chosen] if isinstance(chosen, str | Detector) else list(chosen)
+    known = [isinstance(each, Detector) or (isinstance(each, str) and each in DETECTORS) for each in listed]
+    if not listed or not all(known):
+        raise BadInput(f"detectors must be among {', '.join(DETECTORS)}, not {shown(listed)}.")
+    return tuple(each if isinstance(each, Detector) else DETECTORS[each]() for each in listed)

@@ -1,0 +1,67 @@
+"""How loud a tone sounds: the equal-loudness contours of ISO 226:2003, and noise weights read off them.
+
+The standard gives, at 29 frequencies, an exponent α of loudness perception, the magnitude L_U of the transfer
+function normalised at 1 kHz, and the threshold of hearing T. A pure tone that sounds as loud as one of 1 kHz
+at L_N dB, called L_N phon, has the sound pressure level (equation 1 of the standard)
+
+    L_p = (10/α)·lg A − L_U + 94,   A = 4.47·10⁻³·(10^{0.025·L_N} − 1.15) + (0.4·10^{(T + L_U)/10 − 9})^α.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.errors import BadInput
+
+__all__ = ["FREQUENCIES", "contour", "noise_weight", "sound_pressure"]
+
+Array = NDArray[np.float64]
+
+# Frequency in Hz, α, L_U in dB, T in dB.
+_TABLE = np.array(
+    [
+        *((20.0, 0.532, -31.6, 78.5), (25.0, 0.506, -27.2, 68.7), (31.5, 0.480, -23.0, 59.5)),
+        *((40.0, 0.455, -19.1, 51.1), (50.0, 0.432, -15.9, 44.0), (63.0, 0.409, -13.0, 37.5)),
+        *((80.0, 0.387, -10.3, 31.5), (100.0, 0.367, -8.1, 26.5), (125.0, 0.349, -6.2, 22.1)),
+        *((160.0, 0.330, -4.5, 17.9), (200.0, 0.315, -3.1, 14.4), (250.0, 0.301, -2.0, 11.4)),
+        *((315.0, 0.288, -1.1, 8.6), (400.0, 0.276, -0.4, 6.2), (500.0, 0.267, 0.0, 4.4)),
+        *((630.0, 0.259, 0.3, 3.0), (800.0, 0.253, 0.5, 2.2), (1000.0, 0.250, 0.0, 2.4)),
+        *((1250.0, 0.246, -2.7, 3.5), (1600.0, 0.244, -4.1, 1.7), (2000.0, 0.243, -1.0, -1.3)),
+        *((2500.0, 0.243, 1.7, -4.2), (3150.0, 0.243, 2.5, -6.0), (4000.0, 0.242, 1.2, -5.4)),
+        *((5000.0, 0.242, -2.1, -1.5), (6300.0, 0.245, -7.1, 6.0), (8000.0, 0.254, -11.2, 12.6)),
+        *((10000.0, 0.271, -10.7, 13.9), (12500.0, 0.301, -3.1, 12.3)),
+    ]
+)
+
+#: The frequencies of the standard, in hertz.
+FREQUENCIES: Array = _TABLE[:, 0].copy()
+
+# The standard covers tones from 20 phon up to 90 phon; conversation is near 60.
+_PHONS = (20.0, 90.0)
+_USUAL = 60.0
+
+
+def contour(phon: float = _USUAL) -> Array:
+    """Sound pressure levels in dB, one for each of ``FREQUENCIES``, that sound as loud as ``phon``."""
+    if isinstance(phon, bool) or not isinstance(phon, int | float) or not _PHONS[0] <= phon <= _PHONS[1]:
+        raise BadInput(f"phon was {phon!r}: the contours are known from {_PHONS[0]:g} to {_PHONS[1]:g} phon.")
+    alpha, transfer, threshold = _TABLE[:, 1], _TABLE[:, 2], _TABLE[:, 3]
+    floor = (0.4 * 10.0 ** ((threshold + transfer) / 10.0 - 9.0)) ** alpha
+    loudness = 4.47e-3 * (10.0 ** (0.025 * phon) - 1.15) + floor
+    return np.asarray(10.0 / alpha * np.log10(loudness) - transfer + 94.0)
+
+
+def sound_pressure(frequency: ArrayLike, phon: float = _USUAL) -> Array:
+    """The contour at any ``frequency`` in hertz: linear in its logarithm, level beyond 20 Hz and 12.5 kHz."""
+    asked = np.asarray(frequency, dtype=np.float64)
+    if not (np.isfinite(asked).all() and (asked >= 0.0).all()):
+        raise BadInput("a frequency must be a finite number of hertz, 0 or more.")
+    place = np.log(np.maximum(asked, FREQUENCIES[0]))
+    return np.asarray(np.interp(place, np.log(FREQUENCIES), contour(phon)))
+
+
+def noise_weight(frequency: ArrayLike, phon: float = _USUAL) -> Array:
+    """A(f): how much stronger than at 1 kHz noise may be, as an amplitude, to sound as loud; 1 at 1 kHz."""
+    level = sound_pressure(frequency, phon) - sound_pressure(1000.0, phon)
+    return np.asarray(10.0 ** (level / 20.0))

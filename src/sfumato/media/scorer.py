@@ -1,0 +1,174 @@
+"""A learned sensitivity score over any embedding: the network [d, 512, 256, 128, 1] of section 3.1.1.
+
+Adaptive multimedia DP keeps its network calibrated by "θ_t = β·θ_{t−1} + (1 − β)·∇L", called an exponential
+moving average. As printed it averages parameters with gradients: units do not agree, parameters shrink by β
+at each step, and what is added points up the loss. ``update="paper"`` does exactly that; it learns nothing.
+``update="average"``, the default, is the average that the words describe: Adam moves θ, and scores come from
+θ̄_t = β·θ̄_{t−1} + (1 − β)·θ_t.
+
+Dropout stays on when scores are read. The mean of several passes plus ``caution`` times their deviation,
+at most 1, is the score: where the network is unsure, a place counts as more sensitive.
+
+A scorer knows what it was trained on. Train it on public annotations; trained on private ones, whatever
+follows its scores proves nothing for the people in them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms.parameters import numeric, one_of, positive, share, shown
+
+__all__ = ["SensitivityScorer"]
+
+Array = NDArray[np.float64]
+
+_HIDDEN = (512, 256, 128)
+
+
+class SensitivityScorer:
+    """Scores in [0, 1] from embeddings (n, d), learned from annotated sensitivities.
+
+    ``caution`` is k in mean + k·deviation over ``passes`` passes with dropout. Training and scoring are
+    reproducible for one ``seed`` and one version of torch.
+    """
+
+    def __init__(
+        self,
+        *,
+        update: str = "average",
+        beta: float = 0.99,
+        dropout: float = 0.3,
+        epochs: int = 10,
+        batch: int = 256,
+        rate: float = 1e-3,
+        caution: float = 1.0,
+        passes: int = 20,
+        seed: int = 0,
+    ) -> None:
+        self.update = one_of("update", update, ("average", "paper"))
+        self.beta, self.dropout = share("beta", beta), share("dropout", dropout)
+        if self.dropout >= 1.0 or self.beta >= 1.0:
+            raise BadInput("beta and dropout must lie below 1: at 1 nothing is learned.")
+        self.rate, self.caution = (
+            positive("rate", rate),
+            0.0 if caution == 0 else positive("caution", caution),
+        )
+        self.epochs, self.batch = _count("epochs", epochs), _count("batch", batch)
+        self.passes, self.seed = _count("passes", passes), seed
+        self._network: Any = None
+        self._centre: Array = np.zeros(0)
+        self._spread: Array = np.ones(0)
+
+    def fit(
+        self, embeddings: Any, scores: Any, *, report: Callable[[str, float], None] | None = None
+    ) -> Self:
+        """Learn from ``embeddings`` (n, d) whose sensitivities ``scores`` (n,) in [0, 1] were annotated."""
+        torch = _torch()
+        data, target = _embeddings(embeddings), numeric(scores)
+        if target is None or target.shape != data.shape[:1]:
+            raise BadInput(f"{len(data)} embeddings need as many scores, in an array of one axis.")
+        if not ((target >= 0.0) & (target <= 1.0)).all() or target.min() == target.max():
+            raise BadInput("annotated scores must lie between 0 and 1, and must not all be the same.")
+        self._centre, spread = data.mean(axis=0), data.std(axis=0)
+        self._spread = np.where(spread > 0.0, spread, 1.0)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self._network = self._trained(torch, self._scaled(torch, data), torch.tensor(target), report)
+        return self
+
+    def predict(self, embeddings: Any) -> tuple[Array, Array]:
+        """Mean and deviation, (n,) each, of the score over passes with dropout."""
+        torch, data = _torch(), _embeddings(embeddings)
+        if self._network is None:
+            raise BadInput("the scorer has learned nothing yet: call fit first.")
+        if data.shape[1] != self._centre.size:
+            raise BadInput(f"the scorer learned {self._centre.size} features, not {data.shape[1]}.")
+        self._network.train()  # dropout stays on
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(self.seed + 1)
+            inputs = self._scaled(torch, data)
+            drawn = torch.stack([torch.sigmoid(self._network(inputs)[:, 0]) for _ in range(self.passes)])
+        values = drawn.numpy().astype(np.float64)
+        return values.mean(axis=0), values.std(axis=0)
+
+    def scores(self, embeddings: Any) -> Array:
+        """The careful score: mean + ``caution`` · deviation, at most 1."""
+        mean, deviation = self.predict(embeddings)
+        return np.clip(mean + self.caution * deviation, 0.0, 1.0)
+
+    def digest(self) -> str:
+        """SHA-256 of everything that shapes a score."""
+        if self._network is None:
+            raise BadInput("the scorer has learned nothing yet: call fit first.")
+        learned = [weights.numpy() for weights in self._network.state_dict().values()]
+        named = repr((self.dropout, self.caution, self.passes, self.seed)).encode()
+        parts = [np.ascontiguousarray(each).tobytes() for each in (self._centre, self._spread, *learned)]
+        return hashlib.sha256(named + b"".join(parts)).hexdigest()
+
+    def _scaled(self, torch: Any, data: Array) -> Any:
+        return torch.tensor((data - self._centre) / self._spread, dtype=torch.float32)
+
+    def _trained(
+        self, torch: Any, data: Any, target: Any, report: Callable[[str, float], None] | None
+    ) -> Any:
+        layers: list[Any] = []
+        width = data.shape[1]
+        for hidden in _HIDDEN:
+            layers += [torch.nn.Linear(width, hidden), torch.nn.ReLU(), torch.nn.Dropout(self.dropout)]
+            width = hidden
+        network = torch.nn.Sequential(*layers, torch.nn.Linear(width, 1))
+        parameters = list(network.parameters())
+        moved = torch.optim.Adam(parameters, lr=self.rate)
+        loss = torch.nn.BCEWithLogitsLoss()
+        average, steps = [torch.zeros_like(each) for each in parameters], 0
+        target = target.to(torch.float32)
+        for epoch in range(self.epochs):
+            for rows in torch.randperm(len(data)).split(self.batch):
+                moved.zero_grad()
+                loss(network(data[rows])[:, 0], target[rows]).backward()
+                steps += 1
+                with torch.no_grad():
+                    if self.update == "paper":
+                        for each in parameters:
+                            each.mul_(self.beta).add_(each.grad, alpha=1.0 - self.beta)
+                        continue
+                moved.step()
+                with torch.no_grad():
+                    for kept, each in zip(average, parameters, strict=True):
+                        kept.mul_(self.beta).add_(each, alpha=1.0 - self.beta)
+            if report is not None:
+                report("scorer", (epoch + 1) / self.epochs)
+        if self.update == "average":
+            # The average began at zero; what is missing of its weights after few steps is divided out.
+            with torch.no_grad():
+                for kept, each in zip(average, parameters, strict=True):
+                    each.copy_(kept / (1.0 - self.beta**steps))
+        return network
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise BadInput("the learned scorer needs torch: pip install 'sfumato[learn]'.") from None
+    return torch
+
+
+def _embeddings(value: Any) -> Array:
+    data = numeric(value)
+    if data is None or data.ndim != 2 or not data.size or not np.isfinite(data).all():
+        raise BadInput("embeddings must be an array (n, d) of finite numbers.")
+    return data
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise BadInput(f"{name} must be a whole number, 1 or more, not {shown(value)}.")
+    return value
