@@ -15,12 +15,13 @@ import click
 import typer
 
 import sfumato
-from sfumato import cli_audit, cli_budget, cli_keys, cli_report, cli_shown, terminal
+from sfumato import cli_audit, cli_budget, cli_keys, cli_media, cli_report, cli_shown, terminal
 from sfumato.cli_budget import LEDGER_HELP
 from sfumato.errors import BadInput, SfumatoError
 
 if TYPE_CHECKING:
     from sfumato.mechanisms import Mechanism
+    from sfumato.pipeline.media_mechanisms import MediaMechanisms
     from sfumato.transforms import Transform
 
 __all__ = ["app", "main"]
@@ -44,7 +45,7 @@ _PARAMETERS = (
     *("unit", "noise", "retain", "levels", "outside", "coordinates"),
 )
 _PROMISE, _BOUND, _SOME = "The promise", "The bound on the records", "For some mechanisms"
-_BUDGET, _FILES = "The budget", "Files"
+_BUDGET, _FILES, _MEDIA = "The budget", "Files", "For pictures, sounds and videos"
 
 app = typer.Typer(
     name="sfumato",
@@ -89,15 +90,18 @@ def protect(
     source: Annotated[Path, typer.Argument(metavar="FILE", hidden=True)],
     *,
     mechanism: Annotated[
-        str,
+        str | None,
         _option(
             _PROMISE,
             "NAME",
+            "Unless given: gaussian; plane-means for pictures and videos; band-noise for sounds. Or "
             "additive-noise, binary-encoding, duchi, gaussian, grid-tensor-ldp, hybrid, laplace, "
             "personalised, piecewise, priv-unit, priv-unit-g, random-projection, randomised-response, "
-            "reconstruction-resistant, tensor-ldp, trust-adaptive or weighted-tensor-ldp.",
+            "reconstruction-resistant, tensor-ldp, trust-adaptive or weighted-tensor-ldp; for pictures "
+            "blur, content-adaptive, dp-pix, mask, pixelate, plane-bands, scaled-pixels, selective-noise, "
+            "spectral-laplace or uniform-pixels; for sounds mel-laplace.",
         ),
-    ] = "gaussian",
+    ] = None,
     epsilon: Annotated[
         list[float] | None,
         _option(_PROMISE, "ε [ε]", "The budget of one record; for trust-adaptive a range, --epsilon 1 8."),
@@ -157,10 +161,45 @@ def protect(
         _option(_SOME, "σ", "additive-noise: standard deviation of the noise; 0.1 unless given."),
     ] = None,
     unit: Annotated[
-        str | None, _option(_SOME, "NAME", "tensor-ldp and kin: component or tensor, whose ε is meant.")
+        str | None,
+        _option(
+            _PROMISE,
+            "NAME",
+            "Whose ε is meant: region:16, pixels:16 or item for pictures, window:20 (milliseconds) or clip "
+            "for sounds, these or frame for videos, component or tensor for tensors.",
+        ),
+    ] = None,
+    sound_unit: Annotated[
+        str | None, _option(_MEDIA, "NAME", "Whose ε is meant in sounds, where --unit is of pictures.")
+    ] = None,
+    map: Annotated[
+        str | None,
+        _option(
+            _MEDIA,
+            "MAP",
+            "What the noise follows, or a mask covers: a .json of public boxes; for noise also private "
+            "(found by detectors and paid for) or unaccounted (found by detectors; nothing is proven).",
+        ),
+    ] = None,
+    block: Annotated[
+        int | None,
+        _option(_MEDIA, "B", "Side in pixels of what is averaged; chosen by the size unless given."),
+    ] = None,
+    restore: Annotated[
+        str | None, _option(_MEDIA, "NAME", "What is made of noisy averages; costs no privacy.")
+    ] = None,
+    sigma: Annotated[
+        float | None, _option(_MEDIA, "PIXELS", "blur: how far it reaches; 8 unless given.")
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        _option(
+            _MEDIA, "NAME", "selective-noise: uniform, random, gradient, attention; hybrid unless given."
+        ),
     ] = None,
     noise: Annotated[
-        str | None, _option(_SOME, "NAME", "tensor-ldp: laplace or gaussian; laplace unless given.")
+        str | None,
+        _option(_SOME, "NAME", "tensor-ldp, spectral-laplace: laplace or gaussian; laplace unless given."),
     ] = None,
     retain: Annotated[
         str | None, _option(_SOME, "NAME", "tensor-ldp: algorithm or proof, the paper's two formulas.")
@@ -211,15 +250,19 @@ def protect(
 ) -> None:
     """Release FILE so that nobody in it can be singled out, with a statement of what is promised.
 
-    FILE is an array whose rows are records (.npy, .npz) or, with --schema, a table (.csv, .csv.gz, .parquet).
+    FILE is an array whose rows are records (.npy, .npz), with --schema a table (.csv, .csv.gz, .parquet), a
+    picture, a sound, a video, or a folder of pictures, sounds and videos.
     """
     options = dict(locals())
     from sfumato import pipeline
     from sfumato.io import same_kind
 
-    same_kind(source, output)
+    if not source.is_dir():
+        if output.is_dir() and not output.suffix:
+            raise BadInput(f"-o {output} is a folder: name the file in it, as in -o {output / source.name}.")
+        same_kind(source, output)
+        pipeline.check_output(output, _inputs(options))
     made = _mechanism(options)
-    pipeline.check_output(output, _inputs(options))
     if request is not None:
         made = _keyed(made, dataset, data_version, request)
     with terminal.progress(not as_json) as report, cli_budget.maybe(ledger, dataset) as book:
@@ -294,7 +337,8 @@ def paper(
         ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="How often it is repeated; 5 unless given.")
+        int | None,
+        typer.Option(metavar="N", help="How often it is repeated; 5 for tadp-rme, 3 for tldp unless given."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small run that shows that everything works.")
@@ -305,9 +349,9 @@ def paper(
     ] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Regenerate tables and figures of the paper NAME beside ours: multimedia-dp or tadp-rme.
+    """Regenerate tables and figures of the paper NAME beside ours: multimedia-dp, tadp-rme or tldp.
 
-    Without --table and --figure, tadp-rme gives all of them.
+    Without --table and --figure all of them are made.
     """
     from sfumato.papers import regenerate
 
@@ -414,12 +458,15 @@ def _inputs(options: Mapping[str, Any]) -> list[Path]:
     return [options[name] for name in ("source", "schema", "epsilon_file") if options[name] is not None]
 
 
-def _mechanism(options: Mapping[str, Any]) -> Mechanism:
-    """The mechanism that the options of protect describe."""
+def _mechanism(options: Mapping[str, Any]) -> Mechanism | MediaMechanisms:
+    """The mechanism that the options of protect describe, or one for each kind of media."""
     from sfumato import pipeline
     from sfumato.io import file_to_read, kind_of
 
+    if cli_media.is_media(options["source"]):
+        return cli_media.media_mechanisms(options)
     kind = kind_of(options["source"])
+    cli_media.refuse_for_records(options)
     for file in _inputs(options):
         file_to_read(file)
     if options["bounds_from_data"] and options["bounds"] is not None:
@@ -428,7 +475,7 @@ def _mechanism(options: Mapping[str, Any]) -> Mechanism:
     given |= {"epsilon_file": _budgets(options["epsilon_file"]), "bounds": _pair(options["bounds"])}
     given |= {"weights": _weights(options["weights"])}
     bounded = kind == "table" or options["bounds_from_data"]
-    return pipeline.make_mechanism(options["mechanism"], given, bounded=bounded)
+    return pipeline.make_mechanism(options["mechanism"] or "gaussian", given, bounded=bounded)
 
 
 def _then(alpha: float | None) -> Transform | None:
@@ -465,14 +512,19 @@ def _pair(bounds: list[float] | None) -> tuple[float, float] | None:
     return None if bounds is None else (bounds[0], bounds[1])
 
 
-def _keyed(mechanism: Mechanism, dataset: str | None, version: str, request: str) -> Mechanism:
+def _keyed(
+    mechanism: Mechanism | MediaMechanisms, dataset: str | None, version: str, request: str
+) -> Mechanism | MediaMechanisms:
     """``mechanism`` with noise that gives the same bytes whenever the same request is made."""
     from sfumato.noise import Keyed
+    from sfumato.pipeline.media_mechanisms import MediaMechanisms
     from sfumato.report import KeyRing
 
     if dataset is None:
         raise BadInput("--request is paid from a budget; name it with --dataset.")
+    noise = Keyed(KeyRing().noise_secret(), dataset=dataset, version=version, release=request)
+    if isinstance(mechanism, MediaMechanisms):
+        return mechanism.keyed_by(noise)
     if "randomness" not in mechanism.get_params(deep=False):
         raise BadInput(f"--request is not for {type(mechanism).__name__}, whose noise cannot be keyed.")
-    noise = Keyed(KeyRing().noise_secret(), dataset=dataset, version=version, release=request)
     return type(mechanism)(**(mechanism.get_params(deep=False) | {"randomness": noise}))

@@ -75,18 +75,23 @@ def trust(
 
 def verify(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A release with its certificate beside it, or a pack.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A release with its certificate beside it, a released folder, or a pack."
+        ),
     ],
     ledger: Annotated[str | None, LEDGER] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Check a release against its certificate: envelope, key, bytes and ledger row; exit 4 if one fails."""
+    from sfumato.pipeline.manifest import MANIFEST, verify_folder
     from sfumato.report import KeyRing, default_home
-    from sfumato.report import verify as run
+    from sfumato.report import verify as verify_file
 
-    if file.is_dir():
+    if file.is_dir() and not (file / MANIFEST).exists():
         _verify_pack(file, as_json)
         return
+    run = verify_folder if file.is_dir() else verify_file
     reachable = ledger is not None or (default_home() / "ledger.db").exists()
     if reachable:
         with opened(ledger) as book:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from typer.core import TyperGroup
 import sfumato
 from sfumato import terminal
 from sfumato.cli_budget import LEDGER, opened
+from sfumato.cli_media import is_media
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from sfumato.report import Budget
 
 __all__ = ["app"]
+
+
+# How many pictures of media are shown unless told otherwise, and at most.
+_SHOTS, _MOST_SHOTS = 6, 24
 
 
 class _PageByDefault(TyperGroup):
@@ -44,10 +50,11 @@ app = typer.Typer(
 
 @app.command(epilog="For example: sfumato report out.npz --original X.npz --labels y -o report.html")
 def page(
-    released: Annotated[list[Path], typer.Argument(metavar="RELEASED…", help="Released files.")],
+    released: Annotated[list[Path], typer.Argument(metavar="RELEASED…", help="Released files or folders.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html", help="Where it is written.")],
     original: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What they are releases of, to measure utility.")
+        Path | None,
+        typer.Option(metavar="FILE", help="What they are releases of, to measure utility or to look at."),
     ] = None,
     labels: Annotated[
         str | None, typer.Option(metavar="NAME", help="An array or column of the original, or a file.")
@@ -57,8 +64,13 @@ def page(
     ] = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="For tables.")] = None,
     show_originals: Annotated[
-        int, typer.Option(metavar="N", help="Show N pictures before and after; keep such a page in-house.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Show N pictures before and after; keep such a page in-house. Of media 6 unless given, "
+            "with what detectors see in them.",
+        ),
+    ] = None,
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Whose budget is shown.")] = None,
     ledger: Annotated[str | None, LEDGER] = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="The title of the page.")] = "Privacy report",
@@ -72,6 +84,25 @@ def page(
         raise BadInput(f"-o {output.name} must name an .html file.")
     if original is None and (labels or array or show_originals):
         raise BadInput("--labels, --array and --show-originals are about the original: add --original FILE.")
+    if any(is_media(file) for file in released):
+        refused = {"--labels": labels, "--array": array, "--schema": schema}
+        for flag, given in refused.items():
+            if given is not None:
+                raise BadInput(f"{flag} is for records, and {released[0].name} holds pictures or sound.")
+        if show_originals is not None and not 0 <= show_originals <= _MOST_SHOTS:
+            raise BadInput(f"--show-originals was {show_originals}: 0 to {_MOST_SHOTS} are accepted.")
+        with terminal.progress(not as_json) as progress:
+            _media_page(
+                released,
+                original,
+                _SHOTS if show_originals is None else show_originals,
+                output,
+                title,
+                _budget(dataset, ledger),
+                progress or (lambda stage, share: None),
+            )
+        print(json.dumps({"file": str(output)}) if as_json else f"Written: {terminal.printable(output)}")
+        return
     from sfumato.io import Schema
     from sfumato.pipeline.auditing import Compared
     from sfumato.report import report as write
@@ -89,13 +120,10 @@ def page(
             labels=None if compared is None else compared.labels,
             names=[file.name for file in released],
             image_shape=None if compared is None else compared.image_shape,
-            show_originals=show_originals,
+            show_originals=show_originals or 0,
             title=title,
             budget=_budget(dataset, ledger),
-            reproduce=[
-                *(f"sfumato verify {file.name}" for file in released),
-                f"sfumato {sfumato.__version__}",
-            ],
+            reproduce=_reproduce(released),
             progress=progress,
         )
     print(json.dumps({"file": str(output)}) if as_json else f"Written: {terminal.printable(output)}")
@@ -115,6 +143,36 @@ def pack(
     with opened(ledger) as book:
         files = [str(file) for file in write_pack(book, dataset, output, key)]
     print(json.dumps({"files": files}) if as_json else terminal.in_line("\n".join(files)))
+
+
+def _media_page(
+    released: list[Path],
+    original: Path | None,
+    shown: int,
+    output: Path,
+    title: str,
+    budget: Budget | None,
+    progress: Callable[[str, float | None], None],
+) -> None:
+    """The page of pictures, sounds and videos: what their certificates state, and a contact sheet."""
+    from sfumato.pipeline.auditing import certified_statement
+    from sfumato.pipeline.manifest import MANIFEST
+    from sfumato.pipeline.sheets import contact_sheet
+    from sfumato.report import Entry, write_report
+
+    entries = [
+        Entry(
+            file.name,
+            certified_statement(file / MANIFEST if file.is_dir() else file),
+            sheet=contact_sheet(original, file, shown, progress) if original is not None and shown else None,
+        )
+        for file in released
+    ]
+    write_report(entries, output, title=title, budget=budget, reproduce=_reproduce(released))
+
+
+def _reproduce(released: list[Path]) -> list[str]:
+    return [*(f"sfumato verify {file.name}" for file in released), f"sfumato {sfumato.__version__}"]
 
 
 def _evidence(file: Path, compared: Compared | None, schema: Schema | None) -> Release | Audit:

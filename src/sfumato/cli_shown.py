@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sfumato import terminal
 
 if TYPE_CHECKING:
     from sfumato.pipeline import Plan, Protected
+    from sfumato.pipeline.folder import ProtectedFolder
 
 __all__ = ["planned", "told", "width"]
 
 
 def planned(made: Plan) -> str:
     """The plan, for people."""
+    name = terminal.printable
     rows = "as many records as it holds" if made.rows is None else f"{made.rows:,} records"
-    lines = [
-        made.statement.table(width()),
-        "",
-        f"Would release: {rows} of {made.columns:,} columns from {terminal.printable(made.source)}",
-    ]
+    what = made.what or f"{rows} of {made.columns:,} columns"
+    lines = [made.statement.table(width()), "", f"Would release: {what} from {name(made.source)}"]
+    lines += _skipped("Would skip", made.skipped)
     for size, epsilon in made.groups.items():
         unit = made.statement.proven.unit
         who = f"one {unit}" if size == 1 else f"{size} {unit}s that change together"
         lines.append(f"  proven for {who}: {f'ε = {epsilon:.4g}' if math.isfinite(epsilon) else 'nothing'}")
-    lines += ["Expected error, clipping aside:", *(f"  {error}" for error in made.expected)]
+    if made.expected:
+        lines += ["Expected error, clipping aside:", *(f"  {error}" for error in made.expected)]
     if made.cost is None:
         lines.append("Cost: none is counted without --dataset and an open budget")
     elif made.cost.fits:
@@ -34,7 +36,7 @@ def planned(made: Plan) -> str:
         lines.append(f"Cost: it fits; {left.used:.1%} of the budget would be used, and Gaussian noise up to")
         lines.append(f"  ε = {left.left:.4g} would fit after it")
     else:
-        lines.append(f"Cost: refused, {terminal.printable(made.cost.refusal)}")
+        lines.append(f"Cost: refused, {name(made.cost.refusal)}")
     return "\n".join(lines)
 
 
@@ -43,15 +45,38 @@ def width() -> int:
     return min(shutil.get_terminal_size((100, 24)).columns, 100)
 
 
-def told(done: Protected) -> str:
+def told(done: Protected | ProtectedFolder) -> str:
     """The result, for people."""
+    from sfumato.pipeline.folder import ProtectedFolder, count_of
+
     name = terminal.printable
+    if isinstance(done, ProtectedFolder):
+        lines = [
+            done.statement.table(width()),
+            "",
+            f"Released: {name(done.output)} ({count_of(done.released)}, a certificate beside each)",
+            f"Manifest: {name(done.manifest.output)}",
+        ]
+        return "\n".join([*lines, *_skipped("Skipped", done.skipped)])
     lines = [
         done.statement.table(width()),
         "",
-        f"Released: {name(done.output)} ({done.rows:,} records of {done.columns:,} columns)",
+        f"Released: {name(done.output)} ({done.what or _records(done)})",
         f"Certificate: {name(done.certificate_file)}",
     ]
     if done.left_out:
         lines.append(f"Left out: {', '.join(map(name, done.left_out))}")
     return "\n".join(lines)
+
+
+def _skipped(word: str, skipped: Sequence[tuple[str, str]]) -> list[str]:
+    from sfumato.pipeline.folder import count_of
+
+    if not skipped:
+        return []
+    lines = [f"  {terminal.printable(file)}: {terminal.printable(why)}" for file, why in skipped]
+    return [f"{word}: {count_of(skipped)}", *lines]
+
+
+def _records(done: Protected) -> str:
+    return f"{done.rows:,} records of {done.columns:,} columns"

@@ -38,9 +38,9 @@ def test_the_four_methods_stand_in_the_order_of_their_tightness(called, folder):
     [
         (
             ["nothing-dp", "--figure", "2"],
-            "there is no paper 'nothing-dp' here; choose one of multimedia-dp, tadp-rme.",
+            "there is no paper 'nothing-dp' here; choose one of multimedia-dp, tadp-rme, tldp.",
         ),
-        (["multimedia-dp"], "give one with --figure."),
+        (["multimedia-dp", "--table", "3"], "these tables are made: 1, 2, 4, 5; give one with --table."),
         (["multimedia-dp", "--figure", "7"], "these figures are drawn: 2"),
         (["multimedia-dp", "--figure", "two"], "--figure: 'two' is not a whole number;"),
         (["multimedia-dp", "--figure", "2", "-o", "file"], "file cannot be used: File exists."),

@@ -33,20 +33,17 @@ class Request:
 
 @dataclass(frozen=True)
 class _Paper:
-    """Where a paper's code is, what it can make, and whether it is run on data."""
+    """Where the function ``tables_and_figures`` of a paper is, and what it can make."""
 
     module: str
-    function: str
     tables: tuple[int, ...]
     figures: tuple[int, ...]
-    on_data: bool
 
 
 _PAPERS = {
-    "multimedia-dp": _Paper("sfumato.papers.multimedia_dp", "composition_figure", (), (2,), False),
-    "tadp-rme": _Paper(
-        "sfumato.papers.tadp_rme", "tables_and_figures", (1, 2, 3, 4, 5), tuple(range(2, 11)), True
-    ),
+    "multimedia-dp": _Paper("sfumato.papers.multimedia_dp", (1, 2, 4, 5), (2,)),
+    "tadp-rme": _Paper("sfumato.papers.tadp_rme", (1, 2, 3, 4, 5), tuple(range(2, 11))),
+    "tldp": _Paper("sfumato.papers.tldp", (5,), (1, 2)),
 }
 
 
@@ -80,21 +77,19 @@ def regenerate(
 ) -> Regenerated:
     """Make ``tables`` and ``figures`` of the paper ``name`` in the folder ``output``.
 
-    A paper that is run on ``data`` gives everything it has where neither is named. ``quick`` is a small run
+    Where neither is named all of them are made. ``quick`` is a small run
     that shows that everything works; its numbers are not the paper's.
     """
     if name not in _PAPERS:
         raise BadInput(f"there is no paper {name!r} here; choose one of {', '.join(_PAPERS)}.")
     paper = _PAPERS[name]
     _check(name, paper, tables, figures)
-    if not paper.on_data and (data or seeds is not None or quick):
-        raise BadInput(f"{name} is computed, not measured: --data, --seeds and --quick do not apply to it.")
     if seeds is not None and seeds < 1:
         raise BadInput(f"--seeds was {seeds}; one or more are accepted.")
     wanted = Request(
         output, tuple(sorted(set(tables))), tuple(sorted(set(figures))), tuple(data), seeds, quick
     )
-    result: Regenerated = getattr(importlib.import_module(paper.module), paper.function)(
+    result: Regenerated = importlib.import_module(paper.module).tables_and_figures(
         wanted, report or (lambda stage, share: None)
     )
     return result
@@ -105,11 +100,6 @@ def _check(name: str, paper: _Paper, tables: Sequence[int], figures: Sequence[in
         ("table", "made", paper.tables, tables),
         ("figure", "drawn", paper.figures, figures),
     ):
-        if asked and not known:
-            raise BadInput(f"of {name} no {kind} is {made}.")
         if not set(asked) <= set(known):
             listed = ", ".join(str(number) for number in known)
             raise BadInput(f"of {name} these {kind}s are {made}: {listed}; give one with --{kind}.")
-    if not paper.on_data and not figures:
-        listed = ", ".join(str(number) for number in paper.figures)
-        raise BadInput(f"of {name} these figures are drawn: {listed}; give one with --figure.")

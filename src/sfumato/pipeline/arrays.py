@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from sfumato.io import ArraySink, ArraySource
 from sfumato.mechanisms import Mechanism, Personalised
 from sfumato.mechanisms.records import check_finite
 from sfumato.mechanisms.tensors import TensorMechanism
+from sfumato.media import PictureMechanism, SoundMechanism
 from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.privacy import Guarantee, Statement
@@ -100,7 +101,14 @@ def shaped(source: ArraySource, mechanism: Mechanism) -> Mechanism:
             )
     if isinstance(mechanism, TensorMechanism) and mechanism.shape is None and len(source.shape) > 2:
         return type(mechanism)(**(mechanism.get_params(deep=False) | {"shape": source.shape[1:]}))
+    if _of_media(mechanism) and mechanism.get_params(deep=False)["shape"] is None:
+        return mechanism.shaped(source.shape[1:])
     return mechanism
+
+
+def _of_media(mechanism: Mechanism) -> TypeGuard[PictureMechanism | SoundMechanism]:
+    """Whether records are pictures or sounds, whose type says what white, or full loudness, is."""
+    return isinstance(mechanism, PictureMechanism | SoundMechanism)
 
 
 def _bounded_by_data(source: ArraySource, mechanism: Mechanism, report: Report) -> Mechanism:
@@ -134,7 +142,8 @@ def state(source: ArraySource, mechanism: Mechanism, then: Transform | None) -> 
 def _released(
     source: ArraySource, mechanism: Mechanism, then: Transform | None, report: Report
 ) -> Iterator[NDArray[Any]]:
-    kind = np.float32 if source.dtype == np.float32 else np.float64
+    kind = source.dtype if _of_media(mechanism) else np.float64
+    kind = np.dtype(np.float32) if source.dtype == np.float32 else kind
     height = mechanism.block_rows(columns_of(source))
     for first, block in _blocks(source, mechanism, "drawing", report):
         value = mechanism.perturb(block.astype(kind, copy=False), first)

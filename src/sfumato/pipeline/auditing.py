@@ -18,7 +18,7 @@ from sfumato.pipeline.reading import Records, read_labels, read_records, release
 from sfumato.privacy import Guarantee, Statement
 from sfumato.report import KeyRing, certificate_file, verify
 
-__all__ = ["Compared", "audit_files", "read_release"]
+__all__ = ["Compared", "audit_files", "certified_statement", "read_release"]
 
 _Path = str | os.PathLike[str]
 Report = Callable[[str, float], None]
@@ -102,7 +102,7 @@ def read_release(path: _Path, schema: Schema | None = None) -> Release:
     """The release in the file ``path``; nothing is proven of it unless its certificate holds."""
     found = read_records(path, schema=schema)
     file = file_to_read(path)
-    statement = _statement(file)
+    statement = certified_statement(file)
     if schema is not None:
         # Columns were scaled on reading, so bounds in the parameters are not those of these numbers.
         plain = {
@@ -112,7 +112,8 @@ def read_release(path: _Path, schema: Schema | None = None) -> Release:
     return Release(found.values, statement, {"file": file.name, "rows": len(found.values)})
 
 
-def _statement(file: Path) -> Statement:
+def certified_statement(file: Path) -> Statement:
+    """What the certificate beside ``file`` states; nothing is proven where there is none, or it fails."""
     if not certificate_file(file).exists():
         return _nothing("no certificate stands beside the file")
     checked = verify(file, KeyRing())

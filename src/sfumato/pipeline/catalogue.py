@@ -26,6 +26,21 @@ from sfumato.mechanisms import (
     TrustAdaptive,
     WeightedTensorLDP,
 )
+from sfumato.media import (
+    BandNoise,
+    Blur,
+    ContentAdaptive,
+    DPPix,
+    Mask,
+    MelLaplace,
+    Pixelate,
+    PlaneBands,
+    PlaneMeans,
+    ScaledPixels,
+    SelectiveNoise,
+    SpectralLaplace,
+    UniformPixels,
+)
 from sfumato.transforms import BinaryEncoding, RandomProjection, ReconstructionResistant
 
 __all__ = ["MECHANISMS", "make_mechanism"]
@@ -41,21 +56,34 @@ MECHANISMS: Mapping[str, type[Mechanism]] = {
     _kebab(kind.__name__): kind
     for kind in (
         AdditiveNoise,
+        BandNoise,
         BinaryEncoding,
+        Blur,
+        ContentAdaptive,
+        DPPix,
         Duchi,
         Gaussian,
         GridTensorLDP,
         Hybrid,
         Laplace,
+        Mask,
+        MelLaplace,
         Personalised,
         Piecewise,
+        Pixelate,
+        PlaneBands,
+        PlaneMeans,
         PrivUnit,
         PrivUnitG,
         RandomProjection,
         RandomisedResponse,
         ReconstructionResistant,
+        ScaledPixels,
+        SelectiveNoise,
+        SpectralLaplace,
         TensorLDP,
         TrustAdaptive,
+        UniformPixels,
         WeightedTensorLDP,
     )
 }

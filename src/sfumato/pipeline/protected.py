@@ -20,7 +20,10 @@ Report = Callable[[str, float | None], None]
 
 @dataclass(frozen=True)
 class Protected:
-    """What ``protect`` wrote, what was left out of it, and the ledger row that paid for it, if one did."""
+    """What ``protect`` wrote, what was left out of it, and the ledger row that paid for it, if one did.
+
+    ``what`` names for people what was released, where it is not a number of records.
+    """
 
     output: Path
     statement: Statement
@@ -29,6 +32,7 @@ class Protected:
     left_out: tuple[str, ...]
     dataset: str | None = None
     paid: Mapping[str, Any] | None = None
+    what: str | None = None
 
     @property
     def certificate_file(self) -> Path:
@@ -47,6 +51,7 @@ class Protected:
             "rows": self.rows,
             "columns": self.columns,
             "left_out": list(self.left_out),
+            "what": self.what,
             "epsilon": epsilon if finite else None,
             "delta": self.statement.proven.at_delta if finite else None,
             "statement": self.statement.to_dict(),

@@ -97,17 +97,23 @@ def test_progress_is_reported_to_the_end(figure, heard) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "message"),
+    ("name", "wanted", "message"),
     [
-        ("no-such-paper", 2, "there is no paper 'no-such-paper' here; choose one of multimedia-dp"),
-        ("", None, "there is no paper ''"),
-        ("multimedia-dp", 3, "these figures are drawn: 2; give one with --figure"),
-        ("multimedia-dp", None, "these figures are drawn: 2"),
+        (
+            "no-such-paper",
+            {"figures": [2]},
+            "there is no paper 'no-such-paper' here; choose one of multimedia-dp",
+        ),
+        ("", {}, "there is no paper ''"),
+        ("multimedia-dp", {"figures": [3]}, "these figures are drawn: 2; give one with --figure"),
+        ("multimedia-dp", {"tables": [3]}, "these tables are made: 1, 2, 4, 5; give one with --table"),
+        ("multimedia-dp", {"figures": [2], "seeds": 2}, "--data and --seeds do not apply to it"),
+        ("multimedia-dp", {"tables": [1], "data": ["digits"]}, "--data and --seeds do not apply to it"),
     ],
 )
-def test_what_is_not_drawn_is_refused_and_nothing_is_written(tmp_path, name, number, message) -> None:
+def test_what_is_not_drawn_is_refused_and_nothing_is_written(tmp_path, name, wanted, message) -> None:
     with pytest.raises(BadInput, match=message):
-        regenerate(name, tmp_path / "out", figures=[] if number is None else [number])
+        regenerate(name, tmp_path / "out", **wanted)
     assert not (tmp_path / "out").exists()
 
 

@@ -155,11 +155,3 @@ def test_the_papers_own_data_are_asked_for_unless_others_are_given(tmp_path, mon
     with pytest.raises(BadInput, match=r"mnist is read from mnist\.npz"):
         regenerate("tadp-rme", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("options", [{"data": ["digits"]}, {"quick": True}, {"seeds": 3}])
-def test_a_computed_figure_takes_no_options_of_a_measured_one(tmp_path, options) -> None:
-    with pytest.raises(BadInput, match="multimedia-dp is computed, not measured"):
-        regenerate("multimedia-dp", tmp_path, figures=[2], **options)
-    with pytest.raises(BadInput, match="of multimedia-dp no table is made"):
-        regenerate("multimedia-dp", tmp_path, tables=[1])

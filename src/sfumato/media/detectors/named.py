@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from sfumato.errors import BadInput
@@ -21,10 +22,21 @@ DETECTORS: Mapping[str, Callable[[], Detector]] = {
 }
 
 
+_loaded = threading.local()
+
+
 def named_detectors(chosen: Iterable[str | Detector]) -> tuple[Detector, ...]:
     """The detectors that ``chosen`` names; detectors themselves pass through."""
     listed = [chosen] if isinstance(chosen, str | Detector) else list(chosen)
     known = [isinstance(each, Detector) or (isinstance(each, str) and each in DETECTORS) for each in listed]
     if not listed or not all(known):
         raise BadInput(f"detectors must be among {', '.join(DETECTORS)}, not {shown(listed)}.")
-    return tuple(each if isinstance(each, Detector) else DETECTORS[each]() for each in listed)
+    return tuple(each if isinstance(each, Detector) else _made(each) for each in listed)
+
+
+def _made(name: str) -> Detector:
+    """The detector ``name``: loaded once in every thread, since cascades and models are no place to meet."""
+    made: dict[str, Detector] = _loaded.__dict__.setdefault("made", {})
+    if name not in made:
+        made[name] = DETECTORS[name]()
+    return made[name]

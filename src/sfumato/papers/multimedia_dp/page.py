@@ -1,0 +1,136 @@
+"""The page that the command writes: how it was made, what the numbers say, and all of it beside the paper."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shlex
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import sfumato
+from sfumato.io.atomic import atomic_output
+from sfumato.papers.multimedia_dp.part import Part
+from sfumato.papers.multimedia_dp.points import fails, holds
+from sfumato.papers.multimedia_dp.protocol import CHOSEN, LEFT_OUT, STATED
+from sfumato.papers.multimedia_dp.says import says
+from sfumato.papers.regenerate import Regenerated, Request
+
+__all__ = ["Page"]
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "scikit-image", "opencv-python-headless")
+
+
+@dataclass(frozen=True)
+class Page:
+    """The parts and the figure of one run, as Markdown, as text and as JSON values.
+
+    ``absent`` names parts that were asked for and could not be made, with the reason; ``data`` says what was
+    measured on.
+    """
+
+    request: Request
+    parts: tuple[Part, ...]
+    absent: dict[str, str]
+    figure: Regenerated | None
+    data: str
+    seconds: float
+
+    def write(self) -> Path:
+        """Write ``multimedia-dp.md`` into the folder of the request and say where it is."""
+        file = self.request.output / "multimedia-dp.md"
+        with atomic_output(file) as output:
+            output.write(self.markdown().encode())
+        return file
+
+    def markdown(self) -> str:
+        """The whole page."""
+        parts = [
+            "# Adaptive multimedia DP beside the paper",
+            "This page was written by the command below and is not edited by hand. *Claimed* is what the "
+            "paper says, *proven* what a theorem gives for the unit that is named, under `replace`, "
+            "*measured* what this run found. *Nothing* is a legal value of proven.",
+            f"```\n{self.command()}\n```",
+            self._made(),
+            *(
+                "\n\n".join([f"## {head}", "\n".join(f"- {sentence}" for sentence in told)])
+                for head, told in self.findings.items()
+                if told
+            ),
+            self._protocol(),
+            *(part.markdown() for part in self.parts),
+        ]
+        if self.figure is not None:
+            parts.append(
+                f"## Figure 2: privacy budget under composition\n\n![{self.figure.title}]"
+                f"({self.figure.files[0].name})\n\n```\n{self.figure.text}\n```"
+            )
+        return "\n\n".join(parts) + "\n"
+
+    def command(self) -> str:
+        """The command that makes this page again."""
+        request, words = self.request, ["sfumato", "paper", "multimedia-dp"]
+        words += [word for number in request.tables for word in ("--table", str(number))]
+        words += [word for number in request.figures for word in ("--figure", str(number))]
+        words += ["--quick"] if request.quick else []
+        return shlex.join([*words, "-o", str(request.output)])
+
+    @cached_property
+    def findings(self) -> dict[str, list[str]]:
+        """The sentences of the page, by heading."""
+        made = {part.key: part for part in self.parts}
+        return {
+            "What holds of the paper": holds(None if self.figure is None else self.figure.numbers),
+            "What does not": fails(made),
+            "What else the numbers say": says(made),
+        }
+
+    def text(self, tables: bool) -> str:
+        """What people are told on the terminal; with the tables themselves where ``tables`` are wanted."""
+        told = ["\n".join([f"{head}:", *told]) for head, told in self.findings.items() if told]
+        return "\n\n".join([self._made(), *told, *([part.text() for part in self.parts] if tables else [])])
+
+    def numbers(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        numbers: dict[str, Any] = {
+            "command": self.command(),
+            "quick": self.request.quick,
+            "data": self.data,
+            "absent": self.absent,
+            "versions": self._versions(),
+            "findings": self.findings,
+            "tables": {
+                part.key.removeprefix("table "): part.numbers
+                for part in self.parts
+                if part.key.startswith("table ")
+            },
+            "measures": {part.key: part.numbers for part in self.parts if not part.key.startswith("table ")},
+        }
+        return numbers | ({} if self.figure is None else {"figures": {"2": self.figure.numbers}})
+
+    def _made(self) -> str:
+        versions = ", ".join(f"{name} {version}" for name, version in self._versions().items())
+        minutes = self.seconds >= 90.0
+        took = f"{self.seconds / 60.0:.1f} minutes" if minutes else f"{self.seconds:.0f} seconds"
+        parts = [self.data[:1].upper() + self.data[1:], f"Versions: {versions}. It took {took}."]
+        parts += [f"Left out: {name}, {reason}." for name, reason in self.absent.items()]
+        if self.request.quick:
+            parts.append("A quick run: too few pictures and draws for its numbers to say anything.")
+        return " ".join(parts)
+
+    def _versions(self) -> dict[str, str]:
+        libraries = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+        return {"sfumato": sfumato.__version__, "Python": platform.python_version()} | libraries
+
+    @staticmethod
+    def _protocol() -> str:
+        lines = ["## Protocol"]
+        for head, texts in (
+            ("The paper says:", STATED),
+            ("It leaves open, and we chose:", CHOSEN),
+            ("Of the paper these are not repeated:", LEFT_OUT),
+        ):
+            lines += ["", head, "", *(f"- {text}." for text in texts)]
+        return "\n".join(lines)

@@ -1,0 +1,91 @@
+"""Contact sheets of released pictures, beside what they were made from; for whoever may see the originals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.io import kind_of
+from sfumato.io.pictures import read_picture
+from sfumato.io.videos import open_video
+from sfumato.media.detectors import named_detectors
+from sfumato.media.sensitivity import SensitivityMap
+from sfumato.pipeline.folder import media_in
+from sfumato.pipeline.manifest import MANIFEST
+from sfumato.pipeline.protected import Report
+from sfumato.report import ContactSheet
+
+__all__ = ["contact_sheet"]
+
+# The longer side of what is shown, in pixels.
+_SIDE = 360
+_DETECTORS = ("faces", "text", "plates", "saliency")
+_TILE = 16
+
+
+def contact_sheet(original: Path, released: Path, count: int, report: Report) -> ContactSheet:
+    """The first ``count`` pictures of two folders, or those of two files, that stand in both.
+
+    Of a video its middle frame is shown. The map is what detectors see in the original; it is drawn for this
+    sheet, whether or not the noise followed one.
+    """
+    pairs = list(islice(_pairs(original, released), count))
+    if not pairs:
+        raise BadInput(
+            f"{released.name} holds no released picture of {original.name}, so there is nothing to show."
+        )
+    captions, before, maps, after = [], [], [], []
+    detectors = named_detectors(_DETECTORS)  # once, since they load models when they first look
+    for number, (name, old, new) in enumerate(pairs):
+        first, second = _looked_at(old), _looked_at(new)
+        if first.shape != second.shape:
+            raise BadInput(f"{name} is not a release of the picture of the same name: their sizes differ.")
+        found = SensitivityMap.from_picture(first, detectors, tile=_TILE, alone=False)
+        captions.append(f"{name}, {first.shape[1]} × {first.shape[0]} pixels")
+        before.append(_shrunk(first))
+        maps.append(_shrunk(found.picture(first.shape)))
+        after.append(_shrunk(second))
+        report("looking at pictures", (number + 1) / len(pairs))
+    return ContactSheet(tuple(captions), tuple(before), tuple(maps), tuple(after))
+
+
+def _pairs(original: Path, released: Path) -> Iterator[tuple[str, Path, Path]]:
+    if not released.is_dir():
+        if kind_of(released) in ("picture", "video"):
+            yield released.name, original / released.name if original.is_dir() else original, released
+        return
+    for name in media_in(released):
+        if name.name == MANIFEST or name.name.endswith(".cert.json"):
+            continue
+        if kind_of(name) in ("picture", "video") and (original / name).is_file():
+            yield name.as_posix(), original / name, released / name
+
+
+def _looked_at(path: Path) -> NDArray[np.uint8]:
+    """The picture, or the middle frame, at ``path`` as bytes (h, w, 3)."""
+    if kind_of(path) == "video":
+        source = open_video(path)
+        return next(islice(source.pictures(), source.frames // 2, None)).pixels
+    values = read_picture(path).values
+    values = values[:, :, None] if values.ndim == 2 else values
+    if values.dtype == np.uint16:
+        values = (values >> 8).astype(np.uint8)
+    # Transparency is looked at on white.
+    if values.shape[2] in (2, 4):
+        alpha = values[:, :, -1:].astype(np.float32) / 255.0
+        values = np.rint(values[:, :, :-1] * alpha + 255.0 * (1.0 - alpha)).astype(np.uint8)
+    return np.repeat(values, 3, axis=2) if values.shape[2] == 1 else values
+
+
+def _shrunk(view: NDArray[Any]) -> NDArray[np.uint8]:
+    import cv2
+
+    scale = min(1.0, _SIDE / max(view.shape[:2]))
+    size = max(1, round(view.shape[1] * scale)), max(1, round(view.shape[0] * scale))
+    return np.asarray(cv2.resize(view, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)

@@ -1,0 +1,50 @@
+"""Sounds, released block by block at their own rate, length and depth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sfumato.io.atomic import First
+from sfumato.io.sounds import SoundSink, open_sound
+from sfumato.media.sound import SoundMechanism
+from sfumato.pipeline.media_file import MediaFile, per_item
+from sfumato.pipeline.protected import Report
+
+__all__ = ["SoundFile"]
+
+
+class SoundFile(MediaFile):
+    """A sound that goes through ``mechanism``."""
+
+    mechanism: SoundMechanism
+
+    def __init__(self, path: Path, mechanism: SoundMechanism) -> None:
+        self.source = open_sound(path)
+        self.path, self.values = path, self.source.samples * self.source.channels
+        self.mechanism = mechanism.shaped(self.source.shape, self.source.rate)
+        self.what = f"a sound of {self.source.seconds:.1f} seconds at {self.source.rate:,} Hz"
+        self.statement = per_item(self.mechanism.statement(self.values))
+
+    def fits(self, output: Path) -> None:
+        """Any format of sound holds any sound."""
+        self._sink(output)
+
+    def check(self, report: Report) -> None:
+        """Decode it to its end."""
+        done = 0
+        for block in self.source.blocks():
+            self.mechanism.check(block, done)
+            done += len(block)
+            report("checking", done / self.source.samples)
+
+    def write(self, output: Path, first: First, report: Report) -> None:
+        """Decode, perturb and encode, block by block."""
+        with self._sink(output) as sink:
+            sink.accompany(*first)
+            for block in self.mechanism.blocks(self.source.blocks()):
+                sink.write(block)
+                report("drawing", sink.rows_written / self.source.samples)
+
+    def _sink(self, output: Path) -> SoundSink:
+        source = self.source
+        return SoundSink(output, source.rate, source.channels, source.samples, source.depth)

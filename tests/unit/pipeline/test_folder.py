@@ -1,0 +1,196 @@
+"""A folder as one release: what is in it, what is left out, and what stands there when something fails."""
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from sfumato.errors import BadInput
+from sfumato.io.atomic import write_whole
+from sfumato.ledger import Ledger
+from sfumato.mechanisms import Mechanism
+from sfumato.media.plane_means import PlaneMeans
+from sfumato.pipeline.folder import count_of, media_in, open_folder, protect_folder
+from sfumato.pipeline.manifest import MANIFEST, verify_folder
+from sfumato.pipeline.media_file import MediaFile
+from sfumato.pipeline.payment import Payment
+from sfumato.privacy import Guarantee, Statement
+from sfumato.report import KeyRing
+
+
+class Letter(MediaFile):
+    """A file whose first word says where on its way it is refused, if at all."""
+
+    mechanism: Mechanism = PlaneMeans(4.0)
+
+    def __init__(self, path, name):
+        self.path, self.what, self.values = path, f"a letter called {name}", path.stat().st_size
+        self.word = path.read_text().split()[0]
+        self._fails("header")
+        epsilon = float(self.word) if self.word.isdigit() else 4.0
+        self.statement = Statement("Letters", {}, None, Guarantee.pure(epsilon, unit="region(16)"))
+
+    def _fails(self, stage):
+        if self.word == stage:
+            raise BadInput(f"{self.path.name} is refused by its {stage}.")
+
+    def fits(self, output):
+        self._fails("place")
+
+    def check(self, report):
+        self._fails("content")
+
+    def write(self, output, first, report):
+        self._fails("content")
+        self._fails("disk")
+        if self.word == "crash":
+            raise RuntimeError("what nobody foresaw")
+        write_whole(output, f"released by {threading.get_ident()}".encode(), first=first)
+
+
+@pytest.fixture
+def keys(tmp_path):
+    return KeyRing(tmp_path / "keys")
+
+
+@pytest.fixture
+def release(tmp_path, keys):
+    """Writes letters and releases their folder."""
+
+    def run(letters, payment=Payment(), report=lambda stage, share: None):  # noqa: B008 (it is frozen)
+        for name, text in letters.items():
+            file = tmp_path / "in" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        signer = keys.signing_or_new()
+        return protect_folder(
+            tmp_path / "in", tmp_path / "out", Letter, payment=payment, signer=signer, report=report
+        )
+
+    return run
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger(f"sqlite:///{tmp_path / 'budget.db'}") as book:
+        book.open("album", epsilon=10, delta=1e-6, unit="region(16)")
+        yield book
+
+
+def test_files_are_found_in_order_below_and_hidden_ones_are_not(tmp_path):
+    for name in ("b/2.txt", "b/1.txt", "a.txt", ".hidden/x.txt", "b/.hidden.txt", "c.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    assert [name.as_posix() for name in media_in(tmp_path)] == ["a.txt", "c.txt", "b/1.txt", "b/2.txt"]
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / ".hidden").write_text("x")
+    with pytest.raises(BadInput, match="the folder in holds no files"):
+        media_in(tmp_path / "in")
+
+
+def test_links_are_left_out_and_named(tmp_path):
+    (tmp_path / "secret").write_text("4")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("4")
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "secret")
+    files, skipped = open_folder(tmp_path / "in", Letter)
+    assert list(files) == [Path("a")]
+    assert skipped == {Path("link"): "link is a link, which is not followed."}
+
+
+def test_what_is_refused_on_the_way_is_left_out_and_the_rest_goes_on(release, tmp_path, keys):
+    letters = {f"{stage}.txt": stage for stage in ("header", "place", "content", "disk")}
+    done = release(letters | {"good.txt": "4", "sub/good.txt": "2"})
+    assert [one.output.relative_to(done.output).as_posix() for one in done.released] == [
+        *("good.txt", "sub/good.txt")
+    ]
+    assert dict(done.skipped) == {
+        f"{stage}.txt": f"{stage}.txt is refused by its {stage}."
+        for stage in ("content", "disk", "header", "place")
+    }
+    assert done.statement.proven.epsilon() == pytest.approx(4.0)
+    assert verify_folder(done.output, keys).holds
+    written = sorted(p.relative_to(done.output).as_posix() for p in done.output.rglob("*") if p.is_file())
+    names = ["good.txt", MANIFEST, "sub/good.txt"]
+    assert written == sorted([*names, *(f"{name}.cert.json" for name in names)])
+    assert json.loads(json.dumps(done.to_dict()))["released"] == [
+        {"file": "good.txt", "what": "a letter called good.txt"},
+        {"file": "sub/good.txt", "what": "a letter called sub/good.txt"},
+    ]
+
+
+def test_where_nothing_is_left_the_first_reason_is_told_and_nothing_is_made(release, tmp_path):
+    with pytest.raises(BadInput) as refused:
+        release({"a": "header", "b": "place"})
+    assert str(refused.value) == (
+        "nothing in in can be released: a: a is refused by its header (1 more were refused too)."
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_weakest_file_is_paid_for_once(release, ledger):
+    done = release({"a": "3", "b": "4", "c": "2"}, Payment("album", ledger))
+    assert done.manifest.paid["number"] == 2
+    assert all(one.paid == done.manifest.paid for one in done.released)
+    assert ledger.balance("album").used == pytest.approx(0.4, abs=1e-3)
+    assert ledger.history("album")[-1].purpose == "out, 3 files"
+
+
+def test_what_is_refused_by_its_content_is_not_paid_for(release, ledger):
+    done = release({"a": "content", "b": "2"}, Payment("album", ledger))
+    assert ledger.history("album")[-1].purpose == "out, 1 file"
+    assert len(done.released) == 1
+    with pytest.raises(BadInput, match="nothing in in can be released"):
+        release({"b": "content"}, Payment("album", ledger))
+    assert len(ledger.history("album")) == 2
+
+
+def test_a_crash_leaves_whole_files_and_no_manifest_and_is_paid_for(release, tmp_path, ledger):
+    with pytest.raises(RuntimeError, match="what nobody foresaw"):
+        release({"a": "4", "b": "crash"}, Payment("album", ledger))
+    left = sorted(os.listdir(tmp_path / "out"))
+    assert left in ([], ["a", "a.cert.json"])
+    assert len(ledger.history("album")) == 2
+
+
+def test_progress_ends_at_one_for_each_stage(release, ledger):
+    told = []
+    release({"a": "4", "b": "4", "c": "4"}, Payment("album", ledger), lambda *step: told.append(step))
+    for stage in ("checking", "drawing"):
+        shares = [share for name, share in told if name == stage]
+        assert shares == [pytest.approx(k / 3) for k in (1, 2, 3)]
+    assert [name for name, _ in told] == ["checking"] * 3 + ["drawing"] * 3
+
+
+@pytest.mark.parametrize("output", ["in", "in/sub", ".", "in/../in"])
+def test_output_and_folder_may_not_lie_in_one_another(tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("4")
+    with pytest.raises(BadInput, match="lie in one another"):
+        protect_folder(
+            Path("in"), Path(output), Letter, payment=Payment(), signer=None, report=lambda stage, share: None
+        )
+    assert os.listdir(tmp_path / "in") == ["a"]
+
+
+def test_a_link_to_the_folder_is_the_folder(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("4")
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    with pytest.raises(BadInput, match="lie in one another"):
+        protect_folder(
+            *(tmp_path / "in", tmp_path / "link" / "out", Letter),
+            payment=Payment(),
+            signer=None,
+            report=lambda stage, share: None,
+        )
+
+
+def test_files_are_counted_in_words():
+    assert [count_of(range(n)) for n in (1, 2, 1_000)] == ["1 file", "2 files", "1,000 files"]

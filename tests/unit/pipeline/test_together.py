@@ -1,0 +1,120 @@
+"""Many files as one release: the weakest promise of each unit, and no unit that one of them leaves out."""
+
+import pytest
+
+from sfumato.errors import BadInput
+from sfumato.ledger import Ledger
+from sfumato.pipeline.payment import Payment
+from sfumato.pipeline.together import check_charge, together
+from sfumato.privacy import Guarantee, Statement, Unit
+
+
+def picture(region, item, parameters=None):
+    return Statement(
+        "PlaneMeans",
+        parameters or {"epsilon": 4.0},
+        None,
+        Guarantee.pure(region, unit="region(16)"),
+        also_proven=(Guarantee.pure(item, unit="item"),),
+    )
+
+
+def sound(window, item=None):
+    also = () if item is None else (Guarantee.pure(item, unit="item"),)
+    return Statement(
+        "BandNoise", {"epsilon": 4.0}, None, Guarantee.pure(window, unit="window(20)"), also_proven=also
+    )
+
+
+def proven(statement):
+    return {str(part.unit): part.epsilon() for part in (statement.proven, *statement.also_proven)}
+
+
+def test_the_worst_file_speaks_for_all() -> None:
+    assert proven(together([picture(4.0, 90.0), picture(3.0, 250.0)])) == {"region(16)": 4.0, "item": 250.0}
+
+
+def test_a_file_of_which_nothing_is_proven_leaves_nothing() -> None:
+    bare = Statement("Blur", {}, None, Guarantee.nothing("no noise", "region(16)"))
+    assert together([picture(4.0, 90.0), bare]).proven.proves_nothing
+
+
+def test_regions_and_windows_stand_side_by_side() -> None:
+    made = together([picture(4.0, 90.0), sound(2.0, 700.0), sound(3.0, 70.0)])
+    assert proven(made) == {"region(16)": 4.0, "item": 700.0, "window(20)": 3.0}
+    assert made.mechanism == "PlaneMeans and BandNoise"
+
+
+def test_a_unit_that_one_file_says_nothing_about_is_left_out() -> None:
+    assert "item" not in proven(together([picture(4.0, 90.0), sound(2.0)]))
+
+
+def test_only_parameters_that_all_share_are_kept() -> None:
+    made = together([picture(4.0, 9.0, {"epsilon": 4.0, "shape": [1]}), picture(4.0, 9.0, {"epsilon": 4.0})])
+    assert made.parameters == {"files": 2, "epsilon": 4.0}
+
+
+def test_a_budget_per_region_pays_for_no_sound(tmp_path) -> None:
+    with Ledger(f"sqlite:///{tmp_path / 'budget.db'}") as ledger:
+        ledger.open("album", epsilon=8, delta=1e-6, unit="region(16)")
+        payment = Payment("album", ledger)
+        check_charge(["a.jpg", "b.jpg"], [picture(4.0, 90.0), picture(3.0, 80.0)], payment)
+        with pytest.raises(BadInput, match=r"per region\(16\) and b\.wav per window\(20\)"):
+            check_charge(["a.jpg", "b.wav"], [picture(4.0, 90.0), sound(2.0, 700.0)], payment)
+
+
+def test_a_budget_per_item_pays_for_both(tmp_path) -> None:
+    with Ledger(f"sqlite:///{tmp_path / 'budget.db'}") as ledger:
+        ledger.open("album", epsilon=800, delta=1e-6, unit="item")
+        both = [picture(4.0, 90.0), sound(2.0, 700.0)]
+        check_charge(["a.jpg", "b.wav"], both, Payment("album", ledger))
+        assert Payment("album", ledger).charged(together(both)).epsilon() == 700.0
+
+
+def one(guarantee):
+    return Statement("PlaneMeans", {}, None, guarantee)
+
+
+def item(kind, number, delta=0.0):
+    return getattr(Guarantee, kind)(number, unit="item", at_delta=delta)
+
+
+def test_of_noise_of_one_law_the_smaller_is_the_worst_and_keeps_its_curve() -> None:
+    for kind, delta in (("gaussian", 1e-6), ("laplace", 0.0)):
+        parts = [item(kind, noise, delta) for noise in (2.0, 0.5, 1.0)]
+        assert together([one(part) for part in parts]).proven == parts[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (item("gaussian", 0.5, 1e-6), item("pure", 30.0)),
+        (item("gaussian", 0.1, 1e-6), item("pure", 2.0)),
+        (item("laplace", 0.2), item("gaussian", 1.0, 1e-7)),
+        (item("gaussian", 1.0, 1e-9), item("gaussian", 1.2, 1e-6)),
+        (item("laplace", 0.5).times(8), item("pure", 14.0)),
+    ],
+)
+def test_where_curves_may_cross_what_is_stated_holds_of_each_at_every_delta(first, second) -> None:
+    for parts in ((first, second), (second, first)):
+        made = together([one(part) for part in parts]).proven
+        assert made.at_delta == max(part.at_delta for part in parts)
+        for part in parts:
+            assert part.epsilon(made.at_delta) <= made.epsilon()
+            for delta in (0.0, 1e-9, 1e-6, 1e-3):
+                assert part.epsilon(delta) <= made.epsilon(delta)
+
+
+def test_a_parameter_that_another_file_does_not_have_is_not_shared() -> None:
+    made = together([picture(4.0, 9.0, {"epsilon": 4.0, "block": None}), sound(4.0, 9.0)])
+    assert made.parameters == {"files": 2, "epsilon": 4.0}
+
+
+def test_the_headline_is_about_what_was_asked_for_where_that_is_stated() -> None:
+    both = [sound(2.0, 700.0), picture(4.0, 90.0)]
+    assert str(together(both).proven.unit) == "window(20)"
+    for unit, epsilon in (("region(16)", 4.0), ("item", 700.0), ("window(20)", 2.0)):
+        made = together(both, Unit.parse(unit))
+        assert (str(made.proven.unit), made.proven.epsilon()) == (unit, epsilon)
+        assert set(proven(made)) == {"window(20)", "item", "region(16)"}
+    assert str(together(both, Unit("frame")).proven.unit) == "window(20)"
