@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import sfumato as sf
+from sfumato.media import PictureMechanism, SoundMechanism
 from sfumato.noise import grid_step
 from sfumato.pipeline import MECHANISMS, make_mechanism
 from sfumato.privacy import Statement
@@ -164,7 +165,12 @@ OPTIONS = {
 WIDTH = {"binary-encoding": 24, "random-projection": 5, "reconstruction-resistant": 5}
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+OF_RECORDS = [
+    name for name, kind in MECHANISMS.items() if not issubclass(kind, PictureMechanism | SoundMechanism)
+]
+
+
+@pytest.mark.parametrize("name", OF_RECORDS)
 def test_every_mechanism_releases_through_the_command(called, folder, statement_beside, name):
     X = (np.random.default_rng(0).random((40, 8)) < 0.5).astype(np.float32)
     np.save("X.npy", X)
@@ -215,7 +221,7 @@ def test_a_seeded_run_says_that_it_is_not_for_release(folder):
 
 
 def test_the_catalogue_names_every_mechanism_in_kebab_case():
-    assert set(MECHANISMS) == set(OPTIONS)
+    assert set(OF_RECORDS) == set(OPTIONS)
     made = make_mechanism("trust-adaptive", {"epsilon": [1.0, 8.0], "clip": 1.0})
     assert made.get_params()["epsilon"] == (1.0, 8.0)
 

@@ -8,7 +8,7 @@ output stays as it was. Only a killed process or a power cut can leave the hidde
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -42,10 +42,11 @@ class AtomicFile:
         self._target = Path(os.path.realpath(self.path))
         if self._target.exists() and not self._target.is_file():
             raise BadInput(f"{self.path} exists and is not a regular file, so no output can take its place.")
+        # Known before the file exists: a signal may end this at any point, and nothing may remain.
+        self._process = os.getpid()
+        self._temporary = self._target.parent / f".{secrets.token_hex(8)}"
         with writing(self.path):
-            handle, name = tempfile.mkstemp(prefix=".", dir=self._target.parent)
-        self._temporary = Path(name)
-        self.file: IO[bytes] = os.fdopen(handle, "wb")
+            self.file: IO[bytes] = open(self._temporary, "xb", opener=_private)  # noqa: SIM115
 
     def commit(self, first: AtomicFile | None = None) -> None:
         """Make the file durable, then let it appear at ``path``; where that fails nothing remains of it.
@@ -99,9 +100,15 @@ class AtomicFile:
     def discard(self) -> None:
         """Remove what was written and leave ``path`` as it was."""
         # Closing flushes, which fails again on a full disk; the file goes away all the same.
-        with suppress(OSError):
+        with suppress(OSError, AttributeError):
             self.file.close()
         self._temporary.unlink(missing_ok=True)
+
+    def __del__(self) -> None:
+        # A signal may come before anybody holds on to this file. What has appeared has another name by now,
+        # and what a parent process is writing is no business of its forked child.
+        if hasattr(self, "_temporary") and self._process == os.getpid():
+            self.discard()
 
 
 @contextmanager
@@ -225,6 +232,11 @@ class AtomicSink(ABC):
             if file is not None:
                 file.discard()
         self._output = self._first = None
+
+
+def _private(name: str, flags: int) -> int:
+    """Opens a file that only its owner may read, whatever the umask."""
+    return os.open(name, flags, 0o600)
 
 
 def _umask() -> int:

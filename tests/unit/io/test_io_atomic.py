@@ -1,5 +1,6 @@
 """Output appears whole, durable and with ordinary permissions, or not at all."""
 
+import gc
 import os
 import stat
 
@@ -79,3 +80,10 @@ def test_a_rename_that_fails_is_told_and_cleaned_up(tmp_path):
     with pytest.raises(BadInput, match="out cannot be written"):
         output.commit()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_nobody_holds_goes_away(tmp_path):
+    """As where a signal comes between its making and the first use."""
+    AtomicFile(tmp_path / "out.bin")
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
