@@ -32,6 +32,8 @@ __all__ = ["Curve"]
 _GRID_POINTS = 2**17
 _COARSEST_STEP = 4.0  # beyond it, an ε above 1e5, there is nothing left to be precise about
 _MOST_RUNS = 10**6
+# Beyond it e^ε overflows in dp-accounting.
+_LARGEST_LOSS = 700.0
 _ONE_STAGE = 2000
 _FINEST_STEP = 1e-6  # below this the second differences of δ drown in double precision
 _TRADEOFF_POINTS = 512
@@ -142,6 +144,8 @@ def _distribution(curve: Curve) -> Any:
     spread = math.fsum(loss.spread(count) for loss, count in curve.parts)
     step = max(_FINEST_STEP, spread / _GRID_POINTS)
     if step > _COARSEST_STEP or sum(count for _, count in curve.parts) > _MOST_RUNS:
+        return None
+    if any(_LARGEST_LOSS < loss.pure < math.inf for loss, _ in curve.parts):
         return None
     whole: Any = None
     for loss, count in curve.parts:

@@ -344,3 +344,11 @@ def test_a_sampled_laplace_of_any_size_composes(rate):
         guarantee = Guarantee(event=event, neighbours="add/remove", theorem="test")
         one = SampledLoss(LaplaceLoss(epsilon0), rate)
         assert one.epsilon(1e-6) * (1 - 1e-9) <= guarantee.epsilon(1e-6) <= one.pure + 1.0
+
+
+@pytest.mark.parametrize("epsilon", [650.0, 705.0, 740.1437270081653, 1e4])
+def test_losses_beyond_what_double_precision_exponentiates_add_up(epsilon):
+    """The sum always holds; where e^ε is no double it is what is stated."""
+    both = Guarantee.laplace(1.0 / epsilon) + Guarantee.laplace(1.0)
+    assert both.epsilon(0.5) <= epsilon + 1.0 + 1e-6
+    assert both.epsilon(0.5) >= Guarantee.laplace(1.0 / epsilon).epsilon(0.5) - 1e-6
