@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from sfumato.privacy import Neighbours as Neighbours
     from sfumato.privacy import Statement as Statement
     from sfumato.privacy import Unit as Unit
+    from sfumato.publish import CertifiedPublisher as CertifiedPublisher
     from sfumato.report import report as report
     from sfumato.transforms import BinaryEncoding as BinaryEncoding
     from sfumato.transforms import LocalitySensitiveHash as LocalitySensitiveHash
@@ -76,6 +77,7 @@ _ROOM_OF = {
     "BandNoise": "media",
     "BinaryEncoding": "transforms",
     "Blur": "media",
+    "CertifiedPublisher": "publish",
     "Claim": "privacy",
     "ClipNoise": "media",
     "ContentAdaptive": "media",

@@ -1,3 +1,6 @@
 """Datasets that can be handed over: what is learned from private records, and what is published instead."""
 
-__all__: list[str] = []
+from sfumato.publish.certified import CertifiedPublisher
+from sfumato.publish.publisher import Publisher
+
+__all__ = ["CertifiedPublisher", "Publisher"]

@@ -157,7 +157,11 @@ def test_unknown_methods_and_shapes():
 
 def test_without_torch_the_room_opens_and_the_geometry_names_its_extra():
     code = (
-        "import sys; sys.modules['torch'] = None\n"
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'torch':\n            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
         "import sfumato.publish\n"
         "try:\n    import sfumato.publish.geometry.metric\n"
         "except ValueError as error:\n    print(type(error).__name__, error)"

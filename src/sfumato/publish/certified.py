@@ -1,0 +1,227 @@
+"""A publisher with one proven (ε, δ) for each record, whatever is done with what it publishes.
+
+``fit`` makes a few noisy releases of counts, sums and second moments of cells (``cell_sums``) in a public
+basis: class means; with ``parts`` > 1 some rounds that split each class; then all moments of the cells, about
+their centres. Everything after that, drawing pictures included, is post-processing.
+
+**Guarantee.** Release i has noise of multiplier m/√sᵢ over its own L2 sensitivity, with Σsᵢ = 1, so that it
+is Gaussian-DP with μᵢ = √sᵢ/m; releases chosen from earlier ones compose to μ² = Σμᵢ² = 1/m² (Dong, Roth &
+Su 2022, corollary 3.3), which is one analytic Gaussian of multiplier m. Pictures, labels, class counts and
+the number of records (add/remove) are all covered. Shape and range of pictures, and the classes, are public.
+
+**Edge cases.** Pictures are cut to the declared range of values. NaN, labels outside the declared classes
+and wrong shapes are refused before any noise is drawn. A class without records is published as rarely as its
+noisy count says, and looks like noise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sfumato
+from sfumato.errors import BadInput
+from sfumato.mechanisms.gaussian import noise_multiplier
+from sfumato.mechanisms.parameters import delta_between, positive
+from sfumato.mechanisms.release import Release
+from sfumato.noise import Keyed, Randomness, Secure
+from sfumato.privacy import RECORD, Guarantee, Neighbours, Statement
+from sfumato.publish.basis import CosineBasis
+from sfumato.publish.cell_sums import CellSums, Sums
+from sfumato.publish.mixture import Mixture
+from sfumato.publish.partition import Partition
+from sfumato.publish.publisher import Publisher
+from sfumato.publish.shrinkage import shrunk
+
+__all__ = ["CertifiedPublisher"]
+
+Array = NDArray[np.float64]
+
+# Shares of the budget: class means, each round that splits classes; moments take the rest.
+_MEANS = 0.1
+_ROUND = 0.05
+_ROUNDS = 4
+# Coordinates are a unit vector and a brightness that is rarely above 1.
+_LENGTH = math.sqrt(2.0)
+# Residuals are clipped at this multiple of their root mean square, which is known from the noisy means.
+_REACH = 1.1
+
+
+class CertifiedPublisher(Publisher):
+    """Publishes pictures of ``shape`` with values from 0 to ``top`` and labels 0…``classes``−1.
+
+    ``epsilon`` and ``delta`` are the promise for one record under ``neighbours`` (``"replace"``,
+    ``"zero-out"`` or ``"add/remove"``); ``kept`` frequencies each way make the basis; ``parts`` is the number
+    of Gaussians of a class, by default 1 up to ε = 2, 4 up to ε = 5 and 8 beyond. All parameters are public.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        shape: tuple[int, ...] = (28, 28),
+        classes: int = 10,
+        top: float = 255.0,
+        neighbours: str = "replace",
+        kept: int = 14,
+        parts: int | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.epsilon = positive("epsilon", epsilon)
+        self.delta = delta_between(delta)
+        self.top = positive("top", top)
+        self.neighbours = Neighbours(neighbours)
+        self.basis = CosineBasis(tuple(shape), kept)
+        self.classes = _whole("classes", classes, 2)
+        if parts is None:
+            parts = 1 if self.epsilon <= 2.0 else 4 if self.epsilon <= 5.0 else 8
+        self.parts = _whole("parts", parts, 1)
+        if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
+            raise BadInput(
+                "randomness of a publisher must be None or Seeded(…): keyed noise belongs to records."
+            )
+        self.randomness: Randomness = Secure() if randomness is None else randomness
+        self._mixture: Mixture | None = None
+        self._published = 0
+
+    def guarantee(self) -> Guarantee:
+        """ε at δ for one record; known before ``fit``, the same however often ``publish`` is called."""
+        return Guarantee.gaussian(
+            self._multiplier(),
+            unit=RECORD,
+            neighbours=self.neighbours,
+            theorem="analytic Gaussian, adaptive composition of Gaussian releases",
+            at_delta=self.delta,
+        )
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Spend the guarantee on pictures ``X`` (n, *shape) and labels ``y`` (n,); each call spends it."""
+        pictures, labels = self._checked(X, y)
+        vectors = self.basis.coordinates(pictures)
+        shares = self.shares()
+        rng = self._generator(b"publisher centres")
+        start = Partition(np.zeros((self.classes, 1, vectors.shape[1])))
+        sums = self._sums(start, vectors, labels, _LENGTH, shares[0], "means")
+        means = start.moved(sums)
+        spread = _spread(sums, means)
+        partition = Partition.around(means.centres[:, 0], self.parts, 0.5 * spread, rng)
+        reach = _REACH * spread
+        for number, share in enumerate(shares[1:-1]):
+            sums = self._sums(partition, vectors, labels, reach, share, f"round {number}")
+            partition = partition.moved(sums)
+        if self.parts > 1:
+            reach = _REACH * _spread(sums, partition)
+        sums = self._sums(partition, vectors, labels, reach, shares[-1], "moments", moments=True)
+        self._mixture = _mixture(self.basis, partition, sums).corrected(rng)
+        self._published = 0
+        return self
+
+    def publish(self, n: int) -> Release:
+        """``n`` pictures of the data's range, as float32, and their labels; costs nothing more."""
+        if self._mixture is None:
+            raise BadInput("nothing has been fitted: call fit(X, y) before publish(n).")
+        n = _whole("n", n, 1)
+        rng = self._generator(f"publisher pictures {self._published}".encode())
+        self._published += 1
+        labels = self._mixture.labels(n, rng)
+        pictures = (self._mixture.pictures(labels, rng) * self.top).astype(np.float32)
+        return Release((pictures, labels.astype(np.int64)), self.statement(), {"pictures": n})
+
+    def statement(self) -> Statement:
+        """The statement that every release of this publisher carries, not yet audited."""
+        parameters = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "shape": list(self.basis.shape),
+            "classes": self.classes,
+            "top": self.top,
+            "neighbours": str(self.neighbours),
+            "kept": self.basis.kept,
+            "parts": self.parts,
+            "sfumato": sfumato.__version__,
+        }
+        notes = ("reproducible run: not for release",) if self.randomness.reproducible else ()
+        return Statement("CertifiedPublisher", parameters, None, self.guarantee(), notes=notes)
+
+    def shares(self) -> tuple[float, ...]:
+        """What each release of a fit takes of μ²: class means, rounds of splitting, moments; together 1."""
+        rounds = (_ROUND,) * (_ROUNDS if self.parts > 1 else 0)
+        return (_MEANS, *rounds, 1.0 - _MEANS - sum(rounds))
+
+    def _multiplier(self) -> float:
+        return noise_multiplier(self.epsilon, self.delta)
+
+    def _sums(
+        self,
+        partition: Partition,
+        vectors: Array,
+        labels: NDArray[np.intp],
+        clip: float,
+        share: float,
+        name: str,
+        *,
+        moments: bool = False,
+    ) -> Sums:
+        """One release, of ``share`` of the budget, of the residuals about the centres of ``partition``."""
+        cells = partition.assign(vectors, labels)
+        # A hair more than m/√s, so that rounding cannot make the shares add up to more than the whole.
+        multiplier = self._multiplier() / math.sqrt(share) * (1.0 + 1e-12)
+        stream = self.randomness.stream(f"publisher {name}".encode())
+        plan = CellSums(partition.cells, clip, moments, self.neighbours)
+        return plan.release(vectors - partition.flat[cells], cells, multiplier, stream)
+
+    def _generator(self, label: bytes) -> np.random.Generator:
+        return np.random.default_rng(self.randomness.stream(label).integer(128))
+
+    def _checked(self, X: Any, y: Any) -> tuple[Array, NDArray[np.intp]]:
+        pictures, labels = np.asarray(X), np.asarray(y)
+        if pictures.dtype.kind not in "uif" or pictures.shape[1:] != self.basis.shape or not len(pictures):
+            raise BadInput(
+                f"pictures of shape {pictures.shape} and type {pictures.dtype} were given: numbers of shape "
+                f"(n, {', '.join(map(str, self.basis.shape))}) with n ≥ 1 are needed."
+            )
+        if labels.shape != (len(pictures),) or labels.dtype.kind not in "ui":
+            raise BadInput(
+                f"labels of shape {labels.shape} and type {labels.dtype} were given: one whole number for "
+                f"each of {len(pictures)} pictures is needed."
+            )
+        wrong = np.flatnonzero((labels < 0) | (labels >= self.classes))
+        if wrong.size:
+            raise BadInput(f"the label of picture {wrong[0]} is not one of 0 to {self.classes - 1}.")
+        if pictures.dtype.kind == "f" and not np.isfinite(pictures).all():
+            bad = int(np.flatnonzero(~np.isfinite(pictures).reshape(len(pictures), -1).all(axis=1))[0])
+            raise BadInput(f"picture {bad} holds a value that is not finite.")
+        return np.clip(pictures.astype(np.float64) / self.top, 0.0, 1.0), labels.astype(np.intp)
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise BadInput(f"{name} was {value!r}: a whole number, {least} or more, is needed.")
+    return int(value)
+
+
+def _spread(sums: Sums, moved: Partition) -> float:
+    """About the root mean square distance of records from the centres ``moved`` of their cells.
+
+    Directions have length 1, so it follows from the lengths of the noisy means; brightness is left out.
+    """
+    weights = np.maximum(sums.counts, 0.0)
+    weights = weights / max(weights.sum(), 1e-300)
+    lengths = 1.0 + np.square(moved.flat[:, -1])
+    return math.sqrt(max(float(weights @ (lengths - np.square(moved.flat).sum(axis=1))), 0.01))
+
+
+def _mixture(basis: CosineBasis, partition: Partition, sums: Sums) -> Mixture:
+    """Weights, means and covariances of all cells from their noisy sums."""
+    assert sums.seconds is not None
+    classes, parts = partition.centres.shape[:2]
+    counts = np.maximum(sums.counts, 4.0 * sums.count_noise)
+    shifts = sums.firsts / counts[:, None]
+    centred = sums.seconds - counts[:, None, None] * (shifts[:, :, None] * shifts[:, None, :])
+    enough = np.where(sums.counts > 4.0 * sums.count_noise, counts, 1e-6).reshape(classes, parts)
+    means = (partition.flat + shifts).reshape(classes, parts, -1)
+    return Mixture(basis, enough / enough.sum(), means, shrunk(centred, counts, sums.second_noise))
