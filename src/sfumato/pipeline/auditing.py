@@ -14,7 +14,7 @@ from sfumato.audit import Audit, audit
 from sfumato.errors import BadInput
 from sfumato.io import Schema, array_names, file_to_read, kind_of
 from sfumato.mechanisms import Release
-from sfumato.pipeline.reading import Records, read_labels, read_records, released_schema
+from sfumato.pipeline.reading import Records, read_labels, read_records, refuse_media, released_schema
 from sfumato.privacy import Guarantee, Statement
 from sfumato.report import KeyRing, certificate_file, verify
 
@@ -40,6 +40,7 @@ class Compared:
         array: str | None = None,
         schema: _Path | Schema | None = None,
     ) -> None:
+        refuse_media(original)
         self.path = file_to_read(original)
         self.schema = Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema
         if array is None and like is not None:

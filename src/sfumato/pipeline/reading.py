@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io import Schema, TableSource, array_names, kind_of, open_array
+from sfumato.io import MEDIA, Schema, TableSource, array_names, kind_of, open_array
 
-__all__ = ["Records", "read_labels", "read_records", "released_schema"]
+__all__ = ["Records", "read_labels", "read_records", "refuse_media", "released_schema"]
 
 _Path = str | os.PathLike[str]
 
@@ -35,6 +35,7 @@ def read_records(
     The numeric columns of a table are scaled by their declared bounds to [−1, 1], and each category becomes
     a column of zeros and ones, so that distances between rows mean something.
     """
+    refuse_media(path)
     if kind_of(path) == "table":
         if schema is None:
             raise BadInput(f"{Path(path).name} is a table: give --schema FILE, as for sfumato protect.")
@@ -47,6 +48,15 @@ def read_records(
     source = open_array(path, array)
     values = np.concatenate([block.reshape(len(block), -1) for block in source.blocks()])
     return Records(_finite(values.astype(np.float64, copy=False), path), source.shape[1:])
+
+
+def refuse_media(path: _Path) -> None:
+    """Refuse a folder, a picture, a sound or a video: what is compared row by row are records."""
+    if Path(path).is_dir() or kind_of(path) in MEDIA:
+        raise BadInput(
+            f"{Path(path).name} holds pictures or sound, and what is compared here are records; "
+            "sfumato report shows them side by side, and sfumato.audit.speaker_recognition listens."
+        )
 
 
 def read_labels(name: str, original: _Path, schema: Schema | None = None) -> NDArray[np.int64]:

@@ -69,3 +69,10 @@ def test_refusals(folder):
         read_records("x.npy")
     with pytest.raises(BadInput, match="nor a file"):
         read_labels("missing", "x.npy")
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "b.wav", "c.mp4", "folder"])
+def test_media_are_no_records_to_compare(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(BadInput, match="holds pictures or sound, and what is compared here are records"):
+        read_records(tmp_path / name)
