@@ -105,7 +105,9 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def transform(self, X: Any) -> NDArray[Any]:
         """The value of a release of X."""
         check_is_fitted(self, "n_features_in_")
-        return self.perturb(self._records(X, reset=False))
+        rows = self._records(X, reset=False)
+        self.check(rows)
+        return self.perturb(rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,15 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.mechanisms.gaussian import noise_multiplier
-from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.media.block_choice import loss
-from sfumato.media.picture import PictureMechanism, Shape, picture_unit
+from sfumato.media.picture import Shape
+from sfumato.media.placed_noise import PlacedNoise
 from sfumato.media.planes import UNITY, Blocks, block_sums, levels_of
 from sfumato.media.restoring import Noise
 from sfumato.noise import LAPLACE, NORMAL, Rounded
 from sfumato.noise.rounded import MAX_SCALE
-from sfumato.privacy import Guarantee, Unit
+from sfumato.privacy import Unit
 
 __all__ = ["BlockNoise", "Design"]
 
@@ -70,6 +69,10 @@ class Design:
         """How many pixels every block holds."""
         return np.concatenate([self.blocks.counts(plane).ravel() for plane in range(len(self.scales))])
 
+    def loss(self, unit: Unit) -> float:
+        """Certified ε or μ over every placement of ``unit``."""
+        return loss(self.blocks, self.scales, unit, self.gaussian)
+
     def white(self, high: float) -> int:
         """The white of the levels that pixels are put on: that of their type, or less under much noise."""
         white = _FINEST if high == 1.0 else int(high)
@@ -86,55 +89,24 @@ class Design:
         return self._rounded[white]
 
 
-class BlockNoise(PictureMechanism):
+class BlockNoise(PlacedNoise):
     """Base of mechanisms that release noisy block sums; subclasses hold ``epsilon`` and ``delta``."""
 
-    epsilon: float
+    what = "block sums"
     delta: float
 
     @abstractmethod
     def design(self, shape: Shape) -> Design:
         """Blocks and noise scales for pictures of ``shape``: a pure function of the parameters."""
 
-    def proven(self, unit: Unit, shape: Shape) -> Guarantee:
-        """ε, or a curve of Gaussian noise, over every placement of ``unit``."""
-        design = self.design(shape)
-        lost = loss(design.blocks, design.scales, unit, design.gaussian)
-        if design.gaussian:
-            theorem = "analytic Gaussian, L2 sensitivity of block sums over every placement"
-            return Guarantee.gaussian(1.0 / lost, unit=unit, theorem=theorem, at_delta=self._delta())
-        theorem = "Laplace mechanism, L1 sensitivity of block sums over every placement"
-        return Guarantee.laplace(1.0 / lost, unit=unit, theorem=theorem)
-
-    def parameters(self) -> dict[str, Any]:
-        """Every parameter but the randomness, as JSON values."""
-        return super().parameters() | {"unit": str(picture_unit(self.unit))}
-
-    def _target(self) -> float:
-        """ε, or the μ of (ε, δ); a hair less, so that what is read back is at most what was asked for."""
-        epsilon, delta = positive("epsilon", self.epsilon), self._delta()
-        return (1.0 - 1e-11) * (epsilon if delta == 0.0 else 1.0 / noise_multiplier(epsilon, delta))
-
-    def _delta(self) -> float:
-        return 0.0 if self.delta == 0 else delta_between(self.delta)
-
     def _noisy(self, design: Design, pictures: NDArray[Any], high: float, first: int) -> list[Single]:
         """Noisy averages of each plane over blocks, (n, rows, columns), where 255 is white."""
         white = design.white(high)
         sums = block_sums(levels_of(pictures, white), design.blocks, white)
-        count, size = sums.shape
-        # The levels stand beside the sums, so that noise of another scale never comes from the same stream.
-        content = np.column_stack([sums, np.full(count, float(white))]) if self.keyed else sums
-        rounded = design.rounded(white)
-        streams = self._streams(first, content)
-        height = count // len(streams)
-        relative = np.tile(design.relative, height)
-        for part, stream in enumerate(streams):
-            noise = rounded.draw(stream, height * size, relative=relative)[0]
-            sums[part * height : (part + 1) * height] += noise.reshape(height, size)
+        self._add_noise(sums, design, design.rounded(white), float(white), first)
         sums *= 255.0 / (white * UNITY) / design.counts
         means, ends = sums.astype(np.float32), np.cumsum(design.blocks.sizes)
         return [
-            part.reshape(count, *design.blocks.grid(plane))
+            part.reshape(len(sums), *design.blocks.grid(plane))
             for plane, part in enumerate(np.split(means, ends[:-1], axis=1))
         ]

@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.mechanisms.gaussian import noise_multiplier
-from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.media.bands import Band, bands_epsilon, bands_mu, basis
-from sfumato.media.picture import PictureMechanism, Shape, picture_unit
+from sfumato.media.picture import Shape
+from sfumato.media.placed_noise import PlacedNoise
 from sfumato.noise import LAPLACE, NORMAL, Rounded
 from sfumato.noise.rounded import MAX_SCALE
-from sfumato.privacy import Guarantee, Unit
+from sfumato.privacy import Unit
 
 __all__ = ["CosineDesign", "CosineNoise", "calibrated", "inverse"]
 
@@ -101,37 +100,14 @@ def calibrated(design: CosineDesign, unit: Unit, target: float) -> CosineDesign:
     return rough.scaled(rough.loss(unit) / target)
 
 
-class CosineNoise(PictureMechanism):
+class CosineNoise(PlacedNoise):
     """Base of mechanisms that release noisy cosine coefficients; subclasses hold ``epsilon``."""
 
-    epsilon: float
+    what = "cosine coefficients"
 
     @abstractmethod
     def design(self, shape: Shape) -> CosineDesign:
         """Bands and noise for pictures of ``shape``: a pure function of the parameters."""
-
-    def proven(self, unit: Unit, shape: Shape) -> Guarantee:
-        """ε, or a curve of Gaussian noise, over every placement of ``unit``."""
-        design = self.design(shape)
-        lost = design.loss(unit)
-        if design.gaussian:
-            theorem = "analytic Gaussian, L2 sensitivity of cosine coefficients over every placement"
-            return Guarantee.gaussian(1.0 / lost, unit=unit, theorem=theorem, at_delta=self._delta())
-        theorem = "Laplace mechanism, L1 sensitivity of cosine coefficients over every placement"
-        return Guarantee.laplace(1.0 / lost, unit=unit, theorem=theorem)
-
-    def parameters(self) -> dict[str, Any]:
-        """Every parameter but the randomness, as JSON values."""
-        return super().parameters() | {"unit": str(picture_unit(self.unit))}
-
-    def _target(self) -> float:
-        """ε, or the μ of (ε, δ); a hair less, so that what is read back is at most what was asked for."""
-        epsilon, delta = positive("epsilon", self.epsilon), self._delta()
-        return (1.0 - 1e-11) * (epsilon if delta == 0.0 else 1.0 / noise_multiplier(epsilon, delta))
-
-    def _delta(self) -> float:
-        delta = getattr(self, "delta", 0.0)
-        return 0.0 if delta == 0 else delta_between(delta)
 
     def _noisy(
         self, design: CosineDesign, pictures: NDArray[Any], high: float, weights: Array, first: int
@@ -142,15 +118,7 @@ class CosineNoise(PictureMechanism):
         exact = design.coefficients(planes)
         count = len(pictures)
         flat = np.concatenate([part.reshape(count, -1) for part in exact], axis=1)
-        size = flat.shape[1]
-        # The white of the type stands beside them: equal coefficients of other types are other content.
-        content = np.column_stack([flat, np.full(count, high)]) if self.keyed else flat
-        streams = self._streams(first, content)
-        height = count // len(streams)
-        relative = np.tile(design.relative, height)
-        for part, stream in enumerate(streams):
-            noise = design.rounded.draw(stream, height * size, relative=relative)[0]
-            flat[part * height : (part + 1) * height] += noise.reshape(height, size)
+        self._add_noise(flat, design, design.rounded, high, first)
         flat *= 255.0 * design.step
         ends = np.cumsum([part[0].size for part in exact])
         parts = np.split(flat, ends[:-1], axis=1)

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import ExpectedError, Mechanism, Release
@@ -216,13 +215,6 @@ class FrameNoise(Mechanism):
         for place, frame in enumerate(self.released(frames)):
             out[place] = frame.reshape(-1)
         return out
-
-    def transform(self, X: Any) -> NDArray[Any]:
-        """The value of a release of X, whose rows are all frames of one clip, of the type of X."""
-        check_is_fitted(self, "n_features_in_")
-        rows = self._records(X, reset=False)
-        self.check(rows)
-        return self.perturb(rows)
 
     def _records(self, X: Any, *, reset: bool) -> NDArray[Any]:
         return picture_rows(self, X, reset=reset)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Mechanism, Release
@@ -116,13 +115,6 @@ class PictureMechanism(Mechanism):
 
         each_block(work, -(-len(X) // size))
         return out
-
-    def transform(self, X: Any) -> NDArray[Any]:
-        """The value of a release of X, whose rows are pictures of the declared shape, of the type of X."""
-        check_is_fitted(self, "n_features_in_")
-        rows = self._records(X, reset=False)
-        self.check(rows)
-        return self.perturb(rows)
 
     def _records(self, X: Any, *, reset: bool) -> NDArray[Any]:
         return picture_rows(self, X, reset=reset)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from every_placement import placements
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.fft import dctn
@@ -30,18 +31,6 @@ def full_map(bands, shape):
         across = basis(shape[1], band.kept[1]) / band.columns[:, None]
         parts.append(np.kron(np.kron(down, across), np.array(band.colour)[None, :]))
     return np.vstack(parts)
-
-
-def placements(unit, size, shape):
-    height, width = shape[:2]
-    every = list(itertools.product(range(height), range(width)))
-    if unit == "item":
-        return [every]
-    if unit == "pixels":
-        return [list(chosen) for chosen in itertools.combinations(every, min(size, len(every)))]
-    tall, wide = min(size, height), min(size, width)
-    corners = itertools.product(range(height - tall + 1), range(width - wide + 1))
-    return [[(y + i, x + j) for i in range(tall) for j in range(wide)] for y, x in corners]
 
 
 def parts_of(bands, name, size, shape):

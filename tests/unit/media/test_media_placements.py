@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from every_placement import placements
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,18 +38,6 @@ def matrix(layers, placement, channels):
     for place, column, value in entries:
         full[place, column] = value
     return full
-
-
-def placements(unit, size, shape):
-    height, width = shape[:2]
-    every = list(itertools.product(range(height), range(width)))
-    if unit == "item":
-        return [every]
-    if unit == "pixels":
-        return [list(chosen) for chosen in itertools.combinations(every, min(size, len(every)))]
-    tall, wide = min(size, height), min(size, width)
-    corners = itertools.product(range(height - tall + 1), range(width - wide + 1))
-    return [[(y + i, x + j) for i in range(tall) for j in range(wide)] for y, x in corners]
 
 
 def worst(layers, unit, size, shape, norm):

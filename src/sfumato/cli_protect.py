@@ -1,0 +1,345 @@
+"""``sfumato protect`` and ``sfumato plan``: their options, and the mechanism that these describe."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from sfumato import cli_budget, cli_media, cli_shown, terminal
+from sfumato.cli_budget import LEDGER_HELP
+from sfumato.errors import BadInput
+
+if TYPE_CHECKING:
+    from sfumato.mechanisms import Mechanism
+    from sfumato.pipeline.media_mechanisms import MediaMechanisms
+    from sfumato.transforms import Transform
+
+__all__ = ["plan", "protect"]
+
+# Options of protect that are parameters of a mechanism as they stand.
+_PARAMETERS = (
+    *("epsilon", "delta", "neighbours", "clip", "trust", "calibration", "categories"),
+    *("bits", "flip", "components", "scale"),
+    *("unit", "noise", "retain", "levels", "outside", "coordinates"),
+)
+_PROMISE, _BOUND, _SOME = "The promise", "The bound on the records", "For some mechanisms"
+_BUDGET, _FILES, _MEDIA = "The budget", "Files", "For pictures, sounds and videos"
+
+
+def _option(panel: str, metavar: str | None, help: str, *names: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel)
+
+
+def protect(
+    source: Annotated[Path, typer.Argument(metavar="FILE", hidden=True)],
+    *,
+    mechanism: Annotated[
+        str | None,
+        _option(
+            _PROMISE,
+            "NAME",
+            "Unless given: gaussian; plane-means for pictures and videos; band-noise for sounds. Or "
+            "additive-noise, binary-encoding, duchi, gaussian, grid-tensor-ldp, hybrid, laplace, "
+            "personalised, piecewise, priv-unit, priv-unit-g, random-projection, randomised-response, "
+            "reconstruction-resistant, tensor-ldp, trust-adaptive or weighted-tensor-ldp; for pictures "
+            "blur, content-adaptive, dp-pix, mask, pixelate, plane-bands, scaled-pixels, selective-noise, "
+            "spectral-laplace or uniform-pixels; for sounds mel-laplace.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None,
+        _option(_PROMISE, "ε [ε]", "The budget of one record; for trust-adaptive a range, --epsilon 1 8."),
+    ] = None,
+    epsilon_file: Annotated[
+        Path | None, _option(_PROMISE, "FILE", "For personalised: a .npy with one public ε a record.")
+    ] = None,
+    delta: Annotated[float | None, _option(_PROMISE, "δ", "For Gaussian noise; 1e-6 unless given.")] = None,
+    neighbours: Annotated[
+        str | None,
+        _option(
+            _PROMISE, "NAME", "What may become of a record: zero-out; replace (by any other) unless given."
+        ),
+    ] = None,
+    clip: Annotated[
+        float | None,
+        _option(_BOUND, "RADIUS", "Longer records are scaled back; length in L2, for laplace in L1."),
+    ] = None,
+    bounds: Annotated[
+        list[float] | None,
+        _option(_BOUND, "LOW HIGH", "Values beyond are moved to the nearer bound: --bounds 0 255."),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        _option(
+            _BOUND, "FILE", "For a table: a .toml or .json with the bounds or categories of its columns."
+        ),
+    ] = None,
+    bounds_from_data: Annotated[
+        bool,
+        _option(_BOUND, None, "Read the bounds off the data; then nothing is proven.", "--bounds-from-data"),
+    ] = False,
+    trust: Annotated[
+        float | None,
+        _option(
+            _SOME, "τ", "trust-adaptive: inverse trust, from 0 (most trusted, least noise) to 1, the default."
+        ),
+    ] = None,
+    calibration: Annotated[
+        str | None, _option(_SOME, "NAME", "trust-adaptive: paper or paper-tables; analytic unless given.")
+    ] = None,
+    categories: Annotated[
+        int | None, _option(_SOME, "K", "randomised-response: values are 0 … K−1; 2 unless given.")
+    ] = None,
+    bits: Annotated[
+        int | None, _option(_SOME, "B", "binary-encoding: bits for each value; 8 unless given.")
+    ] = None,
+    flip: Annotated[
+        float | None, _option(_SOME, "P", "binary-encoding: probability of a bit flip, instead of --epsilon.")
+    ] = None,
+    components: Annotated[
+        int | None,
+        _option(_SOME, "K", "random-projection, reconstruction-resistant: dimensions kept; 64 unless given."),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        _option(_SOME, "σ", "additive-noise: standard deviation of the noise; 0.1 unless given."),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        _option(
+            _PROMISE,
+            "NAME",
+            "Whose ε is meant: region:16, pixels:16 or item for pictures, window:20 (milliseconds) or clip "
+            "for sounds, these or frame for videos, component or tensor for tensors.",
+        ),
+    ] = None,
+    sound_unit: Annotated[
+        str | None, _option(_MEDIA, "NAME", "Whose ε is meant in sounds, where --unit is of pictures.")
+    ] = None,
+    map: Annotated[
+        str | None,
+        _option(
+            _MEDIA,
+            "MAP",
+            "What the noise follows, or a mask covers: a .json of public boxes; for noise also private "
+            "(found by detectors and paid for) or unaccounted (found by detectors; nothing is proven).",
+        ),
+    ] = None,
+    block: Annotated[
+        int | None,
+        _option(_MEDIA, "B", "Side in pixels of what is averaged; chosen by the size unless given."),
+    ] = None,
+    restore: Annotated[
+        str | None, _option(_MEDIA, "NAME", "What is made of noisy averages; costs no privacy.")
+    ] = None,
+    sigma: Annotated[
+        float | None, _option(_MEDIA, "PIXELS", "blur: how far it reaches; 8 unless given.")
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        _option(
+            _MEDIA, "NAME", "selective-noise: uniform, random, gradient, attention; hybrid unless given."
+        ),
+    ] = None,
+    noise: Annotated[
+        str | None,
+        _option(_SOME, "NAME", "tensor-ldp, spectral-laplace: laplace or gaussian; laplace unless given."),
+    ] = None,
+    retain: Annotated[
+        str | None, _option(_SOME, "NAME", "tensor-ldp: algorithm or proof, the paper's two formulas.")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        _option(_SOME, "W", "weighted-tensor-ldp: a .npy of numbers from 0 to 1, or grey or saliency."),
+    ] = None,
+    levels: Annotated[
+        int | None, _option(_SOME, "K", "grid-tensor-ldp: public levels; 256 unless given.")
+    ] = None,
+    coordinates: Annotated[
+        int | None, _option(_SOME, "K", "duchi, piecewise, hybrid: how many values of a record to report.")
+    ] = None,
+    outside: Annotated[
+        str | None, _option(_BOUND, "NAME", "For tensors: refuse values beyond the bounds, or clip.")
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        _option(
+            _SOME, "α", "After any of them: reverse manifold embedding (twice the columns; hides nothing)."
+        ),
+    ] = None,
+    output: Annotated[
+        Path,
+        _option(
+            _FILES, "FILE", "Where the release is written, with its certificate beside it.", "-o", "--output"
+        ),
+    ],
+    array: Annotated[
+        str | None, _option(_FILES, "NAME", "Which array of an .npz, if there are several.")
+    ] = None,
+    dataset: Annotated[
+        str | None, _option(_BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP, rich_help_panel=_BUDGET),
+    ] = None,
+    request: Annotated[
+        str | None,
+        _option(_BUDGET, "ID", "May be repeated: charged once, the same bytes every time (keyed noise)."),
+    ] = None,
+    data_version: Annotated[
+        str, _option(_BUDGET, "NAME", "Public name of this snapshot of the data, for --request.")
+    ] = "1",
+    as_json: Annotated[bool, _option(_FILES, None, "Print the result as JSON.", "--json")] = False,
+) -> None:
+    """Release FILE so that nobody in it can be singled out, with a statement of what is promised.
+
+    FILE is an array whose rows are records (.npy, .npz), with --schema a table (.csv, .csv.gz, .parquet), a
+    picture, a sound, a video, or a folder of pictures, sounds and videos.
+    """
+    options = dict(locals())
+    from sfumato import pipeline
+    from sfumato.io import same_kind
+
+    if not source.is_dir():
+        if output.is_dir() and not output.suffix:
+            raise BadInput(f"-o {output} is a folder: name the file in it, as in -o {output / source.name}.")
+        same_kind(source, output)
+        pipeline.check_output(output, _inputs(options))
+    made = _mechanism(options)
+    if request is not None:
+        made = _keyed(made, dataset, data_version, request)
+    with terminal.progress(not as_json) as report, cli_budget.maybe(ledger, dataset) as book:
+        done = pipeline.protect(
+            source,
+            output,
+            made,
+            array=array,
+            schema=schema,
+            then=_then(alpha),
+            dataset=dataset,
+            ledger=book,
+            request=request,
+            bounds_from_data=bounds_from_data,
+            report=report,
+        )
+    print(json.dumps(done.to_dict()) if as_json else terminal.in_line(cli_shown.told(done)))
+
+
+def plan(**options: Any) -> None:
+    """Say what protect with the same options would promise and cost; nothing is spent or written.
+
+    Of FILE only shapes and types are read.
+    """
+    from sfumato import pipeline
+
+    if options["bounds_from_data"]:
+        raise BadInput("--bounds-from-data proves nothing and reads the data; there is nothing to plan.")
+    dataset = options["dataset"]
+    with cli_budget.maybe(options["ledger"], dataset) as book:
+        made = pipeline.plan(
+            options["source"],
+            _mechanism(options),
+            array=options["array"],
+            schema=options["schema"],
+            then=_then(options["alpha"]),
+            dataset=dataset,
+            ledger=book,
+        )
+    print(json.dumps(made.to_dict()) if options["as_json"] else terminal.in_line(cli_shown.planned(made)))
+
+
+def _like_protect(command: Callable[..., None]) -> None:
+    """Give ``command`` the options of ``protect``, all of them but with no need for an output."""
+    signature = inspect.signature(protect, eval_str=True)
+    output = signature.parameters["output"]
+    _, option = get_args(output.annotation)
+    free = output.replace(default=None, annotation=Annotated[Path | None, option])
+    parameters = [free if p.name == "output" else p for p in signature.parameters.values()]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+
+
+_like_protect(plan)
+
+
+def _inputs(options: Mapping[str, Any]) -> list[Path]:
+    return [options[name] for name in ("source", "schema", "epsilon_file") if options[name] is not None]
+
+
+def _mechanism(options: Mapping[str, Any]) -> Mechanism | MediaMechanisms:
+    """The mechanism that the options of protect describe, or one for each kind of media."""
+    from sfumato import pipeline
+    from sfumato.io import file_to_read, kind_of
+
+    if cli_media.is_media(options["source"]):
+        return cli_media.media_mechanisms(options)
+    kind = kind_of(options["source"])
+    cli_media.refuse_for_records(options)
+    for file in _inputs(options):
+        file_to_read(file)
+    if options["bounds_from_data"] and options["bounds"] is not None:
+        raise BadInput("--bounds-from-data and --bounds each give bounds; one of them is accepted.")
+    given = {name: options[name] for name in _PARAMETERS}
+    given |= {"epsilon_file": _budgets(options["epsilon_file"]), "bounds": _pair(options["bounds"])}
+    given |= {"weights": _weights(options["weights"])}
+    bounded = kind == "table" or options["bounds_from_data"]
+    return pipeline.make_mechanism(options["mechanism"] or "gaussian", given, bounded=bounded)
+
+
+def _then(alpha: float | None) -> Transform | None:
+    from sfumato.transforms import ReverseManifold
+
+    return None if alpha is None else ReverseManifold(alpha)
+
+
+def _budgets(file: Path | None) -> Any:
+    """The array in --epsilon-file."""
+    if file is None:
+        return None
+    from sfumato.io import open_array
+
+    source = open_array(file)
+    if len(source.shape) != 1:
+        raise BadInput(f"{file.name} must hold one ε a record, an array of shape (n,), not {source.shape}.")
+    return next(source.blocks(8 * source.rows))
+
+
+def _weights(given: str | None) -> Any:
+    """The array in --weights, or the name of weights that are read off the data."""
+    if given is None or given in ("grey", "saliency"):
+        return given
+    from sfumato.io import open_array
+
+    source = open_array(given)
+    return next(source.blocks(source.rows * max(1, math.prod(source.shape[1:])) * 8))
+
+
+def _pair(bounds: list[float] | None) -> tuple[float, float] | None:
+    if bounds is not None and len(bounds) != 2:
+        raise BadInput(f"--bounds takes two numbers, as in --bounds 0 255, not {len(bounds)}.")
+    return None if bounds is None else (bounds[0], bounds[1])
+
+
+def _keyed(
+    mechanism: Mechanism | MediaMechanisms, dataset: str | None, version: str, request: str
+) -> Mechanism | MediaMechanisms:
+    """``mechanism`` with noise that gives the same bytes whenever the same request is made."""
+    from sfumato.noise import Keyed
+    from sfumato.pipeline.media_mechanisms import MediaMechanisms
+    from sfumato.report import KeyRing
+
+    if dataset is None:
+        raise BadInput("--request is paid from a budget; name it with --dataset.")
+    noise = Keyed(KeyRing().noise_secret(), dataset=dataset, version=version, release=request)
+    if isinstance(mechanism, MediaMechanisms):
+        return mechanism.keyed_by(noise)
+    if "randomness" not in mechanism.get_params(deep=False):
+        raise BadInput(f"--request is not for {type(mechanism).__name__}, whose noise cannot be keyed.")
+    return type(mechanism)(**(mechanism.get_params(deep=False) | {"randomness": noise}))
