@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -32,23 +31,11 @@ HEADS = [
 
 
 @pytest.fixture(scope="module")
-def heard() -> list[tuple[str, float]]:
-    """What the run reports of its progress."""
-    return []
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory, heard) -> Regenerated:
+def run(made_quickly) -> Regenerated:
     """Everything, quickly, without a folder of data."""
-    folder = tmp_path_factory.mktemp("papers") / "made on the way"
-    before = "matplotlib.pyplot" in sys.modules
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SFUMATO_DATA", raising=False)
-        made = regenerate(
-            "multimedia-dp", folder, lambda stage, share: heard.append((stage, share)), quick=True
-        )
-    assert ("matplotlib.pyplot" in sys.modules) == before
-    return made
+        return made_quickly("multimedia-dp")
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -16,26 +15,9 @@ pytest.importorskip("torch")
 
 
 @pytest.fixture(scope="module")
-def heard() -> list[tuple[str, float]]:
-    """What the run reports of its progress."""
-    return []
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory, heard) -> Regenerated:
+def run(made_quickly) -> Regenerated:
     """Both figures, quickly, on the digits."""
-    folder = tmp_path_factory.mktemp("papers") / "made on the way"
-    before = "matplotlib.pyplot" in sys.modules
-    made = regenerate(
-        "tldp",
-        folder,
-        lambda stage, share: heard.append((stage, share)),
-        figures=[1, 2],
-        data=["digits"],
-        quick=True,
-    )
-    assert ("matplotlib.pyplot" in sys.modules) == before
-    return made
+    return made_quickly("tldp", figures=[1, 2], data=["digits"])
 
 
 def test_the_page_says_how_it_was_made(run) -> None:
