@@ -71,10 +71,10 @@ class Guarantee:
                 f"event was {self.event!r}: it must be a dp_accounting DpEvent, or None for nothing."
             )
         self._curve  # noqa: B018 (reading it refuses an event that nothing can be computed from)
-        if samples(self.event) and self.neighbours is not Neighbours.ADD_REMOVE:
+        if samples(self.event) and self.neighbours is Neighbours.REPLACE:
             raise BadInput(
-                f"the event samples by Poisson under {self.neighbours} neighbours: its amplification is "
-                "proven for add/remove neighbours only."
+                "the event samples by Poisson under replace neighbours: its amplification is proven for "
+                "add/remove and zero-out neighbours only."
             )
 
     @classmethod

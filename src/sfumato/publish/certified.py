@@ -17,23 +17,24 @@ noisy count says, and looks like noise.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-import sfumato
 from sfumato.errors import BadInput
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.mechanisms.release import Release
-from sfumato.noise import Keyed, Randomness, Secure
-from sfumato.privacy import RECORD, Guarantee, Neighbours, Statement
+from sfumato.noise import Randomness
+from sfumato.privacy import RECORD, Guarantee, Neighbours
 from sfumato.publish.basis import CosineBasis
 from sfumato.publish.cell_sums import CellSums, Sums
+from sfumato.publish.labelled import Labelled
 from sfumato.publish.mixture import Mixture
 from sfumato.publish.partition import Partition
-from sfumato.publish.publisher import Publisher
+from sfumato.publish.publisher import Progress, Publisher, published_randomness, whole
 from sfumato.publish.shrinkage import shrunk
 
 __all__ = ["CertifiedPublisher"]
@@ -76,17 +77,13 @@ class CertifiedPublisher(Publisher):
         self.top = positive("top", top)
         self.neighbours = Neighbours(neighbours)
         self.basis = CosineBasis(tuple(shape), kept)
-        self.classes = _whole("classes", classes, 2)
+        self.classes = whole("classes", classes, 2)
         if parts is None:
             parts = 1 if self.epsilon <= 2.0 else 4 if self.epsilon <= 5.0 else 8
-        self.parts = _whole("parts", parts, 1)
-        if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
-            raise BadInput(
-                "randomness of a publisher must be None or Seeded(…): keyed noise belongs to records."
-            )
-        self.randomness: Randomness = Secure() if randomness is None else randomness
+        self.parts = whole("parts", parts, 1)
+        self.randomness = published_randomness(randomness)
         self._mixture: Mixture | None = None
-        self._published = 0
+        self._published = self._records = 0
 
     def guarantee(self) -> Guarantee:
         """ε at δ for one record; known before ``fit``, the same however often ``publish`` is called."""
@@ -98,10 +95,12 @@ class CertifiedPublisher(Publisher):
             at_delta=self.delta,
         )
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, report: Progress | None = None) -> Self:
         """Spend the guarantee on pictures ``X`` (n, *shape) and labels ``y`` (n,); each call spends it."""
-        pictures, labels = self._checked(X, y)
-        vectors = self.basis.coordinates(pictures)
+        data = Labelled.checked(X, y, top=self.top, shape=self.basis.shape, classes=self.classes)
+        labels, tell = data.labels.astype(np.intp), report or (lambda stage, share, facts: None)
+        vectors = self.basis.coordinates(data.pictures.astype(np.float64))
+        tell("releasing class statistics", 0.2, {})
         shares = self.shares()
         rng = self._generator(b"publisher centres")
         start = Partition(np.zeros((self.classes, 1, vectors.shape[1])))
@@ -117,23 +116,30 @@ class CertifiedPublisher(Publisher):
             reach = _REACH * _spread(sums, partition)
         sums = self._sums(partition, vectors, labels, reach, shares[-1], "moments", moments=True)
         self._mixture = _mixture(self.basis, partition, sums).corrected(rng)
+        # Known to everybody under replace and zero-out; under add/remove only as the noisy counts say it.
+        noisy = max(int(np.rint(sums.counts.sum())), 1)
+        self._records = noisy if self.neighbours is Neighbours.ADD_REMOVE else len(labels)
         self._published = 0
+        tell("class statistics released", 1.0, {})
         return self
 
-    def publish(self, n: int) -> Release:
-        """``n`` pictures of the data's range, as float32, and their labels; costs nothing more."""
+    def publish(self, n: int | None = None) -> Release:
+        """``n`` pictures of the data's range, as float32, and their labels; costs nothing more.
+
+        Without ``n`` as many as were read, which under add/remove neighbours is known by noisy counts only.
+        """
         if self._mixture is None:
             raise BadInput("nothing has been fitted: call fit(X, y) before publish(n).")
-        n = _whole("n", n, 1)
+        n = self._records if n is None else whole("n", n, 1)
         rng = self._generator(f"publisher pictures {self._published}".encode())
         self._published += 1
         labels = self._mixture.labels(n, rng)
         pictures = (self._mixture.pictures(labels, rng) * self.top).astype(np.float32)
-        return Release((pictures, labels.astype(np.int64)), self.statement(), {"pictures": n})
+        return self._release(pictures, labels.astype(np.int64))
 
-    def statement(self) -> Statement:
-        """The statement that every release of this publisher carries, not yet audited."""
-        parameters = {
+    def parameters(self) -> Mapping[str, Any]:
+        """The public parameters."""
+        return {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "shape": list(self.basis.shape),
@@ -142,10 +148,7 @@ class CertifiedPublisher(Publisher):
             "neighbours": str(self.neighbours),
             "kept": self.basis.kept,
             "parts": self.parts,
-            "sfumato": sfumato.__version__,
         }
-        notes = ("reproducible run: not for release",) if self.randomness.reproducible else ()
-        return Statement("CertifiedPublisher", parameters, None, self.guarantee(), notes=notes)
 
     def shares(self) -> tuple[float, ...]:
         """What each release of a fit takes of μ²: class means, rounds of splitting, moments; together 1."""
@@ -176,32 +179,6 @@ class CertifiedPublisher(Publisher):
 
     def _generator(self, label: bytes) -> np.random.Generator:
         return np.random.default_rng(self.randomness.stream(label).integer(128))
-
-    def _checked(self, X: Any, y: Any) -> tuple[Array, NDArray[np.intp]]:
-        pictures, labels = np.asarray(X), np.asarray(y)
-        if pictures.dtype.kind not in "uif" or pictures.shape[1:] != self.basis.shape or not len(pictures):
-            raise BadInput(
-                f"pictures of shape {pictures.shape} and type {pictures.dtype} were given: numbers of shape "
-                f"(n, {', '.join(map(str, self.basis.shape))}) with n ≥ 1 are needed."
-            )
-        if labels.shape != (len(pictures),) or labels.dtype.kind not in "ui":
-            raise BadInput(
-                f"labels of shape {labels.shape} and type {labels.dtype} were given: one whole number for "
-                f"each of {len(pictures)} pictures is needed."
-            )
-        wrong = np.flatnonzero((labels < 0) | (labels >= self.classes))
-        if wrong.size:
-            raise BadInput(f"the label of picture {wrong[0]} is not one of 0 to {self.classes - 1}.")
-        if pictures.dtype.kind == "f" and not np.isfinite(pictures).all():
-            bad = int(np.flatnonzero(~np.isfinite(pictures).reshape(len(pictures), -1).all(axis=1))[0])
-            raise BadInput(f"picture {bad} holds a value that is not finite.")
-        return np.clip(pictures.astype(np.float64) / self.top, 0.0, 1.0), labels.astype(np.intp)
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise BadInput(f"{name} was {value!r}: a whole number, {least} or more, is needed.")
-    return int(value)
 
 
 def _spread(sums: Sums, moved: Partition) -> float:

@@ -150,7 +150,9 @@ def test_the_law_decides_what_is_returned_and_how_it_is_measured() -> None:
 
 def test_a_view_is_looked_through_and_results_repeat() -> None:
     embedding = sf.ReverseManifold(1.0, b"0123456789abcdef")
-    embedded = embedding.fit_transform(sf.Gaussian(20.0, 1e-5, clip=1.0).release(UNIT).value)
+    embedded = embedding.fit_transform(
+        sf.Gaussian(20.0, 1e-5, clip=1.0, randomness=sf.Seeded(8)).release(UNIT).value
+    )
     once = pair_games(UNIT, embedded, delta=1e-5, view=embedding.inverse, seed=4)
     assert once == pair_games(UNIT, embedded, delta=1e-5, view=embedding.inverse, seed=4)
     assert once != pair_games(UNIT, embedded, delta=1e-5, view=embedding.inverse, seed=5)

@@ -1,0 +1,13 @@
+"""Learning from private records with a proven guarantee: sampling, clipping, noise and their accounting."""
+
+from sfumato.errors import BadInput
+
+try:
+    import torch  # noqa: F401  (asked for here, so that every module of this room may count on it)
+except ImportError:
+    raise BadInput("learning needs torch: pip install 'sfumato[learn]'.") from None
+
+from sfumato.learn.dp_sgd import DPSGD
+from sfumato.learn.noisy_sum import NoisySum
+
+__all__ = ["DPSGD", "NoisySum"]

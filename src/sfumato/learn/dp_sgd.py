@@ -1,0 +1,125 @@
+"""Noisy gradient descent on Poisson samples: what is drawn, and what is proven of all steps together.
+
+Each step takes every example with the same probability, by coins of its own, and uses the examples taken
+through a :class:`~sfumato.learn.noisy_sum.NoisySum` alone, divided by their *expected* number. How many were
+taken, and how long a step took, must not leave.
+
+**Guarantee.** With probability 1 − q an example plays no part in a step; otherwise it adds its own clipped
+gradient to the sum. Without it (add/remove), or with a null record in its place that adds nothing (zero-out),
+the sum is the rest alone: either way one step is the Poisson-sampled Gaussian of dp-accounting, and the steps
+compose, each with parameters chosen from earlier ones as one likes. Accounted by privacy loss distributions,
+rounded upward. Zero-out is the default: rate and expected number show how many records there are, which
+add/remove neighbours would not allow unless that number is public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import Parameter
+
+from sfumato.errors import BadInput
+from sfumato.learn.noisy_sum import NoisySum
+from sfumato.mechanisms.parameters import delta_between, positive
+from sfumato.noise import Randomness, Stream, coins
+from sfumato.privacy import RECORD, Guarantee, Neighbours
+
+__all__ = ["DPSGD"]
+
+# The search for a noise multiplier ends when it is known to this part of itself.
+_CLOSE = 1e-3
+_LARGEST = 1e4
+
+
+@dataclass(frozen=True)
+class DPSGD:
+    """``steps`` noisy steps with ``multiplier`` × ``clip`` of noise, each example taken at ``rate``."""
+
+    multiplier: float
+    rate: float
+    steps: int
+    clip: float = 1.0
+    neighbours: Neighbours = Neighbours.ZERO_OUT
+
+    def __post_init__(self) -> None:
+        positive("multiplier", self.multiplier)
+        positive("clip", self.clip)
+        _check(self.rate, self.steps)
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, *, rate: float, steps: int, clip: float = 1.0) -> DPSGD:
+        """The least noise, to a part in a thousand and never less, that proves ``epsilon`` at ``delta``."""
+        epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
+        _check(rate, steps)
+
+        def proven(multiplier: float) -> float:
+            return cls(multiplier, rate, steps, clip).guarantee(delta).epsilon()
+
+        low, high = 0.05, 1.0
+        while proven(high) > epsilon:
+            low, high = high, 2.0 * high
+            if high > _LARGEST:
+                raise BadInput(
+                    f"epsilon {epsilon:g} at delta {delta:g} needs more than {_LARGEST:g} times the clip as "
+                    f"noise over {steps} steps: take fewer steps, or a larger epsilon."
+                )
+        while high > low * (1.0 + _CLOSE):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if proven(middle) <= epsilon else (middle, high)
+        return cls(high, rate, steps, clip)
+
+    def guarantee(self, delta: float) -> Guarantee:
+        """For one record; a pure function of the parameters."""
+        return Guarantee(
+            unit=RECORD,
+            neighbours=self.neighbours,
+            event=SelfComposedDpEvent(
+                PoissonSampledDpEvent(self.rate, GaussianDpEvent(self.multiplier)), self.steps
+            ),
+            theorem="DP-SGD: Poisson-sampled Gaussian, composed over steps",
+            at_delta=delta_between(delta),
+        )
+
+    def samples(self, records: int, stream: Stream) -> Iterator[NDArray[np.intp]]:
+        """The positions of the examples of each step; some steps may have none."""
+        threshold = min(math.floor(self.rate * 2.0**64), 2**64 - 1)
+        for _ in range(self.steps):
+            yield np.flatnonzero(coins(stream, threshold, records))
+
+    def noisy(self, randomness: Randomness) -> NoisySum:
+        """What sums the gradients of one run."""
+        return NoisySum(self.clip, self.multiplier, randomness.stream(b"gradient noise"))
+
+    def set_gradients(
+        self, parameters: Sequence[Parameter], noisy: NoisySum, records: int, taken: int
+    ) -> None:
+        """Give each parameter its noisy mean gradient, from the ``grad_sample`` that Opacus left on it.
+
+        ``records`` is the number of all examples, which must be public here, ``taken`` that of this step.
+        """
+        shapes = [parameter.shape for parameter in parameters]
+        gradients = [_of_examples(parameter) for parameter in parameters] if taken else []
+        scale = 1.0 / max(self.rate * records, 1.0)
+        for parameter, total in zip(parameters, noisy(gradients, shapes), strict=True):
+            parameter.grad = total.to(parameter) * scale
+            parameter.grad_sample = None  # type: ignore[attr-defined]
+
+
+def _of_examples(parameter: Parameter) -> Tensor:
+    gradient = getattr(parameter, "grad_sample", None)
+    if not isinstance(gradient, Tensor):
+        raise BadInput("a parameter has no gradients of single examples: wrap the model by Opacus first.")
+    return gradient
+
+
+def _check(rate: float, steps: int) -> None:
+    if not isinstance(rate, float) or not 0.0 < rate <= 1.0:
+        raise BadInput(f"rate was {rate!r}: it must lie above 0 and be at most 1.")
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise BadInput(f"steps was {steps!r}: a whole number of steps, 1 or more, is needed.")
