@@ -61,7 +61,14 @@ if TYPE_CHECKING:
     from sfumato.privacy import Neighbours as Neighbours
     from sfumato.privacy import Statement as Statement
     from sfumato.privacy import Unit as Unit
+    from sfumato.publish import BlurPublisher as BlurPublisher
     from sfumato.publish import CertifiedPublisher as CertifiedPublisher
+    from sfumato.publish import CurvaturePublisher as CurvaturePublisher
+    from sfumato.publish import DPDMPublisher as DPDMPublisher
+    from sfumato.publish import KAnonymityPublisher as KAnonymityPublisher
+    from sfumato.publish import PixelationPublisher as PixelationPublisher
+    from sfumato.publish import RefinedPublisher as RefinedPublisher
+    from sfumato.publish import VAEGANDPPublisher as VAEGANDPPublisher
     from sfumato.report import report as report
     from sfumato.transforms import BinaryEncoding as BinaryEncoding
     from sfumato.transforms import LocalitySensitiveHash as LocalitySensitiveHash
@@ -77,10 +84,13 @@ _ROOM_OF = {
     "BandNoise": "media",
     "BinaryEncoding": "transforms",
     "Blur": "media",
+    "BlurPublisher": "publish",
     "CertifiedPublisher": "publish",
     "Claim": "privacy",
     "ClipNoise": "media",
     "ContentAdaptive": "media",
+    "CurvaturePublisher": "publish",
+    "DPDMPublisher": "publish",
     "DPPix": "media",
     "Duchi": "mechanisms",
     "Evidence": "privacy",
@@ -91,6 +101,7 @@ _ROOM_OF = {
     "HessianClipped": "mechanisms",
     "Hybrid": "mechanisms",
     "IndependentDirectional": "mechanisms",
+    "KAnonymityPublisher": "publish",
     "Keyed": "noise",
     "Laplace": "mechanisms",
     "LayerAdaptive": "mechanisms",
@@ -104,6 +115,7 @@ _ROOM_OF = {
     "Personalised": "mechanisms",
     "Piecewise": "mechanisms",
     "Pixelate": "media",
+    "PixelationPublisher": "publish",
     "PlaneBands": "media",
     "PlaneMeans": "media",
     "PrivUnit": "mechanisms",
@@ -112,6 +124,7 @@ _ROOM_OF = {
     "RandomProjection": "transforms",
     "RandomisedResponse": "mechanisms",
     "ReconstructionResistant": "transforms",
+    "RefinedPublisher": "publish",
     "Release": "mechanisms",
     "ReverseManifold": "transforms",
     "ScaledPixels": "media",
@@ -126,6 +139,7 @@ _ROOM_OF = {
     "TrustAdaptive": "mechanisms",
     "UniformPixels": "media",
     "Unit": "privacy",
+    "VAEGANDPPublisher": "publish",
     "WeightedTensorLDP": "mechanisms",
     "plan": "pipeline",
     "protect": "pipeline",

@@ -30,7 +30,11 @@ def paper(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How often it is repeated; 5 for tadp-rme, 3 for tldp unless given."),
+        typer.Option(
+            metavar="N",
+            help="How often it is repeated; 5 for tadp-rme, 3 for tldp, 1 for curvature-publication "
+            "unless given.",
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small run that shows that everything works.")
@@ -41,9 +45,10 @@ def paper(
     ] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Regenerate tables and figures of the paper NAME beside ours: multimedia-dp, tadp-rme or tldp.
+    """Regenerate tables and figures of a paper beside ours.
 
-    Without --table and --figure all of them are made.
+    NAME is curvature-publication, multimedia-dp, tadp-rme or tldp. Without --table and --figure all of them
+    are made. A run of curvature-publication that was stopped goes on from what it kept in the output folder.
     """
     from sfumato.papers import regenerate
 

@@ -81,11 +81,14 @@ def progress(wanted: bool) -> Iterator[Callable[[str, float | None], None] | Non
         if time.monotonic() - begun < _PATIENCE_SECONDS:
             return
         bar.start()
-        if stage not in tasks:
+        # What stands in parentheses, such as losses, changes while the stage stays the same.
+        name = stage.partition(" (")[0]
+        if name not in tasks:
             for task in tasks.values():
                 bar.update(task, visible=False)
-            tasks[stage] = bar.add_task(stage, total=None)
-        bar.update(tasks[stage], completed=share or 0.0, total=None if share is None else 1.0)
+            tasks[name] = bar.add_task(stage, total=None)
+        done, total = share or 0.0, None if share is None else 1.0
+        bar.update(tasks[name], description=stage, completed=done, total=total)
 
     try:
         yield tell

@@ -5,11 +5,15 @@ through a :class:`~sfumato.learn.noisy_sum.NoisySum` alone, divided by their *ex
 taken, and how long a step took, must not leave.
 
 **Guarantee.** With probability 1 − q an example plays no part in a step; otherwise it adds its own clipped
-gradient to the sum. Without it (add/remove), or with a null record in its place that adds nothing (zero-out),
-the sum is the rest alone: either way one step is the Poisson-sampled Gaussian of dp-accounting, and the steps
-compose, each with parameters chosen from earlier ones as one likes. Accounted by privacy loss distributions,
-rounded upward. Zero-out is the default: rate and expected number show how many records there are, which
-add/remove neighbours would not allow unless that number is public.
+gradient to the sum. With a null record in its place, which is drawn as it would be and adds nothing (zero-out
+neighbours), the sum is the rest alone: one step is the Poisson-sampled Gaussian of dp-accounting, and the
+steps compose, each with parameters chosen from earlier ones as one likes. Accounted by privacy loss
+distributions, rounded upward.
+
+This needs a model that treats each row of a batch alone. The null record keeps its row, so shapes and places
+in a batch stay as they were and the gradients of other examples are the same to the last bit. Add/remove
+neighbours are not offered: a batch of another size lets matrix products round other rows differently, and
+rate and expected number show how many records there are.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from sfumato.errors import BadInput
-from sfumato.learn.noisy_sum import NoisySum
+from sfumato.learn.noisy_sum import NoisySum, clip_and_multiplier
 from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.noise import Randomness, Stream, coins
 from sfumato.privacy import RECORD, Guarantee, Neighbours
@@ -34,7 +38,7 @@ __all__ = ["DPSGD"]
 
 # The search for a noise multiplier ends when it is known to this part of itself.
 _CLOSE = 1e-3
-_LARGEST = 1e4
+_LEAST, _LARGEST = 0.05, 1e4
 
 
 @dataclass(frozen=True)
@@ -45,40 +49,53 @@ class DPSGD:
     rate: float
     steps: int
     clip: float = 1.0
-    neighbours: Neighbours = Neighbours.ZERO_OUT
 
     def __post_init__(self) -> None:
-        positive("multiplier", self.multiplier)
-        positive("clip", self.clip)
+        clip_and_multiplier(self.clip, self.multiplier)
         _check(self.rate, self.steps)
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, *, rate: float, steps: int, clip: float = 1.0) -> DPSGD:
-        """The least noise, to a part in a thousand and never less, that proves ``epsilon`` at ``delta``."""
+        """The least noise, to a part in a thousand and never less, that proves ``epsilon`` at ``delta``.
+
+        Never less than a twentieth of the clip, even where ``epsilon`` would allow it.
+        """
         epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
         _check(rate, steps)
 
         def proven(multiplier: float) -> float:
             return cls(multiplier, rate, steps, clip).guarantee(delta).epsilon()
 
-        low, high = 0.05, 1.0
-        while proven(high) > epsilon:
-            low, high = high, 2.0 * high
+        low = high = 1.0
+        at_low = at_high = proven(1.0)
+        while at_high > epsilon:
+            low, at_low, high = high, at_high, 2.0 * high
             if high > _LARGEST:
                 raise BadInput(
                     f"epsilon {epsilon:g} at delta {delta:g} needs more than {_LARGEST:g} times the clip as "
                     f"noise over {steps} steps: take fewer steps, or a larger epsilon."
                 )
+            at_high = proven(high)
+        while at_low <= epsilon and low > _LEAST:
+            high, at_high, low = low, at_low, max(0.5 * low, _LEAST)
+            at_low = proven(low)
+        if at_low <= epsilon:
+            high = low
+        turn = 0
         while high > low * (1.0 + _CLOSE):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if proven(middle) <= epsilon else (middle, high)
+            middle = _between(low, at_low, high, at_high, epsilon, turn)
+            turn += 1
+            if (at_middle := proven(middle)) <= epsilon:
+                high, at_high = middle, at_middle
+            else:
+                low, at_low = middle, at_middle
         return cls(high, rate, steps, clip)
 
     def guarantee(self, delta: float) -> Guarantee:
         """For one record; a pure function of the parameters."""
         return Guarantee(
             unit=RECORD,
-            neighbours=self.neighbours,
+            neighbours=Neighbours.ZERO_OUT,
             event=SelfComposedDpEvent(
                 PoissonSampledDpEvent(self.rate, GaussianDpEvent(self.multiplier)), self.steps
             ),
@@ -104,22 +121,42 @@ class DPSGD:
         ``records`` is the number of all examples, which must be public here, ``taken`` that of this step.
         """
         shapes = [parameter.shape for parameter in parameters]
-        gradients = [_of_examples(parameter) for parameter in parameters] if taken else []
+        gradients = [_of_examples(parameter, taken) for parameter in parameters] if taken else []
         scale = 1.0 / max(self.rate * records, 1.0)
         for parameter, total in zip(parameters, noisy(gradients, shapes), strict=True):
             parameter.grad = total.to(parameter) * scale
             parameter.grad_sample = None  # type: ignore[attr-defined]
 
 
-def _of_examples(parameter: Parameter) -> Tensor:
+def _between(low: float, at_low: float, high: float, at_high: float, epsilon: float, turn: int) -> float:
+    """Where log ε, taken as linear in the logarithm of the noise, meets ``epsilon``; a hair to each side.
+
+    Steps to alternate sides close in on it from both; every third step halves the range, whatever ε does.
+    """
+    if turn % 3 == 2 or not 0.0 < at_high < at_low < math.inf:
+        return math.sqrt(low * high)
+    share = math.log(at_low / epsilon) / math.log(at_low / at_high)
+    guess = low * (high / low) ** share * (1.0 + _CLOSE / 3.0) ** (1 if turn % 3 else -1)
+    return float(min(max(guess, low * (1.0 + _CLOSE / 3.0)), high / (1.0 + _CLOSE / 3.0)))
+
+
+def _of_examples(parameter: Parameter, taken: int) -> Tensor:
     gradient = getattr(parameter, "grad_sample", None)
     if not isinstance(gradient, Tensor):
-        raise BadInput("a parameter has no gradients of single examples: wrap the model by Opacus first.")
+        raise BadInput(
+            "a parameter has no gradients of single examples from one backward pass: wrap the model by "
+            "Opacus, and set gradients after each pass."
+        )
+    if gradient.shape != (taken, *parameter.shape):
+        raise BadInput(
+            f"a parameter of shape {tuple(parameter.shape)} has gradients of shape {tuple(gradient.shape)}: "
+            f"one for each of {taken} examples is needed."
+        )
     return gradient
 
 
 def _check(rate: float, steps: int) -> None:
-    if not isinstance(rate, float) or not 0.0 < rate <= 1.0:
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0.0 < rate <= 1.0:
         raise BadInput(f"rate was {rate!r}: it must lie above 0 and be at most 1.")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise BadInput(f"steps was {steps!r}: a whole number of steps, 1 or more, is needed.")

@@ -1,65 +1,89 @@
 """The sum of clipped gradients of single examples, with noise, on an integer grid.
 
-Each example's gradient g is scaled to length at most (1 − 2⁻²⁰)·C and rounded toward zero to whole steps of
-C·2⁻²⁰; the integers of all examples are summed exactly and an integer is added: real Gaussian noise of
-deviation ``multiplier``·C, rounded. What leaves is that integer vector, times a public constant.
+Each example's gradient g, in float32, is scaled to length at most (1 − 2⁻²⁰)·C and rounded toward zero to
+whole steps of C·2⁻²⁰; the integers of all examples are summed exactly and an integer is added: real Gaussian
+noise of deviation ``multiplier``·C, rounded. What leaves is that integer vector, times a public constant.
 
 **Guarantee.** Adding or removing one example moves the integer vector by its own k, with ‖k‖ ≤ 2²⁰ steps:
 
-- the length of g is summed in float64 over fewer than 2³² float32 entries, so the true length is at most
-  1 + 2⁻²⁰·2⁻¹ times the computed one; the scale and its product with an entry are each rounded once in
-  float32, a factor of at most (1 + 2⁻²⁴)² in all; (1 − 2⁻²⁰)(1 + 2⁻²¹)(1 + 2⁻²⁴)² < 1;
-- rounding toward zero shortens every entry; entries are below 2²⁰ and hence whole in float32.
+- squares of float32 numbers are exact in float64 and do not underflow; a sum of fewer than 2³² of them, in
+  any order, errs by a factor of 1 ± 2⁻²¹, so the true length is at most 1 + 2⁻²¹ times the computed one, the
+  roundings of its root and of the scale in float64 included;
+- the scale and its product with an entry are each rounded once in float32. With C from 1e-30 to 1e30 the
+  scale lies between 2⁻¹²⁴ and 2¹²⁰ and is a normal number, so that is a factor of at most (1 + 2⁻²⁴)² where
+  the product is normal too; a smaller product is cut to 0. (1 − 2⁻²⁰)(1 + 2⁻²¹)(1 + 2⁻²⁴)² < 1;
+- rounding toward zero shortens every entry.
 
-Sums of fewer than 2³² such integers stay below 2⁵³ and are exact in float64. Rounding an integer plus real
-noise is post-processing of the real mechanism, so one sum is the Gaussian mechanism with ``multiplier``, and
-no slack is left. A gradient that is not finite counts as zero, which is a function of its example alone.
+Entries are whole numbers of at most 2²⁰, so 16 of them add up exactly in float32, and fewer than 2³² in
+float64. Rounding an integer plus real noise is post-processing of the real mechanism, so one sum is the
+Gaussian mechanism with ``multiplier``, and no slack is left. A gradient that is not finite in float32 counts
+as zero, which is a function of its example alone.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sfumato.mechanisms.parameters import positive
+from sfumato.errors import BadInput
+from sfumato.mechanisms.parameters import positive, shown
 from sfumato.noise import NORMAL, Rounded, Stream
 
-__all__ = ["NoisySum"]
+__all__ = ["NoisySum", "clip_and_multiplier"]
 
-# Steps across the clip; whole numbers up to it are exact in float32.
+# Steps across the clip; whole numbers up to it are exact in float32, and so are sums of 16 of them.
 _RADIUS = float(1 << 20)
 _MARGIN = 1.0 - 2.0**-20
+_TOGETHER = 16
+# Inside these the scale from gradients to steps is a normal float32 number.
+_SMALLEST_CLIP, _LARGEST_CLIP = 1e-30, 1e30
+_LARGEST_MULTIPLIER = 1e5
+
+
+def clip_and_multiplier(clip: float, multiplier: float) -> tuple[float, float]:
+    """Both as floats, if sums can be made with them."""
+    clip, multiplier = positive("clip", clip), positive("multiplier", multiplier)
+    if not _SMALLEST_CLIP <= clip <= _LARGEST_CLIP:
+        raise BadInput(
+            f"clip was {shown(clip)}: gradients are summed for clips from {_SMALLEST_CLIP:g} to "
+            f"{_LARGEST_CLIP:g}."
+        )
+    if multiplier > _LARGEST_MULTIPLIER:
+        raise BadInput(
+            f"multiplier was {shown(multiplier)}: noise of at most {_LARGEST_MULTIPLIER:g} times the clip is "
+            "drawn."
+        )
+    return clip, multiplier
 
 
 class NoisySum:
     """Sums gradients of examples clipped to length ``clip`` with noise of ``multiplier`` × ``clip``."""
 
     def __init__(self, clip: float, multiplier: float, stream: Stream) -> None:
-        self.clip = positive("clip", clip)
-        self.multiplier = positive("multiplier", multiplier)
-        self._noise = Rounded(NORMAL, [np.nextafter(self.multiplier * _RADIUS, np.inf)])
+        self.clip, self.multiplier = clip_and_multiplier(clip, multiplier)
+        self._noise = Rounded(NORMAL, [float(np.nextafter(self.multiplier * _RADIUS, np.inf))])
         self._stream = stream
 
     def exact(self, gradients: Sequence[Tensor]) -> list[Tensor]:
         """The sums in whole steps, without noise, in float64; each gradient has one row an example."""
-        squares = sum(
-            (part.detach().flatten(1).double().square().sum(dim=1) for part in gradients),
-            start=torch.zeros(len(gradients[0]), dtype=torch.float64),
-        )
-        # An infinite or missing length gives a scale of 0; a length of 0 needs none.
-        scales = (_RADIUS * _MARGIN / self.clip) * torch.clamp(
-            self.clip / squares.sqrt().clamp_min(torch.finfo(torch.float64).tiny), max=1.0
-        )
-        scales = torch.where(squares.isfinite(), scales, 0.0).float()
+        count = len(gradients[0])
+        flat = [part.detach().float().reshape(count, math.prod(part.shape[1:])) for part in gradients]
+        scales = self._scales(flat)
+        kept = scales > 0.0
+        if not kept.all():
+            # Zero times what is not finite would not be zero.
+            flat, scales = [rows[kept] for rows in flat], scales[kept]
         sums = []
-        for part in gradients:
-            whole = part.detach().float() * scales.reshape(-1, *[1] * (part.ndim - 1))
-            if not squares.isfinite().all():
-                whole = whole.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-            sums.append(whole.trunc_().sum(dim=0, dtype=torch.float64))
+        for part, rows in zip(gradients, flat, strict=True):
+            total = torch.zeros(rows.shape[1], dtype=torch.float64)
+            # A few rows at a time stay in the processor's cache.
+            for some, scale in zip(torch.split(rows, _TOGETHER), torch.split(scales, _TOGETHER), strict=True):
+                total += (some * scale[:, None]).trunc_().sum(dim=0)
+            sums.append(total.reshape(part.shape[1:]))
         return sums
 
     def __call__(self, gradients: Sequence[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
@@ -75,3 +99,14 @@ class NoisySum:
             ((total.double() + drawn.reshape(shape)) * step).float()
             for total, drawn, shape in zip(sums, noise, shapes, strict=True)
         ]
+
+    def _scales(self, flat: Sequence[Tensor]) -> Tensor:
+        """What takes each example's gradient to steps: float32, (examples,), 0 where it is not finite."""
+        squares = torch.zeros(len(flat[0]), dtype=torch.float64)
+        for rows in flat:
+            for some, square in zip(
+                torch.split(rows, _TOGETHER), torch.split(squares, _TOGETHER), strict=True
+            ):
+                square += some.double().square_().sum(dim=1)
+        lengths = squares.sqrt().clamp_min(self.clip)  # NaN stays NaN
+        return torch.where(squares.isfinite(), _RADIUS * _MARGIN / lengths, 0.0).float()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 
-__all__ = ["NAMES", "Dataset", "check_names", "load"]
+__all__ = ["NAMES", "Dataset", "available", "check_names", "load", "load_parts"]
 
 #: The environment variable that names the folder of the files.
 FOLDER = "SFUMATO_DATA"
@@ -22,14 +23,23 @@ _FILES = {"mnist": "mnist.npz", "fashion-mnist": "fashion_mnist.npz", "cifar-10"
 #: What :func:`load` knows; ``digits`` ships with scikit-learn and needs no file.
 NAMES = (*_FILES, "digits")
 
+# Of the digits of scikit-learn, which come in one part, so many are set aside as tests by load_parts.
+_DIGIT_TESTS = 597
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Records in [0, 1] as rows of a float32 array (n, d), and one label a record."""
+    """Records in [0, 1] as rows of a float32 array (n, d), one label each, the shape of one as a picture."""
 
     name: str
     records: NDArray[np.float32]
     labels: NDArray[np.int64]
+    shape: tuple[int, ...]
+
+    @property
+    def pictures(self) -> NDArray[np.float32]:
+        """The records as pictures, of shape (n, height, width) or (n, height, width, channels)."""
+        return self.records.reshape(-1, *self.shape)
 
     def sample(self, rows: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """``rows`` records drawn uniformly without replacement, or all of them where there are fewer."""
@@ -48,28 +58,62 @@ def check_names(names: list[str] | tuple[str, ...]) -> None:
             _file(name)
 
 
+def available(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``names`` whose files are there."""
+    found = []
+    for name in names:
+        try:
+            check_names([name])
+        except BadInput:
+            continue
+        found.append(name)
+    return tuple(found)
+
+
 def load(name: str) -> Dataset:
-    """The training part of the data set ``name``."""
+    """The training part of the data set ``name``; of the digits all of them, which have no parts."""
     check_names([name])
     if name == "digits":
         from sklearn.datasets import load_digits
 
         digits = load_digits()
-        return Dataset(name, (digits.data / 16.0).astype(np.float32), digits.target.astype(np.int64))
-    file = _file(name)
+        values = (digits.data / 16.0).astype(np.float32)
+        return Dataset(name, values, digits.target.astype(np.int64), (8, 8))
+    return _read(name, "train")
+
+
+def load_parts(name: str) -> tuple[Dataset, Dataset]:
+    """The training part of the data set ``name`` and its test part.
+
+    The digits are parted here, always in the same way: 1,200 to learn from and 597 tests.
+    """
+    if name != "digits":
+        check_names([name])
+        return _read(name, "train"), _read(name, "test")
+    whole = load(name)
+    order = np.random.default_rng(0).permutation(len(whole.records))
+    tests, learned = np.split(order, [_DIGIT_TESTS])
+    return (
+        Dataset(name, whole.records[learned], whole.labels[learned], whole.shape),
+        Dataset(name, whole.records[tests], whole.labels[tests], whole.shape),
+    )
+
+
+def _read(name: str, part: str) -> Dataset:
+    file, (x, y) = _file(name), (f"x_{part}", f"y_{part}")
     try:
         with np.load(file, allow_pickle=False) as archive:
-            pictures, labels = archive["x_train"], archive["y_train"]
+            pictures, labels = archive[x], archive[y]
     except (KeyError, ValueError, OSError, zipfile.BadZipFile):
-        raise BadInput(f"{file} is no NumPy archive with arrays x_train and y_train.") from None
+        raise BadInput(f"{file} is no NumPy archive with arrays {x} and {y}.") from None
     if pictures.dtype != np.uint8 or pictures.ndim < 2 or labels.shape != pictures.shape[:1]:
         raise BadInput(
-            f"{file} holds x_train of shape {pictures.shape} and type {pictures.dtype} and y_train of shape "
+            f"{file} holds {x} of shape {pictures.shape} and type {pictures.dtype} and {y} of shape "
             f"{labels.shape}; bytes are accepted, with one label a picture."
         )
     flat = pictures.reshape(len(pictures), -1).astype(np.float32)
     flat /= 255.0
-    return Dataset(name, flat, labels.astype(np.int64))
+    return Dataset(name, flat, labels.astype(np.int64), pictures.shape[1:])
 
 
 def _file(name: str) -> Path:

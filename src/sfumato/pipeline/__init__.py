@@ -7,16 +7,24 @@ from sfumato.pipeline.place import check_output
 from sfumato.pipeline.planning import Plan, plan
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.protection import protect
+from sfumato.pipeline.published import Published
+from sfumato.pipeline.publishers import METHODS
+from sfumato.pipeline.publishing import open_publication, plan_publication, publish
 
 __all__ = [
     "MECHANISMS",
+    "METHODS",
     "MediaMechanisms",
     "Plan",
     "Protected",
     "ProtectedFolder",
+    "Published",
     "Report",
     "check_output",
     "make_mechanism",
+    "open_publication",
     "plan",
+    "plan_publication",
     "protect",
+    "publish",
 ]

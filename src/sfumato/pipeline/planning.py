@@ -23,7 +23,7 @@ from sfumato.pipeline.together import check_charge, together
 from sfumato.privacy import Statement
 from sfumato.transforms import Transform
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "cost_of", "groups_of", "plan"]
 
 # Records that change together: several rows of one person, a household, a ward.
 _GROUPS = (1, 2, 5, 10)
@@ -97,9 +97,9 @@ def plan(
         rows=opened.rows,
         columns=columns,
         statement=statement,
-        groups=_groups(statement),
+        groups=groups_of(statement),
         expected=expected,
-        cost=_cost(statement, dataset, ledger),
+        cost=cost_of(statement, dataset, ledger),
     )
 
 
@@ -127,20 +127,22 @@ def _media_plan(
         rows=len(files),
         columns=largest.values,
         statement=statement,
-        groups=_groups(statement),
+        groups=groups_of(statement),
         expected=largest.expected(),
-        cost=_cost(statement, dataset, ledger),
+        cost=cost_of(statement, dataset, ledger),
         what=count_of(files) if source.is_dir() else largest.what,
         skipped=tuple((str(name), why) for name, why in skipped.items()),
     )
 
 
-def _groups(statement: Statement) -> dict[int, float]:
+def groups_of(statement: Statement) -> dict[int, float]:
+    """ε at the headline δ for records that change together."""
     proven = statement.proven
     return {size: proven.group(size).epsilon() for size in _GROUPS}
 
 
-def _cost(statement: Statement, dataset: str | None, ledger: Ledger | None) -> Preview | None:
+def cost_of(statement: Statement, dataset: str | None, ledger: Ledger | None) -> Preview | None:
+    """What the ledger would say to a release with ``statement``; None where nothing is charged."""
     if dataset is None or ledger is None or not ledger.names():
         return None
     return ledger.preview(dataset, Payment(dataset, ledger).charged(statement))

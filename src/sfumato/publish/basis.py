@@ -4,6 +4,10 @@ A picture x of p values in [0, 1] becomes the coordinates (u, b): u is the direc
 low two-dimensional cosine coefficients (0 for a picture that has none), and b = 2‖x‖/√p its brightness.
 Contrast between pictures then takes no part in the covariance of shapes. Nothing here looks at more than one
 picture at a time, so each row of the coordinates depends on one record alone.
+
+Back from coordinates to a picture: no picture has negative values, so those that coordinates ask for are
+grain and tell how large it is. Their root mean square is taken off all values, what is left below 0 is cut,
+and the brightness is set again. Coordinates of a picture that the basis holds wholly give it back unchanged.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ __all__ = ["CosineBasis"]
 Array = NDArray[np.float64]
 
 _BLOCK = 4096
+# What is taken off, relative to the root mean square of negative values.
+_GRAIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,13 +67,16 @@ class CosineBasis:
         return out
 
     def pictures(self, coordinates: Array) -> Array:
-        """The pictures (n, *shape) nearest to ``coordinates``, cut to values in [0, 1]."""
+        """Pictures (n, *shape) of ``coordinates``, without their grain, cut to values in [0, 1]."""
         matrix = self._matrix()
         values = math.prod(self.shape)
         out = np.empty((len(coordinates), values))
         for start in range(0, len(coordinates), _BLOCK):
             rows = coordinates[start : start + _BLOCK]
-            flat = np.maximum(rows[:, :-1] @ matrix, 0.0)
+            flat = rows[:, :-1] @ matrix
+            below = np.minimum(flat, 0.0)
+            grain = np.square(below).sum(axis=1) / np.maximum(np.count_nonzero(below, axis=1), 1)
+            flat = np.maximum(flat - _GRAIN * np.sqrt(grain)[:, None], 0.0)
             size = np.linalg.norm(flat, axis=1, keepdims=True)
             length = np.maximum(rows[:, -1:], 0.0) * (0.5 * math.sqrt(values))
             scale = np.divide(length, size, out=np.zeros_like(length), where=size > 0.0)

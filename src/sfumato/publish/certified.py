@@ -1,8 +1,9 @@
 """A publisher with one proven (ε, δ) for each record, whatever is done with what it publishes.
 
 ``fit`` makes a few noisy releases of counts, sums and second moments of cells (``cell_sums``) in a public
-basis: class means; with ``parts`` > 1 some rounds that split each class; then all moments of the cells, about
-their centres. Everything after that, drawing pictures included, is post-processing.
+basis: class means; with ``parts`` > 1 some rounds that split each class; with ``embeddings`` > 0 class means
+of Fourier features (``kernel_means``); then all moments of the cells, about their centres. Everything after
+that, drawing pictures and choosing among them included, is post-processing.
 
 **Guarantee.** Release i has noise of multiplier m/√sᵢ over its own L2 sensitivity, with Σsᵢ = 1, so that it
 is Gaussian-DP with μᵢ = √sᵢ/m; releases chosen from earlier ones compose to μ² = Σμᵢ² = 1/m² (Dong, Roth &
@@ -31,24 +32,29 @@ from sfumato.noise import Randomness
 from sfumato.privacy import RECORD, Guarantee, Neighbours
 from sfumato.publish.basis import CosineBasis
 from sfumato.publish.cell_sums import CellSums, Sums
+from sfumato.publish.kernel_means import FourierFeatures
 from sfumato.publish.labelled import Labelled
 from sfumato.publish.mixture import Mixture
 from sfumato.publish.partition import Partition
 from sfumato.publish.publisher import Progress, Publisher, published_randomness, whole
 from sfumato.publish.shrinkage import shrunk
+from sfumato.publish.tilting import Tilted
 
 __all__ = ["CertifiedPublisher"]
 
 Array = NDArray[np.float64]
 
-# Shares of the budget: class means, each round that splits classes; moments take the rest.
+# Shares of the budget: class means, each round that splits classes, kernel means; moments take the rest.
 _MEANS = 0.1
 _ROUND = 0.05
 _ROUNDS = 4
+_EMBEDDINGS = 0.1
 # Coordinates are a unit vector and a brightness that is rarely above 1.
 _LENGTH = math.sqrt(2.0)
 # Residuals are clipped at this multiple of their root mean square, which is known from the noisy means.
 _REACH = 1.1
+# Bandwidths of the kernel, relative to that root mean square.
+_BANDWIDTHS = (0.7, 1.4)
 
 
 class CertifiedPublisher(Publisher):
@@ -56,7 +62,8 @@ class CertifiedPublisher(Publisher):
 
     ``epsilon`` and ``delta`` are the promise for one record under ``neighbours`` (``"replace"``,
     ``"zero-out"`` or ``"add/remove"``); ``kept`` frequencies each way make the basis; ``parts`` is the number
-    of Gaussians of a class, by default 1 up to ε = 2, 4 up to ε = 5 and 8 beyond. All parameters are public.
+    of Gaussians of a class, by default 1 up to ε = 2, 4 up to ε = 5 and 8 beyond; ``embeddings`` is the even
+    number of Fourier features whose class means are released too, by default none. All parameters are public.
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class CertifiedPublisher(Publisher):
         neighbours: str = "replace",
         kept: int = 14,
         parts: int | None = None,
+        embeddings: int = 0,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon = positive("epsilon", epsilon)
@@ -81,8 +89,13 @@ class CertifiedPublisher(Publisher):
         if parts is None:
             parts = 1 if self.epsilon <= 2.0 else 4 if self.epsilon <= 5.0 else 8
         self.parts = whole("parts", parts, 1)
+        self.embeddings = whole("embeddings", embeddings, 0)
+        if self.embeddings % 2:
+            raise BadInput(
+                f"embeddings was {embeddings!r}: features come in pairs, so an even number is needed."
+            )
         self.randomness = published_randomness(randomness)
-        self._mixture: Mixture | None = None
+        self._mixture: Mixture | Tilted | None = None
         self._published = self._records = 0
 
     def guarantee(self) -> Guarantee:
@@ -109,13 +122,18 @@ class CertifiedPublisher(Publisher):
         spread = _spread(sums, means)
         partition = Partition.around(means.centres[:, 0], self.parts, 0.5 * spread, rng)
         reach = _REACH * spread
-        for number, share in enumerate(shares[1:-1]):
+        for number, share in enumerate(shares[1 : 1 + _ROUNDS] if self.parts > 1 else ()):
             sums = self._sums(partition, vectors, labels, reach, share, f"round {number}")
             partition = partition.moved(sums)
         if self.parts > 1:
             reach = _REACH * _spread(sums, partition)
+        if self.embeddings:
+            widths = (_BANDWIDTHS[0] * spread, _BANDWIDTHS[1] * spread)
+            features = FourierFeatures.public(vectors.shape[1], self.embeddings, widths)
+            kernels = self._kernel_sums(features, vectors, labels, shares[-2])
         sums = self._sums(partition, vectors, labels, reach, shares[-1], "moments", moments=True)
-        self._mixture = _mixture(self.basis, partition, sums).corrected(rng)
+        mixture = _mixture(self.basis, partition, sums).corrected(rng)
+        self._mixture = Tilted.toward(mixture, features, kernels, rng) if self.embeddings else mixture
         # Known to everybody under replace and zero-out; under add/remove only as the noisy counts say it.
         noisy = max(int(np.rint(sums.counts.sum())), 1)
         self._records = noisy if self.neighbours is Neighbours.ADD_REMOVE else len(labels)
@@ -148,12 +166,14 @@ class CertifiedPublisher(Publisher):
             "neighbours": str(self.neighbours),
             "kept": self.basis.kept,
             "parts": self.parts,
+            "embeddings": self.embeddings,
         }
 
     def shares(self) -> tuple[float, ...]:
-        """What each release of a fit takes of μ²: class means, rounds of splitting, moments; together 1."""
+        """What each release of a fit takes of μ², together 1: means, rounds, kernel means, moments."""
         rounds = (_ROUND,) * (_ROUNDS if self.parts > 1 else 0)
-        return (_MEANS, *rounds, 1.0 - _MEANS - sum(rounds))
+        kernels = (_EMBEDDINGS,) * bool(self.embeddings)
+        return (_MEANS, *rounds, *kernels, 1.0 - _MEANS - sum(rounds) - sum(kernels))
 
     def _multiplier(self) -> float:
         return noise_multiplier(self.epsilon, self.delta)
@@ -176,6 +196,13 @@ class CertifiedPublisher(Publisher):
         stream = self.randomness.stream(f"publisher {name}".encode())
         plan = CellSums(partition.cells, clip, moments, self.neighbours)
         return plan.release(vectors - partition.flat[cells], cells, multiplier, stream)
+
+    def _kernel_sums(
+        self, features: FourierFeatures, vectors: Array, labels: NDArray[np.intp], share: float
+    ) -> Sums:
+        """One release, of ``share`` of the budget, of features by class; their length is the clip."""
+        about = Partition(np.zeros((self.classes, 1, self.embeddings)))
+        return self._sums(about, features.of(vectors), labels, features.LENGTH, share, "kernel means")
 
     def _generator(self, label: bytes) -> np.random.Generator:
         return np.random.default_rng(self.randomness.stream(label).integer(128))
@@ -201,4 +228,5 @@ def _mixture(basis: CosineBasis, partition: Partition, sums: Sums) -> Mixture:
     centred = sums.seconds - counts[:, None, None] * (shifts[:, :, None] * shifts[:, None, :])
     enough = np.where(sums.counts > 4.0 * sums.count_noise, counts, 1e-6).reshape(classes, parts)
     means = (partition.flat + shifts).reshape(classes, parts, -1)
-    return Mixture(basis, enough / enough.sum(), means, shrunk(centred, counts, sums.second_noise))
+    covariances = shrunk(centred, counts, sums.second_noise).smoothed()
+    return Mixture(basis, enough / enough.sum(), means, covariances)

@@ -54,12 +54,11 @@ class Partition:
         parts = self.centres.shape[1]
         if parts == 1:
             return labels
-        cells = np.empty(len(labels), dtype=np.intp)
-        for label, centres in enumerate(self.centres):
-            mine = labels == label
-            far = np.square(centres).sum(axis=1) - 2.0 * (vectors[mine] @ centres.T)
-            cells[mine] = label * parts + far.argmin(axis=1)
-        return cells
+        sizes, far = np.square(self.centres).sum(axis=2), np.empty((len(labels), parts))
+        for part in range(parts):
+            along = np.einsum("ij,ij->i", vectors, self.centres[labels, part])
+            far[:, part] = sizes[labels, part] - 2.0 * along
+        return np.asarray(labels * parts + far.argmin(axis=1))
 
     def moved(self, sums: Sums) -> Partition:
         """Centres moved by the noisy mean residual; those with too few records to say stay where they are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class Publisher(ABC):
     the data's range. ``one_to_one`` says that each published picture was made from one private picture.
     """
 
-    one_to_one: ClassVar[bool] = False
+    one_to_one: bool = False
     randomness: Randomness
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A contact sheet: pictures as they were, what in them is sensitive, and as they are released."""
+"""A contact sheet: pictures as they were, something to see beside them, and as they are released."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ __all__ = ["ContactSheet", "Shot", "View"]
 
 _MOST = 24
 _LABELS = ("before", "sensitivity map", "after")
+_LEGEND = (
+    "Pictures were chosen by whoever made the report. The brighter a place on the map, the more sensitive "
+    "the content that was found there."
+)
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,15 @@ class ContactSheet:
     """A few pictures, chosen by whoever calls, each ``before``, with its map, and ``after``, at one scale.
 
     The three of a picture are bytes of shape ``(h, w, 3)`` with the same sides; other pictures may have other
-    sides. At most 24 are shown.
+    sides. At most 24 are shown. ``labels`` name the three, and ``legend`` says in a sentence what to see.
     """
 
     captions: tuple[str, ...]
     before: tuple[NDArray[np.uint8], ...]
     maps: tuple[NDArray[np.uint8], ...]
     after: tuple[NDArray[np.uint8], ...]
+    labels: tuple[str, str, str] = _LABELS
+    legend: str = _LEGEND
 
     def __post_init__(self) -> None:
         counts = {len(self.captions), len(self.before), len(self.maps), len(self.after)}
@@ -64,7 +70,7 @@ class ContactSheet:
                 caption,
                 tuple(
                     View(label, Markup(_address(view)), (view.shape[1], view.shape[0]))
-                    for label, view in zip(_LABELS, views, strict=True)
+                    for label, view in zip(self.labels, views, strict=True)
                 ),
             )
             for caption, *views in rows

@@ -1,0 +1,181 @@
+"""Datasets of labelled pictures: two arrays of an ``.npz``, or a folder with a sub-folder for each class."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.io import npz
+from sfumato.io.arrays import ArraySource, array_names, open_array
+from sfumato.io.atomic import First, write_whole
+from sfumato.io.class_folders import ClassFolders, Report, open_class_folders
+from sfumato.io.formats import file_to_read
+from sfumato.io.npy import npy_header
+
+__all__ = ["ArrayPair", "is_archive", "open_dataset", "read_dataset", "stored_values", "write_archive"]
+
+_PICTURES = ("x", "X", "images", "pictures", "x_train", "X_train")
+_LABELS = ("y", "labels", "y_train")
+
+
+@dataclass(frozen=True)
+class ArrayPair:
+    """The pictures and the labels in an archive; only their headers were read."""
+
+    path: Path
+    pictures: ArraySource
+    labels: ArraySource
+
+    @property
+    def class_names(self) -> None:
+        """None: an archive has numbers for its classes."""
+        return None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one picture."""
+        return self.pictures.shape[1:]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the values of a picture."""
+        return self.pictures.dtype
+
+    def read(self, report: Report | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Both arrays, whole."""
+        return _whole(self.pictures, report), _whole(self.labels, None)
+
+
+#: A dataset whose shape and type are known, and whose pictures are not read yet.
+DatasetSource = ArrayPair | ClassFolders
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` names an ``.npz``; a name without a suffix is that of a folder."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".npz":
+        return True
+    if suffix and not Path(path).is_dir():
+        raise BadInput(
+            f"{Path(path).name} ends in {suffix}: a dataset is an .npz file, or a folder with a sub-folder "
+            "for each class."
+        )
+    return False
+
+
+def open_dataset(
+    path: str | os.PathLike[str], *, pictures: str | None = None, labels: str | None = None
+) -> DatasetSource:
+    """The dataset at ``path``, of which names and headers are read and checked.
+
+    ``pictures`` and ``labels`` name the arrays of an archive; unless given they are those called x, X,
+    images, pictures, x_train or X_train, and y, labels or y_train, if there is one of each.
+    """
+    source = Path(path)
+    if not source.exists():
+        raise BadInput(f"{source.name or source} does not exist.")
+    if not is_archive(source):
+        for flag, given in (("--pictures", pictures), ("--labels", labels)):
+            if given is not None:
+                raise BadInput(f"{flag} names an array of an .npz, and {source.name or source} is a folder.")
+        return open_class_folders(source)
+    names = array_names(file_to_read(source))
+    chosen = _chosen(source, names, pictures, _PICTURES, "pictures")
+    second = _chosen(source, names, labels, _LABELS, "labels")
+    if chosen == second:
+        raise BadInput(f"array {chosen!r} of {source.name} cannot be both the pictures and the labels.")
+    pair = ArrayPair(source, open_array(source, chosen), open_array(source, second))
+    if len(pair.pictures.shape) not in (3, 4):
+        raise BadInput(
+            f"array {chosen!r} of {source.name} has the shape {pair.pictures.shape}; pictures of shape "
+            "(n, height, width) or (n, height, width, channels) are accepted."
+        )
+    if pair.labels.shape != pair.pictures.shape[:1]:
+        raise BadInput(
+            f"array {second!r} of {source.name} has the shape {pair.labels.shape}, and there are "
+            f"{pair.pictures.rows} pictures; one label for each is needed."
+        )
+    return pair
+
+
+def read_dataset(
+    path: str | os.PathLike[str],
+    *,
+    pictures: str | None = None,
+    labels: str | None = None,
+    report: Report | None = None,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Pictures (n, h, w[, c]) and labels (n,) of the dataset at ``path``; see :func:`open_dataset`."""
+    return open_dataset(path, pictures=pictures, labels=labels).read(report)
+
+
+def write_archive(
+    path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], *, first: First | None = None
+) -> None:
+    """Let ``arrays`` appear as the ``.npz`` at ``path``, whole or not at all; equal arrays give equal bytes.
+
+    ``first`` is a file and its content: it appears just before the archive does, or not at all.
+    """
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for name, values in arrays.items():
+            with archive.open(npz.zip_member(name), "w", force_zip64=True) as member:
+                member.write(npy_header(values.shape, values.dtype))
+                member.write(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+    write_whole(path, packed.getvalue(), first=first)
+
+
+def stored_values(
+    pictures: NDArray[np.float32], top: float, dtype: np.dtype[Any], *, as_files: bool
+) -> NDArray[Any]:
+    """``pictures`` with values from 0 to ``top`` as they are stored.
+
+    In an archive they have the type ``dtype`` of what they stand for, whole numbers where that holds whole
+    numbers. In files white is 255, or 65,535 where ``dtype`` has 16 bits.
+    """
+    cut = np.clip(pictures, 0.0, top)
+    kind: np.dtype[Any] = np.dtype(np.float32)
+    if as_files:
+        white, kind = (65535.0, np.dtype(np.uint16)) if dtype == np.uint16 else (255.0, np.dtype(np.uint8))
+        cut = np.rint(cut * (white / top))
+    elif dtype.kind in "ui":
+        cut, kind = np.rint(cut), dtype
+    return cut.astype(kind)
+
+
+def _whole(source: ArraySource, report: Report | None) -> NDArray[Any]:
+    values = np.empty(source.shape, source.dtype)
+    first = 0
+    for block in source.blocks():
+        values[first : first + len(block)] = block
+        first += len(block)
+        if report is not None:
+            report("reading pictures", first / source.rows)
+    return values
+
+
+def _chosen(path: Path, names: Sequence[str], wanted: str | None, usual: Sequence[str], what: str) -> str:
+    shown = ", ".join(repr(name) for name in names[:20]) + (", …" if len(names) > 20 else "")
+    if wanted is not None:
+        if wanted not in names:
+            raise BadInput(f"{path.name} holds no array {wanted!r}; --{what} accepts {shown or 'none'}.")
+        return wanted
+    found = [name for name in names if name in usual]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        several = " and ".join(repr(name) for name in found)
+        raise BadInput(f"{several} of {path.name} could each be the {what}; choose one with --{what} NAME.")
+    raise BadInput(
+        f"{path.name} holds no array called {', '.join(usual[:-1])} or {usual[-1]}; name the {what} with "
+        f"--{what}: it holds {shown or 'no arrays'}."
+    )

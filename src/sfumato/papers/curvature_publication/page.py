@@ -1,0 +1,158 @@
+"""The page that the command writes: how it was made, what the numbers say, and all of it beside the paper."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import platform
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import sfumato
+from sfumato.io.atomic import atomic_output
+from sfumato.papers.curvature_publication.drawing import PaperDrawing
+from sfumato.papers.curvature_publication.findings import says, strategy_verdicts, verdicts
+from sfumato.papers.curvature_publication.membership import TOOLBOX, has_art
+from sfumato.papers.curvature_publication.protocol import CHOSEN, LEFT_OUT, STATED
+from sfumato.papers.curvature_publication.results import Results
+from sfumato.papers.multimedia_dp.part import Part
+from sfumato.papers.regenerate import Request
+
+__all__ = ["Page"]
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "opacus")
+
+
+@dataclass(frozen=True)
+class Page:
+    """Tables and drawings of one run, as Markdown, as text and as JSON values.
+
+    ``told`` are sentences of the figures.
+    """
+
+    request: Request
+    results: Results
+    tables: tuple[Part, ...]
+    drawings: tuple[PaperDrawing, ...]
+    told: tuple[str, ...]
+    seconds: float
+
+    def write(self) -> Path:
+        """Write ``curvature-publication.md`` into the folder of the request and say where it is."""
+        file = self.request.output / "curvature-publication.md"
+        with atomic_output(file) as output:
+            output.write(self.markdown().encode())
+        return file
+
+    def markdown(self) -> str:
+        """The whole page."""
+        parts = [
+            "# Curvature-guided publication beside the paper",
+            "This page was written by the command below and is not edited by hand. *Proven* is an upper "
+            "bound on the privacy loss of one record; *nothing* is a legal value. *Membership* is measured, "
+            "a lower bound by the attacks that were tried, and no promise.",
+            f"```\n{self.command()}\n```",
+            self._made(),
+            *(
+                "\n\n".join([f"## {head}", "\n".join(f"- {sentence}" for sentence in told)])
+                for head, told in self.findings.items()
+                if told
+            ),
+            _protocol(),
+            *(part.markdown() for part in self.tables),
+            *(
+                f"## Figure {drawing.number}: {drawing.title}\n\n![{drawing.title}]({drawing.file})"
+                f"\n\n{drawing.caption}"
+                for drawing in self.drawings
+            ),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def command(self) -> str:
+        """The command that makes this page again."""
+        request, words = self.request, ["sfumato", "paper", "curvature-publication"]
+        words += [word for number in request.tables for word in ("--table", str(number))]
+        words += [word for number in request.figures for word in ("--figure", str(number))]
+        words += [word for name in self.results.run.data for word in ("--data", name)]
+        words += ["--seeds", str(request.seeds)] if request.seeds is not None else []
+        words += ["--quick"] if request.quick else []
+        return shlex.join([*words, "-o", str(request.output)])
+
+    @cached_property
+    def findings(self) -> dict[str, list[str]]:
+        """The sentences of the page, by heading."""
+        judged = [*verdicts(self.results), *strategy_verdicts(self.results)]
+        return {
+            "What holds of the paper": [sentence for held, sentence in judged if held],
+            "What does not": [sentence for held, sentence in judged if not held],
+            "What else the numbers say": [*says(self.results), *self.told],
+        }
+
+    def text(self, tables: bool) -> str:
+        """What people are told on the terminal; with the tables themselves where ``tables`` are wanted."""
+        told = ["\n".join([f"{head}:", *told]) for head, told in self.findings.items() if told]
+        return "\n\n".join([self._made(), *told, *([part.text() for part in self.tables] if tables else [])])
+
+    def numbers(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        run = self.results.run
+        return {
+            "command": self.command(),
+            "data": list(run.data),
+            "seeds": list(run.seeds),
+            "quick": run.quick,
+            "versions": self._versions(),
+            "findings": self.findings,
+            "tables": {part.key.removeprefix("table "): part.numbers for part in self.tables},
+            "figures": {str(drawing.number): _finite(drawing.numbers) for drawing in self.drawings},
+        }
+
+    def _made(self) -> str:
+        results = self.results
+        counts = "; ".join(
+            f"{name} {counted.private:,} private, {counted.tests:,} tests, {counted.public:,} public"
+            for name, counted in results.counted.items()
+        )
+        versions = ", ".join(f"{name} {version}" for name, version in self._versions().items())
+        took = f"{self.seconds / 60.0:.1f} minutes" if self.seconds >= 90.0 else f"{self.seconds:.0f} seconds"
+        parts = [f"Pictures: {counts}. Seeds: {', '.join(map(str, results.run.seeds))}."]
+        if results.parameters:
+            parts.append(
+                f"The classifier has {results.parameters:,} parameters and makes {results.run.passes} passes."
+            )
+        parts.append(f"Versions: {versions}. It took {took}.")
+        if not has_art():
+            parts.append(f"{TOOLBOX} is not installed: its columns are empty.")
+        if results.run.quick:
+            parts.append("A quick run: too few pictures and passes for its numbers to say anything.")
+        return " ".join(parts)
+
+    def _versions(self) -> dict[str, str]:
+        names = (*_LIBRARIES, *([TOOLBOX] if has_art() else []))
+        libraries = {name: importlib.metadata.version(name) for name in names}
+        return {"sfumato": sfumato.__version__, "Python": platform.python_version()} | libraries
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN: a number that does not exist is null."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _protocol() -> str:
+    lines = ["## Protocol"]
+    listed: Sequence[tuple[str, Sequence[str]]] = (
+        ("The paper says:", STATED),
+        ("It leaves open, and we chose:", CHOSEN),
+        ("Of the paper these are not repeated:", LEFT_OUT),
+    )
+    for head, texts in listed:
+        lines += ["", head, "", *(f"- {text}." for text in texts)]
+    return "\n".join(lines)

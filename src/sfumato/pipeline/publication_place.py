@@ -1,0 +1,72 @@
+"""Where a publication may stand, and where what is private about it may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sfumato.errors import BadInput
+from sfumato.io.atomic import atomic_output
+from sfumato.io.datasets import is_archive
+from sfumato.noise import Randomness
+from sfumato.pipeline.place import check_output
+from sfumato.report import certificate_file
+
+__all__ = ["canary_seed", "check_places"]
+
+_SEED_BITS = 128
+
+
+def check_places(source: Path, output: Path, page: Path | None, checkpoint: Path | None) -> None:
+    """Refuse places where nothing can be written, or where one thing would stand in another.
+
+    The report and the checkpoint are private: neither may stand inside the output.
+    """
+    inside, given = output.resolve(), source.resolve()
+    if inside == given or inside.is_relative_to(given) or given.is_relative_to(inside):
+        raise BadInput(f"the output {output} and {source} lie in one another; choose another output.")
+    if is_archive(output):
+        check_output(output, [source])
+    elif output.exists() and (not output.is_dir() or any(output.iterdir())):
+        fault = "holds files already" if output.is_dir() else "exists and is not a folder"
+        raise BadInput(f"{output} {fault}; choose another output, or remove it first.")
+    else:
+        check_output(output.with_name(output.name + ".folder"), [])
+    if page is not None:
+        if page.suffix != ".html":
+            raise BadInput(f"--report {page.name} must name an .html file.")
+        _private("--report", page, inside, given)
+    if checkpoint is not None:
+        if checkpoint.is_dir():
+            raise BadInput(f"--checkpoint {checkpoint} is a folder: name a file.")
+        _private("--checkpoint", checkpoint, inside, given)
+
+
+def canary_seed(randomness: Randomness, checkpoint: Path | None) -> int:
+    """What the choice of the records that are left out is drawn from.
+
+    It is kept beside a ``checkpoint``: a fit that goes on must go on with the same records.
+    """
+    if checkpoint is None:
+        return randomness.stream(b"publication canaries").integer(_SEED_BITS)
+    kept = checkpoint.with_name(checkpoint.name + ".coins")
+    if kept.exists():
+        try:
+            return int(kept.read_text("ascii"), 16)
+        except ValueError:
+            raise BadInput(
+                f"{kept.name} does not hold the coins of a fit; remove it together with {checkpoint.name}."
+            ) from None
+    seed = randomness.stream(b"publication canaries").integer(_SEED_BITS)
+    with atomic_output(kept) as file:
+        file.write(f"{seed:032x}\n".encode("ascii"))
+    kept.chmod(0o600)
+    return seed
+
+
+def _private(flag: str, path: Path, output: Path, source: Path) -> None:
+    place = path.resolve()
+    if place in (output, certificate_file(output)) or place.is_relative_to(output):
+        raise BadInput(f"{flag} {path} holds what is private, and would be published with {output.name}.")
+    if place == source or place.is_relative_to(source):
+        raise BadInput(f"{flag} {path} would stand in the input {source.name}; choose another place.")
+    check_output(path, [])

@@ -1,0 +1,256 @@
+"""The one path of a publication: open, check, pay, fit, publish, audit, write, certify.
+
+All of the data is checked before anything is paid, and what is paid is durable before the fit; another fit
+is paid for again. Nothing appears before the audit is done: a publication whose audit shows more than is
+proven is not written at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.audit.canaries import Canaries
+from sfumato.audit.finding import Finding
+from sfumato.audit.publication import audit_publication
+from sfumato.errors import BadInput
+from sfumato.io.datasets import ArrayPair, DatasetSource, open_dataset
+from sfumato.ledger import Ledger
+from sfumato.noise import Randomness
+from sfumato.pipeline.payment import Content, Payment
+from sfumato.pipeline.planning import Plan, cost_of, groups_of
+from sfumato.pipeline.protected import Protected, Report
+from sfumato.pipeline.publication_place import canary_seed, check_places
+from sfumato.pipeline.published import Published, certified_file, names_of, write_published
+from sfumato.pipeline.published_sheet import write_publication_report
+from sfumato.pipeline.publishers import PublicFacts, make_publisher
+from sfumato.privacy import Neighbours, Statement
+from sfumato.publish import Publisher
+from sfumato.publish.labelled import Labelled
+from sfumato.report import KeyRing, VerificationFailed
+
+__all__ = ["Publication", "open_publication", "plan_publication", "publish"]
+
+_LEFT_OUT = "records drawn at random were left out of the fit, so that it could be audited"
+_KEPT = "audited; what was measured is computed from the records and stays with whoever published"
+_WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0}
+# Where nothing is proven there is no δ to measure at.
+_DELTA = 1e-5
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A publication before any picture is read: the dataset, its publisher and what would be stated."""
+
+    source: DatasetSource
+    publisher: Publisher
+    facts: PublicFacts
+
+    @property
+    def statement(self) -> Statement:
+        """What the publisher states, with the names of the classes where they are declared."""
+        stated = self.publisher.statement()
+        names = self.source.class_names
+        if names is None:
+            return stated
+        return replace(stated, parameters={**stated.parameters, "class_names": list(names)})
+
+    def data(self, report: Report) -> Labelled:
+        """The pictures and labels, once they are known to be what the facts say."""
+        pictures, labels = self.source.read(report)
+        facts = self.facts
+        data = Labelled.checked(pictures, labels, top=facts.top, shape=facts.shape, classes=facts.classes)
+        flat = pictures.reshape(len(pictures), -1)
+        wrong = np.flatnonzero((flat < 0).any(axis=1) | (flat > facts.top).any(axis=1))
+        if wrong.size:
+            raise BadInput(
+                f"picture {wrong[0]} holds a value that is not between 0 and {facts.top:g}, what is black "
+                "and what is white; declare white with --top."
+            )
+        return data.varied()
+
+
+def open_publication(
+    source: str | os.PathLike[str],
+    method: str,
+    options: Mapping[str, Any],
+    *,
+    pictures: str | None = None,
+    labels: str | None = None,
+    classes: int | None = None,
+    top: float | None = None,
+    randomness: Randomness | None = None,
+) -> Publication:
+    """The publication of the dataset ``source`` by ``method``; only names and headers are read.
+
+    ``options`` are parameters of the publisher. ``classes`` and ``top``, the value of white, are declared;
+    a folder declares its classes, and bytes and 16 bits have a white of their own.
+    """
+    found = open_dataset(source, pictures=pictures, labels=labels)
+    if found.class_names is not None:
+        if classes is not None:
+            raise BadInput("--classes is for an .npz: the classes of a folder are its sub-folders.")
+        classes = len(found.class_names)
+    top = _WHITE.get(found.dtype) if top is None else top
+    if top is None:
+        raise BadInput(
+            f"pictures of type {found.dtype} need --top, the value of white, as in --top 1; it must not be "
+            "read off the data."
+        )
+    rows = found.pictures.rows if isinstance(found, ArrayPair) else len(found.files)
+    facts = PublicFacts(found.shape, float(top), classes, rows)
+    return Publication(found, make_publisher(method, options, facts, randomness=randomness), facts)
+
+
+def plan_publication(
+    publication: Publication, *, dataset: str | None = None, ledger: Ledger | None = None
+) -> Plan:
+    """What the publication would promise and cost; nothing but names and headers was read."""
+    statement, facts = publication.statement, publication.facts
+    sides = " × ".join(str(side) for side in facts.shape)
+    return Plan(
+        source=publication.source.path,
+        rows=facts.records,
+        columns=int(np.prod(facts.shape)),
+        statement=statement,
+        groups=groups_of(statement),
+        expected=(),
+        cost=cost_of(statement, dataset, ledger),
+        what=f"pictures of {sides} in place of {facts.records:,}",
+    )
+
+
+def publish(
+    publication: Publication,
+    output: str | os.PathLike[str],
+    *,
+    records: int | None = None,
+    audited: bool = True,
+    page: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    ledger: Ledger | None = None,
+    keys: KeyRing | None = None,
+    report: Report | None = None,
+) -> Published:
+    """Publish a dataset in the place of a private one, as the ``.npz`` or the folder ``output``.
+
+    ``records`` is how many pictures to publish, where the method can choose. ``audited`` leaves some records
+    out of the fit, by coins, to measure what the publication shows of the others. ``page`` is where a report
+    with originals goes. ``dataset`` is charged in ``ledger`` before the fit. ``checkpoint`` is where the
+    publisher keeps its state; it is private, and beside it the choice of the records that are left out. The
+    certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
+    :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, where anything is wrong with
+    the input, and :class:`~sfumato.report.VerificationFailed` where the audit contradicts the proof.
+    """
+    target, tell = Path(output), report or (lambda stage, share: None)
+    publisher, facts, source = publication.publisher, publication.facts, publication.source
+    shown = None if page is None else Path(page)
+    state = None if checkpoint is None else Path(checkpoint)
+    check_places(source.path, target, shown, state)
+    if publisher.one_to_one and records is not None:
+        raise BadInput("this method publishes one picture for each record; leave out --records.")
+    if records is not None and records < 1:
+        raise BadInput(f"--records was {records}: 1 or more are accepted.")
+    if dataset is not None and not (dataset.strip() and dataset.isprintable()):
+        raise BadInput(f"the dataset is named {dataset!r}; a name in printable characters is accepted.")
+    statement = publication.statement
+    data = publication.data(tell)
+    signer = None if publisher.randomness.reproducible else (keys or KeyRing()).signing_or_new()
+    payment = Payment(dataset, ledger)
+    statement, paid = payment.pay(statement, target.name, Content(), None)
+
+    neighbours = statement.proven.neighbours
+    rng = np.random.default_rng(canary_seed(publisher.randomness, state if audited else None))
+    canaries = Canaries.drawn(facts.records, neighbours, rng) if audited else None
+    fitted = np.arange(facts.records) if canaries is None else canaries.fitted
+    pictures = data.pictures * np.float32(facts.top)
+    publisher.fit(pictures[fitted], data.labels[fitted], report=_told(tell))
+    if records is None and neighbours is Neighbours.ZERO_OUT and not publisher.one_to_one:
+        records = facts.records  # a record that is zeroed out still counts
+    values, labels = publisher.publish(records).value
+
+    findings: tuple[Finding, ...] = ()
+    if canaries is not None:
+        statement = replace(statement, notes=(*statement.notes, _LEFT_OUT))
+        findings = audit_publication(
+            pictures,
+            data.labels,
+            canaries,
+            values,
+            labels,
+            one_to_one=publisher.one_to_one,
+            delta=_DELTA if statement.proven.proves_nothing else statement.proven.at_delta,
+            report=tell,
+        )
+    measured = replace(statement, measured=tuple(item.evidence() for item in findings))
+    _refuse_contradiction(measured)
+    open_to_all = measured
+    if findings and not statement.proven.proves_nothing:
+        open_to_all = replace(statement, notes=(*statement.notes, _KEPT))
+    names = names_of(source, data.classes)
+    done = Protected(
+        certified_file(target),
+        open_to_all,
+        len(labels),
+        int(np.prod(facts.shape)),
+        (),
+        dataset,
+        paid,
+        what=f"{len(labels):,} pictures of {_some(np.unique(labels).size, len(names))}",
+    )
+    write_published(
+        done,
+        target,
+        source,
+        values,
+        labels,
+        top=facts.top,
+        class_names=names,
+        certify=lambda written: payment.keep(paid, done.certified(written, signer)),
+        report=tell,
+    )
+    if shown is not None:
+        tell("writing the report", None)
+        write_publication_report(
+            shown,
+            target.name,
+            measured,
+            findings,
+            originals=(pictures, data.labels),
+            fitted=fitted,
+            released=(values, labels),
+            top=facts.top,
+            class_names=names,
+            rng=rng,
+        )
+    return Published(target, done, measured, findings, names, shown)
+
+
+def _refuse_contradiction(measured: Statement) -> None:
+    for item in measured.measured:
+        if measured.contradicts(item):
+            raise VerificationFailed(
+                f"the audit shows ε ≥ {item.epsilon_lower:.4g}, more than is proven; nothing was written: "
+                "the proof, the code or the audit is wrong."
+            )
+
+
+def _some(shown: int, classes: int) -> str:
+    """How many classes are published; noise may leave a rare one out."""
+    return f"{classes} classes" if shown == classes else f"{shown} of {classes} classes"
+
+
+def _told(tell: Report) -> Any:
+    """Progress of a fit, with its losses behind the stage."""
+
+    def on(stage: str, share: float, facts: Mapping[str, float]) -> None:
+        losses = ", ".join(f"{name} {value:.3g}" for name, value in facts.items())
+        tell(f"{stage} ({losses})" if losses else stage, share)
+
+    return on

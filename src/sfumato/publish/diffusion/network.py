@@ -1,0 +1,132 @@
+"""A class-conditional U-Net whose rows never meet and whose parameters all sit in convolutions and matrices.
+
+Group normalisation has no parameters of its own: scale and shift come from the noise level and the class. So
+gradients of single examples are needed for two kinds of layers only (``example_gradients``), and no statistic
+is shared between the examples of a batch, as batch normalisation would.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from sfumato.errors import BadInput
+
+__all__ = ["UNet"]
+
+_GROUPS = 8
+_FREQUENCIES = 8
+_EMBEDDED = 32
+_LEAST = 8
+# What the whole picture says to itself: so many channels on a grid of at most so many cells a side, through
+# so many numbers.
+_CHANNELS, _CELLS, _HIDDEN = 4, 8, 64
+
+
+class UNet(nn.Module):
+    """Maps noisy pictures (n, *shape), log noise levels (n,) and labels (n,) to pictures of the same shape.
+
+    ``shape`` is (channels, height, width); sides are 8 pixels or more and are padded to multiples of 4
+    inside. Pixels are folded 2 × 2 into channels first, so that the finer of the two scales has half the
+    sides of the picture, with ``width`` channels. At the coarser one, matrices see the whole picture and know
+    where each cell is: convolutions alone would take long to learn that. The weights come from ``generator``.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], classes: int, width: int, generator: Generator) -> None:
+        super().__init__()
+        channels, *sides = shape
+        if min(sides) < _LEAST:
+            raise BadInput(
+                f"pictures have {sides[0]} × {sides[1]} pixels: {_LEAST} × {_LEAST} are the least."
+            )
+        if width < _GROUPS or width % _GROUPS:
+            raise BadInput(f"width was {width}: a multiple of {_GROUPS}, {_GROUPS} or more, is needed.")
+        self.embedding = nn.Linear(2 * _FREQUENCIES + classes, _EMBEDDED)
+        self.first = nn.Conv2d(4 * channels, width, 3, padding=1)
+        self.fine = _Block(width, width)
+        self.down = nn.Conv2d(width, 2 * width, 2, stride=2)
+        self.overview = _Overview(2 * width, (_cells(sides[0]), _cells(sides[1])))
+        self.coarse = _Block(2 * width, 2 * width)
+        self.up = nn.Conv2d(2 * width, width, 1)
+        self.joined = _Block(2 * width, width)
+        self.last = nn.Conv2d(width, 4 * channels, 3, padding=1)
+        # Four octaves of the log noise level; labels twice as long as one of its waves.
+        waves = math.pi / 2.0 * torch.logspace(0.0, 4.0, _FREQUENCIES, base=2.0)
+        self.register_buffer("waves", waves)
+        self.register_buffer("one_hot", 2.0 * torch.eye(classes))
+        self._begin(generator)
+
+    def forward(self, pictures: Tensor, levels: Tensor, labels: Tensor) -> Tensor:
+        """What the network predicts for each row, from that row alone."""
+        height, width = pictures.shape[2:]
+        if min(height, width) < _LEAST:
+            raise BadInput(
+                f"pictures have {height} × {width} pixels: {_LEAST} × {_LEAST} or more are needed."
+            )
+        padded = functional.pad(pictures, (0, -width % 4, 0, -height % 4), mode="replicate")
+        phases = levels[:, None] * self.get_buffer("waves")
+        known = torch.cat([phases.sin(), phases.cos(), self.get_buffer("one_hot")[labels]], dim=1)
+        known = functional.silu(self.embedding(known))
+        fine = self.fine(self.first(functional.pixel_unshuffle(padded, 2)), known)
+        coarse = self.up(self.coarse(self.overview(self.down(fine), known), known))
+        coarse = functional.interpolate(coarse, scale_factor=2.0)
+        joined = self.joined(torch.cat([coarse, fine], dim=1), known)
+        predicted: Tensor = functional.pixel_shuffle(self.last(_active(joined)), 2)
+        return predicted[:, :, :height, :width]
+
+    def _begin(self, generator: Generator) -> None:
+        """Uniform weights of variance 1/(3·inputs); the last layer is zero, and so is what is predicted."""
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                reach = 0.0 if layer is self.last else 1.0 / math.sqrt(layer.weight[0].numel())
+                nn.init.uniform_(layer.weight, -reach, reach, generator=generator)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
+
+
+class _Overview(nn.Module):
+    """Adds what follows, at each cell of a grid, from all cells together and from what is known."""
+
+    def __init__(self, channels: int, cells: tuple[int, int]) -> None:
+        super().__init__()
+        self.cells = cells
+        size = _CHANNELS * cells[0] * cells[1]
+        self.squeezed = nn.Conv2d(channels, _CHANNELS, 1)
+        self.read = nn.Linear(size + _EMBEDDED, _HIDDEN)
+        self.said = nn.Linear(_HIDDEN + _EMBEDDED, size)
+        self.spread = nn.Conv2d(_CHANNELS, channels, 1)
+
+    def forward(self, values: Tensor, known: Tensor) -> Tensor:
+        seen = functional.adaptive_avg_pool2d(self.squeezed(_active(values)), self.cells).flatten(1)
+        hidden = functional.silu(self.read(torch.cat([seen, known], dim=1)))
+        said = self.said(torch.cat([hidden, known], dim=1)).reshape(-1, _CHANNELS, *self.cells)
+        added: Tensor = self.spread(functional.interpolate(said, size=values.shape[2:]))
+        return values + added
+
+
+class _Block(nn.Module):
+    """Two convolutions and a way past them; between them scale and shift by what is known."""
+
+    def __init__(self, channels: int, out: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, out, 3, padding=1)
+        self.scales = nn.Linear(_EMBEDDED, 2 * out)
+        self.second = nn.Conv2d(out, out, 3, padding=1)
+        self.past = nn.Identity() if channels == out else nn.Conv2d(channels, out, 1)
+
+    def forward(self, values: Tensor, known: Tensor) -> Tensor:
+        scale, shift = self.scales(known)[:, :, None, None].chunk(2, dim=1)
+        inner = functional.group_norm(self.first(_active(values)), _GROUPS)
+        summed: Tensor = self.past(values) + self.second(functional.silu(inner * (1.0 + scale) + shift))
+        return summed
+
+
+def _cells(side: int) -> int:
+    return min(math.ceil(side / 4), _CELLS)
+
+
+def _active(values: Tensor) -> Tensor:
+    return functional.silu(functional.group_norm(values, _GROUPS))
