@@ -116,7 +116,7 @@ def publish(
     ] = None,
     centres: Annotated[int | None, _option(_SOME, "N", "curvature: centres of the latent space.")] = None,
     strategy: Annotated[
-        str | None, _option(_SOME, "NAME", "curvature: highest or linear; lowest unless given.")
+        str | None, _option(_SOME, "NAME", "curvature: anywhere, highest or linear; lowest unless given.")
     ] = None,
     decoder: Annotated[str | None, _option(_SOME, "NAME", "curvature: dense or conv.")] = None,
     output: Annotated[

@@ -52,6 +52,8 @@ class Stream:
 
     def integer(self, bits: int) -> int:
         """A uniform integer of ``bits`` bits; ``bits`` is a multiple of 64."""
+        if bits % 64 or bits < 64:
+            raise BadInput(f"{bits} random bits were asked for: a multiple of 64 is drawn.")
         return int.from_bytes(self.words(bits // 64).tobytes(), "little")
 
 

@@ -28,6 +28,9 @@ def test_an_integer_is_made_of_the_next_words():
     stream = Stream(KEY)
     assert stream.integer(128) == low + (high << 64)
     assert stream.integer(64) == Stream(KEY).words(3)[2]
+    for bits in (0, 63, 100):
+        with pytest.raises(BadInput, match="a multiple of 64"):
+            stream.integer(bits)
 
 
 def test_a_seed_repeats_and_labels_part():

@@ -7,8 +7,9 @@ from scipy.stats import chi2
 from sklearn.datasets import load_digits
 
 from sfumato.learn import DPSGD
-from sfumato.noise import Seeded
+from sfumato.noise import Secure, Seeded
 from sfumato.publish.diffusion import Denoiser, ExampleGradients, Training, UNet
+from sfumato.publish.diffusion.training import generator_of
 
 ALARM = 1e-7
 
@@ -91,3 +92,13 @@ def test_loss_falls_without_noise_and_the_same_seed_gives_the_same_weights(digit
     assert loss(averages[0]) < 0.7 * loss(fresh())
     for one, other in zip(averages[0].parameters(), averages[1].parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_generators_of_other_labels_and_other_runs_differ() -> None:
+    seeds = [
+        generator_of(randomness, label).initial_seed()
+        for label in (b"a", b"b")
+        for randomness in (Seeded(1), Seeded(2), Secure(), Secure())
+    ]
+    assert len(set(seeds)) == len(seeds)
+    assert generator_of(Seeded(1), b"a").initial_seed() == seeds[0]

@@ -85,11 +85,22 @@ def _k_anonymity(setting: Setting) -> Publisher:
     return KAnonymityPublisher(10, clusters, randomness=setting.randomness)
 
 
+# Examples that a step of training with noise takes on average; the paper names no batch.
+_VAEGAN_BATCH, _DPDM_BATCH = 400, 1000
+
+
+def _rate(setting: Setting, batch: int) -> float:
+    return min(1.0, batch / len(setting.data.private))
+
+
 def _vaegan_dp(mode: str) -> Callable[[Setting], Publisher]:
     def make(setting: Setting) -> Publisher:
         from sfumato.publish.vaegan_dp import VAEGANDPPublisher
 
-        options: dict[str, Any] = {"steps": 20, "rate": 0.1} if setting.run.quick else {}
+        quick = setting.run.quick
+        options: dict[str, Any] = (
+            {"steps": 20, "rate": 0.1} if quick else {"rate": _rate(setting, _VAEGAN_BATCH)}
+        )
         return VAEGANDPPublisher(
             delta=DELTA,
             mode=mode,
@@ -105,7 +116,7 @@ def _vaegan_dp(mode: str) -> Callable[[Setting], Publisher]:
 def _dpdm(setting: Setting) -> Publisher:
     from sfumato.publish.dpdm import DPDMPublisher
 
-    options: dict[str, Any] = {"steps": 5} if setting.run.quick else {}
+    options: dict[str, Any] = {"steps": 5} if setting.run.quick else {"rate": _rate(setting, _DPDM_BATCH)}
     return DPDMPublisher(
         delta=DELTA,
         shape=setting.data.shape,

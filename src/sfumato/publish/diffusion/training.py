@@ -105,4 +105,4 @@ class Training:
 
 def generator_of(randomness: Randomness, label: bytes) -> Generator:
     """Torch's generator, seeded from a stream of ``randomness``; for draws that no proof rests on."""
-    return Generator().manual_seed(int(randomness.stream(label).integer(63)))
+    return Generator().manual_seed(randomness.stream(label).integer(64) % 2**63)
