@@ -143,6 +143,7 @@ REFUSED = [
     (("-o", "x.csv", "--classes", "10", *CERTIFIED), "a dataset is an .npz file, or a folder"),
     (("-o", "no/x.npz", "--classes", "10", *CERTIFIED), "the folder no does not exist"),
     (("-o", "x.npz", "--classes", "10", *CERTIFIED, "--top", "100"), "not between 0 and 100"),
+    (("-o", "x.npz", "--classes", "10", *CERTIFIED, "--top", "300"), "hold numbers up to 255"),
 ]
 
 
@@ -202,6 +203,9 @@ def test_bad_folders_are_refused_in_one_sentence(called, classes):
     (classes / "4" / "notes.txt").unlink()
     (classes / "empty").mkdir()
     assert "the class folder empty holds no pictures" in called(*given).sentence
+    (classes / "empty").rmdir()
+    (classes / "4").rename(classes / "manifest.json")
+    assert "holds a class called 'manifest.json'" in called(*given).sentence
 
 
 def test_refusals_are_json_for_machines(called, archive):

@@ -8,14 +8,16 @@ neighbouring, because the choice never depends on a record: under ``replace`` an
 the number of records alone, which is public there; under ``add/remove`` every record is chosen by coins of
 its own, with a probability that is a constant. So a guarantee of what is fitted holds for all records.
 
-**The games.** Under ``add/remove`` and ``zero-out`` the coin of a canary says whether it is there (a record
-that is left out stands for one that is zeroed out). Under ``replace`` a canary is a place that one of two
-records takes, and the coin says which.
+**The games.** Under ``add/remove`` and ``zero-out`` the coin of a canary says whether it is there. A record
+that is left out is one that is zeroed out for publishers which a null record adds nothing to, and which are
+told how many records there are by somebody else; of all others it is absent, and the game is that of
+``add/remove`` (:meth:`Canaries.absent`). Under ``replace`` a canary is a place that one of two records takes,
+and the coin says which.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +74,10 @@ class Canaries:
         if second is not None:
             outside[second] = True
         return cls(neighbours, np.flatnonzero(~outside), first, second, coins, rng.permutation(taken))
+
+    def absent(self) -> Canaries:
+        """The same canaries, where one that is left out is absent instead of null: a game of add/remove."""
+        return replace(self, neighbours=Neighbours.ADD_REMOVE) if self.second is None else self
 
     @property
     def fitted(self) -> Indices:

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from sfumato.audit.canaries import Canaries
 from sfumato.audit.finding import Finding
 from sfumato.audit.matching import nearest_matching
-from sfumato.audit.one_run import best_guesses, one_run_bound
+from sfumato.audit.one_run import best_guesses, one_run_bound, one_run_chance
 from sfumato.audit.roc import Placements
 from sfumato.errors import BadInput
+from sfumato.privacy import Guarantee
 
-__all__ = ["audit_publication", "learned_map", "nearest_of_class"]
+__all__ = ["audit_publication", "learned_map", "nearest_of_class", "surely_more"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -33,6 +34,7 @@ Report = Callable[[str, float], None]
 _BLOCK = 1 << 22  # distances held in memory at once
 _LEARNED = 2000  # records that the map is learned from; beyond them it hardly gets better
 _RIDGE = 1e-3  # of the mean variance
+_TRIALS = 4  # numbers of guesses that are tried, at most
 _PICTURES = "knows every record, the method and what was published, and not which records were left out"
 _MAP = f"{_PICTURES}; learned from other records what becomes of one"
 
@@ -108,6 +110,20 @@ def audit_publication(
     )
 
 
+def surely_more(finding: Finding, proven: Guarantee) -> bool:
+    """Whether a one-run ``finding`` shows more than is ``proven``, beyond doubt.
+
+    If the proof is right the answer is yes with a chance of at most a tenth of its δ, whatever the records
+    are: what is decided by it tells of a record no more than that beside what is proven.
+    """
+    delta = proven.at_delta or 1e-12  # a proof without a δ gets one that nobody will meet
+    # At δ itself no guesses have a chance below δ; the proof covers every δ, and a smaller one lets them.
+    smaller = 1e-4 * delta
+    correct, guesses, canaries = (int(finding.numbers[name]) for name in ("correct", "guesses", "canaries"))
+    chance = one_run_chance(correct, guesses, canaries, proven.epsilon(smaller), smaller)
+    return chance <= 0.1 * delta / _TRIALS  # the best of the trials is what was found
+
+
 def nearest_of_class(
     rows: NDArray[Any], labels: Labels, targets: NDArray[Any], target_labels: Labels
 ) -> tuple[Floats, NDArray[np.intp]]:
@@ -155,6 +171,7 @@ def _bound(
     size = canaries.coins.size
     usual = min(size, round(1.5 * size ** (2.0 / 3.0)))
     counts = sorted({max(1, size // 10), usual, max(1, size // 2), size})
+    assert len(counts) <= _TRIALS
     each = 1.0 - (1.0 - confidence) / len(counts)
     found = []
     for count in counts:

@@ -33,12 +33,13 @@ def writing(path: Path) -> Iterator[None]:
 class AtomicFile:
     """A binary file that takes the place of ``path`` on :meth:`commit` and vanishes on :meth:`discard`.
 
-    While being written it has mode 0600 and a random name that starts with a dot; committed, it has the mode
-    that any new file gets from the process's umask. A symbolic link is followed: its target is replaced.
+    While being written it has mode 0600 and a random name that starts with a dot; committed, it has ``mode``,
+    or unless given the mode that any new file gets from the process's umask. A symbolic link is followed: its
+    target is replaced.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
+        self.path, self._mode = Path(path), mode
         self._target = Path(os.path.realpath(self.path))
         if self._target.exists() and not self._target.is_file():
             raise BadInput(f"{self.path} exists and is not a regular file, so no output can take its place.")
@@ -78,10 +79,11 @@ class AtomicFile:
         return self._temporary
 
     def _settle(self) -> None:
-        """All bytes on the disk, with the mode of an ordinary file."""
+        """All bytes on the disk, with the mode they are to have."""
+        mode = 0o666 & ~_umask() if self._mode is None else self._mode
         with writing(self.path):
             self.file.flush()
-            os.fchmod(self.file.fileno(), 0o666 & ~_umask())
+            os.fchmod(self.file.fileno(), mode)
             os.fsync(self.file.fileno())
             self.file.close()
 
@@ -112,9 +114,12 @@ class AtomicFile:
 
 
 @contextmanager
-def atomic_output(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that appears at ``path`` when the block ends without an exception, and not otherwise."""
-    output = AtomicFile(path)
+def atomic_output(path: str | os.PathLike[str], *, mode: int | None = None) -> Iterator[IO[bytes]]:
+    """A binary file that appears at ``path`` when the block ends without an exception, and not otherwise.
+
+    It has ``mode`` from the first, or unless given the mode of any new file.
+    """
+    output = AtomicFile(path, mode=mode)
     try:
         yield output.file
     except BaseException:

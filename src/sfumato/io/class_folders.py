@@ -71,7 +71,8 @@ def open_class_folders(path: str | os.PathLike[str]) -> ClassFolders:
     """The class folders in ``path``: only names and the headers of the pictures are read.
 
     Refuses, naming the first file that is at fault, what is no folder of class folders, a class without
-    pictures, links, files that are no pictures, and pictures that differ in size, channels or bits.
+    pictures or with a name that stands for something else, links, files that are no pictures, and pictures
+    that differ in size, channels or bits.
     """
     folder = Path(path)
     shown = folder.name or str(folder)
@@ -87,6 +88,12 @@ def open_class_folders(path: str | os.PathLike[str]) -> ClassFolders:
         )
     if len(classes) < 2:
         raise BadInput(f"{shown} holds one class, {classes[0]}: two classes or more are needed.")
+    for name in classes:
+        if name.casefold() in _BESIDE or not name.isprintable():
+            raise BadInput(
+                f"{shown} holds a class called {name!r}: a name in printable characters is accepted, but not "
+                f"{' or '.join(_BESIDE)}, which stand beside the classes of what is published."
+            )
     files: list[Path] = []
     labels: list[int] = []
     first: PictureHeader | None = None

@@ -21,10 +21,22 @@ from sfumato.io.class_folders import ClassFolders, Report, open_class_folders
 from sfumato.io.formats import file_to_read
 from sfumato.io.npy import npy_header
 
-__all__ = ["ArrayPair", "is_archive", "open_dataset", "read_dataset", "stored_values", "write_archive"]
+__all__ = [
+    "ArrayPair",
+    "check_top",
+    "is_archive",
+    "open_dataset",
+    "read_dataset",
+    "stored_values",
+    "write_archive",
+]
 
 _PICTURES = ("x", "X", "images", "pictures", "x_train", "X_train")
 _LABELS = ("y", "labels", "y_train")
+# Datasets are held in memory whole, so a small file must not claim much of it. Photographs hardly shrink,
+# drawings on an empty ground fiftyfold; deflate ends at 1,032, which only pictures of one colour come near.
+_BOMB_BYTES = 64 << 20
+_BOMB_RATIO = 200
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,10 @@ def open_dataset(
     second = _chosen(source, names, labels, _LABELS, "labels")
     if chosen == second:
         raise BadInput(f"array {chosen!r} of {source.name} cannot be both the pictures and the labels.")
+    for name in (chosen, second):
+        npz.check_name(name, source.name)  # what is published keeps the names
+        label = f"array {name!r} of {source.name}"
+        npz.check_packing(source, name, label, least=_BOMB_BYTES, ratio=_BOMB_RATIO)
     pair = ArrayPair(source, open_array(source, chosen), open_array(source, second))
     if len(pair.pictures.shape) not in (3, 4):
         raise BadInput(
@@ -125,6 +141,8 @@ def write_archive(
 
     ``first`` is a file and its content: it appears just before the archive does, or not at all.
     """
+    for name in arrays:
+        npz.check_name(name, Path(path).name)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for name, values in arrays.items():
@@ -140,16 +158,31 @@ def stored_values(
     """``pictures`` with values from 0 to ``top`` as they are stored.
 
     In an archive they have the type ``dtype`` of what they stand for, whole numbers where that holds whole
-    numbers. In files white is 255, or 65,535 where ``dtype`` has 16 bits.
+    numbers; a ``top`` that such a type cannot hold is refused. In files white is 255, or 65,535 where
+    ``dtype`` has 16 bits.
     """
+    if not as_files:
+        check_top(top, dtype)
     cut = np.clip(pictures, 0.0, top)
     kind: np.dtype[Any] = np.dtype(np.float32)
     if as_files:
         white, kind = (65535.0, np.dtype(np.uint16)) if dtype == np.uint16 else (255.0, np.dtype(np.uint8))
         cut = np.rint(cut * (white / top))
     elif dtype.kind in "ui":
-        cut, kind = np.rint(cut), dtype
+        # A float32 cannot hold the largest number of 32 bits or more, and the next one above it would wrap.
+        most = np.float32(np.iinfo(dtype).max)
+        if int(most) > np.iinfo(dtype).max:
+            most = np.nextafter(most, np.float32(0.0))
+        cut, kind = np.minimum(np.rint(cut), most), dtype
     return cut.astype(kind)
+
+
+def check_top(top: float, dtype: np.dtype[Any]) -> None:
+    """Refuse a ``top``, the value of white, that whole numbers of type ``dtype`` cannot hold."""
+    if dtype.kind in "ui" and top > np.iinfo(dtype).max:
+        raise BadInput(
+            f"--top was {top:g}, and pictures of type {dtype} hold numbers up to {np.iinfo(dtype).max}."
+        )
 
 
 def _whole(source: ArraySource, report: Report | None) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from typing import cast
 
 from sfumato.errors import BadInput
 
-__all__ = ["MAGICS", "array_names", "damage", "open_member", "zip_member"]
+__all__ = ["MAGICS", "array_names", "check_name", "check_packing", "damage", "open_member", "zip_member"]
 
 MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
 _END_RECORD_BYTES = 22
@@ -56,12 +56,7 @@ def open_member(path: Path, name: str, label: str) -> Iterator[tuple[io.Buffered
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise BadInput(f"{label} is packed by an unusual method; stored and deflated are accepted.")
         stated = info.file_size
-        packed = min(info.compress_size, path.stat().st_size)
-        if stated > _BOMB_BYTES and stated > _BOMB_RATIO * packed:
-            raise BadInput(
-                f"{label} unpacks to {stated / 2**30:.1f} GiB, over {_BOMB_RATIO} times its packed size, "
-                "as a zip bomb does; save it unpacked by np.savez if it is what you mean."
-            )
+        _refuse_bomb(info, path, label, _BOMB_BYTES, _BOMB_RATIO)
         # zipfile cuts a member off at its stated length; allowing one byte more lets longer data show.
         info = copy.copy(info)
         info.file_size += 1
@@ -71,11 +66,35 @@ def open_member(path: Path, name: str, label: str) -> Iterator[tuple[io.Buffered
             yield stream, stated
 
 
+def check_packing(path: Path, name: str, label: str, *, least: int, ratio: int) -> None:
+    """Refuse array ``name`` if it unpacks to over ``least`` bytes and over ``ratio`` times its packed size.
+
+    For whoever holds arrays in memory whole; streams are checked when they are opened, less strictly.
+    """
+    with _archive(path) as archive:
+        _refuse_bomb(_arrays(archive, path)[name], path, label, least, ratio)
+
+
+def check_name(name: str, archive: str) -> None:
+    """Refuse ``name`` where a file of that name, unpacked from ``archive``, would stand anywhere else."""
+    if not name.isprintable() or any(part in ("", ".", "..") for part in name.split("/")):
+        raise BadInput(f"{name!r} cannot name an array in {archive}; a plain word is accepted.")
+
+
 def zip_member(name: str) -> zipfile.ZipInfo:
     """The entry of array ``name`` in a new archive, the same on every day and machine."""
     info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
     info.create_system = 3  # Unix, wherever this runs
     return info
+
+
+def _refuse_bomb(info: zipfile.ZipInfo, path: Path, label: str, least: int, ratio: int) -> None:
+    packed = min(info.compress_size, path.stat().st_size)
+    if info.file_size > least and info.file_size > ratio * packed:
+        raise BadInput(
+            f"{label} unpacks to {info.file_size / 2**30:.1f} GiB, over {ratio} times its packed size, "
+            "as a zip bomb does; save it unpacked by np.savez if it is what you mean."
+        )
 
 
 @contextmanager

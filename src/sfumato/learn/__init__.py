@@ -8,6 +8,9 @@ except ImportError:
     raise BadInput("learning needs torch: pip install 'sfumato[learn]'.") from None
 
 from sfumato.learn.dp_sgd import DPSGD
+from sfumato.learn.linear_head import LinearHead
 from sfumato.learn.noisy_sum import NoisySum
+from sfumato.learn.private_softmax import PrivateSoftmax
+from sfumato.learn.scattering import Scattering
 
-__all__ = ["DPSGD", "NoisySum"]
+__all__ = ["DPSGD", "LinearHead", "NoisySum", "PrivateSoftmax", "Scattering"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 from sfumato.errors import BadInput
@@ -11,9 +13,13 @@ from sfumato.noise import Randomness
 from sfumato.pipeline.place import check_output
 from sfumato.report import certificate_file
 
-__all__ = ["canary_seed", "check_places"]
+__all__ = ["PRIVATE", "check_places", "drawn_coins", "keep_coins"]
+
+#: The mode of files that show or describe private records.
+PRIVATE = 0o600
 
 _SEED_BITS = 128
+_SEED = re.compile(rb"([0-9a-f]{32})\n?")
 
 
 def check_places(source: Path, output: Path, page: Path | None, checkpoint: Path | None) -> None:
@@ -38,29 +44,41 @@ def check_places(source: Path, output: Path, page: Path | None, checkpoint: Path
     if checkpoint is not None:
         if checkpoint.is_dir():
             raise BadInput(f"--checkpoint {checkpoint} is a folder: name a file.")
-        _private("--checkpoint", checkpoint, inside, given)
+        for private in (checkpoint, _coins_of(checkpoint)):
+            _private("--checkpoint", private, inside, given)
+            if page is not None and page.resolve() == private.resolve():
+                raise BadInput(f"--report {page} and --checkpoint {checkpoint} would be one file; name two.")
 
 
-def canary_seed(randomness: Randomness, checkpoint: Path | None) -> int:
-    """What the choice of the records that are left out is drawn from.
+def drawn_coins(randomness: Randomness, checkpoint: Path | None) -> int:
+    """What the choice of the records that are left out is drawn from; nothing is written.
 
-    It is kept beside a ``checkpoint``: a fit that goes on must go on with the same records.
+    It is what was kept beside a ``checkpoint``, if anything was: a fit that goes on must go on with the same
+    records.
     """
-    if checkpoint is None:
-        return randomness.stream(b"publication canaries").integer(_SEED_BITS)
-    kept = checkpoint.with_name(checkpoint.name + ".coins")
-    if kept.exists():
+    if checkpoint is not None and os.path.lexists(kept := _coins_of(checkpoint)):
+        wrong = f"{kept.name} does not hold the coins of a fit; remove it together with {checkpoint.name}."
         try:
-            return int(kept.read_text("ascii"), 16)
-        except ValueError:
-            raise BadInput(
-                f"{kept.name} does not hold the coins of a fit; remove it together with {checkpoint.name}."
-            ) from None
-    seed = randomness.stream(b"publication canaries").integer(_SEED_BITS)
-    with atomic_output(kept) as file:
+            if not kept.is_file():  # opening a pipe would wait for ever
+                raise BadInput(wrong)
+            with kept.open("rb") as file:
+                found = _SEED.fullmatch(file.read(64))
+        except OSError as error:
+            raise BadInput(f"{kept.name} cannot be read: {error.strerror or error}.") from None
+        if found is None:
+            raise BadInput(wrong)
+        return int(found[1], 16)
+    return randomness.stream(b"publication canaries").integer(_SEED_BITS)
+
+
+def keep_coins(seed: int, checkpoint: Path) -> None:
+    """Keep ``seed`` beside ``checkpoint``, for its owner alone."""
+    with atomic_output(_coins_of(checkpoint), mode=PRIVATE) as file:
         file.write(f"{seed:032x}\n".encode("ascii"))
-    kept.chmod(0o600)
-    return seed
+
+
+def _coins_of(checkpoint: Path) -> Path:
+    return checkpoint.with_name(checkpoint.name + ".coins")
 
 
 def _private(flag: str, path: Path, output: Path, source: Path) -> None:

@@ -6,6 +6,7 @@ never into what is published.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ import sfumato
 from sfumato.audit.finding import Finding
 from sfumato.audit.publication import nearest_of_class
 from sfumato.errors import BadInput
+from sfumato.io.atomic import atomic_output
+from sfumato.pipeline.publication_place import PRIVATE
 from sfumato.privacy import Statement
-from sfumato.report import ContactSheet, Entry, write_report
+from sfumato.report import ContactSheet, Entry
+from sfumato.report.page import render_report
 
 __all__ = ["published_sheet", "usefulness", "write_publication_report"]
 
@@ -51,19 +55,24 @@ def write_publication_report(
     class_names: Sequence[str],
     rng: np.random.Generator,
 ) -> None:
-    """Write the HTML file ``page`` about a release called ``name``; ``fitted`` says of which originals."""
+    """Write the HTML file ``page``, which its owner alone may read, about a release called ``name``.
+
+    ``fitted`` says of which originals. What cannot be measured or shown is a remark: the release is out.
+    """
     left_out = np.setdiff1d(np.arange(len(originals[1])), fitted)
     chosen = (originals[0][fitted], originals[1][fitted])
     tested = (originals[0][left_out], originals[1][left_out])
-    entry = Entry(
-        name,
-        statement,
-        findings,
-        utility=usefulness(chosen, tested, released, top, rng),
-        sheet=published_sheet(chosen, released, top, class_names, rng),
-    )
+    useful = usefulness(chosen, tested, released, top, rng)
+    try:
+        sheet = published_sheet(chosen, released, top, class_names, rng)
+    except BadInput as refusal:
+        sheet = None
+        useful["remarks"].append(str(refusal))
+    entry = Entry(name, statement, findings, utility=useful, sheet=sheet)
     lines = [f"sfumato verify {name}", f"sfumato {sfumato.__version__}"]
-    write_report([entry], page, title="Publication report", reproduce=lines)
+    text = render_report([entry], title="Publication report", reproduce=lines)
+    with atomic_output(page, mode=PRIVATE) as file:
+        file.write(text.encode("utf-8"))
 
 
 def published_sheet(
@@ -130,8 +139,11 @@ def usefulness(
         except BadInput as refusal:
             remarks.append(str(refusal))
     if len(first[1]) > 1 and len(second[1]) > 1:
-        apart = frechet_distance(first[0], second[0], extractor=pixels())
-        measures.append({"name": apart.name, "value": apart.value, "better": "lower", "note": apart.note})
+        try:
+            apart = frechet_distance(first[0], second[0], extractor=pixels())
+            measures.append({"name": apart.name, "value": apart.value, "better": "lower", "note": apart.note})
+        except BadInput as refusal:
+            remarks.append(str(refusal))
     return {"measures": measures, "remarks": remarks}
 
 
@@ -150,7 +162,8 @@ def _accuracy(learned: tuple[Pictures, Labels], tested: tuple[Pictures, Labels])
 def _rows(data: tuple[Pictures, Labels], top: float, rng: np.random.Generator) -> tuple[Pictures, Labels]:
     """At most so many of the records, drawn at random, as rows with values from 0 to 1."""
     chosen = rng.permutation(len(data[1]))[:_MOST]
-    return data[0][chosen].reshape(len(chosen), -1).astype(np.float64) / top, data[1][chosen]
+    numbers = math.prod(data[0].shape[1:])  # there may be no records to tell it from
+    return data[0][chosen].reshape(len(chosen), numbers).astype(np.float64) / top, data[1][chosen]
 
 
 def _view(picture: Pictures, top: float) -> NDArray[np.uint8]:

@@ -12,9 +12,9 @@ from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.noise import Randomness
-from sfumato.publish import Publisher
+from sfumato.publish import CertifiedPublisher, Publisher
 
-__all__ = ["METHODS", "PublicFacts", "make_publisher", "seconds_of"]
+__all__ = ["METHODS", "PublicFacts", "leaves_out_as_null", "make_publisher", "seconds_of"]
 
 #: Names on the command line, and where the class behind each of them stands.
 METHODS: Mapping[str, tuple[str, str]] = {
@@ -27,8 +27,9 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "dpdm": ("dpdm", "DPDMPublisher"),
 }
 
-# What the extra learn adds.
+# What the extra learn adds, and which methods import one of these only when they fit: too late to refuse.
 _LEARN = ("torch", "opacus")
+_LATER = {"vaegan-dp": "opacus"}
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 
@@ -88,6 +89,15 @@ def make_publisher(
     return kind(**given, **{fact: value for fact, value in known.items() if fact in accepted})
 
 
+def leaves_out_as_null(publisher: Publisher) -> bool:
+    """Whether a record that is not fitted is to ``publisher`` what a null record would be.
+
+    True of sums to which a null record adds nothing. Publishers that learn by noisy steps divide them by the
+    number of records, in which a null record counts and one that is not fitted does not.
+    """
+    return isinstance(publisher, CertifiedPublisher)
+
+
 def seconds_of(duration: str) -> float:
     """``90s``, ``20m``, ``1h`` or ``1h30m`` in seconds."""
     match = _DURATION.fullmatch(duration.strip().lower())
@@ -108,6 +118,8 @@ def _kind(name: str) -> type[Publisher]:
     module, kind = METHODS[name]
     try:
         found: type[Publisher] = getattr(importlib.import_module(f"sfumato.publish.{module}"), kind)
+        if name in _LATER:
+            importlib.import_module(_LATER[name])
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in _LEARN:

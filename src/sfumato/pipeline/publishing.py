@@ -15,29 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.canaries import Canaries
 from sfumato.audit.finding import Finding
 from sfumato.audit.publication import audit_publication
 from sfumato.errors import BadInput
-from sfumato.io.datasets import ArrayPair, DatasetSource, open_dataset
+from sfumato.io.datasets import ArrayPair, DatasetSource, check_top, open_dataset
 from sfumato.ledger import Ledger
 from sfumato.noise import Randomness
 from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.planning import Plan, cost_of, groups_of
 from sfumato.pipeline.protected import Protected, Report
-from sfumato.pipeline.publication_place import canary_seed, check_places
+from sfumato.pipeline.publication_audit import audited_statements, canaries_of, fitted_records
+from sfumato.pipeline.publication_place import check_places, drawn_coins, keep_coins
 from sfumato.pipeline.published import Published, certified_file, names_of, write_published
 from sfumato.pipeline.published_sheet import write_publication_report
 from sfumato.pipeline.publishers import PublicFacts, make_publisher
 from sfumato.privacy import Neighbours, Statement
 from sfumato.publish import Publisher
 from sfumato.publish.labelled import Labelled
-from sfumato.report import KeyRing, VerificationFailed
+from sfumato.report import KeyRing
 
 __all__ = ["Publication", "open_publication", "plan_publication", "publish"]
 
-_LEFT_OUT = "records drawn at random were left out of the fit, so that it could be audited"
-_KEPT = "audited; what was measured is computed from the records and stays with whoever published"
 _WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0}
 # Where nothing is proven there is no δ to measure at.
 _DELTA = 1e-5
@@ -102,6 +100,7 @@ def open_publication(
             f"pictures of type {found.dtype} need --top, the value of white, as in --top 1; it must not be "
             "read off the data."
         )
+    check_top(top, found.dtype)
     rows = found.pictures.rows if isinstance(found, ArrayPair) else len(found.files)
     facts = PublicFacts(found.shape, float(top), classes, rows)
     return Publication(found, make_publisher(method, options, facts, randomness=randomness), facts)
@@ -146,7 +145,8 @@ def publish(
     publisher keeps its state; it is private, and beside it the choice of the records that are left out. The
     certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
     :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, where anything is wrong with
-    the input, and :class:`~sfumato.report.VerificationFailed` where the audit contradicts the proof.
+    the input, and :class:`~sfumato.report.VerificationFailed` where the audit contradicts the proof beyond
+    doubt.
     """
     target, tell = Path(output), report or (lambda stage, share: None)
     publisher, facts, source = publication.publisher, publication.facts, publication.source
@@ -162,22 +162,28 @@ def publish(
     statement = publication.statement
     data = publication.data(tell)
     signer = None if publisher.randomness.reproducible else (keys or KeyRing()).signing_or_new()
+    coins = drawn_coins(publisher.randomness, state if audited else None)
     payment = Payment(dataset, ledger)
     statement, paid = payment.pay(statement, target.name, Content(), None)
 
-    neighbours = statement.proven.neighbours
-    rng = np.random.default_rng(canary_seed(publisher.randomness, state if audited else None))
-    canaries = Canaries.drawn(facts.records, neighbours, rng) if audited else None
-    fitted = np.arange(facts.records) if canaries is None else canaries.fitted
+    if audited and state is not None:
+        keep_coins(coins, state)
+    neighbours, rng = statement.proven.neighbours, np.random.default_rng(coins)
+    canaries = canaries_of(publisher, facts.records, neighbours, rng) if audited else None
     pictures = data.pictures * np.float32(facts.top)
-    publisher.fit(pictures[fitted], data.labels[fitted], report=_told(tell))
+    if canaries is None:
+        fitted = np.arange(facts.records)
+        publisher.fit(pictures, data.labels, report=_told(tell))
+    else:
+        fitted = canaries.fitted
+        publisher.fit(*fitted_records(pictures, data.labels, fitted, neighbours), report=_told(tell))
     if records is None and neighbours is Neighbours.ZERO_OUT and not publisher.one_to_one:
         records = facts.records  # a record that is zeroed out still counts
     values, labels = publisher.publish(records).value
 
     findings: tuple[Finding, ...] = ()
+    measured = open_to_all = statement
     if canaries is not None:
-        statement = replace(statement, notes=(*statement.notes, _LEFT_OUT))
         findings = audit_publication(
             pictures,
             data.labels,
@@ -188,11 +194,7 @@ def publish(
             delta=_DELTA if statement.proven.proves_nothing else statement.proven.at_delta,
             report=tell,
         )
-    measured = replace(statement, measured=tuple(item.evidence() for item in findings))
-    _refuse_contradiction(measured)
-    open_to_all = measured
-    if findings and not statement.proven.proves_nothing:
-        open_to_all = replace(statement, notes=(*statement.notes, _KEPT))
+        measured, open_to_all = audited_statements(statement, canaries, findings)
     names = names_of(source, data.classes)
     done = Protected(
         certified_file(target),
@@ -217,28 +219,22 @@ def publish(
     )
     if shown is not None:
         tell("writing the report", None)
-        write_publication_report(
-            shown,
-            target.name,
-            measured,
-            findings,
-            originals=(pictures, data.labels),
-            fitted=fitted,
-            released=(values, labels),
-            top=facts.top,
-            class_names=names,
-            rng=rng,
-        )
-    return Published(target, done, measured, findings, names, shown)
-
-
-def _refuse_contradiction(measured: Statement) -> None:
-    for item in measured.measured:
-        if measured.contradicts(item):
-            raise VerificationFailed(
-                f"the audit shows ε ≥ {item.epsilon_lower:.4g}, more than is proven; nothing was written: "
-                "the proof, the code or the audit is wrong."
+        try:
+            write_publication_report(
+                shown,
+                target.name,
+                measured,
+                findings,
+                originals=(pictures, data.labels),
+                fitted=fitted,
+                released=(values, labels),
+                top=facts.top,
+                class_names=names,
+                rng=rng,
             )
+        except BadInput as error:
+            raise BadInput(f"{target.name} is published, and its report is not: {error}") from None
+    return Published(target, done, measured, findings, names, shown)
 
 
 def _some(shown: int, classes: int) -> str:

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.publish.basis import rounded
+
 __all__ = ["FourierFeatures"]
 
 Array = NDArray[np.float64]
@@ -27,6 +29,7 @@ Array = NDArray[np.float64]
 # Any number will do; it is public, and the same for everybody.
 _SEED = 20_070_603
 _BLOCK = 4096
+_FREQUENCY_BITS = 16
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,9 @@ class FourierFeatures:
         drawn = np.random.default_rng(_SEED).normal(size=(features // 2, dimension))
         drawn[::2] /= bandwidths[0]
         drawn[1::2] /= bandwidths[1]
-        return cls(drawn)
+        # Coordinates are multiples of 2⁻²⁰; with such frequencies their products are exact in any order, and
+        # the features of a record do not depend on how many others there are.
+        return cls(rounded(drawn, _FREQUENCY_BITS))
 
     def of(self, vectors: Array) -> Array:
         """Cosine and sine of every frequency, of length 1 in all."""

@@ -39,8 +39,8 @@ class RefinedPublisher(Publisher):
     """Publishes what a publisher made by ``by()`` makes of ``pool`` pictures that ``base`` published.
 
     Without ``by``, a ``CurvaturePublisher`` with a ``time_budget`` in seconds, which needs torch. Without
-    ``pool``, as many pictures as ``base`` publishes by itself. At most as many can be published as were in
-    the pool if ``by()`` is one-to-one.
+    ``pool``, as many pictures as ``base`` publishes by itself, or as ``by()`` needs. At most as many can
+    be published as were in the pool if ``by()`` is one-to-one.
     """
 
     def __init__(
@@ -58,6 +58,12 @@ class RefinedPublisher(Publisher):
         self.refiner = _curvature(base.top, time_budget) if by is None else by()
         if not isinstance(self.refiner, Publisher):
             raise BadInput(f"by() gave a {type(self.refiner).__name__}: a publisher is needed.")
+        # What a second publisher would refuse to learn from is known before anything is spent.
+        self._fewest = max(getattr(self.refiner, name, 2) for name in ("centres", "clusters"))
+        if self.pool is not None and self.pool < self._fewest:
+            raise BadInput(
+                f"pool was {pool}: {type(self.refiner).__name__} needs {self._fewest} pictures or more."
+            )
         self.randomness = base.randomness
         self._fitted = False
 
@@ -71,6 +77,8 @@ class RefinedPublisher(Publisher):
         self._fitted = False
         self.base.fit(X, y, report=lambda stage, share, facts: tell(stage, _FIRST * share, facts))
         pool = self.base.publish(self.pool).value
+        if len(pool[1]) < self._fewest:
+            pool = self.base.publish(self._fewest).value  # more pictures cost nothing
         self.refiner.fit(
             *pool,
             report=lambda stage, share, facts: tell(stage, _FIRST + (1.0 - _FIRST) * share, facts),

@@ -8,9 +8,9 @@ from scipy.stats import binom
 from sklearn.datasets import load_digits
 
 from sfumato.audit.canaries import Canaries
-from sfumato.audit.publication import audit_publication, learned_map, nearest_of_class
+from sfumato.audit.publication import audit_publication, learned_map, nearest_of_class, surely_more
 from sfumato.errors import BadInput
-from sfumato.privacy import Neighbours
+from sfumato.privacy import Guarantee, Neighbours
 from sfumato.publish import CertifiedPublisher
 from sfumato.publish.k_anonymity import KAnonymityPublisher
 from sfumato.publish.obscuring import BlurPublisher, PixelationPublisher
@@ -67,6 +67,37 @@ def test_under_add_remove_the_choice_of_one_record_says_nothing_of_the_others():
     fewer = Canaries.drawn(500, Neighbours.ADD_REMOVE, np.random.default_rng(3))
     more = Canaries.drawn(501, Neighbours.ADD_REMOVE, np.random.default_rng(3))
     np.testing.assert_array_equal(fewer.first, more.first[more.first < 500])
+
+
+def test_records_that_are_absent_instead_of_null_are_measured_as_such():
+    null = Canaries.drawn(1797, Neighbours.ZERO_OUT, np.random.default_rng(2))
+    canaries = null.absent()
+    np.testing.assert_array_equal(canaries.fitted, null.fitted)
+    fitted = canaries.fitted
+    found = audit_publication(
+        PICTURES, LABELS, canaries, PICTURES[fitted], LABELS[fitted], one_to_one=False, delta=1e-5
+    )
+    assert found[0].neighbours == "add/remove"
+    pairs = Canaries.drawn(1797, Neighbours.REPLACE, np.random.default_rng(2))
+    assert pairs.absent().neighbours is Neighbours.REPLACE
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_what_is_sure_is_told_from_what_is_not(copied):
+    """False-alarm rate 1e-13, a tenth of the δ that a proof without one is given, where nothing is shown."""
+    canaries = Canaries.drawn(1700, Neighbours.REPLACE, np.random.default_rng(2))
+    shown = canaries.fitted if copied else np.arange(1700, 1797)
+    found = audit_publication(
+        PICTURES[:1700],
+        LABELS[:1700],
+        canaries,
+        PICTURES[shown],
+        LABELS[shown],
+        one_to_one=False,
+        delta=1e-5,
+    )
+    assert surely_more(found[0], Guarantee.pure(0.01)) == copied
+    assert not surely_more(found[0], Guarantee.pure(50.0))
 
 
 @pytest.mark.parametrize("neighbours", [Neighbours.REPLACE, Neighbours.ZERO_OUT])

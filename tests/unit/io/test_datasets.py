@@ -1,6 +1,7 @@
 """Datasets of labelled pictures, in archives and in class folders: read and written whole, or refused."""
 
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from sfumato.errors import BadInput
 from sfumato.io.class_folders import write_class_folders
 from sfumato.io.datasets import is_archive, open_dataset, read_dataset, stored_values, write_archive
+from sfumato.io.npy import npy_header
 from sfumato.io.pictures import write_picture
 
 RNG = np.random.default_rng(7)
@@ -83,6 +85,35 @@ def test_archives_that_are_no_dataset_are_refused(archive, arrays, options, sent
         open_dataset(archive(**arrays), **options)
 
 
+@pytest.mark.parametrize("name", ["../x", "a//b", "/x", "./x", "a\nb"])
+def test_arrays_keep_no_name_that_leads_elsewhere(archive, tmp_path, name):
+    with pytest.raises(BadInput, match=r"cannot name an array in set\.npz; a plain word is accepted"):
+        open_dataset(archive(**{name: PICTURES, "y": LABELS}), pictures=name)
+    with pytest.raises(BadInput, match=r"cannot name an array in out\.npz"):
+        write_archive(tmp_path / "out.npz", {name: PICTURES})
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_a_small_archive_cannot_claim_much_memory(tmp_path):
+    """128 MiB of zeros, packed a thousandfold without ever being in memory."""
+    path = tmp_path / "set.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        with packed.open("x.npy", "w") as member:
+            member.write(npy_header((2, 8192, 8192), np.dtype(np.uint8)))
+            for _ in range(128):
+                member.write(bytes(1 << 20))
+        with packed.open("y.npy", "w") as member:
+            member.write(npy_header((2,), np.dtype(np.int64)) + bytes(16))
+    assert path.stat().st_size < 150_000
+    with pytest.raises(BadInput, match=r"array 'x' of set.npz unpacks to 0.1 GiB, over 200 times its packed"):
+        open_dataset(path)
+
+
+def test_a_small_dataset_may_shrink_as_much_as_it_does(tmp_path):
+    np.savez_compressed(tmp_path / "set.npz", x=np.zeros((2, 1024, 1024), np.uint8), y=np.array([0, 1]))
+    assert open_dataset(tmp_path / "set.npz").shape == (1024, 1024)
+
+
 def test_a_folder_has_no_arrays_to_name(folder):
     with pytest.raises(BadInput, match=r"--labels names an array of an \.npz, and set is a folder"):
         open_dataset(folder, labels="y")
@@ -118,6 +149,19 @@ def test_folders_that_are_no_dataset_are_refused(folder, tmp_path):
         open_dataset(tmp_path / "empty")
     (folder / "notes.txt").write_text("by hand")
     with pytest.raises(BadInput, match=r"set holds notes.txt beside its classes"):
+        open_dataset(folder)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "manifest.json.cert.json", "Manifest.json", "a\nb"])
+def test_classes_have_no_name_that_stands_for_something_else(folder, name):
+    (folder / "bee").rename(folder / name)
+    with pytest.raises(BadInput, match=r"set holds a class called .*: a name in printable characters"):
+        open_dataset(folder)
+
+
+def test_a_class_whose_name_is_no_text_is_refused(folder):
+    os.rename(os.fsencode(folder / "bee"), os.fsencode(folder / "bee") + b"\xff")
+    with pytest.raises(BadInput, match="set holds a class called"):
         open_dataset(folder)
 
 
@@ -181,6 +225,18 @@ def test_values_are_stored_as_the_originals_were():
     np.testing.assert_array_equal(white, [[0, 6, 121, 255]])
     deep = stored_values(drawn, 16.0, np.dtype(np.uint16), as_files=True)
     assert (deep.dtype, deep[0, -1]) == (np.uint16, 65535)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64])
+def test_no_value_wraps_around(kind):
+    top = float(np.iinfo(kind).max)
+    if top <= np.iinfo(kind).max:
+        with pytest.raises(BadInput, match=f"pictures of type {np.dtype(kind)} hold numbers up to"):
+            stored_values(np.ones((1, 2), np.float32), top + 0.5, np.dtype(kind), as_files=False)
+    top = float(np.nextafter(top, 0.0)) if top > np.iinfo(kind).max else top
+    white = stored_values(np.full((1, 2), 2.0 * top, np.float32), top, np.dtype(kind), as_files=False)
+    assert white.dtype == kind
+    assert (white > 0.99 * top).all()
 
 
 def test_what_a_dataset_may_be_called(tmp_path):

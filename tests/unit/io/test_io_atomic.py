@@ -24,6 +24,18 @@ def test_appears_only_at_the_end_and_is_private_and_nameless_until_then(tmp_path
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_mode_that_is_asked_for_holds_whatever_stood_there(tmp_path):
+    path = tmp_path / "private"
+    path.write_bytes(b"older")
+    path.chmod(0o644)
+    with atomic_output(path, mode=0o600) as file:
+        file.write(b"whole")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    output = AtomicFile(path, mode=0o400)
+    output.commit()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o400
+
+
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
 def test_mode_follows_the_umask_and_leaves_it_alone(tmp_path, umask, mode):
     before = os.umask(umask)

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from sfumato.errors import BadInput
 from sfumato.noise import Seeded
 from sfumato.privacy import Neighbours
+from sfumato.publish.basis import CosineBasis
 from sfumato.publish.cell_sums import CellSums
 from sfumato.publish.certified import CertifiedPublisher
 from sfumato.publish.kernel_means import FourierFeatures
@@ -126,3 +127,17 @@ def test_embeddings_take_their_share_and_stand_in_the_parameters():
 def test_features_come_in_pairs(embeddings):
     with pytest.raises(BadInput, match="embeddings was"):
         CertifiedPublisher(1.0, embeddings=embeddings)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (28, 28), (16, 12, 3)])
+def test_no_bit_of_a_record_depends_on_how_many_others_there_are(shape) -> None:
+    """Matrix products round rows differently with their number, unless they are exact."""
+    pictures = np.random.default_rng(3).random((70, *shape)).astype(np.float32).astype(np.float64)
+    basis = CosineBasis(shape, 8)
+    vectors = basis.coordinates(pictures)
+    features = FourierFeatures.public(vectors.shape[1], 64, (0.7, 1.4)).of(vectors)
+    for count in range(1, 40):
+        some = basis.coordinates(pictures[:count])
+        np.testing.assert_array_equal(some, vectors[:count])
+        found = FourierFeatures.public(vectors.shape[1], 64, (0.7, 1.4)).of(some)
+        np.testing.assert_array_equal(found, features[:count])

@@ -106,6 +106,26 @@ def test_what_cannot_be_refined_is_refused():
         RefinedPublisher(base, Smoothing).publish(3)
 
 
+class Demanding(Smoothing):
+    """Needs as many pictures as it has centres."""
+
+    centres = 90
+
+    def fit(self, X, y, *, report=None):
+        if len(X) < self.centres:
+            raise BadInput("at least as many pictures as centres are needed.")
+        return super().fit(X, y, report=report)
+
+
+def test_a_pool_is_as_large_as_the_second_publisher_needs():
+    data = load_digits()
+    base = CertifiedPublisher(20.0, randomness=Seeded(1), **DIGITS)
+    with pytest.raises(BadInput, match="pool was 89: Demanding needs 90 pictures or more"):
+        RefinedPublisher(base, Demanding, pool=89)
+    few = RefinedPublisher(base, Demanding).fit(data.images[:50], data.target[:50])
+    assert few.publish().value[0].shape == (90, 8, 8)
+
+
 def test_without_torch_the_default_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "sfumato.publish.curvature_publisher", None)
     with pytest.raises(BadInput, match=r"pip install 'sfumato\[learn\]'"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import pickle
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.parameters import shown
 
 __all__ = ["Checkpoint", "fingerprint"]
 
@@ -47,49 +48,73 @@ class Checkpoint:
         """What was written last, or None where there is no file yet.
 
         Raises:
-            BadInput: If the file is no checkpoint, or one of another architecture or dataset.
+            BadInput: If the file is no checkpoint, damaged, or one of another architecture or dataset.
         """
         try:
             content = torch.load(self.path, map_location="cpu", weights_only=True)
         except FileNotFoundError:
             return None
-        except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
+        except Exception as error:
+            # Damaged bytes are answered with whatever they happen to break, an IndexError among others.
             raise BadInput(
                 f"{self.path} cannot be read as a checkpoint: give the path of one, or of no file yet."
             ) from error
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("identity") if isinstance(content, dict) else None
+        if not isinstance(found, dict) or not _same(content.get("format"), FORMAT):
             raise BadInput(f"{self.path} is no checkpoint of this version: give another path.")
-        found = content["identity"]
         for name, value in self.identity.items():
-            if found.get(name) == value:
+            held = found.get(name)
+            if _same(held, value):
                 continue
             if name == "data":
                 raise BadInput(f"the checkpoint {self.path} was made from other pictures: give another path.")
+            kind = shown(held).strip("'") if _plain(held) else "of another kind"
+            asked = shown(value).strip("'")
             raise BadInput(
-                f"the checkpoint {self.path} has {name} {found.get(name)}, and {value} is asked for: give "
-                "another path."
+                f"the checkpoint {self.path} has {name} {kind}, and {asked} is asked for: give another path."
             )
-        return content
+        return dict(content)
+
+    def damaged(self) -> BadInput:
+        """What is said of a file that has the right identity, and whose other content is of no use."""
+        return BadInput(f"the checkpoint {self.path} is damaged: remove it, or give another path.")
 
     def write(self, content: Mapping[str, Any]) -> None:
-        """Replace the file as a whole; whenever this ends, the old or the new content is there.
+        """Replace the file as a whole; whenever this ends, the old or the new content is there, and no other.
 
         Raises:
             BadInput: If there is no such folder, or it cannot be written to.
         """
-        part = self.path.with_name(self.path.name + ".part")
-        flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+        # A name that nobody can have put a file or a link at, known before the file is there: whatever ends
+        # this, nothing remains.
+        part = self.path.parent / f".{secrets.token_hex(8)}.part"
         try:
-            with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
-                part.chmod(0o600)  # an unfinished file of before may have had another mode
+            with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+                os.fchmod(file.fileno(), 0o600)  # an umask may have taken more away
                 torch.save({**content, "format": FORMAT, "identity": dict(self.identity)}, file)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(part, self.path)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
+            # Of a full disk torch knows only that it could not write.
+            reason = getattr(error, "strerror", None) or "writing failed"
+            raise BadInput(
+                f"the checkpoint {self.path} cannot be written ({reason}): name a file in a folder that "
+                "exists and has room."
+            ) from error
+        finally:
             with contextlib.suppress(OSError):
                 part.unlink()
-            raise BadInput(
-                f"the checkpoint {self.path} cannot be written ({error.strerror}): name a file in a folder "
-                "that exists and has room."
-            ) from error
+
+
+def _plain(value: Any) -> bool:
+    """Whether ``value`` is what an identity is made of: a number, a word, or a list of some."""
+    parts = value if isinstance(value, list) else [value]
+    return len(parts) <= 8 and all(
+        isinstance(part, str | float) or (isinstance(part, int) and part.bit_length() <= 64) for part in parts
+    )
+
+
+def _same(held: Any, value: Any) -> bool:
+    """Whether what a file holds is ``value``; tensors, which answer with more than yes or no, never are."""
+    return _plain(held) and type(held) is type(value) and bool(held == value)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from sfumato.publish.publisher import Progress
 from sfumato.publish.riemannian.bilevel import BilevelStage
@@ -44,7 +46,8 @@ class Trainer:
         """Train until every stage has ended; at once if the checkpoint says that they all have.
 
         Raises:
-            BadInput: If the checkpoint is another model's or another dataset's, or cannot be written.
+            BadInput: If the checkpoint is another model's or another dataset's, is damaged, or cannot be
+                written.
         """
         resumed = self._resume()
         clock = _Clock(self.elapsed)
@@ -104,22 +107,72 @@ class Trainer:
         )
 
     def _resume(self) -> bool:
-        content: dict[str, Any] | None = None if self.checkpoint is None else self.checkpoint.read()
-        if content is None:
+        content = None if self.checkpoint is None else self.checkpoint.read()
+        if self.checkpoint is None or content is None:
             return False
+        try:
+            self._take(content)
+        except Exception as error:
+            # What is missing, of another type or another shape is answered by torch in as many ways.
+            raise self.checkpoint.damaged() from error
+        return True
+
+    def _take(self, content: dict[str, Any]) -> None:
+        """Go on from ``content``; raises whatever it breaks where that is no content of a checkpoint."""
         run = self.run
-        self.number, self.steps = content["stage"], content["steps"]
-        self.elapsed, self.began = content["elapsed"], content["began"]
-        run.seed = content["seed"]
+        self.number, self.steps = _whole(content["stage"], len(ORDER)), _whole(content["steps"])
+        self.elapsed, self.began = _seconds(content["elapsed"]), _seconds(content["began"])
+        run.seed = _whole(content["seed"])
         run.generator.set_state(content["generator"])
         for name in ("model", "critic", "estimator"):
             getattr(run, name).load_state_dict(content[name])
+        if type(content["within"]) is not bool or not isinstance(content["optimisers"], dict):
+            raise ValueError("no state of a stage")
         if content["within"]:
             self.stage = ORDER[self.number](run)
-            self.stage.memory = content["memory"]
-            for name, state in content["optimisers"].items():
-                self.stage.optimisers[name].load_state_dict(state)
-        return True
+            self.stage.memory = _memory(content["memory"], self.stage)
+            for name, optimiser in self.stage.optimisers.items():
+                _restore(optimiser, content["optimisers"][name])
+
+
+def _whole(value: Any, most: int = 2**63) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError("no count")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, int | float) or not 0.0 <= value < math.inf:
+        raise ValueError("no time")
+    return float(value)
+
+
+def _memory(value: dict[str, Tensor], stage: Stage) -> dict[str, Tensor]:
+    if not all(isinstance(held, Tensor) for held in value.values()):
+        raise ValueError("no memory")
+    if isinstance(stage, CurvatureStage):
+        centres = stage.run.model.centres
+        shape = (len(value["targets"]), centres.shape[1])
+        alike = all(held.dtype == centres.dtype for held in value.values())
+        if not alike or value["points"].shape != shape or value["targets"].shape != shape[:1]:
+            raise ValueError("the memory of another estimator")
+    return value
+
+
+def _restore(optimiser: Optimizer, state: dict[str, Any]) -> None:
+    """Give ``optimiser`` its ``state`` back, if that is one of the same optimiser of the same weights."""
+    usual = _settings(optimiser)
+    optimiser.load_state_dict(state)
+    if _settings(optimiser) != usual:
+        raise ValueError("another optimiser")
+    for parameter, kept in optimiser.state.items():
+        shapes = [kept[name].shape for name in ("step", "exp_avg", "exp_avg_sq")]
+        if shapes != [torch.Size([]), parameter.shape, parameter.shape]:
+            raise ValueError("other weights")
+
+
+def _settings(optimiser: Optimizer) -> list[dict[str, type]]:
+    return [{name: type(value) for name, value in group.items()} for group in optimiser.param_groups]
 
 
 class _Clock:

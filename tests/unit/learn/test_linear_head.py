@@ -1,0 +1,105 @@
+"""Gradient sums of a linear classifier: whole numbers, bounded for each example, equal to Opacus's."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from opacus import GradSampleModule
+
+from sfumato.errors import BadInput
+from sfumato.learn.linear_head import LinearHead
+from sfumato.noise import Seeded
+
+BOUND = 2**32
+WEIGHTS = st.sampled_from([0.0, 1e-6, 1.0, 1e3, 1e30])
+
+
+def made(count=40, width=6, classes=4, *, reach=1.0, clip=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(count, width)) * rng.uniform(0.01, 3.0, size=(count, 1)) / np.sqrt(width)
+    labels = rng.integers(0, classes, count)
+    return LinearHead(features, labels, classes, reach=reach, clip=clip), features, labels
+
+
+@given(
+    arrays(np.float64, (3, 5), elements=st.floats(-1e200, 1e200)),
+    st.lists(st.integers(0, 2), min_size=3, max_size=3),
+    WEIGHTS,
+    st.sampled_from([1e-3, 1.0, 1e6]),
+    st.sampled_from([1e-4, 0.5, 2.0, 1e5]),
+)
+def test_no_example_adds_more_than_the_bound(features, labels, weight, reach, clip) -> None:
+    """Checked in Python's whole numbers, which do not round."""
+    weights = weight * torch.from_numpy(np.random.default_rng(1).normal(size=(6, 3)))
+    for row, label in zip(features, labels, strict=True):
+        head = LinearHead(row[None], np.array([label]), 3, reach=reach, clip=clip)
+        total = head.total(weights).numpy()
+        assert np.array_equal(total, np.rint(total))
+        assert sum(int(value) ** 2 for value in total.ravel()) <= BOUND**2
+
+
+def test_the_bound_is_reached() -> None:
+    head, *_ = made(1, clip=0.01)
+    assert head.total(torch.zeros(head.shape)).norm() > 0.9999 * BOUND
+
+
+@given(st.integers(0, 100), st.sampled_from([0.0, 2.0, 40.0]))
+def test_the_total_is_the_sum_of_examples_to_the_last_bit(seed, weight) -> None:
+    head, features, labels = made(seed=seed)
+    weights = weight * torch.from_numpy(np.random.default_rng(seed).normal(size=head.shape))
+    alone = [
+        LinearHead(features[i : i + 1], labels[i : i + 1], 4, reach=1.0, clip=1.0).total(weights)
+        for i in range(len(head))
+    ]
+    assert torch.equal(head.total(weights), torch.stack(alone).sum(dim=0))
+
+
+@pytest.mark.parametrize("clip", [0.05, 0.7, 50.0])
+def test_gradients_are_those_of_opacus(clip) -> None:
+    head, features, labels = made(200, 30, 10, clip=clip)
+    weights = torch.from_numpy(np.random.default_rng(2).normal(size=head.shape)).float()
+    # What Opacus is given are the same features: scaled back to length 1, a constant first.
+    scaled = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1.0)
+    rows = torch.from_numpy(np.concatenate([np.ones((200, 1)), scaled], axis=1)).float()
+    layer = torch.nn.Linear(head.shape[0], 10, bias=False)
+    layer.weight.data = weights.T.clone()
+    model = GradSampleModule(layer, loss_reduction="sum")
+    torch.nn.functional.cross_entropy(model(rows), torch.from_numpy(labels), reduction="sum").backward()
+    found = layer.weight.grad_sample
+    factor = torch.clamp(clip / found.flatten(1).norm(dim=1), max=1.0)
+    theirs = (found * factor[:, None, None]).sum(dim=0).T / 200
+    ours = head.total(weights) * (clip / BOUND) / 200
+    # Features are on a grid of 2⁻¹⁴, which moves a mean gradient by less than that.
+    torch.testing.assert_close(ours.float(), theirs, atol=1e-4 * min(clip, 1.0), rtol=0.0)
+
+
+def test_gradients_are_those_of_opacus_to_five_digits_on_the_grid() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.integers(-3000, 3000, size=(64, 20)) / 2.0**14  # already on the grid, and shorter than 1
+    labels = rng.integers(0, 5, 64)
+    head = LinearHead(rows, labels, 5, reach=1.0, clip=0.6)
+    weights = torch.from_numpy(rng.normal(size=head.shape))
+    layer = torch.nn.Linear(21, 5, bias=False).double()
+    layer.weight.data = weights.T.clone()
+    model = GradSampleModule(layer, loss_reduction="sum")
+    constant = torch.from_numpy(np.concatenate([np.ones((64, 1)), rows], axis=1))
+    torch.nn.functional.cross_entropy(model(constant), torch.from_numpy(labels), reduction="sum").backward()
+    found = layer.weight.grad_sample
+    theirs = (found * torch.clamp(0.6 / found.flatten(1).norm(dim=1), max=1.0)[:, None, None]).sum(dim=0).T
+    torch.testing.assert_close(head.total(weights) * (0.6 / BOUND) / 64, theirs / 64, atol=1e-5, rtol=0.0)
+
+
+def test_noise_is_added_in_the_units_of_gradients_and_repeats_with_a_seed() -> None:
+    head, *_ = made()
+    weights = torch.zeros(head.shape)
+    once, again = (head.noisy(weights, 1e-9, Seeded(1).stream(b"a")) for _ in range(2))
+    assert torch.equal(once, again)
+    torch.testing.assert_close(once, head.total(weights) / BOUND, atol=1e-7, rtol=0.0)
+    assert not torch.equal(once, head.noisy(weights, 1e-9, Seeded(2).stream(b"a")))
+
+
+def test_too_many_examples_are_refused() -> None:
+    with pytest.raises(BadInput, match="sums are exact below"):
+        LinearHead(np.zeros((1 << 20, 1)), np.zeros(1 << 20, dtype=int), 2, reach=1.0, clip=1.0)
