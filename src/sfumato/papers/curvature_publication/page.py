@@ -118,13 +118,17 @@ class Page:
             for name, counted in results.counted.items()
         )
         versions = ", ".join(f"{name} {version}" for name, version in self._versions().items())
-        took = f"{self.seconds / 60.0:.1f} minutes" if self.seconds >= 90.0 else f"{self.seconds:.0f} seconds"
+        rows = [*results.methods.values(), *results.strategies.values()]
+        work = sum(made.seconds + made.learning for row in rows for seeds in row.values() for made in seeds)
         parts = [f"Pictures: {counts}. Seeds: {', '.join(map(str, results.run.seeds))}."]
         if results.parameters:
             parts.append(
                 f"The classifier has {results.parameters:,} parameters and makes {results.run.passes} passes."
             )
-        parts.append(f"Versions: {versions}. It took {took}.")
+        parts.append(
+            f"Versions: {versions}. This run took {_time(self.seconds)}; fitting, publishing and learning, "
+            f"some of it remembered from runs that were stopped, took {_time(work)}."
+        )
         if not has_art():
             parts.append(f"{TOOLBOX} is not installed: its columns are empty.")
         if results.run.quick:
@@ -156,3 +160,7 @@ def _protocol() -> str:
     for head, texts in listed:
         lines += ["", head, "", *(f"- {text}." for text in texts)]
     return "\n".join(lines)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 60.0:.1f} minutes" if seconds >= 90.0 else f"{seconds:.0f} seconds"
