@@ -41,7 +41,7 @@ chromium:
 	  || echo "Chromium is not here and cannot be installed: its tests skip and say so."
 
 test: .venv/dev.stamp postgres chromium  ## all tests, on two processes
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: .venv/dev.stamp  ## lint, format and types
 	$(BIN)/ruff check .

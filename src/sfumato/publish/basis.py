@@ -11,7 +11,7 @@ rounded to multiples of 2⁻²⁰, so that further products of them can be exact
 
 Back from coordinates to a picture: no picture has negative values, so those that coordinates ask for are
 grain and tell how large it is. Their root mean square is taken off all values, what is left below 0 is cut,
-and the brightness is set again. Coordinates of a picture that the basis holds wholly give it back unchanged.
+and the brightness is set again. A picture that the basis holds wholly is given back up to its rounding.
 """
 
 from __future__ import annotations

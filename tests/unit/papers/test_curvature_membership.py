@@ -133,5 +133,5 @@ def test_samples_are_one_of_each_class_and_black_without_one() -> None:
 
 def test_run_sizes_and_what_a_quick_one_is() -> None:
     full = Run.of(("mnist",), None, False)
-    assert (full.head, full.seeds, full.quick) == (4_000, (0,), False)
+    assert (full.head, full.seeds, full.quick) == (2_500, (0,), False)
     assert Run.of(("digits",), 2, True).seeds == (0, 1)

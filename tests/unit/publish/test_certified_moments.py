@@ -14,7 +14,7 @@ def test_a_whole_basis_gives_the_picture_back(shape):
     pictures = np.random.default_rng(0).uniform(0.0, 1.0, (4, *shape))
     basis = CosineBasis(shape, 9)
     assert basis.coordinates(pictures).shape == (4, basis.dimension)
-    assert np.allclose(basis.pictures(basis.coordinates(pictures)), pictures, atol=1e-12)
+    assert np.allclose(basis.pictures(basis.coordinates(pictures)), pictures, atol=2.0**-15)
 
 
 def test_coordinates_are_a_direction_and_a_brightness_and_black_has_neither():
