@@ -63,12 +63,9 @@ if TYPE_CHECKING:
     from sfumato.privacy import Unit as Unit
     from sfumato.publish import BlurPublisher as BlurPublisher
     from sfumato.publish import CertifiedPublisher as CertifiedPublisher
-    from sfumato.publish import CurvaturePublisher as CurvaturePublisher
-    from sfumato.publish import DPDMPublisher as DPDMPublisher
     from sfumato.publish import KAnonymityPublisher as KAnonymityPublisher
     from sfumato.publish import PixelationPublisher as PixelationPublisher
     from sfumato.publish import RefinedPublisher as RefinedPublisher
-    from sfumato.publish import VAEGANDPPublisher as VAEGANDPPublisher
     from sfumato.report import report as report
     from sfumato.transforms import BinaryEncoding as BinaryEncoding
     from sfumato.transforms import LocalitySensitiveHash as LocalitySensitiveHash
@@ -89,8 +86,6 @@ _ROOM_OF = {
     "Claim": "privacy",
     "ClipNoise": "media",
     "ContentAdaptive": "media",
-    "CurvaturePublisher": "publish",
-    "DPDMPublisher": "publish",
     "DPPix": "media",
     "Duchi": "mechanisms",
     "Evidence": "privacy",
@@ -139,7 +134,6 @@ _ROOM_OF = {
     "TrustAdaptive": "mechanisms",
     "UniformPixels": "media",
     "Unit": "privacy",
-    "VAEGANDPPublisher": "publish",
     "WeightedTensorLDP": "mechanisms",
     "plan": "pipeline",
     "protect": "pipeline",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from sfumato import cli_budget, cli_media, cli_shown, terminal
-from sfumato.cli_budget import LEDGER_HELP
+from sfumato.cli_options import BUDGET, FILES, PROMISE, ledger_option, option
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -28,12 +28,8 @@ _PARAMETERS = (
     *("bits", "flip", "components", "scale"),
     *("unit", "noise", "retain", "levels", "outside", "coordinates"),
 )
-_PROMISE, _BOUND, _SOME = "The promise", "The bound on the records", "For some mechanisms"
-_BUDGET, _FILES, _MEDIA = "The budget", "Files", "For pictures, sounds and videos"
-
-
-def _option(panel: str, metavar: str | None, help: str, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel)
+_BOUND, _SOME = "The bound on the records", "For some mechanisms"
+_MEDIA = "For pictures, sounds and videos"
 
 
 def protect(
@@ -41,8 +37,8 @@ def protect(
     *,
     mechanism: Annotated[
         str | None,
-        _option(
-            _PROMISE,
+        option(
+            PROMISE,
             "NAME",
             "Unless given: gaussian; plane-means for pictures and videos; band-noise for sounds. Or "
             "additive-noise, binary-encoding, duchi, gaussian, grid-tensor-ldp, hybrid, laplace, "
@@ -54,77 +50,75 @@ def protect(
     ] = None,
     epsilon: Annotated[
         list[float] | None,
-        _option(_PROMISE, "ε [ε]", "The budget of one record; for trust-adaptive a range, --epsilon 1 8."),
+        option(PROMISE, "ε [ε]", "The budget of one record; for trust-adaptive a range, --epsilon 1 8."),
     ] = None,
     epsilon_file: Annotated[
-        Path | None, _option(_PROMISE, "FILE", "For personalised: a .npy with one public ε a record.")
+        Path | None, option(PROMISE, "FILE", "For personalised: a .npy with one public ε a record.")
     ] = None,
-    delta: Annotated[float | None, _option(_PROMISE, "δ", "For Gaussian noise; 1e-6 unless given.")] = None,
+    delta: Annotated[float | None, option(PROMISE, "δ", "For Gaussian noise; 1e-6 unless given.")] = None,
     neighbours: Annotated[
         str | None,
-        _option(
-            _PROMISE, "NAME", "What may become of a record: zero-out; replace (by any other) unless given."
+        option(
+            PROMISE, "NAME", "What may become of a record: zero-out; replace (by any other) unless given."
         ),
     ] = None,
     clip: Annotated[
         float | None,
-        _option(_BOUND, "RADIUS", "Longer records are scaled back; length in L2, for laplace in L1."),
+        option(_BOUND, "RADIUS", "Longer records are scaled back; length in L2, for laplace in L1."),
     ] = None,
     bounds: Annotated[
         list[float] | None,
-        _option(_BOUND, "LOW HIGH", "Values beyond are moved to the nearer bound: --bounds 0 255."),
+        option(_BOUND, "LOW HIGH", "Values beyond are moved to the nearer bound: --bounds 0 255."),
     ] = None,
     schema: Annotated[
         Path | None,
-        _option(
-            _BOUND, "FILE", "For a table: a .toml or .json with the bounds or categories of its columns."
-        ),
+        option(_BOUND, "FILE", "For a table: a .toml or .json with the bounds or categories of its columns."),
     ] = None,
     bounds_from_data: Annotated[
         bool,
-        _option(_BOUND, None, "Read the bounds off the data; then nothing is proven.", "--bounds-from-data"),
+        option(_BOUND, None, "Read the bounds off the data; then nothing is proven.", "--bounds-from-data"),
     ] = False,
     trust: Annotated[
         float | None,
-        _option(
+        option(
             _SOME, "τ", "trust-adaptive: inverse trust, from 0 (most trusted, least noise) to 1, the default."
         ),
     ] = None,
     calibration: Annotated[
-        str | None, _option(_SOME, "NAME", "trust-adaptive: paper or paper-tables; analytic unless given.")
+        str | None, option(_SOME, "NAME", "trust-adaptive: paper or paper-tables; analytic unless given.")
     ] = None,
     categories: Annotated[
-        int | None, _option(_SOME, "K", "randomised-response: values are 0 … K−1; 2 unless given.")
+        int | None, option(_SOME, "K", "randomised-response: values are 0 … K−1; 2 unless given.")
     ] = None,
     bits: Annotated[
-        int | None, _option(_SOME, "B", "binary-encoding: bits for each value; 8 unless given.")
+        int | None, option(_SOME, "B", "binary-encoding: bits for each value; 8 unless given.")
     ] = None,
     flip: Annotated[
-        float | None, _option(_SOME, "P", "binary-encoding: probability of a bit flip, instead of --epsilon.")
+        float | None, option(_SOME, "P", "binary-encoding: probability of a bit flip, instead of --epsilon.")
     ] = None,
     components: Annotated[
         int | None,
-        _option(_SOME, "K", "random-projection, reconstruction-resistant: dimensions kept; 64 unless given."),
+        option(_SOME, "K", "random-projection, reconstruction-resistant: dimensions kept; 64 unless given."),
     ] = None,
     scale: Annotated[
         float | None,
-        _option(_SOME, "σ", "additive-noise: standard deviation of the noise; 0.1 unless given."),
+        option(_SOME, "σ", "additive-noise: standard deviation of the noise; 0.1 unless given."),
     ] = None,
     unit: Annotated[
         str | None,
-        _option(
-            _PROMISE,
+        option(
+            PROMISE,
             "NAME",
             "Whose ε is meant: region:16, pixels:16 or item for pictures, window:20 (milliseconds) or clip "
             "for sounds, these or frame for videos, component or tensor for tensors.",
         ),
     ] = None,
     sound_unit: Annotated[
-        str | None, _option(_MEDIA, "NAME", "Whose ε is meant in sounds, where --unit is of pictures.")
+        str | None, option(_MEDIA, "NAME", "Whose ε is meant in sounds, where --unit is of pictures.")
     ] = None,
     map: Annotated[
         str | None,
-        _option(
+        option(
             _MEDIA,
             "MAP",
             "What the noise follows, or a mask covers: a .json of public boxes; for noise also private "
@@ -133,70 +127,68 @@ def protect(
     ] = None,
     block: Annotated[
         int | None,
-        _option(_MEDIA, "B", "Side in pixels of what is averaged; chosen by the size unless given."),
+        option(_MEDIA, "B", "Side in pixels of what is averaged; chosen by the size unless given."),
     ] = None,
     restore: Annotated[
-        str | None, _option(_MEDIA, "NAME", "What is made of noisy averages; costs no privacy.")
+        str | None, option(_MEDIA, "NAME", "What is made of noisy averages; costs no privacy.")
     ] = None,
     sigma: Annotated[
-        float | None, _option(_MEDIA, "PIXELS", "blur: how far it reaches; 8 unless given.")
+        float | None, option(_MEDIA, "PIXELS", "blur: how far it reaches; 8 unless given.")
     ] = None,
     strategy: Annotated[
         str | None,
-        _option(
-            _MEDIA, "NAME", "selective-noise: uniform, random, gradient, attention; hybrid unless given."
-        ),
+        option(_MEDIA, "NAME", "selective-noise: uniform, random, gradient, attention; hybrid unless given."),
     ] = None,
     noise: Annotated[
         str | None,
-        _option(_SOME, "NAME", "tensor-ldp, spectral-laplace: laplace or gaussian; laplace unless given."),
+        option(_SOME, "NAME", "tensor-ldp, spectral-laplace: laplace or gaussian; laplace unless given."),
     ] = None,
     retain: Annotated[
-        str | None, _option(_SOME, "NAME", "tensor-ldp: algorithm or proof, the paper's two formulas.")
+        str | None, option(_SOME, "NAME", "tensor-ldp: algorithm or proof, the paper's two formulas.")
     ] = None,
     weights: Annotated[
         str | None,
-        _option(_SOME, "W", "weighted-tensor-ldp: a .npy of numbers from 0 to 1, or grey or saliency."),
+        option(_SOME, "W", "weighted-tensor-ldp: a .npy of numbers from 0 to 1, or grey or saliency."),
     ] = None,
     levels: Annotated[
-        int | None, _option(_SOME, "K", "grid-tensor-ldp: public levels; 256 unless given.")
+        int | None, option(_SOME, "K", "grid-tensor-ldp: public levels; 256 unless given.")
     ] = None,
     coordinates: Annotated[
-        int | None, _option(_SOME, "K", "duchi, piecewise, hybrid: how many values of a record to report.")
+        int | None, option(_SOME, "K", "duchi, piecewise, hybrid: how many values of a record to report.")
     ] = None,
     outside: Annotated[
-        str | None, _option(_BOUND, "NAME", "For tensors: refuse values beyond the bounds, or clip.")
+        str | None, option(_BOUND, "NAME", "For tensors: refuse values beyond the bounds, or clip.")
     ] = None,
     alpha: Annotated[
         float | None,
-        _option(
+        option(
             _SOME, "α", "After any of them: reverse manifold embedding (twice the columns; hides nothing)."
         ),
     ] = None,
     output: Annotated[
         Path,
-        _option(
-            _FILES, "FILE", "Where the release is written, with its certificate beside it.", "-o", "--output"
+        option(
+            FILES, "FILE", "Where the release is written, with its certificate beside it.", "-o", "--output"
         ),
     ],
     array: Annotated[
-        str | None, _option(_FILES, "NAME", "Which array of an .npz, if there are several.")
+        str | None, option(FILES, "NAME", "Which array of an .npz, if there are several.")
     ] = None,
     dataset: Annotated[
-        str | None, _option(_BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
+        str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
     ] = None,
     ledger: Annotated[
         str | None,
-        typer.Option(metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP, rich_help_panel=_BUDGET),
+        ledger_option(),
     ] = None,
     request: Annotated[
         str | None,
-        _option(_BUDGET, "ID", "May be repeated: charged once, the same bytes every time (keyed noise)."),
+        option(BUDGET, "ID", "May be repeated: charged once, the same bytes every time (keyed noise)."),
     ] = None,
     data_version: Annotated[
-        str, _option(_BUDGET, "NAME", "Public name of this snapshot of the data, for --request.")
+        str, option(BUDGET, "NAME", "Public name of this snapshot of the data, for --request.")
     ] = "1",
-    as_json: Annotated[bool, _option(_FILES, None, "Print the result as JSON.", "--json")] = False,
+    as_json: Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")] = False,
 ) -> None:
     """Release FILE so that nobody in it can be singled out, with a statement of what is promised.
 

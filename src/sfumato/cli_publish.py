@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfumato import cli_budget, cli_shown, terminal
-from sfumato.cli_budget import LEDGER_HELP
+from sfumato.cli_options import BUDGET, FILES, PROMISE, ledger_option, option
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -23,12 +23,7 @@ _PARAMETERS = (
     *("latent", "centres", "strategy", "decoder", "checkpoint", "time_budget", "embeddings", "small"),
     *("mode", "steps", "rate"),
 )
-_PROMISE, _SOME, _DATA = "The promise", "For some methods", "The dataset"
-_BUDGET, _FILES = "The budget", "Files"
-
-
-def _option(panel: str, metavar: str | None, help: str, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel)
+_SOME, _DATA = "For some methods", "The dataset"
 
 
 def publish(
@@ -36,105 +31,105 @@ def publish(
     *,
     method: Annotated[
         str,
-        _option(
-            _PROMISE,
+        option(
+            PROMISE,
             "NAME",
             "certified (proves ε for each record), vaegan-dp or dpdm (trained with noise); curvature, "
             "pixelation, blur or k-anonymity, which prove nothing.",
         ),
     ] = "certified",
     epsilon: Annotated[
-        list[float] | None, _option(_PROMISE, "ε", "The budget of one record, for everything published.")
+        list[float] | None, option(PROMISE, "ε", "The budget of one record, for everything published.")
     ] = None,
-    delta: Annotated[float | None, _option(_PROMISE, "δ", "1e-5 unless given.")] = None,
+    delta: Annotated[float | None, option(PROMISE, "δ", "1e-5 unless given.")] = None,
     neighbours: Annotated[
         str | None,
-        _option(
-            _PROMISE,
+        option(
+            PROMISE,
             "NAME",
             "certified: what may become of a record: add/remove or zero-out; replace unless given.",
         ),
     ] = None,
     classes: Annotated[
         int | None,
-        _option(_DATA, "N", "For an .npz: how many classes there are, labelled 0 … N−1; this is public."),
+        option(_DATA, "N", "For an .npz: how many classes there are, labelled 0 … N−1; this is public."),
     ] = None,
     top: Annotated[
         float | None,
-        _option(_DATA, "VALUE", "The value of white: 255 for bytes, 65535 for 16 bits; else it is needed."),
+        option(_DATA, "VALUE", "The value of white: 255 for bytes, 65535 for 16 bits; else it is needed."),
     ] = None,
     pictures: Annotated[
-        str | None, _option(_DATA, "NAME", "Which array of an .npz holds the pictures; x unless given.")
+        str | None, option(_DATA, "NAME", "Which array of an .npz holds the pictures; x unless given.")
     ] = None,
     labels: Annotated[
-        str | None, _option(_DATA, "NAME", "Which array of an .npz holds the labels; y unless given.")
+        str | None, option(_DATA, "NAME", "Which array of an .npz holds the labels; y unless given.")
     ] = None,
     records: Annotated[
-        int | None, _option(_DATA, "N", "How many pictures to publish; about as many unless given.")
+        int | None, option(_DATA, "N", "How many pictures to publish; about as many unless given.")
     ] = None,
     time_budget: Annotated[
-        str | None, _option(_SOME, "TIME", "Stop training after 90s, 20m or 1h30m; best effort by then.")
+        str | None, option(_SOME, "TIME", "Stop training after 90s, 20m or 1h30m; best effort by then.")
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        _option(_SOME, "FILE", "curvature: where training keeps its state, to go on after a stop; private."),
+        option(_SOME, "FILE", "curvature: where training keeps its state, to go on after a stop; private."),
     ] = None,
     multiplier: Annotated[
-        float | None, _option(_SOME, "σ", "vaegan-dp, dpdm: noise of a step, instead of --epsilon.")
+        float | None, option(_SOME, "σ", "vaegan-dp, dpdm: noise of a step, instead of --epsilon.")
     ] = None,
     kept: Annotated[
-        int | None, _option(_SOME, "K", "certified: frequencies kept each way; 14 unless given.")
+        int | None, option(_SOME, "K", "certified: frequencies kept each way; 14 unless given.")
     ] = None,
     parts: Annotated[
-        int | None, _option(_SOME, "K", "certified: Gaussians a class; chosen by ε unless given.")
+        int | None, option(_SOME, "K", "certified: Gaussians a class; chosen by ε unless given.")
     ] = None,
     embeddings: Annotated[
-        int | None, _option(_SOME, "K", "certified: Fourier features released too; none unless given.")
+        int | None, option(_SOME, "K", "certified: Fourier features released too; none unless given.")
     ] = None,
-    steps: Annotated[int | None, _option(_SOME, "N", "vaegan-dp, dpdm: steps of training.")] = None,
+    steps: Annotated[int | None, option(_SOME, "N", "vaegan-dp, dpdm: steps of training.")] = None,
     rate: Annotated[
-        float | None, _option(_SOME, "Q", "vaegan-dp, dpdm: chance of a record to be taken at a step.")
+        float | None, option(_SOME, "Q", "vaegan-dp, dpdm: chance of a record to be taken at a step.")
     ] = None,
     mode: Annotated[
-        str | None, _option(_SOME, "NAME", "vaegan-dp: paper, which proves nothing; private unless given.")
+        str | None, option(_SOME, "NAME", "vaegan-dp: paper, which proves nothing; private unless given.")
     ] = None,
     block: Annotated[
-        int | None, _option(_SOME, "B", "pixelation: side of a block in pixels; 3 unless given.")
+        int | None, option(_SOME, "B", "pixelation: side of a block in pixels; 3 unless given.")
     ] = None,
-    radius: Annotated[float | None, _option(_SOME, "PIXELS", "blur: its reach; 1.5 unless given.")] = None,
+    radius: Annotated[float | None, option(_SOME, "PIXELS", "blur: its reach; 1.5 unless given.")] = None,
     k: Annotated[
-        int | None, _option(_SOME, "K", "k-anonymity: fewest members of a cluster; 10 unless given.", "--k")
+        int | None, option(_SOME, "K", "k-anonymity: fewest members of a cluster; 10 unless given.", "--k")
     ] = None,
     clusters: Annotated[
-        int | None, _option(_SOME, "N", "k-anonymity: how many clusters; 1000 unless given.")
+        int | None, option(_SOME, "N", "k-anonymity: how many clusters; 1000 unless given.")
     ] = None,
     small: Annotated[
-        str | None, _option(_SOME, "NAME", "k-anonymity: smaller clusters are kept; dropped unless given.")
+        str | None, option(_SOME, "NAME", "k-anonymity: smaller clusters are kept; dropped unless given.")
     ] = None,
     latent: Annotated[
-        int | None, _option(_SOME, "D", "curvature, vaegan-dp: dimensions of the latent space.")
+        int | None, option(_SOME, "D", "curvature, vaegan-dp: dimensions of the latent space.")
     ] = None,
-    centres: Annotated[int | None, _option(_SOME, "N", "curvature: centres of the latent space.")] = None,
+    centres: Annotated[int | None, option(_SOME, "N", "curvature: centres of the latent space.")] = None,
     strategy: Annotated[
-        str | None, _option(_SOME, "NAME", "curvature: anywhere, highest or linear; lowest unless given.")
+        str | None, option(_SOME, "NAME", "curvature: anywhere, highest or linear; lowest unless given.")
     ] = None,
-    decoder: Annotated[str | None, _option(_SOME, "NAME", "curvature: dense or conv.")] = None,
+    decoder: Annotated[str | None, option(_SOME, "NAME", "curvature: dense or conv.")] = None,
     output: Annotated[
         Path | None,
-        _option(_FILES, "OUT", "Where it is published: an .npz file, or a folder.", "-o", "--output"),
+        option(FILES, "OUT", "Where it is published: an .npz file, or a folder.", "-o", "--output"),
     ] = None,
     report: Annotated[
         Path | None,
-        _option(
-            _FILES,
+        option(
+            FILES,
             "FILE.html",
             "Write a report with originals beside what was published; for those who may see them.",
         ),
     ] = None,
     audit: Annotated[
         bool,
-        _option(
-            _PROMISE,
+        option(
+            PROMISE,
             None,
             "Leave a few records out of the fit, by coins, and measure what is shown of the others.",
             "--audit/--no-audit",
@@ -142,16 +137,16 @@ def publish(
     ] = True,
     plan: Annotated[
         bool,
-        _option(_FILES, None, "Say what it would promise and cost; read headers, write nothing.", "--plan"),
+        option(FILES, None, "Say what it would promise and cost; read headers, write nothing.", "--plan"),
     ] = False,
     dataset: Annotated[
-        str | None, _option(_BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
+        str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
     ] = None,
     ledger: Annotated[
         str | None,
-        typer.Option(metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP, rich_help_panel=_BUDGET),
+        ledger_option(),
     ] = None,
-    as_json: Annotated[bool, _option(_FILES, None, "Print the result as JSON.", "--json")] = False,
+    as_json: Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")] = False,
 ) -> None:
     """Publish a dataset of labelled pictures in the place of SOURCE, with a statement of what is promised.
 

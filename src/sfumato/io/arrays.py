@@ -149,8 +149,7 @@ class ArraySink(AtomicSink):
         self._suffix = suffix_of(self.path)
         if self._suffix not in (".npy", ".npz"):
             raise BadInput(f"{self.path.name} is no place for an array; .npy and .npz are accepted.")
-        if not name.isprintable() or any(part in ("", ".", "..") for part in name.split("/")):
-            raise BadInput(f"{name!r} cannot name an array in {self.path.name}; a plain word is accepted.")
+        npz.check_name(name, self.path.name)
         check_array(self.shape, self.dtype, self.path.name)
         self._stream: Any = None
 

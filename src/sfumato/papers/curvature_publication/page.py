@@ -5,21 +5,19 @@ from __future__ import annotations
 import importlib.metadata
 import math
 import platform
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import sfumato
-from sfumato.io.atomic import atomic_output
 from sfumato.papers.curvature_publication.drawing import PaperDrawing
 from sfumato.papers.curvature_publication.findings import says, strategy_verdicts, verdicts
 from sfumato.papers.curvature_publication.membership import TOOLBOX, has_art
 from sfumato.papers.curvature_publication.protocol import CHOSEN, LEFT_OUT, STATED
 from sfumato.papers.curvature_publication.results import Results
 from sfumato.papers.multimedia_dp.part import Part
+from sfumato.papers.paper_page import PaperPage, figure_section, listed
 from sfumato.papers.regenerate import Request
 
 __all__ = ["Page"]
@@ -28,11 +26,13 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "opacus")
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(PaperPage):
     """Tables and drawings of one run, as Markdown, as text and as JSON values.
 
     ``told`` are sentences of the figures.
     """
+
+    PAPER: ClassVar[str] = "curvature-publication"
 
     request: Request
     results: Results
@@ -41,12 +41,10 @@ class Page:
     told: tuple[str, ...]
     seconds: float
 
-    def write(self) -> Path:
-        """Write ``curvature-publication.md`` into the folder of the request and say where it is."""
-        file = self.request.output / "curvature-publication.md"
-        with atomic_output(file) as output:
-            output.write(self.markdown().encode())
-        return file
+    @property
+    def data_used(self) -> tuple[str, ...]:
+        """The data sets of the run."""
+        return self.results.run.data
 
     def markdown(self) -> str:
         """The whole page."""
@@ -57,30 +55,12 @@ class Page:
             "a lower bound by the attacks that were tried, and no promise.",
             f"```\n{self.command()}\n```",
             self._made(),
-            *(
-                "\n\n".join([f"## {head}", "\n".join(f"- {sentence}" for sentence in told)])
-                for head, told in self.findings.items()
-                if told
-            ),
+            *listed(self.findings),
             _protocol(),
             *(part.markdown() for part in self.tables),
-            *(
-                f"## Figure {drawing.number}: {drawing.title}\n\n![{drawing.title}]({drawing.file})"
-                f"\n\n{drawing.caption}"
-                for drawing in self.drawings
-            ),
+            *map(figure_section, self.drawings),
         ]
         return "\n\n".join(parts) + "\n"
-
-    def command(self) -> str:
-        """The command that makes this page again."""
-        request, words = self.request, ["sfumato", "paper", "curvature-publication"]
-        words += [word for number in request.tables for word in ("--table", str(number))]
-        words += [word for number in request.figures for word in ("--figure", str(number))]
-        words += [word for name in self.results.run.data for word in ("--data", name)]
-        words += ["--seeds", str(request.seeds)] if request.seeds is not None else []
-        words += ["--quick"] if request.quick else []
-        return shlex.join([*words, "-o", str(request.output)])
 
     @cached_property
     def findings(self) -> dict[str, list[str]]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import shlex
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import sfumato
-from sfumato.io.atomic import atomic_output
 from sfumato.papers.multimedia_dp.part import Part
 from sfumato.papers.multimedia_dp.points import fails, holds
 from sfumato.papers.multimedia_dp.protocol import CHOSEN, LEFT_OUT, STATED
 from sfumato.papers.multimedia_dp.says import says
+from sfumato.papers.paper_page import PaperPage, listed
 from sfumato.papers.regenerate import Regenerated, Request
 
 __all__ = ["Page"]
@@ -24,12 +22,14 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "scikit-image", "opencv-python-h
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(PaperPage):
     """The parts and the figure of one run, as Markdown, as text and as JSON values.
 
     ``absent`` names parts that were asked for and could not be made, with the reason; ``data`` says what was
     measured on.
     """
+
+    PAPER: ClassVar[str] = "multimedia-dp"
 
     request: Request
     parts: tuple[Part, ...]
@@ -37,13 +37,6 @@ class Page:
     figure: Regenerated | None
     data: str
     seconds: float
-
-    def write(self) -> Path:
-        """Write ``multimedia-dp.md`` into the folder of the request and say where it is."""
-        file = self.request.output / "multimedia-dp.md"
-        with atomic_output(file) as output:
-            output.write(self.markdown().encode())
-        return file
 
     def markdown(self) -> str:
         """The whole page."""
@@ -54,11 +47,7 @@ class Page:
             "*measured* what this run found. *Nothing* is a legal value of proven.",
             f"```\n{self.command()}\n```",
             self._made(),
-            *(
-                "\n\n".join([f"## {head}", "\n".join(f"- {sentence}" for sentence in told)])
-                for head, told in self.findings.items()
-                if told
-            ),
+            *listed(self.findings),
             self._protocol(),
             *(part.markdown() for part in self.parts),
         ]
@@ -68,14 +57,6 @@ class Page:
                 f"({self.figure.files[0].name})\n\n```\n{self.figure.text}\n```"
             )
         return "\n\n".join(parts) + "\n"
-
-    def command(self) -> str:
-        """The command that makes this page again."""
-        request, words = self.request, ["sfumato", "paper", "multimedia-dp"]
-        words += [word for number in request.tables for word in ("--table", str(number))]
-        words += [word for number in request.figures for word in ("--figure", str(number))]
-        words += ["--quick"] if request.quick else []
-        return shlex.join([*words, "-o", str(request.output)])
 
     @cached_property
     def findings(self) -> dict[str, list[str]]:

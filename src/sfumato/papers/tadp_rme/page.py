@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import shlex
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import sfumato
-from sfumato.io.atomic import atomic_output
+from sfumato.papers.paper_page import PaperPage, figure_section, listed
 from sfumato.papers.regenerate import Request
 from sfumato.papers.tadp_rme.figure import Drawing
 from sfumato.papers.tadp_rme.findings import findings
@@ -24,8 +22,10 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(PaperPage):
     """Tables and drawings of one run, as Markdown and as JSON values."""
+
+    PAPER: ClassVar[str] = "tadp-rme"
 
     request: Request
     results: Results
@@ -33,12 +33,10 @@ class Page:
     drawings: tuple[Drawing, ...]
     seconds: float
 
-    def write(self) -> Path:
-        """Write ``tadp-rme.md`` into the folder of the request and say where it is."""
-        file = self.request.output / "tadp-rme.md"
-        with atomic_output(file) as output:
-            output.write(self.markdown().encode())
-        return file
+    @property
+    def data_used(self) -> tuple[str, ...]:
+        """The data sets of the run."""
+        return self.results.run.data
 
     def markdown(self) -> str:
         """The whole page."""
@@ -51,29 +49,10 @@ class Page:
             self._made(),
             self._protocol(),
         ]
-        if counts := self.agreement():
-            parts.append("## What agrees")
-            parts.append("\n".join(f"- {sentence}" for sentence in counts))
-        if told := findings(self.results):
-            parts.append("## What the numbers say")
-            parts.append("\n".join(f"- {sentence}" for sentence in told))
+        parts += listed({"What agrees": self.agreement(), "What the numbers say": findings(self.results)})
         parts += [table.markdown() for table in self.tables]
-        parts += [
-            f"## Figure {drawing.number}: "
-            f"{drawing.title}\n\n![{drawing.title}]({drawing.file})\n\n{drawing.caption}"
-            for drawing in self.drawings
-        ]
+        parts += [figure_section(drawing) for drawing in self.drawings]
         return "\n\n".join(parts) + "\n"
-
-    def command(self) -> str:
-        """The command that makes this page again."""
-        request, words = self.request, ["sfumato", "paper", "tadp-rme"]
-        words += [word for number in request.tables for word in ("--table", str(number))]
-        words += [word for number in request.figures for word in ("--figure", str(number))]
-        words += [word for name in self.results.run.data for word in ("--data", name)]
-        words += ["--seeds", str(request.seeds)] if request.seeds is not None else []
-        words += ["--quick"] if request.quick else []
-        return shlex.join([*words, "-o", str(request.output)])
 
     def agreement(self) -> list[str]:
         """How many rows of tables 1 and 4 agree with the paper, counted."""

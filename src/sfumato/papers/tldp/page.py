@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import shlex
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import sfumato
-from sfumato.io.atomic import atomic_output
+from sfumato.papers.paper_page import PaperPage, figure_section, listed
 from sfumato.papers.regenerate import Request
 from sfumato.papers.tldp import error_findings, score_findings
 from sfumato.papers.tldp.comparison import Row
@@ -36,8 +34,10 @@ _ERRORS = (
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(PaperPage):
     """Table 5, the comparison and the drawings of one run, as Markdown, as text and as JSON values."""
+
+    PAPER: ClassVar[str] = "tldp"
 
     request: Request
     run: Run
@@ -48,12 +48,10 @@ class Page:
     seconds: float
     processor: float
 
-    def write(self) -> Path:
-        """Write ``tldp.md`` into the folder of the request and say where it is."""
-        file = self.request.output / "tldp.md"
-        with atomic_output(file) as output:
-            output.write(self.markdown().encode())
-        return file
+    @property
+    def data_used(self) -> tuple[str, ...]:
+        """The data sets of the run."""
+        return self.run.data
 
     def markdown(self) -> str:
         """The whole page."""
@@ -65,10 +63,7 @@ class Page:
             "differences ± their standard error.",
             f"```\n{self.command()}\n```",
             self._made(),
-            *(
-                "\n\n".join([f"## {head}", "\n".join(f"- {sentence}" for sentence in told)])
-                for head, told in self.findings().items()
-            ),
+            *listed(self.findings()),
             self._protocol(),
         ]
         if self.blocks:
@@ -80,10 +75,7 @@ class Page:
                 parts.append(column_markdown(mine[0].column, sizes.span))
                 parts += [error_markdown(block) for block in mine]
         for drawing in self.drawings:
-            parts.append(
-                f"## Figure {drawing.number}: {drawing.title}\n\n![{drawing.title}]({drawing.file})"
-                f"\n\n{drawing.caption}"
-            )
+            parts.append(figure_section(drawing))
             for data in self.run.data:
                 rows = [r for r in self.rows if (r.point.figure, r.point.data) == (drawing.number, data)]
                 parts.append(
@@ -91,16 +83,6 @@ class Page:
                     + comparison_markdown(rows)
                 )
         return "\n\n".join(parts) + "\n"
-
-    def command(self) -> str:
-        """The command that makes this page again."""
-        request, words = self.request, ["sfumato", "paper", "tldp"]
-        words += [word for number in request.tables for word in ("--table", str(number))]
-        words += [word for number in request.figures for word in ("--figure", str(number))]
-        words += [word for name in self.run.data for word in ("--data", name)]
-        words += ["--seeds", str(request.seeds)] if request.seeds is not None else []
-        words += ["--quick"] if request.quick else []
-        return shlex.join([*words, "-o", str(request.output)])
 
     def findings(self) -> dict[str, list[str]]:
         """The sentences of the page, by heading."""
