@@ -153,12 +153,7 @@ def publish(
     shown = None if page is None else Path(page)
     state = None if checkpoint is None else Path(checkpoint)
     check_places(source.path, target, shown, state)
-    if publisher.one_to_one and records is not None:
-        raise BadInput("this method publishes one picture for each record; leave out --records.")
-    if records is not None and records < 1:
-        raise BadInput(f"--records was {records}: 1 or more are accepted.")
-    if dataset is not None and not (dataset.strip() and dataset.isprintable()):
-        raise BadInput(f"the dataset is named {dataset!r}; a name in printable characters is accepted.")
+    _check_wishes(publisher, records, dataset)
     statement = publication.statement
     data = publication.data(tell)
     signer = None if publisher.randomness.reproducible else (keys or KeyRing()).signing_or_new()
@@ -171,12 +166,11 @@ def publish(
     neighbours, rng = statement.proven.neighbours, np.random.default_rng(coins)
     canaries = canaries_of(publisher, facts.records, neighbours, rng) if audited else None
     pictures = data.pictures * np.float32(facts.top)
-    if canaries is None:
-        fitted = np.arange(facts.records)
-        publisher.fit(pictures, data.labels, report=_told(tell))
-    else:
-        fitted = canaries.fitted
-        publisher.fit(*fitted_records(pictures, data.labels, fitted, neighbours), report=_told(tell))
+    fitted = np.arange(facts.records) if canaries is None else canaries.fitted
+    given = (pictures, data.labels)
+    if canaries is not None:
+        given = fitted_records(pictures, data.labels, fitted, neighbours)
+    publisher.fit(*given, report=_told(tell))
     if records is None and neighbours is Neighbours.ZERO_OUT and not publisher.one_to_one:
         records = facts.records  # a record that is zeroed out still counts
     values, labels = publisher.publish(records).value
@@ -235,6 +229,16 @@ def publish(
         except BadInput as error:
             raise BadInput(f"{target.name} is published, and its report is not: {error}") from None
     return Published(target, done, measured, findings, names, shown)
+
+
+def _check_wishes(publisher: Publisher, records: int | None, dataset: str | None) -> None:
+    """Refuse a number of pictures that the method cannot choose, and a dataset that has no proper name."""
+    if publisher.one_to_one and records is not None:
+        raise BadInput("this method publishes one picture for each record; leave out --records.")
+    if records is not None and records < 1:
+        raise BadInput(f"--records was {records}: 1 or more are accepted.")
+    if dataset is not None and not (dataset.strip() and dataset.isprintable()):
+        raise BadInput(f"the dataset is named {dataset!r}; a name in printable characters is accepted.")
 
 
 def _some(shown: int, classes: int) -> str:
