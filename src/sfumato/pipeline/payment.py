@@ -66,6 +66,9 @@ class Payment:
     request: str | None = None
 
     def __post_init__(self) -> None:
+        name = self.dataset
+        if name is not None and not (name.strip() and name.isprintable()):
+            raise BadInput(f"the dataset is named {name!r}; a name in printable characters is accepted.")
         if self.request is not None and (self.ledger is None or self.dataset is None):
             raise BadInput("a request is paid from a budget; name the dataset and the ledger.")
 

@@ -63,8 +63,6 @@ def protect(
     if not folder:
         same_kind(source, output)
         check_output(target, [source] if schema is None or isinstance(schema, Schema) else [source, schema])
-    if dataset is not None and not (dataset.strip() and dataset.isprintable()):
-        raise BadInput(f"the dataset is named {dataset!r}; a name in printable characters is accepted.")
     payment = Payment(dataset, ledger, request)
     if folder or kind_of(source) in MEDIA:
         mechanism = MediaMechanisms.of(mechanism)

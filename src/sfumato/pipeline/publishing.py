@@ -153,12 +153,12 @@ def publish(
     shown = None if page is None else Path(page)
     state = None if checkpoint is None else Path(checkpoint)
     check_places(source.path, target, shown, state)
-    _check_wishes(publisher, records, dataset)
+    _check_number(publisher, records)
+    payment = Payment(dataset, ledger)
     statement = publication.statement
     data = publication.data(tell)
     signer = None if publisher.randomness.reproducible else (keys or KeyRing()).signing_or_new()
     coins = drawn_coins(publisher.randomness, state if audited else None)
-    payment = Payment(dataset, ledger)
     statement, paid = payment.pay(statement, target.name, Content(), None)
 
     if audited and state is not None:
@@ -231,14 +231,12 @@ def publish(
     return Published(target, done, measured, findings, names, shown)
 
 
-def _check_wishes(publisher: Publisher, records: int | None, dataset: str | None) -> None:
-    """Refuse a number of pictures that the method cannot choose, and a dataset that has no proper name."""
+def _check_number(publisher: Publisher, records: int | None) -> None:
+    """Refuse a number of pictures that is none, or that the method cannot choose."""
     if publisher.one_to_one and records is not None:
         raise BadInput("this method publishes one picture for each record; leave out --records.")
     if records is not None and records < 1:
         raise BadInput(f"--records was {records}: 1 or more are accepted.")
-    if dataset is not None and not (dataset.strip() and dataset.isprintable()):
-        raise BadInput(f"the dataset is named {dataset!r}; a name in printable characters is accepted.")
 
 
 def _some(shown: int, classes: int) -> str:
