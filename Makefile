@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test check soak bench papers picture clean
+.PHONY: install demo test explore check soak bench papers picture clean
 
 install: .venv/dev.stamp  ## the package, its extras for development, and the tools
 
@@ -42,6 +42,10 @@ chromium:
 
 test: .venv/dev.stamp postgres chromium  ## all tests, on two processes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+explore: .venv/dev.stamp  ## the property tests on fresh random examples instead of the fixed ones
+	SFUMATO_EXAMPLES=explore OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal \
+	  $$(grep -rl "from hypothesis" tests --include='test_*.py')
 
 check: .venv/dev.stamp  ## lint, format and types
 	$(BIN)/ruff check .

@@ -1,6 +1,15 @@
 """What all tests share: no test touches the keys or the ledger of whoever runs it; counts are printed."""
 
+import os
+
 import pytest
+from hypothesis import settings
+
+# A test run says the same twice: what decides over a change draws the same examples on every machine.
+# `make explore` draws fresh ones, to find what nobody thought of.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("explore", derandomize=False, print_blob=True)
+settings.load_profile(os.environ.get("SFUMATO_EXAMPLES", "same"))
 
 
 @pytest.fixture(autouse=True, scope="session")

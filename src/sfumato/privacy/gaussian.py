@@ -65,10 +65,10 @@ def _log_delta(epsilon: float, mu: float) -> float:
         # R(a) − R(b) = ∫ (1 − xR(x)) dx over [a, b]: the difference of two nearly equal numbers is avoided.
         x = a + 0.5 * mu * (_NODES + 1.0)
         gap = 0.5 * mu * float(_WEIGHTS @ (1.0 - x * _SQRT_HALF_PI * special.erfcx(x / _SQRT_2)))
-    elif a > -5.0:
+    elif a > -1.0:
         gap = _mills(a) - _mills(b)
     else:
-        # R(a) overflows for very negative a, where δ is near 1 and Φ(−a) is itself accurate.
+        # Here δ > 0.68: 1 − δ is a sum of two positive numbers, accurate where δ itself runs out of digits.
         return math.log1p(-(float(special.ndtr(a)) + math.exp(-0.5 * a * a - _LOG_SQRT_2PI) * _mills(b)))
     return math.log(gap) - 0.5 * a * a - _LOG_SQRT_2PI
 
