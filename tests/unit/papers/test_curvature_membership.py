@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from sfumato.audit.proportions import interval
 from sfumato.papers.curvature_publication.candidates import AS_THE_PAPER, MATCHED, Success
@@ -11,6 +14,7 @@ from sfumato.papers.curvature_publication.imbalance import Imbalanced, Part
 from sfumato.papers.curvature_publication.measured import Measured, Proven, picked
 from sfumato.papers.curvature_publication.memory import Memory
 from sfumato.papers.curvature_publication.protocol import Run
+from sfumato.papers.curvature_publication.results import Results
 
 pytest.importorskip("torch")
 
@@ -60,10 +64,10 @@ def test_what_is_known_by_heart_is_found(noisy, by_heart) -> None:
     found = attack_all(noisy, by_heart, noisy.private, attacked=400, seed=0)
     assert (np.random.get_state()[1] == state).all()
     for protocol in (AS_THE_PAPER, MATCHED):
-        assert found[f"{LOSS}, {protocol}"].asked == 400
+        assert found[f"{LOSS}, {protocol}"].asked == {AS_THE_PAPER: 400, MATCHED: 800}[protocol]
         assert found[f"{LOSS}, {protocol}"].rate > 0.85
     assert found[f"{NEAREST}, {MATCHED}"].rate == 1.0
-    assert found[f"{LOSS}, {MATCHED}, {TAIL}"].asked == 100
+    assert found[f"{LOSS}, {MATCHED}, {TAIL}"].asked == 200
     pytest.importorskip("art")
     for protocol in (AS_THE_PAPER, MATCHED):
         assert found[f"{ART}, {protocol}"].rate > 0.8
@@ -82,8 +86,8 @@ def test_a_classifier_that_saw_other_pictures_gives_nothing_away(noisy) -> None:
 
 def test_who_was_asked_and_whether_rightly(noisy, by_heart) -> None:
     part, right, members = right_about(noisy, by_heart, MATCHED, attacked=400, seed=0)
-    assert len(part) == len(right) == len(members) == 400
-    assert members.sum() == 200
+    assert len(part) == len(right) == len(members) == 800
+    assert members.sum() == 400
     own = {bytes(picture) for picture in noisy.private.pictures}
     assert [bytes(picture) in own for picture in part.pictures] == members.tolist()
     assert (
@@ -107,6 +111,7 @@ def measured() -> Measured:
         seconds=1.5,
         learning=2.5,
         samples=np.arange(12, dtype=np.uint8).reshape(3, 2, 2),
+        right=np.array([True] * 60 + [False] * 40),
     )
 
 
@@ -118,6 +123,7 @@ def test_measures_are_recalled_only_for_what_they_depend_on(tmp_path, measured) 
     assert again is not None
     assert again.to_dict() == measured.to_dict()
     assert (again.samples == measured.samples).all()
+    assert (again.right == measured.right).all()
     assert again.proven.epsilon == np.inf
     assert memory.recall("blur", {"seed": 1}) is None
     assert memory.recall("other", {"seed": 0}) is None
@@ -135,3 +141,13 @@ def test_run_sizes_and_what_a_quick_one_is() -> None:
     full = Run.of(("mnist",), None, False)
     assert (full.head, full.seeds, full.quick) == (2_500, (0,), False)
     assert Run.of(("digits",), 2, True).seeds == (0, 1)
+
+
+def test_one_data_set_leaks_more_than_another_by_the_sign_test(measured) -> None:
+    other = replace(measured, right=np.array([False] * 20 + [True] * 45 + [False] * 35))
+    results = Results(
+        Run.of(("digits",), None, True), {}, {"digits": {"a": (measured,), "b": (other,)}}, {}, 0
+    )
+    assert results.leaks_more("digits", "a", "b") == (20, 5, pytest.approx(binomtest(20, 25).pvalue / 2))
+    assert results.leaks_more("digits", "b", "a")[2] > 0.99
+    assert results.leaks_more("digits", "a", "a") == (0, 0, 1.0)

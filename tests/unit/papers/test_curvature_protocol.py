@@ -10,8 +10,8 @@ from sfumato.papers.curvature_publication.candidates import (
     AS_THE_PAPER,
     MATCHED,
     Success,
-    candidates,
     label_alone,
+    rounds,
 )
 from sfumato.papers.curvature_publication.imbalance import Imbalanced
 from sfumato.papers.curvature_publication.protocol import Run
@@ -104,20 +104,23 @@ def test_the_label_alone_tells_what_the_imbalance_is() -> None:
 
 
 def test_candidates_as_the_paper_are_drawn_from_all(digits) -> None:
-    drawn = candidates(digits, AS_THE_PAPER, 200, 0)
+    (drawn,) = rounds(digits, AS_THE_PAPER, 200, 0)
     assert [len(rows) for rows in (*drawn.known, *drawn.asked)] == [100] * 4
     for side in (0, 1):
         assert not set(drawn.known[side]) & set(drawn.asked[side])
-    again = candidates(digits, AS_THE_PAPER, 200, 0)
+    (again,) = rounds(digits, AS_THE_PAPER, 200, 0)
     assert (again.asked[0] == drawn.asked[0]).all()
 
 
 def test_class_matched_candidates_have_equal_labels_on_both_sides(digits) -> None:
-    drawn = candidates(digits, MATCHED, 200, 0)
+    drawn, turned = rounds(digits, MATCHED, 200, 0)
+    assert turned.known is drawn.asked
+    assert turned.asked is drawn.known
     for members, nonmembers in (drawn.known, drawn.asked):
         first = np.bincount(digits.private.labels[members], minlength=10)
         second = np.bincount(digits.tests.labels[nonmembers], minlength=10)
-        assert first.tolist() == second.tolist() == [10] * 6 + [4] * 4
+        assert first.tolist() == second.tolist()
+        assert first.min() >= 4
     for side in (0, 1):
         assert not set(drawn.known[side]) & set(drawn.asked[side])
 

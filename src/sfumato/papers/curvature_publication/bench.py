@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 import sfumato
+from sfumato.papers.curvature_publication.candidates import MATCHED
 from sfumato.papers.curvature_publication.downstream import Learned, learn
 from sfumato.papers.curvature_publication.imbalance import Imbalanced, Part
 from sfumato.papers.curvature_publication.measured import Measured, Proven, picked
-from sfumato.papers.curvature_publication.membership import attack_all, has_art
+from sfumato.papers.curvature_publication.membership import attack_all, has_art, right_about
 from sfumato.papers.curvature_publication.memory import Memory
 from sfumato.papers.curvature_publication.methods import (
     CURVATURE,
@@ -123,7 +124,8 @@ class Bench:
         learned = self._learn(name, published)
         learning = time.perf_counter() - begun
         self._report(f"{data.name}: {name}, attacking", 0.0)
-        membership = attack_all(data, learned, published, attacked=self.run.attacked, seed=self.seed)
+        asked = {"attacked": self.run.attacked, "seed": self.seed}
+        membership = attack_all(data, learned, published, **asked)
         frechet = None
         if published is not data.private:
             features = self.judge.features(self.features)
@@ -142,6 +144,7 @@ class Bench:
             seconds=seconds,
             learning=learning,
             samples=picked(published.pictures, published.labels, data.classes),
+            right=right_about(data, learned, MATCHED, **asked)[1],
         )
         self.memory.keep(self._called(name), depends, measured)
         self._report(f"{data.name}: {name}, attacking", 1.0)

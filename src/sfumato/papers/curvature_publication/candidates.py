@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sfumato.audit.proportions import interval
 from sfumato.papers.curvature_publication.imbalance import Imbalanced, Labels
 
-__all__ = ["AS_THE_PAPER", "CONFIDENCE", "MATCHED", "Candidates", "Success", "candidates", "label_alone"]
+__all__ = ["AS_THE_PAPER", "CONFIDENCE", "MATCHED", "Candidates", "Success", "label_alone", "rounds"]
 
 Rows = NDArray[np.intp]
 
@@ -36,6 +36,9 @@ class Success:
         """Holds the true rate with probability 0.95 (Clopper–Pearson)."""
         return interval(self.right, self.asked, CONFIDENCE)
 
+    def __add__(self, other: Success) -> Success:
+        return Success(self.right + other.right, self.asked + other.asked)
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
         return {"right": self.right, "asked": self.asked, "rate": self.rate, "interval": list(self.interval)}
@@ -54,12 +57,18 @@ class Candidates:
         return Success(right, members.size + nonmembers.size)
 
 
-def candidates(data: Imbalanced, protocol: str, count: int, seed: int) -> Candidates:
+def rounds(data: Imbalanced, protocol: str, count: int, seed: int) -> tuple[Candidates, ...]:
     """Half of those drawn are known, half are asked about.
 
-    As the paper: ``count`` members and as many tests, drawn from all. Class-matched: of every class its share
-    of ``count`` from both, or as many as the smaller side has.
+    As the paper: ``count`` members and as many tests, drawn from all, one round. Class-matched: of every
+    class as many of both as the smaller side has, and a second round in which the halves change places, so
+    that everybody is asked about by an attack that did not know them.
     """
+    first = _halves(data, protocol, count, seed)
+    return (first, Candidates(first.asked, first.known)) if protocol == MATCHED else (first,)
+
+
+def _halves(data: Imbalanced, protocol: str, count: int, seed: int) -> Candidates:
     rng = np.random.default_rng([seed, protocol == MATCHED])
     sides = (data.private.labels, data.tests.labels)
     known: list[list[Rows]] = [[], []]
@@ -67,7 +76,7 @@ def candidates(data: Imbalanced, protocol: str, count: int, seed: int) -> Candid
     if protocol == MATCHED:
         counts = [np.bincount(labels, minlength=data.classes) for labels in sides]
         groups = [[np.flatnonzero(labels == label) for labels in sides] for label in range(data.classes)]
-        sizes = [min(count // data.classes, int(min(pair))) for pair in zip(*counts, strict=True)]
+        sizes = [int(min(pair)) for pair in zip(*counts, strict=True)]
     else:
         groups = [[np.arange(len(labels)) for labels in sides]]
         sizes = [min(count, *(len(labels) for labels in sides))]

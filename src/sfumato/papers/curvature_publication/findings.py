@@ -29,6 +29,8 @@ Verdict = tuple[bool, str]
 
 # The number of attacked records that the paper's printed rates point to.
 _PAPER_RECORDS = 1152
+# One data set leaks clearly more than another if chance alone would show as much less often than this.
+_CLEARLY = 1e-4
 
 
 def verdicts(results: Results) -> Iterator[Verdict]:
@@ -66,11 +68,18 @@ def _membership(results: Results, data: str, others: Sequence[str]) -> Iterator[
         found = {name: results.success(data, name, attack) for name in others}
         below = [name for name, other in found.items() if other is not None and other.rate < own.rate]
         least = "the lowest of the paper's methods" if not below else f"above {', '.join(below)}"
-        apart = original.interval[0] > own.interval[1]
+        apart, why = original.interval[0] > own.interval[1], ""
+        if attack == f"{LOSS}, {MATCHED}":
+            more, less, chance = results.leaks_more(data, ORIGINAL, CURVATURE)
+            apart = chance < _CLEARLY
+            why = (
+                f" ({more:,} records are given away by the original alone and {less:,} by curvature alone, "
+                f"sign test p = {chance:.1g})"
+            )
         yield (
             not below and apart,
             f"{data}, membership by {attack}: curvature {success_cell(own)}, {least}; the original "
-            f"{success_cell(original)}, {'clearly more' if apart else 'not clearly more'}.",
+            f"{success_cell(original)}, {'clearly more' if apart else 'not clearly more'}{why}.",
         )
 
 

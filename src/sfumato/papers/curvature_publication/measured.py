@@ -44,7 +44,8 @@ class Measured:
     ``tail_accuracy`` that on tests of the tail classes. ``membership`` is attack and protocol -> success.
     ``frechet`` is the distance of the private pictures from the published ones, None for the private ones
     themselves. ``seconds`` is the time to fit and publish, ``learning`` that of the classifier. ``samples``
-    is one published picture of each class, black where there was none.
+    is one published picture of each class, black where there was none. ``right`` tells of each class-matched
+    candidate, in an order that all methods share, whether the attack by loss was right about it.
     """
 
     method: str
@@ -59,6 +60,7 @@ class Measured:
     seconds: float
     learning: float
     samples: Bytes
+    right: NDArray[np.bool_]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values: an infinite ε, nothing proven, is null."""
@@ -81,8 +83,8 @@ class Measured:
         }
 
     def kept(self) -> dict[str, Any]:
-        """Everything, samples included, to be read again by :meth:`read`."""
-        return self.to_dict() | {"samples": self.samples.tolist()}
+        """Everything, samples and single answers included, to be read again by :meth:`read`."""
+        return self.to_dict() | {"samples": self.samples.tolist(), "right": self.right.astype(int).tolist()}
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Measured:
@@ -95,6 +97,7 @@ class Measured:
             key: Success(success["right"], success["asked"]) for key, success in got["membership"].items()
         }
         got["samples"] = np.array(got["samples"], dtype=np.uint8)
+        got["right"] = np.array(got["right"], dtype=bool)
         return cls(**got)
 
 

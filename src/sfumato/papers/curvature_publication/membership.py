@@ -17,7 +17,7 @@ from sfumato.papers.curvature_publication.candidates import (
     MATCHED,
     Candidates,
     Success,
-    candidates,
+    rounds,
 )
 from sfumato.papers.curvature_publication.downstream import Learned, planar, seeded
 from sfumato.papers.curvature_publication.imbalance import Floats, Imbalanced, Part
@@ -54,17 +54,20 @@ def attack_all(
     """
     answers = learned.predictions(data.private), learned.predictions(data.tests)
     found: dict[str, Success] = {}
-    for protocol in (AS_THE_PAPER, MATCHED):
-        chosen = candidates(data, protocol, attacked, seed)
+    pairs = (
+        (protocol, chosen) for protocol in PROTOCOLS for chosen in rounds(data, protocol, attacked, seed)
+    )
+    for protocol, chosen in pairs:
         called: dict[str, Called] = {LOSS: _by_loss(answers, chosen)}
         if has_art():
             called[ART] = _by_art(data, learned, chosen, seed)
         if protocol == MATCHED:
             called[NEAREST] = _by_nearest(data, published.pictures, chosen)
         for attack, sides in called.items():
-            found[f"{attack}, {protocol}"] = chosen.success(*sides)
+            tried = {f"{attack}, {protocol}": chosen.success(*sides)}
             if protocol == MATCHED:
-                found[f"{attack}, {protocol}, {TAIL}"] = _of_tail(data, chosen, sides)
+                tried[f"{attack}, {protocol}, {TAIL}"] = _of_tail(data, chosen, sides)
+            found |= {key: found.get(key, Success(0, 0)) + success for key, success in tried.items()}
     return found
 
 
@@ -75,16 +78,18 @@ def right_about(
 
     As the paper the attack is ART's, where it is installed; otherwise it is our threshold on the loss.
     """
-    chosen = candidates(data, protocol, attacked, seed)
-    if protocol == AS_THE_PAPER and has_art():
-        called = _by_art(data, learned, chosen, seed)
-    else:
-        called = _by_loss((learned.predictions(data.private), learned.predictions(data.tests)), chosen)
-    sides = data.private.rows(chosen.asked[0]), data.tests.rows(chosen.asked[1])
+    sides: list[Part] = []
+    called: list[NDArray[np.bool_]] = []
+    for chosen in rounds(data, protocol, attacked, seed):
+        if protocol == AS_THE_PAPER and has_art():
+            called += _by_art(data, learned, chosen, seed)
+        else:
+            called += _by_loss((learned.predictions(data.private), learned.predictions(data.tests)), chosen)
+        sides += [data.private.rows(chosen.asked[0]), data.tests.rows(chosen.asked[1])]
     asked = Part(
         *(np.concatenate([getattr(side, name) for side in sides]) for name in ("pictures", "labels"))
     )
-    members = np.arange(len(asked)) < len(sides[0])
+    members = np.concatenate([np.full(len(side), number % 2 == 0) for number, side in enumerate(sides)])
     return asked, np.concatenate(called) == members, members
 
 

@@ -45,7 +45,8 @@ CHOSEN = (
     "numbers",
     "*as the paper*: members from the imbalanced training pictures, non-members from the balanced tests, so "
     "that the label alone already tells; *class-matched*: as many members as non-members of every class, so "
-    "that the label tells nothing and only what the classifier remembers is left",
+    "that the label tells nothing and only what the classifier remembers is left; all of them are asked "
+    "about, each half by an attack that learned from the other",
     "our own attack is a threshold on the loss, one for all or one a class, whichever does better on the "
     "known half; *nearest picture* needs no classifier: a candidate is a member if a published picture is "
     "nearer than a threshold chosen on the known half",

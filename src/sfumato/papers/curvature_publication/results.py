@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from scipy.stats import binom
+
 from sfumato.papers.curvature_publication.candidates import Success, label_alone
 from sfumato.papers.curvature_publication.imbalance import Imbalanced
 from sfumato.papers.curvature_publication.measured import Measured
@@ -52,6 +55,18 @@ class Results:
     def success(self, data: str, method: str, attack: str) -> Success | None:
         """The success of ``attack`` on a method, pooled over the seeds; None where it was not run."""
         return pooled(self.methods[data][method], attack)
+
+    def leaks_more(self, data: str, method: str, other: str) -> tuple[int, int, float]:
+        """Class-matched records that the loss gives away by ``method`` alone and by ``other`` alone; p.
+
+        p is that of the exact one-sided sign test over these records, for the two sets of classifiers as they
+        are: the chance of at least so many of the first kind if both kinds were equally likely.
+        """
+        first, second = (
+            np.concatenate([made.right for made in self.methods[data][name]]) for name in (method, other)
+        )
+        more, less = int(np.sum(first & ~second)), int(np.sum(second & ~first))
+        return more, less, float(binom.sf(more - 1, more + less, 0.5))
 
     def to_dict(self) -> dict[str, Any]:
         """Tables 1 and 2 as JSON values."""
