@@ -136,8 +136,10 @@ def shelf(tmp_path_factory):
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(line=command_lines())
 @example(
-    line="protect X.npz -o out.npz --mechanism trust-adaptive --epsilon 0.0625 1.0 --clip 0.1 "
-    "--delta 0.99999".split()
+    line=[
+        *("protect", "X.npz", "-o", "out.npz", "--mechanism", "trust-adaptive"),
+        *("--epsilon", "0.0625", "1.0", "--clip", "0.1", "--delta", "0.99999"),
+    ]
 )
 def test_any_command_line_is_answered_or_refused(shelf, line):
     code, out, err = answered(line)

@@ -54,10 +54,8 @@ def attack_all(
     """
     answers = learned.predictions(data.private), learned.predictions(data.tests)
     found: dict[str, Success] = {}
-    pairs = (
-        (protocol, chosen) for protocol in PROTOCOLS for chosen in rounds(data, protocol, attacked, seed)
-    )
-    for protocol, chosen in pairs:
+    asked = {protocol: rounds(data, protocol, attacked, seed) for protocol in (AS_THE_PAPER, MATCHED)}
+    for protocol, chosen in ((protocol, one) for protocol, every in asked.items() for one in every):
         called: dict[str, Called] = {LOSS: _by_loss(answers, chosen)}
         if has_art():
             called[ART] = _by_art(data, learned, chosen, seed)
