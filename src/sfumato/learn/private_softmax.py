@@ -15,28 +15,25 @@ refused before any noise is drawn. A class without examples is learned as one th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-import sfumato
-from sfumato.errors import BadInput
+from sfumato.learn.examples import Floats, checked_examples, checked_features
+from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
-from sfumato.noise import Keyed, Randomness, Secure
-from sfumato.privacy import RECORD, Guarantee, Neighbours, Statement
+from sfumato.noise import Randomness
+from sfumato.privacy import RECORD, Guarantee, Neighbours
 
 __all__ = ["PrivateSoftmax"]
 
-Floats = NDArray[np.float64]
 
-
-class PrivateSoftmax(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateSoftmax(Learner):
     """Softmax regression on features (n, d) of length ``reach`` or less; longer ones are scaled back.
 
     ``epsilon`` and ``delta`` are the promise for one record under ``neighbours``, ``"zero-out"`` or
@@ -73,16 +70,9 @@ class PrivateSoftmax(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             at_delta=self.delta,
         )
 
-    def statement(self) -> Statement:
-        """The three columns of a fitted model, not yet audited."""
-        parameters = {name: value for name, value in self.get_params().items() if name != "randomness"}
-        notes = ("reproducible run: not for release",) if self._randomness().reproducible else ()
-        parameters["sfumato"] = sfumato.__version__
-        return Statement("PrivateSoftmax", parameters, None, self.guarantee(), notes=notes)
-
-    def fit(self, X: Any, y: Any, *, report: Callable[[str, float], None] | None = None) -> Self:
+    def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:
         """Learn from features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee."""
-        features, labels = _checked(X, y, self.classes)
+        features, labels = checked_examples(X, y, self.classes)
         guarantee = self.guarantee()
         twice = 2.0 if guarantee.neighbours is Neighbours.REPLACE else 1.0
         # A hair more, so that rounding cannot make the steps cost more than the whole.
@@ -98,52 +88,22 @@ class PrivateSoftmax(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 mean, kept = mean + weights, kept + 1
             if report is not None:
                 report("noisy gradients", (step + 1) / self.steps)
-        self.coef_ = (mean / kept).numpy()
-        self.classes_ = np.arange(self.classes)
-        self.n_features_in_ = features.shape[1]
+        self._take({"weights": (mean / kept).numpy()})
         return self
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """``weights`` (1 + d, classes): those of a constant first, then those of features."""
+        return {"weights": self._fitted("coef_")}
+
+    def _take(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        self.coef_ = tensors["weights"]
+        self.classes_ = np.arange(self.classes)
+        self.n_features_in_ = len(self.coef_) - 1
 
     def predict_proba(self, X: Any) -> Floats:
         """Class probabilities (n, classes); costs nothing more."""
-        if not hasattr(self, "coef_"):
-            raise BadInput("nothing has been fitted: call fit(X, y) first.")
-        features = _features(X)
-        if features.shape[1] != self.n_features_in_:
-            raise BadInput(f"{features.shape[1]} features were given, and {self.n_features_in_} were fitted.")
+        weights = self._fitted("coef_")
+        features = checked_features(X, self.n_features_in_)
         scale = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), self.reach)
-        logits = self.coef_[0] + (features / scale) @ self.coef_[1:]
+        logits = weights[0] + (features / scale) @ weights[1:]
         return np.asarray(torch.softmax(torch.from_numpy(logits), dim=1).numpy())
-
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """The most probable class of each row."""
-        return np.asarray(self.predict_proba(X).argmax(axis=1))
-
-    def _randomness(self) -> Randomness:
-        if isinstance(self.randomness, Keyed) or not isinstance(self.randomness, Randomness | None):
-            raise BadInput("randomness of a model must be None or Seeded(…): keyed noise belongs to records.")
-        return Secure() if self.randomness is None else self.randomness
-
-
-def _features(X: Any) -> Floats:
-    given = np.asarray(X)
-    if given.dtype.kind not in "uif" or given.ndim != 2 or not given.size:
-        raise BadInput(
-            f"features of shape {given.shape} and type {given.dtype} were given: numbers (n, d) are needed."
-        )
-    finite = np.isfinite(given).all(axis=1)
-    if not finite.all():
-        raise BadInput(f"the features of record {int(np.flatnonzero(~finite)[0])} are not all finite.")
-    return given.astype(np.float64, copy=False)
-
-
-def _checked(X: Any, y: Any, classes: int) -> tuple[Floats, NDArray[np.int64]]:
-    features, labels = _features(X), np.asarray(y)
-    if labels.shape != (len(features),) or labels.dtype.kind not in "ui":
-        raise BadInput(
-            f"labels of shape {labels.shape} and type {labels.dtype} were given: one whole number for each "
-            f"of {len(features)} records is needed."
-        )
-    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
-    if wrong.size:
-        raise BadInput(f"the label of record {wrong[0]} is not one of 0 to {classes - 1}.")
-    return features, labels.astype(np.int64)

@@ -1,0 +1,44 @@
+"""What learners are given: features (n, d) and labels (n,), checked before anything is paid or drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+
+__all__ = ["Floats", "Labels", "checked_examples", "checked_features"]
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+def checked_features(X: Any, dimension: int | None = None) -> NDArray[np.floating]:
+    """``X`` as finite floats (n, d), float32 or float64; ``dimension`` is the d that is needed."""
+    given = np.asarray(X)
+    if given.dtype.kind not in "uif" or given.ndim != 2 or not given.size:
+        raise BadInput(
+            f"features of shape {given.shape} and type {given.dtype} were given: numbers (n, d) are needed."
+        )
+    if dimension is not None and given.shape[1] != dimension:
+        raise BadInput(f"{given.shape[1]} features were given, and {dimension} were fitted.")
+    finite = np.isfinite(given).all(axis=1)
+    if not finite.all():
+        raise BadInput(f"the features of record {int(np.flatnonzero(~finite)[0])} are not all finite.")
+    return given if given.dtype in (np.float32, np.float64) else given.astype(np.float64)
+
+
+def checked_examples(X: Any, y: Any, classes: int) -> tuple[NDArray[np.floating], Labels]:
+    """Features and their labels, whole numbers 0…``classes``−1."""
+    features, labels = checked_features(X), np.asarray(y)
+    if labels.shape != (len(features),) or labels.dtype.kind not in "ui":
+        raise BadInput(
+            f"labels of shape {labels.shape} and type {labels.dtype} were given: one whole number for each "
+            f"of {len(features)} records is needed."
+        )
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if wrong.size:
+        raise BadInput(f"the label of record {wrong[0]} is not one of 0 to {classes - 1}.")
+    return features, labels.astype(np.int64)
