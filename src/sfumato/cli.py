@@ -11,7 +11,17 @@ import click
 import typer
 
 import sfumato
-from sfumato import cli_audit, cli_budget, cli_keys, cli_paper, cli_protect, cli_publish, cli_report, terminal
+from sfumato import (
+    cli_audit,
+    cli_budget,
+    cli_keys,
+    cli_learn,
+    cli_paper,
+    cli_protect,
+    cli_publish,
+    cli_report,
+    terminal,
+)
 from sfumato.errors import BadInput, SfumatoError
 
 __all__ = ["app", "main"]
@@ -22,6 +32,7 @@ _EXAMPLES = {
     "protect": "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
     "plan": "sfumato plan X.npz --epsilon 1 --clip 1.0",
     "publish": "sfumato publish digits.npz -o published.npz --classes 10 --epsilon 1",
+    "learn": "sfumato learn digits.npz -o model --classes 10 --epsilon 1",
     "paper": "sfumato paper multimedia-dp --figure 2",
     "audit": "sfumato audit X.npz out.npz --labels y -o report.html",
     "verify": "sfumato verify out.npz",
@@ -45,6 +56,7 @@ app.add_typer(cli_report.app, name="report")
 app.command(epilog=f"For example: {_EXAMPLES['protect']}")(cli_protect.protect)
 app.command(epilog=f"For example: {_EXAMPLES['plan']}")(cli_protect.plan)
 app.command(epilog=f"For example: {_EXAMPLES['publish']}")(cli_publish.publish)
+app.command(epilog=f"For example: {_EXAMPLES['learn']}")(cli_learn.learn)
 app.command(epilog=f"For example: {_EXAMPLES['paper']}")(cli_paper.paper)
 app.command(epilog=f"For example: {_EXAMPLES['verify']}")(cli_keys.verify)
 app.command(epilog=f"For example: {_EXAMPLES['audit']}")(cli_audit.audit)

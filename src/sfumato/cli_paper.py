@@ -25,15 +25,16 @@ def paper(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="mnist, fashion-mnist or cifar-10 from the folder SFUMATO_DATA, or digits; may be repeated.",
+            help="mnist, fashion-mnist or cifar-10 from the folder SFUMATO_DATA, or digits; may be repeated. "
+            "compactdp takes pneumonia-mnist and ham10000 too.",
         ),
     ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="How often it is repeated; 5 for tadp-rme, 3 for tldp, 1 for curvature-publication "
-            "unless given.",
+            help="How often it is repeated; 5 for tadp-rme, 3 for compactdp and tldp, 1 for "
+            "curvature-publication unless given.",
         ),
     ] = None,
     quick: Annotated[
@@ -47,8 +48,9 @@ def paper(
 ) -> None:
     """Regenerate tables and figures of a paper beside ours.
 
-    NAME is curvature-publication, multimedia-dp, tadp-rme or tldp. Without --table and --figure all of them
-    are made. A run of curvature-publication that was stopped goes on from what it kept in the output folder.
+    NAME is compactdp, curvature-publication, multimedia-dp, tadp-rme or tldp. Without --table and --figure
+    all of them are made. A run of compactdp or curvature-publication that was stopped goes on from what it
+    kept in the output folder.
     """
     from sfumato.papers import regenerate
 

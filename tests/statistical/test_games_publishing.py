@@ -12,7 +12,7 @@ from games import LESS, NORMAL_THRESHOLDS, violations
 
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.privacy import Guarantee
-from sfumato.publish.cell_sums import CellSums
+from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.publish.certified import CertifiedPublisher
 from sfumato.publish.kernel_means import FourierFeatures
 from sfumato.publish.partition import Partition

@@ -8,10 +8,13 @@ from sfumato.audit.attribute import attribute_inference
 from sfumato.audit.auditing import audit
 from sfumato.audit.averaging import averaging_attack
 from sfumato.audit.bound import Bound
+from sfumato.audit.class_leakage import ClassLeakage, class_leakage
+from sfumato.audit.coin_game import OneRunAudit, one_run_audit
 from sfumato.audit.configurations import attack_configurations
 from sfumato.audit.finding import Finding
 from sfumato.audit.game import classifier_scores, distinguish, likelihood_scores, play, worst_pair
 from sfumato.audit.gaussian_fit import gaussian_bound
+from sfumato.audit.held_out import HeldOut, held_out
 from sfumato.audit.heuristics import Heuristic, from_advantage, from_auc, from_rates
 from sfumato.audit.information import Information, mutual_information
 from sfumato.audit.label_only import label_only
@@ -25,6 +28,7 @@ from sfumato.audit.membership import (
     nearest_neighbour_membership,
     paper_membership,
 )
+from sfumato.audit.model_canaries import LearnerAudit, audit_learner
 from sfumato.audit.model_differences import model_differences
 from sfumato.audit.modelling import audit_model, one_run_finding
 from sfumato.audit.one_run import best_guesses, one_run_bound
@@ -36,6 +40,7 @@ from sfumato.audit.reconstruction import informed_inverter, posterior_mean, ridg
 from sfumato.audit.result import Audit
 from sfumato.audit.rmia import rmia
 from sfumato.audit.roc import auc, auc_interval, roc_curve, tpr_at_fpr
+from sfumato.audit.scale_invariance import ScaleInvariance, scale_invariance
 from sfumato.audit.seeds import noise_across_rows, one_noise_two_scales, shared_noise
 from sfumato.audit.self_test import SelfTest, self_test
 from sfumato.audit.shadow import shadow_attack, train_shadows
@@ -46,19 +51,26 @@ from sfumato.calls import answer_calls
 __all__ = [
     "Audit",
     "Bound",
+    "ClassLeakage",
     "Finding",
+    "HeldOut",
     "Heuristic",
     "Information",
+    "LearnerAudit",
+    "OneRunAudit",
     "Predictions",
+    "ScaleInvariance",
     "SelfTest",
     "attack_configurations",
     "attribute_inference",
     "auc",
     "auc_interval",
     "audit",
+    "audit_learner",
     "audit_model",
     "averaging_attack",
     "best_guesses",
+    "class_leakage",
     "class_threshold",
     "classifier_scores",
     "distinguish",
@@ -67,6 +79,7 @@ __all__ = [
     "from_auc",
     "from_rates",
     "gaussian_bound",
+    "held_out",
     "informed_inverter",
     "label_only",
     "likelihood_matching",
@@ -81,6 +94,7 @@ __all__ = [
     "nearest_neighbour_membership",
     "noise_across_rows",
     "one_noise_two_scales",
+    "one_run_audit",
     "one_run_bound",
     "one_run_finding",
     "one_run_gaussian_bound",
@@ -93,6 +107,7 @@ __all__ = [
     "ridge_reconstruction",
     "rmia",
     "roc_curve",
+    "scale_invariance",
     "self_test",
     "shadow_attack",
     "shared_noise",

@@ -6,8 +6,6 @@ The names of the classes are what whoever made the folder says in public; labels
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io.atomic import writing
+from sfumato.io.atomic_folder import atomic_folder
 from sfumato.io.picture_header import PictureHeader
 from sfumato.io.pictures import encode_picture, picture_header, read_picture
 from sfumato.noise import each_block
@@ -130,29 +128,20 @@ def write_class_folders(
     or nothing: it is written into a hidden folder beside ``path``, to which ``finish`` may add more, told the
     folder and the pictures in it. ``path`` must not exist, or be an empty folder.
     """
-    target = Path(os.path.realpath(path))
-    hidden = target.parent / f".{secrets.token_hex(8)}"
-    inside = hidden / "dataset"
     numbers = dict.fromkeys(range(len(class_names)), 0)
     files: list[Path] = []
-    with writing(target):
-        try:
-            hidden.mkdir(mode=0o700)  # closed to others until all is there
-            inside.mkdir()
-            for label in np.unique(labels):
-                (inside / class_names[label]).mkdir()
-            for count, (picture, label) in enumerate(zip(pictures, labels.tolist(), strict=True), start=1):
-                numbers[label] += 1
-                file = inside / class_names[label] / f"{numbers[label]:07d}.png"
-                file.write_bytes(encode_picture(picture, ".png"))
-                files.append(file)
-                if report is not None:
-                    report("writing pictures", count / len(pictures))
-            if finish is not None:
-                finish(inside, files)
-            os.replace(inside, target)
-        finally:
-            shutil.rmtree(hidden, ignore_errors=True)
+    with atomic_folder(path) as inside:
+        for label in np.unique(labels):
+            (inside / class_names[label]).mkdir()
+        for count, (picture, label) in enumerate(zip(pictures, labels.tolist(), strict=True), start=1):
+            numbers[label] += 1
+            file = inside / class_names[label] / f"{numbers[label]:07d}.png"
+            file.write_bytes(encode_picture(picture, ".png"))
+            files.append(file)
+            if report is not None:
+                report("writing pictures", count / len(pictures))
+        if finish is not None:
+            finish(inside, files)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

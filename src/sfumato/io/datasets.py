@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _PICTURES = ("x", "X", "images", "pictures", "x_train", "X_train")
+_FEATURES = ("features",)
 _LABELS = ("y", "labels", "y_train")
 # Datasets are held in memory whole, so a small file must not claim much of it. Photographs hardly shrink,
 # drawings on an empty ground fiftyfold; deflate ends at 1,032, which only pictures of one colour come near.
@@ -54,8 +55,13 @@ class ArrayPair:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one picture."""
+        """The shape of one picture, or (d,) of one record of features."""
         return self.pictures.shape[1:]
+
+    @property
+    def what(self) -> str:
+        """What the records are, for people."""
+        return "records" if len(self.shape) == 1 else "pictures"
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -64,7 +70,7 @@ class ArrayPair:
 
     def read(self, report: Report | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
         """Both arrays, whole."""
-        return _whole(self.pictures, report), _whole(self.labels, None)
+        return _whole(self.pictures, report, self.what), _whole(self.labels, None, "labels")
 
 
 #: A dataset whose shape and type are known, and whose pictures are not read yet.
@@ -85,12 +91,17 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
 
 
 def open_dataset(
-    path: str | os.PathLike[str], *, pictures: str | None = None, labels: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    pictures: str | None = None,
+    labels: str | None = None,
+    or_features: bool = False,
 ) -> DatasetSource:
     """The dataset at ``path``, of which names and headers are read and checked.
 
     ``pictures`` and ``labels`` name the arrays of an archive; unless given they are those called x, X,
-    images, pictures, x_train or X_train, and y, labels or y_train, if there is one of each.
+    images, pictures, x_train or X_train, and y, labels or y_train, if there is one of each. With
+    ``or_features`` the array may also hold features (n, d) in the place of pictures, and be called features.
     """
     source = Path(path)
     if not source.exists():
@@ -101,7 +112,8 @@ def open_dataset(
                 raise BadInput(f"{flag} names an array of an .npz, and {source.name or source} is a folder.")
         return open_class_folders(source)
     names = array_names(file_to_read(source))
-    chosen = _chosen(source, names, pictures, _PICTURES, "pictures")
+    usual = (*_PICTURES, *_FEATURES) if or_features else _PICTURES
+    chosen = _chosen(source, names, pictures, usual, "pictures")
     second = _chosen(source, names, labels, _LABELS, "labels")
     if chosen == second:
         raise BadInput(f"array {chosen!r} of {source.name} cannot be both the pictures and the labels.")
@@ -110,15 +122,16 @@ def open_dataset(
         label = f"array {name!r} of {source.name}"
         npz.check_packing(source, name, label, least=_BOMB_BYTES, ratio=_BOMB_RATIO)
     pair = ArrayPair(source, open_array(source, chosen), open_array(source, second))
-    if len(pair.pictures.shape) not in (3, 4):
+    if len(pair.pictures.shape) not in ((2, 3, 4) if or_features else (3, 4)):
+        also = ", or features of shape (n, d)," if or_features else ""
         raise BadInput(
             f"array {chosen!r} of {source.name} has the shape {pair.pictures.shape}; pictures of shape "
-            "(n, height, width) or (n, height, width, channels) are accepted."
+            f"(n, height, width) or (n, height, width, channels){also} are accepted."
         )
     if pair.labels.shape != pair.pictures.shape[:1]:
         raise BadInput(
             f"array {second!r} of {source.name} has the shape {pair.labels.shape}, and there are "
-            f"{pair.pictures.rows} pictures; one label for each is needed."
+            f"{pair.pictures.rows} {pair.what}; one label for each is needed."
         )
     return pair
 
@@ -185,14 +198,14 @@ def check_top(top: float, dtype: np.dtype[Any]) -> None:
         )
 
 
-def _whole(source: ArraySource, report: Report | None) -> NDArray[Any]:
+def _whole(source: ArraySource, report: Report | None, what: str) -> NDArray[Any]:
     values = np.empty(source.shape, source.dtype)
     first = 0
     for block in source.blocks():
         values[first : first + len(block)] = block
         first += len(block)
         if report is not None:
-            report("reading pictures", first / source.rows)
+            report(f"reading {what}", first / source.rows)
     return values
 
 

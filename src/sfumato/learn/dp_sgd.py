@@ -29,16 +29,13 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from sfumato.errors import BadInput
+from sfumato.learn.least_noise import least_noise
 from sfumato.learn.noisy_sum import NoisySum, clip_and_multiplier
 from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.noise import Randomness, Stream, coins
 from sfumato.privacy import RECORD, Guarantee, Neighbours
 
-__all__ = ["DPSGD"]
-
-# The search for a noise multiplier ends when it is known to this part of itself.
-_CLOSE = 1e-3
-_LEAST, _LARGEST = 0.05, 1e4
+__all__ = ["DPSGD", "check_sampling", "example_gradients"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class DPSGD:
 
     def __post_init__(self) -> None:
         clip_and_multiplier(self.clip, self.multiplier)
-        _check(self.rate, self.steps)
+        check_sampling(self.rate, self.steps)
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, *, rate: float, steps: int, clip: float = 1.0) -> DPSGD:
@@ -61,35 +58,12 @@ class DPSGD:
         Never less than a twentieth of the clip, even where ``epsilon`` would allow it.
         """
         epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
-        _check(rate, steps)
+        check_sampling(rate, steps)
 
         def proven(multiplier: float) -> float:
             return cls(multiplier, rate, steps, clip).guarantee(delta).epsilon()
 
-        low = high = 1.0
-        at_low = at_high = proven(1.0)
-        while at_high > epsilon:
-            low, at_low, high = high, at_high, 2.0 * high
-            if high > _LARGEST:
-                raise BadInput(
-                    f"epsilon {epsilon:g} at delta {delta:g} needs more than {_LARGEST:g} times the clip as "
-                    f"noise over {steps} steps: take fewer steps, or a larger epsilon."
-                )
-            at_high = proven(high)
-        while at_low <= epsilon and low > _LEAST:
-            high, at_high, low = low, at_low, max(0.5 * low, _LEAST)
-            at_low = proven(low)
-        if at_low <= epsilon:
-            high = low
-        turn = 0
-        while high > low * (1.0 + _CLOSE):
-            middle = _between(low, at_low, high, at_high, epsilon, turn)
-            turn += 1
-            if (at_middle := proven(middle)) <= epsilon:
-                high, at_high = middle, at_middle
-            else:
-                low, at_low = middle, at_middle
-        return cls(high, rate, steps, clip)
+        return cls(least_noise(proven, epsilon, delta, steps), rate, steps, clip)
 
     def guarantee(self, delta: float) -> Guarantee:
         """For one record; a pure function of the parameters."""
@@ -121,23 +95,16 @@ class DPSGD:
         ``records`` is the number of all examples, which must be public here, ``taken`` that of this step.
         """
         shapes = [parameter.shape for parameter in parameters]
-        gradients = [_of_examples(parameter, taken) for parameter in parameters] if taken else []
+        gradients = example_gradients(parameters, taken) if taken else []
         scale = 1.0 / max(self.rate * records, 1.0)
         for parameter, total in zip(parameters, noisy(gradients, shapes), strict=True):
             parameter.grad = total.to(parameter) * scale
             parameter.grad_sample = None  # type: ignore[attr-defined]
 
 
-def _between(low: float, at_low: float, high: float, at_high: float, epsilon: float, turn: int) -> float:
-    """Where log ε, taken as linear in the logarithm of the noise, meets ``epsilon``; a hair to each side.
-
-    Steps to alternate sides close in on it from both; every third step halves the range, whatever ε does.
-    """
-    if turn % 3 == 2 or not 0.0 < at_high < at_low < math.inf:
-        return math.sqrt(low * high)
-    share = math.log(at_low / epsilon) / math.log(at_low / at_high)
-    guess = low * (high / low) ** share * (1.0 + _CLOSE / 3.0) ** (1 if turn % 3 else -1)
-    return float(min(max(guess, low * (1.0 + _CLOSE / 3.0)), high / (1.0 + _CLOSE / 3.0)))
+def example_gradients(parameters: Sequence[Parameter], taken: int) -> list[Tensor]:
+    """The gradients (``taken``, …) of single examples that Opacus left on each parameter."""
+    return [_of_examples(parameter, taken) for parameter in parameters]
 
 
 def _of_examples(parameter: Parameter, taken: int) -> Tensor:
@@ -155,7 +122,8 @@ def _of_examples(parameter: Parameter, taken: int) -> Tensor:
     return gradient
 
 
-def _check(rate: float, steps: int) -> None:
+def check_sampling(rate: float, steps: int) -> None:
+    """Refuse a rate or a number of steps that cannot be sampled with."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0.0 < rate <= 1.0:
         raise BadInput(f"rate was {rate!r}: it must lie above 0 and be at most 1.")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:

@@ -8,7 +8,7 @@ is proven of what is learned from features holds for the pictures.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,17 @@ class Extractor(ABC):
         Each row depends on its own picture alone and is no longer than 1.
         """
 
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """What must be kept beside name and shape for the same features elsewhere; mostly nothing."""
+        return {}
+
+    def take(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Use what :meth:`tensors` gave elsewhere; raises KeyError where something is missing."""
+        if tensors:
+            raise BadInput(
+                f"extractor {self.name} keeps nothing, and {', '.join(sorted(tensors))} was given."
+            )
+
 
 def checked_pictures(pictures: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     """``pictures`` as an array, if they are finite numbers of shape (n, *``shape``)."""
@@ -50,7 +61,7 @@ def checked_pictures(pictures: Any, shape: tuple[int, ...]) -> NDArray[Any]:
             f"(n, {', '.join(map(str, shape))}) are needed."
         )
     if given.dtype.kind == "f":
-        finite = np.isfinite(given).reshape(len(given), -1).all(axis=1)
+        finite = np.isfinite(given).all(axis=tuple(range(1, given.ndim)))
         if not finite.all():
             raise BadInput(f"picture {int(np.flatnonzero(~finite)[0])} holds a value that is not finite.")
     return given

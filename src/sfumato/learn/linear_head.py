@@ -5,7 +5,7 @@ front, and its residual r = p − e_y. Its length is the product of two lengths,
 gradients is one matrix product. Features are put on an integer grid once, k = trunc(x/step), a constant
 first; in each step the residual is scaled and rounded toward zero to whole numbers m such that
 
-    ‖k‖·‖m‖ ≤ L = 2³²,
+    ‖k‖·‖m‖ ≤ L = 2³⁰,
 
 and KᵀM is summed in float64: a sum of whole numbers below 2⁵³, hence exact whatever the order.
 
@@ -31,12 +31,14 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms.parameters import positive
 from sfumato.noise import NORMAL, Rounded, Stream
 
-__all__ = ["LinearHead"]
+__all__ = ["LARGEST_MULTIPLIER", "LinearHead"]
 
 # Steps across the longest feature vector, and the bound L on ‖k‖‖m‖.
 _RADIUS = float(1 << 14)
-_BOUND = float(1 << 32)
+_BOUND = float(1 << 30)
 _MARGIN = 1.0 - 2.0**-26
+#: Noise of 2⁴⁰ steps can be drawn; a hair of that is left.
+LARGEST_MULTIPLIER = 1000.0
 # Sums over this many examples, each entry at most L, stay below 2⁵³.
 _MOST = 1 << 20
 

@@ -33,11 +33,12 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms.parameters import positive, shown
 from sfumato.noise import NORMAL, Rounded, Stream
 
-__all__ = ["NoisySum", "clip_and_multiplier"]
+__all__ = ["MARGIN", "RADIUS", "ClippedSum", "NoisySum", "clip_and_multiplier"]
 
-# Steps across the clip; whole numbers up to it are exact in float32, and so are sums of 16 of them.
-_RADIUS = float(1 << 20)
-_MARGIN = 1.0 - 2.0**-20
+#: Steps across the clip; whole numbers up to it are exact in float32, and so are sums of 16 of them.
+RADIUS = float(1 << 20)
+#: What a scale to steps is shortened by, so that rounding cannot lift a gradient over the clip.
+MARGIN = 1.0 - 2.0**-20
 _TOGETHER = 16
 # Inside these the scale from gradients to steps is a normal float32 number.
 _SMALLEST_CLIP, _LARGEST_CLIP = 1e-30, 1e30
@@ -60,13 +61,14 @@ def clip_and_multiplier(clip: float, multiplier: float) -> tuple[float, float]:
     return clip, multiplier
 
 
-class NoisySum:
-    """Sums gradients of examples clipped to length ``clip`` with noise of ``multiplier`` × ``clip``."""
+class ClippedSum:
+    """Sums gradients of examples clipped to length ``clip``, exactly and without noise.
 
-    def __init__(self, clip: float, multiplier: float, stream: Stream) -> None:
-        self.clip, self.multiplier = clip_and_multiplier(clip, multiplier)
-        self._noise = Rounded(NORMAL, [float(np.nextafter(self.multiplier * _RADIUS, np.inf))])
-        self._stream = stream
+    One example moves the sum by at most ``RADIUS`` steps in length; a step is ``clip`` / ``RADIUS``.
+    """
+
+    def __init__(self, clip: float) -> None:
+        self.clip = clip_and_multiplier(clip, 1.0)[0]
 
     def exact(self, gradients: Sequence[Tensor]) -> list[Tensor]:
         """The sums in whole steps, without noise, in float64; each gradient has one row an example."""
@@ -86,20 +88,6 @@ class NoisySum:
             sums.append(total.reshape(part.shape[1:]))
         return sums
 
-    def __call__(self, gradients: Sequence[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
-        """The noisy sums in the units of the gradients, float32; ``shapes`` are those of the parameters.
-
-        Where no example was drawn (``gradients`` is empty) they are noise alone.
-        """
-        sizes = [shape.numel() for shape in shapes]
-        noise = torch.split(torch.from_numpy(self._noise.draw(self._stream, sum(sizes))[0]), sizes)
-        sums = self.exact(gradients) if gradients else [torch.zeros(shape) for shape in shapes]
-        step = self.clip / _RADIUS
-        return [
-            ((total.double() + drawn.reshape(shape)) * step).float()
-            for total, drawn, shape in zip(sums, noise, shapes, strict=True)
-        ]
-
     def _scales(self, flat: Sequence[Tensor]) -> Tensor:
         """What takes each example's gradient to steps: float32, (examples,), 0 where it is not finite."""
         squares = torch.zeros(len(flat[0]), dtype=torch.float64)
@@ -108,5 +96,32 @@ class NoisySum:
                 torch.split(rows, _TOGETHER), torch.split(squares, _TOGETHER), strict=True
             ):
                 square += some.double().square_().sum(dim=1)
-        lengths = squares.sqrt().clamp_min(self.clip)  # NaN stays NaN
-        return torch.where(squares.isfinite(), _RADIUS * _MARGIN / lengths, 0.0).float()
+        return torch.where(squares.isfinite(), self._of_lengths(squares.sqrt()), 0.0).float()
+
+    def _of_lengths(self, lengths: Tensor) -> Tensor:
+        """What takes gradients of these ``lengths`` to steps, float64; NaN stays NaN."""
+        return RADIUS * MARGIN / lengths.clamp_min(self.clip)
+
+
+class NoisySum(ClippedSum):
+    """Sums gradients of examples clipped to length ``clip`` with noise of ``multiplier`` × ``clip``."""
+
+    def __init__(self, clip: float, multiplier: float, stream: Stream) -> None:
+        super().__init__(clip)
+        self.multiplier = clip_and_multiplier(clip, multiplier)[1]
+        self._noise = Rounded(NORMAL, [float(np.nextafter(self.multiplier * RADIUS, np.inf))])
+        self._stream = stream
+
+    def __call__(self, gradients: Sequence[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
+        """The noisy sums in the units of the gradients, float32; ``shapes`` are those of the parameters.
+
+        Where no example was drawn (``gradients`` is empty) they are noise alone.
+        """
+        sizes = [shape.numel() for shape in shapes]
+        noise = torch.split(torch.from_numpy(self._noise.draw(self._stream, sum(sizes))[0]), sizes)
+        sums = self.exact(gradients) if gradients else [torch.zeros(shape) for shape in shapes]
+        step = self.clip / RADIUS
+        return [
+            ((total.double() + drawn.reshape(shape)) * step).float()
+            for total, drawn, shape in zip(sums, noise, shapes, strict=True)
+        ]

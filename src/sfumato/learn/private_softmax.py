@@ -8,8 +8,8 @@ are one analytic Gaussian of multiplier m/√steps (Gaussian differential privac
 step depends on those before it: Dong, Roth & Su 2022, corollary 3.3). Shapes, classes and the number of
 examples are public; pace, steps, clip and reach are parameters and are never read off the data.
 
-**Edge cases.** Values that are not finite, labels outside the classes and features that are all zero are
-refused before any noise is drawn. A class without examples is learned as one that never occurs.
+**Edge cases.** Values that are not finite and labels outside the classes are refused before any noise is
+drawn. A class without examples is learned as one that never occurs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sfumato.learn.examples import Floats, checked_examples, checked_features
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
+from sfumato.learn.noisy_descent import check_descent, descend, pace_for
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
 from sfumato.noise import Randomness
@@ -37,8 +38,9 @@ class PrivateSoftmax(Learner):
     """Softmax regression on features (n, d) of length ``reach`` or less; longer ones are scaled back.
 
     ``epsilon`` and ``delta`` are the promise for one record under ``neighbours``, ``"zero-out"`` or
-    ``"replace"``. Labels are 0…``classes``−1. ``steps`` of size ``pace`` with ``momentum``; the gradient of
-    one example is cut to length ``clip``. ``randomness`` is the operating system's unless ``Seeded(…)``.
+    ``"replace"``. Labels are 0…``classes``−1. ``steps`` with ``momentum`` of size ``pace`` (from the noise
+    and the number of records, unless given: :mod:`~.noisy_descent`); the gradient of one example is cut to
+    length ``clip``. ``randomness`` is the operating system's unless ``Seeded(…)``.
     """
 
     def __init__(
@@ -49,9 +51,9 @@ class PrivateSoftmax(Learner):
         classes: int = 10,
         neighbours: str = "zero-out",
         reach: float = 1.0,
-        clip: float = 1.0,
-        steps: int = 60,
-        pace: float = 4.0,
+        clip: float = 0.1,
+        steps: int = 100,
+        pace: float | None = None,
         momentum: float = 0.9,
         randomness: Randomness | None = None,
     ) -> None:
@@ -61,35 +63,53 @@ class PrivateSoftmax(Learner):
 
     def guarantee(self) -> Guarantee:
         """ε at δ for one record; known before ``fit``, which spends it at each call."""
-        positive("epsilon", self.epsilon)
+        neighbours = known_neighbours(self.neighbours)
+        whole = noise_multiplier(positive("epsilon", self.epsilon), delta_between(self.delta))
+        self._check(whole * (2.0 if neighbours is Neighbours.REPLACE else 1.0))
         return Guarantee.gaussian(
-            noise_multiplier(self.epsilon, delta_between(self.delta)),
+            whole,
             unit=RECORD,
-            neighbours=known_neighbours(self.neighbours),
+            neighbours=neighbours,
             theorem="analytic Gaussian, adaptive composition of noisy gradient sums",
             at_delta=self.delta,
         )
 
-    def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:
-        """Learn from features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee."""
+    def fit(self, X: Any, y: Any, *, records: int | None = None, report: Report | None = None) -> Self:
+        """Learn from features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee.
+
+        ``records`` is the public number of records where some of them are null and are not among the n.
+        """
         features, labels = checked_examples(X, y, self.classes)
+        number = len(features) if records is None else records
         guarantee = self.guarantee()
         twice = 2.0 if guarantee.neighbours is Neighbours.REPLACE else 1.0
         # A hair more, so that rounding cannot make the steps cost more than the whole.
-        alone = noise_multiplier(self.epsilon, self.delta) * math.sqrt(self.steps) * (1.0 + 1e-12)
+        whole = twice * noise_multiplier(self.epsilon, self.delta) * (1.0 + 1e-12)
         head = LinearHead(features, labels, self.classes, reach=self.reach, clip=self.clip)
-        stream = self._randomness().stream(b"softmax gradients")
-        weights = torch.zeros(head.shape, dtype=torch.float64)
-        speed, mean, kept = torch.zeros_like(weights), torch.zeros_like(weights), 0
-        for step in range(self.steps):
-            speed = self.momentum * speed + head.noisy(weights, twice * alone, stream) / len(head)
-            weights = weights - self.pace * speed
-            if 2 * (step + 1) > self.steps:
-                mean, kept = mean + weights, kept + 1
-            if report is not None:
-                report("noisy gradients", (step + 1) / self.steps)
-        self._take({"weights": (mean / kept).numpy()})
+        pace = self.pace
+        if pace is None:
+            pace = pace_for(number, whole, steps=self.steps, clip=self.clip, momentum=self.momentum)
+        weights = descend(
+            head,
+            whole * math.sqrt(self.steps),
+            self._randomness().stream(b"softmax gradients"),
+            records=number,
+            steps=self.steps,
+            pace=pace,
+            momentum=self.momentum,
+            report=report,
+        )
+        self._take({"weights": weights.numpy()})
         return self
+
+    def _check(self, whole: float) -> None:
+        check_descent(
+            whole * math.sqrt(max(self.steps, 1)),
+            steps=self.steps,
+            clip=self.clip,
+            momentum=self.momentum,
+            pace=self.pace,
+        )
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """``weights`` (1 + d, classes): those of a constant first, then those of features."""

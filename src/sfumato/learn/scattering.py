@@ -20,11 +20,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato.errors import BadInput
+from sfumato.learn.extractor import checked_pictures
+from sfumato.learn.real_waves import Convolution
 
 __all__ = ["Scattering"]
 
-# Complex numbers held at once; more does not make it faster.
-_HELD = 6_000_000
+Floats = NDArray[np.float64]
+
+# Numbers of the widest array held at once: more leaves the cache and is slower.
+_HELD = 512_000
 # Width of wavelets and of the low-pass in pixels at the finest scale, and the finest frequency.
 _WIDTH, _FREQUENCY = 0.8, 0.75 * math.pi
 
@@ -62,24 +66,31 @@ class Scattering:
     def transform(
         self, pictures: Any, *, report: Callable[[str, float], None] | None = None
     ) -> NDArray[np.float32]:
-        """Features (n, channels, rows, columns) of ``pictures`` (n, *shape) of finite numbers."""
-        given = np.asarray(pictures)
-        if given.dtype.kind not in "uif" or given.shape[1:] != self.shape:
-            raise BadInput(
-                f"pictures of shape {given.shape} and type {given.dtype} were given: numbers of shape "
-                f"(n, {', '.join(map(str, self.shape))}) are needed."
-            )
+        """Features (n, channels, rows, columns) of ``pictures`` (n, *shape) of finite numbers.
+
+        Planes of one colour go through in blocks of one size, the last one filled up with zeros, and every
+        step works on columns of which each is one plane: no picture feels another, not even in last bits.
+        """
+        given = checked_pictures(pictures, self.shape)
         height, width, colours = (*self.shape, 1)[:3]
-        out = np.empty((len(given), *self.features), dtype=np.float32)
-        size = max(1, _HELD // (math.prod(self._padded) * self.angles**2 * colours))
-        for start in range(0, len(given), size):
-            part = torch.from_numpy(given[start : start + size].astype(np.float32))
-            planes = part.reshape(-1, height, width, colours).movedim(3, 1).reshape(-1, height, width)
-            found = self._planes(planes)
-            out[start : start + size] = found.reshape(-1, *self.features).numpy()
+        planes = np.moveaxis(given.reshape(-1, height, width, colours), 3, 1).reshape(-1, height, width)
+        out = np.empty((len(planes), self.channels, *self.features[1:]), dtype=np.float32)
+        block = np.zeros((height, width, self._held), dtype=np.float32)
+        for start in range(0, len(planes), self._held):
+            part = planes[start : start + self._held]
+            block[:, :, : len(part)] = np.moveaxis(part, 0, 2)
+            block[:, :, len(part) :] = 0.0
+            found = self._columns(torch.from_numpy(block)).permute(3, 0, 1, 2)
+            out[start : start + self._held] = found[: len(part)].numpy()
             if report is not None:
-                report("scattering", min(1.0, (start + size) / len(given)))
-        return out
+                report("scattering", min(1.0, (start + self._held) / len(planes)))
+        return out.reshape(-1, *self.features)
+
+    @property
+    def _held(self) -> int:
+        """How many planes go through at once: a power of two whose waves fit the cache."""
+        waves = 2 * self.angles * math.prod(side + 2 for side in self._padded)
+        return min(32, max(4, 1 << max(0, (_HELD // waves).bit_length() - 1)))
 
     @property
     def _padded(self) -> tuple[int, int]:
@@ -88,78 +99,93 @@ class Scattering:
         return height, width
 
     @cached_property
-    def _wavelets(self) -> list[Tensor]:
+    def _wavelets(self) -> list[Floats]:
         """Fourier transforms, real, of the wavelets of each scale: (angles, height, width)."""
-        made = []
-        for scale in range(self.scales):
-            turned = [
-                (self.angles - self.angles // 2 - 1 - angle) * math.pi / self.angles
-                for angle in range(self.angles)
-            ]
-            rows = [
-                _morlet(self._padded, _WIDTH * 2**scale, angle, _FREQUENCY / 2**scale, 4.0 / self.angles)
-                for angle in turned
-            ]
-            made.append(torch.from_numpy(np.stack(rows).astype(np.float32)))
-        return made
+        turned = [
+            (self.angles - self.angles // 2 - 1 - angle) * math.pi / self.angles
+            for angle in range(self.angles)
+        ]
+        return [
+            np.stack(
+                [
+                    _morlet(self._padded, _WIDTH * 2**scale, angle, _FREQUENCY / 2**scale, 4.0 / self.angles)
+                    for angle in turned
+                ]
+            )
+            for scale in range(self.scales)
+        ]
 
-    def _low_pass(self, values: Tensor, scale: int) -> Tensor:
-        """Averages, one every 2^scales pixels of the picture, of what is sampled every 2^scale pixels."""
-        return self._averages[0, scale] @ values @ self._averages[1, scale].T
+    @cached_property
+    def _padding(self) -> tuple[Floats, Floats]:
+        """Matrices (padded side, side) that mirror a picture at its edges."""
+        down, across = (
+            _mirrored(side, whole) for side, whole in zip(self.shape[:2], self._padded, strict=True)
+        )
+        return down, across
+
+    @cached_property
+    def _first(self) -> list[Convolution]:
+        """From pictures to waves of each scale, one sample every 2^scale pixels."""
+        return [Convolution(waves, 2**scale, self._padding) for scale, waves in enumerate(self._wavelets)]
+
+    @cached_property
+    def _second(self) -> dict[tuple[int, int], Convolution]:
+        """From moduli of the first scale to waves of the second, which is coarser."""
+        return {
+            (first, scale): Convolution(_periodic(self._wavelets[scale], 2**first), 2 ** (scale - first))
+            for first in range(self.scales)
+            for scale in range(first + 1, self.scales)
+        }
 
     @cached_property
     def _averages(self) -> dict[tuple[int, int], Tensor]:
-        return {(axis, scale): self._average(axis, scale) for axis in (0, 1) for scale in range(self.scales)}
+        """Low-pass matrices by axis and by the scale at which there is a sample; −1 is a picture itself."""
+        made = {(axis, scale): self._average(axis, scale) for axis in (0, 1) for scale in range(self.scales)}
+        for axis in (0, 1):
+            made[axis, -1] = made[axis, 0] @ self._padding[axis]
+        return {key: torch.from_numpy(matrix.astype(np.float32)) for key, matrix in made.items()}
 
-    def _average(self, axis: int, scale: int) -> Tensor:
+    def _average(self, axis: int, scale: int) -> Floats:
         length, step = self._padded[axis], 2**self.scales
         left = (length - self.shape[axis]) // 2
         kept = -(-self.shape[axis] // step)
         places = left + step * np.arange(kept)
         gap = places[:, None] - np.arange(0, length, 2**scale)[None, :]
         width = _WIDTH * 2 ** (self.scales - 1)
-        waves = sum(np.exp(-((gap + turn * length) ** 2) / (2.0 * width**2)) for turn in range(-2, 3))
-        return torch.from_numpy((waves / (math.sqrt(2.0 * math.pi) * width) * 2**scale).astype(np.float32))
+        waves = np.sum([np.exp(-((gap + turn * length) ** 2) / (2.0 * width**2)) for turn in range(-2, 3)], 0)
+        return np.asarray(waves / (math.sqrt(2.0 * math.pi) * width) * 2**scale)
 
-    def _planes(self, planes: Tensor) -> Tensor:
-        """(n, channels, rows, columns) of the grey planes (n, height, width)."""
-        spare = [whole - side for whole, side in zip(self._padded, self.shape[:2], strict=True)]
-        edges = (spare[1] // 2, spare[1] - spare[1] // 2, spare[0] // 2, spare[0] - spare[0] // 2)
-        padded = torch.nn.functional.pad(planes.unsqueeze(1), edges, mode="reflect").squeeze(1)
-        spectrum = torch.fft.fft2(padded)
-        parts = [self._low_pass(padded, 0).unsqueeze(1)]
-        second = []
+    def _low_pass(self, values: Tensor, scale: int) -> Tensor:
+        """(channels, rows, columns, m): averages of ``values`` (height, width, channels · m)."""
+        halved = torch.matmul(self._averages[1, scale], values)
+        whole = self._averages[0, scale] @ halved.view(len(halved), -1)
+        return whole.view(*self.features[1:], -1, self._held).permute(2, 0, 1, 3)
+
+    def _columns(self, planes: Tensor) -> Tensor:
+        """(channels, rows, columns, m) of the planes (height, width, m)."""
+        parts, second = [self._low_pass(planes, -1)], []
         for scale in range(self.scales):
-            waves = _folded(spectrum.unsqueeze(1) * self._wavelets[scale], 2**scale)
-            moduli = torch.fft.ifft2(waves).abs()
+            moduli = self._first[scale].moduli(planes)
             parts.append(self._low_pass(moduli, scale))
-            if scale + 1 < self.scales:
-                second.append(self._second(torch.fft.fft2(moduli), scale))
-        return torch.cat(parts + second, dim=1)
-
-    def _second(self, spectra: Tensor, first: int) -> Tensor:
-        """Second-order channels of the moduli of scale ``first``, whose spectra are (n, angles, h, w)."""
-        found = []
-        for scale in range(first + 1, self.scales):
-            narrow = _periodic(self._wavelets[scale], 2**first)
-            for angle in range(self.angles):
-                waves = _folded(spectra[:, angle].unsqueeze(1) * narrow, 2 ** (scale - first))
-                found.append(self._low_pass(torch.fft.ifft2(waves).abs(), scale))
-        return torch.cat(found, dim=1)
+            for coarser in range(scale + 1, self.scales):
+                for angle in range(self.angles):
+                    one = moduli[:, :, angle * self._held : (angle + 1) * self._held]
+                    twice = self._second[scale, coarser].moduli(one)
+                    second.append(self._low_pass(twice, coarser))
+        return torch.cat(parts + second)
 
 
-def _folded(spectrum: Tensor, factor: int) -> Tensor:
-    """The spectrum of every ``factor``-th sample."""
-    if factor == 1:
-        return spectrum
-    height, width = spectrum.shape[-2] // factor, spectrum.shape[-1] // factor
-    split = spectrum.reshape(*spectrum.shape[:-2], factor, height, factor, width)
-    return split.mean(dim=(-4, -2))
+def _mirrored(side: int, whole: int) -> Floats:
+    left = (whole - side) // 2
+    sources = np.pad(np.arange(side), (left, whole - side - left), mode="reflect")
+    return np.eye(side)[sources]
 
 
-def _periodic(filters: Tensor, factor: int) -> Tensor:
+def _periodic(filters: Floats, factor: int) -> Floats:
     """The transform of a filter that is used on every ``factor``-th sample."""
-    return _folded(filters, factor) * factor**2 if factor > 1 else filters
+    count, height, width = filters.shape
+    folded = filters.reshape(count, factor, height // factor, factor, width // factor)
+    return np.asarray(folded.sum(axis=(1, 3)))
 
 
 def _morlet(

@@ -7,24 +7,31 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 
-__all__ = ["NAMES", "Dataset", "available", "check_names", "load", "load_parts"]
+__all__ = ["MEDICAL", "NAMES", "Dataset", "available", "check_names", "load", "load_parts"]
 
 #: The environment variable that names the folder of the files.
 FOLDER = "SFUMATO_DATA"
 
-_FILES = {"mnist": "mnist.npz", "fashion-mnist": "fashion_mnist.npz", "cifar-10": "cifar10_20k_5k.npz"}
+_PICTURES = {"mnist": "mnist.npz", "fashion-mnist": "fashion_mnist.npz", "cifar-10": "cifar10_20k_5k.npz"}
+_MEDICAL = {"pneumonia-mnist": "pneumoniamnist.npz", "ham10000": "ham10000_28.npz"}
+_FILES = _PICTURES | _MEDICAL
 
-#: What :func:`load` knows; ``digits`` ships with scikit-learn and needs no file.
-NAMES = (*_FILES, "digits")
+#: What papers about pictures take; ``digits`` ships with scikit-learn and needs no file.
+NAMES = (*_PICTURES, "digits")
+#: Medical pictures, for papers that name them.
+MEDICAL = tuple(_MEDICAL)
 
 # Of the digits of scikit-learn, which come in one part, so many are set aside as tests by load_parts.
 _DIGIT_TESTS = 597
+# Of the skin lesions, which come in one part too, one in so many is a test, with all of its pictures.
+_LESION_TESTS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +54,11 @@ class Dataset:
         return self.records[chosen], self.labels[chosen]
 
 
-def check_names(names: list[str] | tuple[str, ...]) -> None:
-    """Refuse names that :func:`load` does not know or whose files are not there; reads no file."""
+def check_names(names: list[str] | tuple[str, ...], among: Sequence[str] = NAMES) -> None:
+    """Refuse names that are not ``among`` those accepted or whose files are not there; reads no file."""
     for name in names:
-        if name not in NAMES:
-            raise BadInput(f"there is no data set {name!r} here; choose from {', '.join(NAMES)}.")
+        if name not in among:
+            raise BadInput(f"there is no data set {name!r} here; choose from {', '.join(among)}.")
         if names.count(name) > 1:
             raise BadInput(f"the data set {name!r} was given twice; once is enough.")
         if name in _FILES:
@@ -63,7 +70,7 @@ def available(names: Sequence[str]) -> tuple[str, ...]:
     found = []
     for name in names:
         try:
-            check_names([name])
+            check_names([name], (*NAMES, *MEDICAL))
         except BadInput:
             continue
         found.append(name)
@@ -72,7 +79,9 @@ def available(names: Sequence[str]) -> tuple[str, ...]:
 
 def load(name: str) -> Dataset:
     """The training part of the data set ``name``; of the digits all of them, which have no parts."""
-    check_names([name])
+    check_names([name], (*NAMES, *MEDICAL))
+    if name == "ham10000":
+        return _lesions(name)[0]
     if name == "digits":
         from sklearn.datasets import load_digits
 
@@ -85,10 +94,13 @@ def load(name: str) -> Dataset:
 def load_parts(name: str) -> tuple[Dataset, Dataset]:
     """The training part of the data set ``name`` and its test part.
 
-    The digits are parted here, always in the same way: 1,200 to learn from and 597 tests.
+    The digits are parted here, always in the same way: 1,200 to learn from and 597 tests. So are the skin
+    lesions of ``ham10000``: the pictures of every fifth lesion are tests, so that no lesion is in both parts.
     """
+    check_names([name], (*NAMES, *MEDICAL))
+    if name == "ham10000":
+        return _lesions(name)
     if name != "digits":
-        check_names([name])
         return _read(name, "train"), _read(name, "test")
     whole = load(name)
     order = np.random.default_rng(0).permutation(len(whole.records))
@@ -100,12 +112,29 @@ def load_parts(name: str) -> tuple[Dataset, Dataset]:
 
 
 def _read(name: str, part: str) -> Dataset:
-    file, (x, y) = _file(name), (f"x_{part}", f"y_{part}")
+    return _dataset(name, f"x_{part}", f"y_{part}")[0]
+
+
+def _lesions(name: str) -> tuple[Dataset, Dataset]:
+    whole, (lesions,) = _dataset(name, "x", "y", "lesion_id")
+    if lesions.shape != whole.labels.shape:
+        raise BadInput(f"{_file(name)} holds lesion_id of shape {lesions.shape}: one a picture is needed.")
+    shown, which = np.unique(lesions, return_inverse=True)
+    tests = (np.random.default_rng(0).permutation(len(shown)) % _LESION_TESTS == 0)[which]
+    learned, tested = (
+        Dataset(name, whole.records[rows], whole.labels[rows], whole.shape) for rows in (~tests, tests)
+    )
+    return learned, tested
+
+
+def _dataset(name: str, x: str, y: str, *others: str) -> tuple[Dataset, tuple[NDArray[Any], ...]]:
+    """Pictures and labels from the file of ``name``, and further arrays as they are."""
+    file, wanted = _file(name), (x, y, *others)
     try:
         with np.load(file, allow_pickle=False) as archive:
-            pictures, labels = archive[x], archive[y]
+            pictures, labels, *rest = (archive[key] for key in wanted)
     except (KeyError, ValueError, OSError, zipfile.BadZipFile):
-        raise BadInput(f"{file} is no NumPy archive with arrays {x} and {y}.") from None
+        raise BadInput(f"{file} is no NumPy archive with arrays {_listed(wanted)}.") from None
     if pictures.dtype != np.uint8 or pictures.ndim < 2 or labels.shape != pictures.shape[:1]:
         raise BadInput(
             f"{file} holds {x} of shape {pictures.shape} and type {pictures.dtype} and {y} of shape "
@@ -113,7 +142,11 @@ def _read(name: str, part: str) -> Dataset:
         )
     flat = pictures.reshape(len(pictures), -1).astype(np.float32)
     flat /= 255.0
-    return Dataset(name, flat, labels.astype(np.int64), pictures.shape[1:])
+    return Dataset(name, flat, labels.astype(np.int64), pictures.shape[1:]), tuple(rest)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _file(name: str) -> Path:

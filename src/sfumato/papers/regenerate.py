@@ -41,6 +41,7 @@ class _Paper:
 
 
 _PAPERS = {
+    "compactdp": _Paper("sfumato.papers.compactdp", (2, 3, 4, 5, 6, 7), (3, 11, 12, 13, 16)),
     "curvature-publication": _Paper("sfumato.papers.curvature_publication", (1, 2), tuple(range(3, 9))),
     "multimedia-dp": _Paper("sfumato.papers.multimedia_dp", (1, 2, 4, 5), (2,)),
     "tadp-rme": _Paper("sfumato.papers.tadp_rme", (1, 2, 3, 4, 5), tuple(range(2, 11))),

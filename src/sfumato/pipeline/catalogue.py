@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Mapping, Sequence
@@ -41,6 +40,7 @@ from sfumato.media import (
     SpectralLaplace,
     UniformPixels,
 )
+from sfumato.pipeline.choosing import chosen, flag, refuse_foreign
 from sfumato.transforms import BinaryEncoding, RandomProjection, ReconstructionResistant
 
 __all__ = ["MECHANISMS", "make_mechanism"]
@@ -97,19 +97,12 @@ def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = Fal
     so is a missing ε, a range of ε where one number is meant or the reverse, and a missing bound on the
     records, unless it is ``bounded`` by other means.
     """
-    if name not in MECHANISMS:
-        near = difflib.get_close_matches(_kebab(name).replace("_", "-"), MECHANISMS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(MECHANISMS)}."
-        raise BadInput(f"there is no mechanism {name!r}; {hint}")
-    kind = MECHANISMS[name]
+    kind = MECHANISMS[chosen(name, MECHANISMS, "mechanism", meant=_kebab(name))]
     accepted = list(inspect.signature(kind).parameters)
     if kind is Personalised:
         accepted.append("epsilon_file")
     given = {option: value for option, value in options.items() if value is not None}
-    for option in given:
-        if option not in accepted:
-            flags = ", ".join(_flag(parameter) for parameter in accepted if parameter in options)
-            raise BadInput(f"{name} has no {_flag(option)}; it takes {flags}.")
+    refuse_foreign(name, given, [parameter for parameter in accepted if parameter in options])
     missing = _missing(kind, accepted, given, bounded)
     if missing:
         raise BadInput(f"{name} needs {' and '.join(missing)}.")
@@ -125,17 +118,13 @@ def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = Fal
     return kind(**given)
 
 
-def _flag(option: str) -> str:
-    return "--" + option.replace("_", "-")
-
-
 def _missing(
     kind: type[Mechanism], accepted: Sequence[str], given: Mapping[str, Any], bounded: bool
 ) -> list[str]:
     """What has no default that could be right for everybody: a budget, and a bound on the records."""
     missing = []
     if "epsilon" in accepted and not {"epsilon", "epsilon_file", "flip"} & set(given):
-        others = [_flag(other) for other in ("epsilon_file", "flip") if other in accepted]
+        others = [flag(other) for other in ("epsilon_file", "flip") if other in accepted]
         example = "--epsilon 1 8" if "trust" in accepted else "--epsilon 1"
         missing.append(" or ".join([f"a privacy budget ({example})", *others]))
     ways = {

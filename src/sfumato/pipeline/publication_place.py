@@ -13,7 +13,15 @@ from sfumato.noise import Randomness
 from sfumato.pipeline.place import check_output
 from sfumato.report import certificate_file
 
-__all__ = ["PRIVATE", "check_places", "drawn_coins", "keep_coins"]
+__all__ = [
+    "PRIVATE",
+    "check_apart",
+    "check_new_folder",
+    "check_page",
+    "check_places",
+    "drawn_coins",
+    "keep_coins",
+]
 
 #: The mode of files that show or describe private records.
 PRIVATE = 0o600
@@ -27,20 +35,14 @@ def check_places(source: Path, output: Path, page: Path | None, checkpoint: Path
 
     The report and the checkpoint are private: neither may stand inside the output.
     """
-    inside, given = output.resolve(), source.resolve()
-    if inside == given or inside.is_relative_to(given) or given.is_relative_to(inside):
-        raise BadInput(f"the output {output} and {source} lie in one another; choose another output.")
+    check_apart(source, output)
     if is_archive(output):
         check_output(output, [source])
-    elif output.exists() and (not output.is_dir() or any(output.iterdir())):
-        fault = "holds files already" if output.is_dir() else "exists and is not a folder"
-        raise BadInput(f"{output} {fault}; choose another output, or remove it first.")
     else:
-        check_output(output.with_name(output.name + ".folder"), [])
+        check_new_folder(output)
+    inside, given = output.resolve(), source.resolve()
     if page is not None:
-        if page.suffix != ".html":
-            raise BadInput(f"--report {page.name} must name an .html file.")
-        _private("--report", page, inside, given)
+        check_page(source, output, page)
     if checkpoint is not None:
         if checkpoint.is_dir():
             raise BadInput(f"--checkpoint {checkpoint} is a folder: name a file.")
@@ -48,6 +50,28 @@ def check_places(source: Path, output: Path, page: Path | None, checkpoint: Path
             _private("--checkpoint", private, inside, given)
             if page is not None and page.resolve() == private.resolve():
                 raise BadInput(f"--report {page} and --checkpoint {checkpoint} would be one file; name two.")
+
+
+def check_apart(source: Path, output: Path) -> None:
+    """Refuse an output that is the input, or of which one would stand in the other."""
+    inside, given = output.resolve(), source.resolve()
+    if inside == given or inside.is_relative_to(given) or given.is_relative_to(inside):
+        raise BadInput(f"the output {output} and {source} lie in one another; choose another output.")
+
+
+def check_new_folder(output: Path) -> None:
+    """Refuse a place where no folder can appear: where something stands, or nobody may write."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        fault = "holds files already" if output.is_dir() else "exists and is not a folder"
+        raise BadInput(f"{output} {fault}; choose another output, or remove it first.")
+    check_output(output.with_name(output.name + ".folder"), [])
+
+
+def check_page(source: Path, output: Path, page: Path) -> None:
+    """Refuse a report that is no HTML file, or would stand in the input or the output."""
+    if page.suffix != ".html":
+        raise BadInput(f"--report {page.name} must name an .html file.")
+    _private("--report", page, output.resolve(), source.resolve())
 
 
 def drawn_coins(randomness: Randomness, checkpoint: Path | None) -> int:

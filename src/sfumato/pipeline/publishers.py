@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.noise import Randomness
+from sfumato.pipeline.choosing import chosen, imported, refuse_foreign
+from sfumato.pipeline.public_facts import PublicFacts
 from sfumato.publish import CertifiedPublisher, Publisher
 
 __all__ = ["METHODS", "PublicFacts", "leaves_out_as_null", "make_publisher", "seconds_of"]
@@ -27,25 +26,10 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "dpdm": ("dpdm", "DPDMPublisher"),
 }
 
-# What the extra learn adds, and which methods import one of these only when they fit: too late to refuse.
-_LEARN = ("torch", "opacus")
+# Which methods import something of the extra learn only when they fit: too late to refuse.
 _LATER = {"vaegan-dp": "opacus"}
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
-
-
-@dataclass(frozen=True)
-class PublicFacts:
-    """What is declared about a dataset, and may stand in a statement.
-
-    ``shape`` is that of a picture, ``top`` its largest value. ``classes`` is None where nobody declared how
-    many there are, ``records`` the number of pictures, public under ``replace`` and ``zero-out`` neighbours.
-    """
-
-    shape: tuple[int, ...]
-    top: float
-    classes: int | None
-    records: int
 
 
 def make_publisher(
@@ -68,10 +52,7 @@ def make_publisher(
         raise BadInput(f"{name} has no --time-budget: it takes --steps, which its guarantee depends on.")
     if "time_budget" not in accepted:
         given.pop("time_budget", None)
-    for option in given:
-        if option not in accepted:
-            flags = ", ".join(_flag(each) for each in options if each in accepted)
-            raise BadInput(f"{name} has no {_flag(option)}; it takes {flags or 'no options'}.")
+    refuse_foreign(name, given, [option for option in options if option in accepted])
     if "epsilon" in accepted and not {"epsilon", "multiplier"} & set(given):
         raise BadInput(f"{name} needs a privacy budget (--epsilon 1).")
     known: dict[str, Any] = {
@@ -111,22 +92,8 @@ def seconds_of(duration: str) -> float:
 
 
 def _kind(name: str) -> type[Publisher]:
-    if name not in METHODS:
-        near = difflib.get_close_matches(name.lower().replace("_", "-"), METHODS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(METHODS)}."
-        raise BadInput(f"there is no method {name!r}; {hint}")
-    module, kind = METHODS[name]
-    try:
-        found: type[Publisher] = getattr(importlib.import_module(f"sfumato.publish.{module}"), kind)
-        if name in _LATER:
-            importlib.import_module(_LATER[name])
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in _LEARN:
-            raise
-        raise BadInput(f"the method {name} needs {missing}: pip install 'sfumato[learn]'.") from None
+    module, kind = METHODS[chosen(name, METHODS, "method")]
+    found: type[Publisher] = imported(f"sfumato.publish.{module}", kind, f"the method {name}")
+    if name in _LATER:
+        imported(_LATER[name], None, f"the method {name}")
     return found
-
-
-def _flag(option: str) -> str:
-    return "--" + option.replace("_", "-")

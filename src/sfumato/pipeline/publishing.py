@@ -18,17 +18,18 @@ import numpy as np
 from sfumato.audit.finding import Finding
 from sfumato.audit.publication import audit_publication
 from sfumato.errors import BadInput
-from sfumato.io.datasets import ArrayPair, DatasetSource, check_top, open_dataset
+from sfumato.io.datasets import DatasetSource, open_dataset
 from sfumato.ledger import Ledger
 from sfumato.noise import Randomness
 from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.planning import Plan, cost_of, groups_of
 from sfumato.pipeline.protected import Protected, Report
+from sfumato.pipeline.public_facts import PublicFacts, facts_of, read_pictures
 from sfumato.pipeline.publication_audit import audited_statements, canaries_of, fitted_records
 from sfumato.pipeline.publication_place import check_places, drawn_coins, keep_coins
 from sfumato.pipeline.published import Published, certified_file, names_of, write_published
 from sfumato.pipeline.published_sheet import write_publication_report
-from sfumato.pipeline.publishers import PublicFacts, make_publisher
+from sfumato.pipeline.publishers import make_publisher
 from sfumato.privacy import Neighbours, Statement
 from sfumato.publish import Publisher
 from sfumato.publish.labelled import Labelled
@@ -36,7 +37,6 @@ from sfumato.report import KeyRing
 
 __all__ = ["Publication", "open_publication", "plan_publication", "publish"]
 
-_WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0}
 # Where nothing is proven there is no δ to measure at.
 _DELTA = 1e-5
 
@@ -60,17 +60,7 @@ class Publication:
 
     def data(self, report: Report) -> Labelled:
         """The pictures and labels, once they are known to be what the facts say."""
-        pictures, labels = self.source.read(report)
-        facts = self.facts
-        data = Labelled.checked(pictures, labels, top=facts.top, shape=facts.shape, classes=facts.classes)
-        flat = pictures.reshape(len(pictures), -1)
-        wrong = np.flatnonzero((flat < 0).any(axis=1) | (flat > facts.top).any(axis=1))
-        if wrong.size:
-            raise BadInput(
-                f"picture {wrong[0]} holds a value that is not between 0 and {facts.top:g}, what is black "
-                "and what is white; declare white with --top."
-            )
-        return data.varied()
+        return read_pictures(self.source, self.facts, report)
 
 
 def open_publication(
@@ -90,19 +80,7 @@ def open_publication(
     a folder declares its classes, and bytes and 16 bits have a white of their own.
     """
     found = open_dataset(source, pictures=pictures, labels=labels)
-    if found.class_names is not None:
-        if classes is not None:
-            raise BadInput("--classes is for an .npz: the classes of a folder are its sub-folders.")
-        classes = len(found.class_names)
-    top = _WHITE.get(found.dtype) if top is None else top
-    if top is None:
-        raise BadInput(
-            f"pictures of type {found.dtype} need --top, the value of white, as in --top 1; it must not be "
-            "read off the data."
-        )
-    check_top(top, found.dtype)
-    rows = found.pictures.rows if isinstance(found, ArrayPair) else len(found.files)
-    facts = PublicFacts(found.shape, float(top), classes, rows)
+    facts = facts_of(found, classes=classes, top=top)
     return Publication(found, make_publisher(method, options, facts, randomness=randomness), facts)
 
 

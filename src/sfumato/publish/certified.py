@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.cell_sums import CellSums, Sums
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.mechanisms.release import Release
 from sfumato.noise import Randomness
 from sfumato.privacy import RECORD, Guarantee, Neighbours
 from sfumato.publish.basis import CosineBasis
-from sfumato.publish.cell_sums import CellSums, Sums
 from sfumato.publish.kernel_means import FourierFeatures
 from sfumato.publish.labelled import Labelled
 from sfumato.publish.mixture import Mixture

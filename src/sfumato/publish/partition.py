@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.publish.cell_sums import Sums
+from sfumato.mechanisms.cell_sums import Sums
 
 __all__ = ["Partition"]
 

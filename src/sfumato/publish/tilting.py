@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.publish.cell_sums import Sums
+from sfumato.mechanisms.cell_sums import Sums
 from sfumato.publish.kernel_means import FourierFeatures
 from sfumato.publish.mixture import Mixture
 

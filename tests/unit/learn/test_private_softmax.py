@@ -40,11 +40,12 @@ def test_each_step_has_the_noise_that_the_promise_needs(neighbours, twice, steps
         steps=steps,
         pace=1.0,
         momentum=0.0,
+        clip=1.0,
         randomness=sf.Seeded(4),
     ).fit(features, np.array([0, 1]))
     alone = twice * model.guarantee().event.noise_multiplier * np.sqrt(steps) / count
-    # Weights are sums of steps; the mean of the last half of them is what is kept.
-    last = np.arange(steps // 2 + 1 if steps > 1 else 1, steps + 1)
+    # Weights are sums of steps; the mean of the last third of them is what is kept.
+    last = [end for end in range(1, steps + 1) if 3 * end > 2 * steps]
     kept = np.mean([[float(step <= end) for step in range(1, steps + 1)] for end in last], axis=0)
     expected = alone**2 * np.square(kept).sum()
     noise = model.coef_[2:].ravel()

@@ -1,0 +1,167 @@
+"""The whole audit of a learner: what one trained model gives away, and what canaries prove about its ε.
+
+Two models are trained. One on four fifths of the records, the rest being held out, which every membership
+attack is run against; and, where the learner claims a guarantee, one with canaries that fair coins chose
+(:mod:`~sfumato.audit.coin_game`), which alone says something about ε.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.audit.attack_heuristics import heuristics_of
+from sfumato.audit.audited_learner import answers_of, checked_records, guarantee_of
+from sfumato.audit.class_leakage import ClassLeakage, class_leakage
+from sfumato.audit.coin_game import OneRunAudit, one_run_audit
+from sfumato.audit.finding import Finding
+from sfumato.audit.held_out import held_out
+from sfumato.audit.heuristics import Heuristic
+from sfumato.audit.modelling import audit_model
+from sfumato.privacy import Evidence, Guarantee
+
+__all__ = ["LearnerAudit", "audit_learner", "one_run_audit"]
+
+Report = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class LearnerAudit:
+    """What the attacks on a learner found, beside what is ``proven``.
+
+    ``findings`` are the standard audit of one model on ``members`` and ``nonmembers`` records of one
+    distribution, with its accuracy on either; ``classes`` the loss threshold class by class. ``heuristics``
+    are the three conversions of the strongest membership attack into a number called ε, and bound nothing;
+    ``notes`` says which of them do not exist and why. ``one_run`` is None where it was not asked for.
+    """
+
+    findings: tuple[Finding, ...]
+    classes: tuple[ClassLeakage, ...]
+    heuristics: tuple[Heuristic, ...]
+    one_run: OneRunAudit | None
+    proven: Guarantee
+    members: int
+    nonmembers: int
+    accuracy: tuple[float, float]
+    notes: tuple[str, ...]
+
+    @property
+    def strongest(self) -> Finding:
+        """The membership attack with the largest AUC."""
+        return _strongest(self.findings)
+
+    @property
+    def privacy_risk(self) -> float:
+        """The privacy risk score (AUC − 0.5)/0.5 of the strongest attack; chosen among several, so upward."""
+        return (self.strongest.value - 0.5) / 0.5
+
+    @property
+    def consistent(self) -> bool:
+        """Whether no bound on ε lies above what is proven."""
+        return self.one_run is None or self.one_run.consistent
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        """All findings, as they enter the measured column of a statement."""
+        more = () if self.one_run is None else self.one_run.findings
+        return tuple(item.evidence() for item in (*self.findings, *more))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, for machines; the heuristics under that name, with their caution."""
+        return {
+            "members": self.members,
+            "nonmembers": self.nonmembers,
+            "accuracy": {"members": self.accuracy[0], "nonmembers": self.accuracy[1]},
+            "strongest": self.strongest.attack,
+            "privacy_risk": self.privacy_risk,
+            "proven": self.proven.to_dict(),
+            "consistent": self.consistent,
+            "findings": [item.to_dict() for item in self.findings],
+            "classes": [item.to_dict() for item in self.classes],
+            "heuristic": [
+                {
+                    "name": item.name,
+                    "epsilon": item.epsilon,
+                    "formula": item.formula,
+                    "caution": item.caution,
+                }
+                for item in self.heuristics
+            ],
+            "one_run": None if self.one_run is None else self.one_run.to_dict(),
+            "notes": list(self.notes),
+        }
+
+
+def audit_learner(
+    make: Callable[[], Any],
+    X: Any,
+    y: Any,
+    *,
+    share: float = 0.2,
+    delta: float = 1e-5,
+    calibration: Sequence[tuple[float, float]] | None = None,
+    canaries: int | None = None,
+    kind: str = "axes",
+    folds: int = 5,
+    confidence: float = 0.99,
+    seed: int = 0,
+    report: Report | None = None,
+) -> LearnerAudit:
+    """Train ``make()`` on all but ``share`` of the records ``X`` (n, d), ``y`` (n,), and attack it.
+
+    ``make`` returns an untrained learner with ``fit(X, y)``, ``predict_proba(X)`` and, where it claims
+    something, ``guarantee()``; it is called twice if there are canaries. ``canaries`` is their number: by
+    default 500 where something is proven and 0, for no one-run audit, where nothing is. ``calibration`` are
+    pairs (AUC, ε) for the conversion of an AUC (`auc_calibration` makes some). ``delta`` is that of the
+    conversions and of the bounds on ε. Each finding holds with ``confidence`` by itself.
+    """
+    features, labels, _ = checked_records(X, y)
+    tell = report or (lambda stage, share: None)
+    split = held_out(len(features), share=share, seed=seed)
+    learner = make()
+    proven = guarantee_of(learner)
+    tell("training on the members", 0.0)
+    learner.fit(features[split.members], labels[split.members])
+    members, nonmembers = (
+        answers_of(learner, features[part], labels[part]) for part in (split.members, split.nonmembers)
+    )
+    found = audit_model(
+        members,
+        nonmembers,
+        folds=folds,
+        confidence=confidence,
+        seed=seed,
+        report=lambda stage, done: tell(stage, 0.2 + 0.5 * done),
+    )
+    classes = class_leakage(members, nonmembers, confidence=confidence, seed=seed)
+    count = (0 if proven.proves_nothing else 500) if canaries is None else canaries
+    one_run = None
+    if count:
+        one_run = one_run_audit(
+            make,
+            features,
+            labels,
+            canaries=count,
+            kind=kind,
+            delta=delta,
+            confidence=confidence,
+            seed=seed,
+            report=lambda stage, done: tell(stage, 0.7 + 0.3 * done),
+        )
+    heuristics, missing = heuristics_of(_strongest(found), delta=delta, calibration=calibration)
+    tell("learner audited", 1.0)
+    return LearnerAudit(
+        findings=found,
+        classes=classes,
+        heuristics=heuristics,
+        one_run=one_run,
+        proven=proven,
+        members=len(members),
+        nonmembers=len(nonmembers),
+        accuracy=(float(members.correct.mean()), float(nonmembers.correct.mean())),
+        notes=missing,
+    )
+
+
+def _strongest(findings: Sequence[Finding]) -> Finding:
+    return max((item for item in findings if item.measure == "AUC"), key=lambda item: item.value)

@@ -1,0 +1,200 @@
+"""``sfumato learn``: a classifier to hand over, learned from private records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato import cli_budget, cli_shown, terminal
+from sfumato.cli_options import BUDGET, FILES, PROMISE, ledger_option, option
+from sfumato.errors import BadInput
+
+if TYPE_CHECKING:
+    from sfumato.pipeline.learned import Learned
+
+__all__ = ["learn"]
+
+# Options that are parameters of a learner as they stand.
+_PARAMETERS = (
+    *("epsilon", "delta", "neighbours", "steps", "clip", "pace", "momentum"),
+    *("bandwidth", "share", "epochs", "batch", "rate", "sampling", "mode"),
+)
+_SOME, _DATA = "For some methods", "The dataset"
+
+
+def learn(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", hidden=True)],
+    *,
+    method: Annotated[
+        str,
+        option(
+            PROMISE,
+            "NAME",
+            "dp-sgd (a linear classifier, proves ε for each record), compact-certified (with contracted "
+            "features, proves ε too); compact or compact-private, which prove nothing.",
+        ),
+    ] = "dp-sgd",
+    epsilon: Annotated[
+        list[float] | None, option(PROMISE, "ε", "The budget of one record, for the whole model.")
+    ] = None,
+    delta: Annotated[float | None, option(PROMISE, "δ", "1e-5 unless given; below 1/n.")] = None,
+    neighbours: Annotated[
+        str | None,
+        option(PROMISE, "NAME", "What may become of a record: replace; zero-out unless given."),
+    ] = None,
+    classes: Annotated[
+        int | None,
+        option(_DATA, "N", "For an .npz: how many classes there are, labelled 0 … N−1; this is public."),
+    ] = None,
+    extractor: Annotated[
+        str | None,
+        option(
+            _DATA,
+            "NAME",
+            "What makes features of pictures: pixels, efficientnet-lite0, mobilenet-v2 or a folder with "
+            "weights; whitened-scattering unless given.",
+        ),
+    ] = None,
+    reach: Annotated[
+        float | None,
+        option(_DATA, "LENGTH", "For features: longer ones are scaled back to this; it is public."),
+    ] = None,
+    top: Annotated[
+        float | None,
+        option(_DATA, "VALUE", "The value of white: 255 for bytes, 65535 for 16 bits; else it is needed."),
+    ] = None,
+    pictures: Annotated[
+        str | None,
+        option(_DATA, "NAME", "Which array of an .npz holds the pictures or features; x unless given."),
+    ] = None,
+    labels: Annotated[
+        str | None, option(_DATA, "NAME", "Which array of an .npz holds the labels; y unless given.")
+    ] = None,
+    steps: Annotated[int | None, option(_SOME, "N", "dp-sgd: steps of training.")] = None,
+    clip: Annotated[
+        float | None, option(_SOME, "LENGTH", "dp-sgd: longest gradient of one record, in units of reach.")
+    ] = None,
+    pace: Annotated[float | None, option(_SOME, "RATE", "dp-sgd: how far a step goes.")] = None,
+    momentum: Annotated[
+        float | None, option(_SOME, "SHARE", "dp-sgd: what a step keeps of the one before.")
+    ] = None,
+    bandwidth: Annotated[
+        str | None, option(_SOME, "H", "compact: adaptive, or a number in units of the features' scale.")
+    ] = None,
+    share: Annotated[
+        float | None, option(_SOME, "γ", "compact: share of a class that anchors are taken from.")
+    ] = None,
+    sampling: Annotated[
+        float | None, option(_SOME, "Q", "compact-private: chance of a record to be taken at a step.")
+    ] = None,
+    epochs: Annotated[int | None, option(_SOME, "N", "compact: passes over the records.")] = None,
+    batch: Annotated[int | None, option(_SOME, "N", "compact: records in one step.")] = None,
+    rate: Annotated[float | None, option(_SOME, "RATE", "compact: how far a step goes.")] = None,
+    mode: Annotated[
+        str | None, option(_SOME, "NAME", "compact-private: paper; accountant unless given.")
+    ] = None,
+    output: Annotated[
+        Path | None, option(FILES, "FOLDER", "Where the model is kept.", "-o", "--output")
+    ] = None,
+    test: Annotated[
+        Path | None,
+        option(FILES, "FILE", "Measure accuracy on these records, which are not protected by the promise."),
+    ] = None,
+    report: Annotated[
+        Path | None, option(FILES, "FILE.html", "Write a report with what was measured; for yourself.")
+    ] = None,
+    audit: Annotated[
+        bool,
+        option(
+            PROMISE,
+            None,
+            "Learn a second model with canaries, by coins, and measure what it shows of them; not kept.",
+            "--audit/--no-audit",
+        ),
+    ] = True,
+    plan: Annotated[
+        bool,
+        option(FILES, None, "Say what it would promise and cost; read headers, write nothing.", "--plan"),
+    ] = False,
+    dataset: Annotated[
+        str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        ledger_option(),
+    ] = None,
+    as_json: Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")] = False,
+) -> None:
+    """Learn a classifier from SOURCE and keep it, with a statement of what is promised to each record.
+
+    SOURCE is an .npz with pictures or features and labels, or a folder with one sub-folder of pictures for
+    each class.
+    """
+    options = dict(locals())
+    if epsilon is not None and len(epsilon) != 1:
+        raise BadInput(f"learn takes one ε, as in --epsilon 1, not {len(epsilon)}.")
+    if output is None and not plan:
+        raise BadInput("learn needs -o/--output, a folder to keep the model in.")
+    from sfumato.pipeline.learning import learn as run
+    from sfumato.pipeline.learning import open_learning, plan_learning
+
+    given = {name: options[name] for name in _PARAMETERS}
+    given |= {
+        "epsilon": None if epsilon is None else epsilon[0],
+        "bandwidth": None if bandwidth is None else _bandwidth(bandwidth),
+    }
+    with terminal.progress(not as_json) as progress, cli_budget.maybe(ledger, dataset) as book:
+        made = open_learning(
+            source,
+            method,
+            given,
+            pictures=pictures,
+            labels=labels,
+            classes=classes,
+            top=top,
+            reach=reach,
+            extractor=extractor,
+        )
+        if plan or output is None:
+            planned = plan_learning(made, dataset=dataset, ledger=book)
+            print(json.dumps(planned.to_dict()) if as_json else terminal.in_line(cli_shown.planned(planned)))
+            return
+        for warning in () if as_json else made.warnings:
+            terminal.complain(f"{warning}.")
+        done = run(
+            made,
+            output,
+            audited=audit,
+            test=test,
+            page=report,
+            dataset=dataset,
+            ledger=book,
+            report=progress,
+        )
+    print(json.dumps(done.to_dict()) if as_json else terminal.in_line(_told(done)))
+
+
+def _bandwidth(given: str) -> str | float:
+    try:
+        return float(given)
+    except ValueError:
+        return given
+
+
+def _told(done: Learned) -> str:
+    name = terminal.printable
+    lines = [
+        done.statement.table(cli_shown.width()),
+        "",
+        f"Model: {name(done.output)} ({done.certified.what})",
+        f"Certificate: {name(done.certified.certificate_file)}",
+    ]
+    if done.accuracy is not None:
+        said = done.accuracy
+        lines.append(f"Accuracy: {said.share:.2%}, measured on {name(said.file)} ({said.records:,} records)")
+    if done.page is not None:
+        lines.append(f"Report: {name(done.page)} (what was measured on records: keep it in-house)")
+    return "\n".join(lines)

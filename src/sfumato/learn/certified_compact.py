@@ -1,0 +1,190 @@
+"""Contraction and classifier with one proven (ε, δ) for both.
+
+CompactDP trains its contraction on private records without noise, and nothing is proven of it. Here the
+contraction is computed from noisy statistics: class counts and class sums (the anchors), and the second
+moment of all features, two Gaussian releases on integer grids (:mod:`sfumato.mechanisms.cell_sums`). A linear
+head then learns from contracted features by noisy gradient sums (:mod:`sfumato.learn.linear_head`).
+
+**Guarantee.** With shares s₁ (anchors), s₂ (second moment) and s₃ = 1 − s₁ − s₂ of the budget and M the noise
+multiplier of (ε, δ), each part is a Gaussian mechanism of multiplier M/√sᵢ over its own sensitivity under the
+stated neighbours, the third one T sums of M·√(T/s₃) each. Gaussian mechanisms compose to one of multiplier
+(Σ sᵢ/M²)^(−½) = M, also where a later one depends on what earlier ones released (Dong, Roth & Su 2022,
+corollary 3.3): the contraction is such a release, and given it every contracted row is a function of its own
+record. A null record (zero-out) lies in no cell and has no gradient. Shares, steps, clip and pace are
+parameters or functions of them and of the number of records, which is public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.learn.closed_contraction import ClosedContraction
+from sfumato.learn.examples import Floats, checked_examples, checked_features
+from sfumato.learn.learner import Learner, Report
+from sfumato.learn.linear_head import LinearHead
+from sfumato.learn.noisy_descent import check_descent, descend, pace_for
+from sfumato.mechanisms.cell_sums import CellSums
+from sfumato.mechanisms.gaussian import noise_multiplier
+from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
+from sfumato.noise import Randomness
+from sfumato.privacy import RECORD, Guarantee, Neighbours
+
+__all__ = ["CertifiedCompact"]
+
+# A hair more noise, so that rounding cannot make the parts cost more than the whole.
+_HAIR = 1.0 + 1e-12
+
+
+class CertifiedCompact(Learner):
+    """Contracted softmax regression on features (n, d) of length ``reach`` or less; longer ones are cut.
+
+    ``epsilon`` and ``delta`` are the promise for one record under ``neighbours``, ``"zero-out"`` or
+    ``"replace"``, for contraction and head together. ``anchors`` and ``moments`` are the shares of the
+    budget that class sums and second moments get; ``steps`` with ``momentum`` of size ``pace`` (from the
+    noise and the number of records, unless given); the gradient of one example is cut to length ``clip``.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        classes: int = 10,
+        neighbours: str = "zero-out",
+        reach: float = 1.0,
+        anchors: float = 0.04,
+        moments: float = 0.16,
+        clip: float = 0.1,
+        steps: int = 100,
+        pace: float | None = None,
+        momentum: float = 0.9,
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.epsilon, self.delta, self.classes, self.neighbours = epsilon, delta, classes, neighbours
+        self.reach, self.anchors, self.moments = reach, anchors, moments
+        self.clip, self.steps, self.pace, self.momentum = clip, steps, pace, momentum
+        self.randomness = randomness
+
+    def guarantee(self) -> Guarantee:
+        """ε at δ for one record, contraction and head together; known before ``fit``, which spends it."""
+        neighbours = known_neighbours(self.neighbours)
+        head = self._multipliers()[2] * (2.0 if neighbours is Neighbours.REPLACE else 1.0)
+        check_descent(
+            head * math.sqrt(max(self.steps, 1)),
+            steps=self.steps,
+            clip=self.clip,
+            momentum=self.momentum,
+            pace=self.pace,
+        )
+        return Guarantee.gaussian(
+            noise_multiplier(self.epsilon, self.delta),
+            unit=RECORD,
+            neighbours=neighbours,
+            theorem="analytic Gaussian, adaptive composition of anchors, moments and gradient sums",
+            at_delta=self.delta,
+        )
+
+    def parts(self) -> tuple[Guarantee, Guarantee, Guarantee]:
+        """What anchors, moments and gradient sums prove each; together they are :meth:`guarantee`."""
+        names = ("class counts and sums", "second moment", f"{self.steps} gradient sums")
+        anchors, moments, head = (
+            Guarantee.gaussian(
+                multiplier,
+                unit=RECORD,
+                neighbours=known_neighbours(self.neighbours),
+                theorem=f"analytic Gaussian, {name}",
+                at_delta=self.delta,
+            )
+            for name, multiplier in zip(names, self._multipliers(), strict=True)
+        )
+        return anchors, moments, head
+
+    def fit(self, X: Any, y: Any, *, records: int | None = None, report: Report | None = None) -> Self:
+        """Learn from features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee.
+
+        ``records`` is the public number of records where some of them are null and are not among the n.
+        """
+        features, labels = checked_examples(X, y, self.classes)
+        number = len(features) if records is None else records
+        neighbours = self.guarantee().neighbours
+        of_anchors, of_moments, of_head = self._multipliers()
+        randomness = self._randomness()
+        rows = np.asarray(features, dtype=np.float64)
+        if report is not None:
+            report("anchors and moments", 0.0)
+        sums = CellSums(self.classes, self.reach, False, neighbours).release(
+            rows, labels, of_anchors, randomness.stream(b"anchors")
+        )
+        squares = CellSums(1, self.reach, True, neighbours).release(
+            rows, np.zeros_like(labels), of_moments, randomness.stream(b"moments")
+        )
+        contraction = ClosedContraction.of(sums, squares, number)
+        head = LinearHead(contraction(self._cut(rows)), labels, self.classes, reach=1.0, clip=self.clip)
+        twice = 2.0 if neighbours is Neighbours.REPLACE else 1.0
+        alone = twice * of_head
+        pace = self.pace
+        if pace is None:
+            pace = pace_for(number, alone, steps=self.steps, clip=self.clip, momentum=self.momentum)
+        weights = descend(
+            head,
+            alone * math.sqrt(self.steps),
+            randomness.stream(b"softmax gradients"),
+            records=number,
+            steps=self.steps,
+            pace=pace,
+            momentum=self.momentum,
+            report=report,
+        )
+        found = {"mean": contraction.mean, "contraction": contraction.matrix, "weights": weights.numpy()}
+        self._take(found)
+        return self
+
+    def contract(self, X: Any) -> Floats:
+        """The contracted features (n, d) of ``X``, each of length 1; costs nothing more."""
+        contraction = self._fitted("contraction_")
+        features = checked_features(X, self.n_features_in_)
+        return np.asarray(contraction(self._cut(np.asarray(features, dtype=np.float64))))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Class probabilities (n, classes); costs nothing more."""
+        contracted = self.contract(X)
+        logits = self.coef_[0] + contracted @ self.coef_[1:]
+        return np.asarray(torch.softmax(torch.from_numpy(logits), dim=1).numpy())
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """``mean`` and ``contraction`` of the map, and ``weights`` (1 + d, classes), a constant first."""
+        contraction = self._fitted("contraction_")
+        return {"mean": contraction.mean, "contraction": contraction.matrix, "weights": self.coef_}
+
+    def _take(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        self.contraction_ = ClosedContraction(tensors["mean"], tensors["contraction"])
+        self.coef_ = tensors["weights"]
+        self.classes_ = np.arange(self.classes)
+        self.n_features_in_ = len(self.coef_) - 1
+
+    def _cut(self, rows: Floats) -> Floats:
+        """Rows scaled back to ``reach`` where they are longer."""
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray(rows * (self.reach / np.maximum(lengths, self.reach)))
+
+    def _multipliers(self) -> tuple[float, float, float]:
+        """Noise of each part over its own sensitivity."""
+        whole = noise_multiplier(positive("epsilon", self.epsilon), delta_between(self.delta)) * _HAIR
+        anchors, moments, head = (whole / math.sqrt(share) for share in self._shares())
+        return anchors, moments, head
+
+    def _shares(self) -> tuple[float, float, float]:
+        anchors, moments = positive("anchors", self.anchors), positive("moments", self.moments)
+        if anchors + moments >= 1.0:
+            raise BadInput(
+                f"anchors and moments were {anchors:g} and {moments:g}: together they must leave some of the "
+                "budget, 1, to the head."
+            )
+        return anchors, moments, 1.0 - anchors - moments

@@ -1,0 +1,252 @@
+"""One call that trains a model on private records with a proven (ε, δ), and returns it with its statement.
+
+**Guarantee.** Unit: record, zero-out neighbours (a null record keeps its row and adds nothing). The data is
+used through noisy sums of clipped gradients alone; what is proven of these is said in the modules
+``dp_sgd`` (samples), ``noise_schedule``, ``quantile_clipping``, ``automatic_clipping``, ``layer_clipping``
+and ``correlated_noise``; optimisers are post-processing. All defaults are functions of the public number of
+records. The weights that the model comes with, and the choice of all parameters, must not have been learned
+from the same records; the statement says so. A learner is fitted with its own guarantee.
+
+**Edge cases.** Refused before anything is drawn: values that are not finite, labels outside 0…classes−1,
+models that mix the rows of a batch or do not score classes, and an ε so small that the noise of all steps is
+longer than the sum of all gradients could be. A δ of 1/n or more is warned of and noted in the statement.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch.nn import Module
+
+import sfumato
+from sfumato.errors import BadInput
+from sfumato.learn.correlated_noise import CorrelatedSteps
+from sfumato.learn.examples import Floats, Labels, checked_examples, checked_features
+from sfumato.learn.layer_clipping import layers_of
+from sfumato.learn.learner import Learner, Report
+from sfumato.learn.noise_schedule import NoiseSchedule
+from sfumato.learn.private_model import checked_model
+from sfumato.learn.private_steps import train_privately
+from sfumato.learn.training import Training
+from sfumato.mechanisms.parameters import delta_between, positive
+from sfumato.noise import Keyed, Randomness, Secure
+from sfumato.privacy import Guarantee, Statement
+
+__all__ = ["Fitted", "fit_private"]
+
+_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted ``model``, of which ``guarantee`` is proven, with its ``statement``."""
+
+    model: Module | Learner
+    statement: Statement
+    guarantee: Guarantee
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Class probabilities (n, classes); costs nothing more."""
+        if isinstance(self.model, Learner):
+            return self.model.predict_proba(X)
+        inputs = _inputs(X)
+        found = []
+        with torch.no_grad():
+            for rows in torch.split(inputs, _BLOCK):
+                found.append(torch.softmax(self.model(rows).double(), dim=1))
+        return np.asarray(torch.cat(found).numpy())
+
+    def predict(self, X: Any) -> Labels:
+        """The most probable class of each record."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+
+def fit_private(
+    model: Module | Learner,
+    X: Any,
+    y: Any,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    optimiser: str = "sgd",
+    clipping: str = "flat",
+    noise: str = "independent",
+    schedule: str | Sequence[float] = "constant",
+    batch: int | None = None,
+    steps: int | None = None,
+    pace: float | None = None,
+    momentum: float = 0.9,
+    unbiased: bool = False,
+    clip: float = 1.0,
+    gamma: float = 0.01,
+    quantile: float = 0.5,
+    share: float = 0.01,
+    layer_clips: Sequence[float] | None = None,
+    bands: int | None = None,
+    classes: int | None = None,
+    randomness: Randomness | None = None,
+    report: Report | None = None,
+) -> Fitted:
+    """Train a copy of ``model`` on records ``X`` (n, …) with labels ``y`` (n,), whole numbers 0…classes−1.
+
+    ``model`` is a torch module that maps (n, …) to scores (n, classes), each row alone, or a learner, to
+    which ``epsilon`` and ``delta`` are given and no other option. ``classes`` is what it must score.
+
+    - ``optimiser``: "sgd" with ``momentum``, or "adam", with the noise's part of its second moment taken out
+      if ``unbiased``; steps of size ``pace``.
+    - ``clipping``: "flat" to length ``clip``; "automatic", to g/(‖g‖ + ``gamma``); "quantile", from ``clip``
+      toward that ``quantile`` of the lengths, which takes ``share`` of each step's budget; "layers", each to
+      its own of ``layer_clips``, by default equal ones that make ``clip`` together.
+    - ``noise``: "independent" on Poisson samples, or "correlated" over ``bands`` steps on batches in turn;
+      by default as many as leave least noise in the sums of gradients.
+    - ``schedule``: "constant", "decreasing", "increasing", or one factor a step for the noise.
+    - ``batch``: how many records a step uses on average, by default 1024 or all; ``steps``: by default ten
+      times through the data, and at least 60.
+
+    ``randomness`` is the operating system's unless ``Seeded(…)``, which is noted and not for release. Dropout
+    draws from torch's own generator, also then.
+    """
+    training = Training(
+        optimiser=optimiser,
+        clipping=clipping,
+        noise=noise,
+        schedule=schedule,
+        batch=batch,
+        steps=steps,
+        pace=pace,
+        momentum=momentum,
+        unbiased=unbiased,
+        clip=clip,
+        gamma=gamma,
+        quantile=quantile,
+        share=share,
+        layer_clips=layer_clips,
+        bands=bands,
+    )
+    epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
+    if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
+        raise BadInput("randomness of a model must be None or Seeded(…): keyed noise belongs to records.")
+    if isinstance(model, Learner):
+        if training != Training():
+            raise BadInput("options of noisy steps were given with a learner: they belong to torch modules.")
+        return _fitted_learner(model, X, y, epsilon, delta, classes, randomness, report)
+    inputs = _inputs(X)
+    copied, scored = checked_model(model, inputs.shape[1:], classes)
+    _, labels = checked_examples(inputs.reshape(len(inputs), -1).numpy(), y, scored)
+    drawn = Secure() if randomness is None else randomness
+    # Made once more where it is used; here it refuses what cannot be clipped, before noise is searched for.
+    training.clipped(1.0, layers_of(copied), drawn.stream(b"clipping bits"))
+    plan = training.planned(len(inputs), epsilon, delta)
+    _check_signal(copied, plan, len(inputs), epsilon)
+    notes = _notes(delta, len(inputs), drawn.reproducible)
+    guarantee = plan.guarantee(delta)
+    parameters = {
+        "model": _described(copied),
+        "epsilon": epsilon,
+        "delta": delta,
+        "records": len(inputs),
+        "classes": scored,
+        **training.parameters(len(inputs)),
+        **plan.parameters(),
+        "sfumato": sfumato.__version__,
+    }
+    statement = Statement("fit_private", parameters, None, guarantee, notes=notes)
+    train_privately(copied, inputs, torch.from_numpy(labels), training, plan, drawn, report)
+    return Fitted(copied, statement, guarantee)
+
+
+def _fitted_learner(
+    model: Learner,
+    X: Any,
+    y: Any,
+    epsilon: float,
+    delta: float,
+    classes: int | None,
+    randomness: Randomness | None,
+    report: Report | None,
+) -> Fitted:
+    learner = clone(model)
+    known = learner.get_params(deep=False)
+    learner.set_params(
+        **{name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if name in known}
+    )
+    if randomness is not None:
+        learner.set_params(randomness=randomness)
+    if classes is not None and learner.classes != classes:
+        raise BadInput(f"the learner scores {learner.classes} classes, and {classes} were declared.")
+    guarantee = learner.guarantee()
+    if guarantee.proves_nothing:
+        raise BadInput(
+            f"nothing is proven of a {type(learner).__name__} ({guarantee.theorem}): call its fit."
+        )
+    if guarantee.epsilon(delta) > epsilon * (1.0 + 1e-9):
+        raise BadInput(
+            f"the {type(learner).__name__} proves no better than epsilon {guarantee.epsilon(delta):.4g} at "
+            f"delta {delta:g}, and {epsilon:g} was asked for."
+        )
+    features, labels = checked_examples(X, y, learner.classes)
+    notes = _delta_note(delta, len(features))
+    learner.fit(features, labels, report=report)
+    statement = learner.statement()
+    return Fitted(learner, replace(statement, notes=(*statement.notes, *notes)), guarantee)
+
+
+def _inputs(X: Any) -> torch.Tensor:
+    """Records as float32 (n, …), finite."""
+    given = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else np.asarray(X)
+    if given.ndim < 2 or given.dtype.kind not in "uif":
+        raise BadInput(
+            f"records of shape {given.shape} and type {given.dtype} were given: numbers (n, …) are needed."
+        )
+    flat = checked_features(given.reshape(len(given), -1) if given.size else given.reshape(0, 0))
+    with np.errstate(over="ignore"):
+        narrow = flat.astype(np.float32)
+    checked_features(narrow)
+    return torch.from_numpy(narrow.reshape(given.shape))
+
+
+def _check_signal(model: Module, plan: NoiseSchedule | CorrelatedSteps, records: int, epsilon: float) -> None:
+    """Refuse where the noise of all steps together is longer than the sum of all gradients could be."""
+    weights = sum(part.numel() for part in model.parameters() if part.requires_grad)
+    noise = plan.total_deviation() * math.sqrt(weights)
+    signal = plan.steps * plan.expected(records)
+    if noise >= signal:
+        raise BadInput(
+            f"epsilon {epsilon:g} is so small that noise exceeds any signal: over {plan.steps} steps it is "
+            f"about {noise / signal:.3g} times as long as all clipped gradients of {records} records could "
+            f"add up to in {weights} weights; take a larger epsilon, more records or a smaller model."
+        )
+
+
+def _notes(delta: float, records: int, reproducible: bool) -> tuple[str, ...]:
+    return (
+        "the number of records is public",
+        "the weights before training and all parameters must not have been learned from these records",
+        *_delta_note(delta, records),
+        *(("reproducible run: not for release",) if reproducible else ()),
+    )
+
+
+def _delta_note(delta: float, records: int) -> tuple[str, ...]:
+    """A warning, in words, of a δ that would allow to publish a record whole."""
+    if delta < 1.0 / records:
+        return ()
+    sentence = (
+        f"delta {delta:g} is 1/n or more for n = {records} records: a method that publishes one record at "
+        "random would keep such a promise; take a delta well below 1/n"
+    )
+    warnings.warn(sentence + ".", UserWarning, stacklevel=4)
+    return (sentence,)
+
+
+def _described(model: Module) -> list[str]:
+    """The layers that have no others inside, as torch prints them, and the number of trained weights."""
+    layers = [str(module) for module in model.modules() if not list(module.children())]
+    return [*layers, f"{sum(part.numel() for part in model.parameters() if part.requires_grad)} weights"]

@@ -1,0 +1,106 @@
+"""One run of noisy training: forward and backward by blocks, exact clipped sums, noise, a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import Module, Parameter
+from torch.nn.functional import cross_entropy
+
+from sfumato.learn.correlated_noise import CorrelatedNoise, CorrelatedSteps
+from sfumato.learn.dp_sgd import example_gradients
+from sfumato.learn.layer_clipping import layers_of
+from sfumato.learn.noise_schedule import NoiseSchedule, ScheduledNoise
+from sfumato.learn.noisy_sum import RADIUS, ClippedSum
+from sfumato.learn.private_adam import PrivateAdam
+from sfumato.learn.private_model import grad_sampled
+from sfumato.learn.quantile_clipping import QuantileSum, gradient_stretch
+from sfumato.learn.training import Training
+from sfumato.noise import Randomness
+
+__all__ = ["train_privately"]
+
+# Gradients of single examples that are held at once, in numbers (float32).
+_HELD = 1 << 25
+
+
+def train_privately(
+    model: Module,
+    inputs: Tensor,
+    labels: Tensor,
+    training: Training,
+    plan: NoiseSchedule | CorrelatedSteps,
+    randomness: Randomness,
+    report: Callable[[str, float], None] | None = None,
+) -> None:
+    """Train ``model`` in place by the steps of ``plan``; the data is used through noisy sums alone."""
+    wrapped = grad_sampled(model)
+    parameters = [part for part in model.parameters() if part.requires_grad]
+    records = len(inputs)
+    expected = plan.expected(records)
+    clipped = training.clipped(expected, layers_of(model), randomness.stream(b"clipping bits"))
+    noise = _noise(plan, clipped, randomness)
+    move = _mover(training, parameters)
+    block = max(1, _HELD // sum(part.numel() for part in parameters))
+    for step, taken in enumerate(plan.batches(records, randomness.stream(b"samples"))):
+        sums = [torch.zeros(part.shape, dtype=torch.float64) for part in parameters]
+        for start in range(0, len(taken), block):
+            _add(sums, clipped, wrapped, parameters, inputs, labels, taken[start : start + block])
+        noisy, variance = noise(sums)
+        scale = clipped.clip / RADIUS / expected
+        if isinstance(clipped, QuantileSum) and isinstance(plan, NoiseSchedule):
+            clipped.advance(plan.multipliers[step])
+        move([total * scale for total in noisy], variance * scale**2)
+        if report is not None:
+            report("noisy steps", (step + 1) / plan.steps)
+    wrapped.to_standard_module()
+    model.requires_grad_(False).eval()
+
+
+def _noise(
+    plan: NoiseSchedule | CorrelatedSteps, clipped: ClippedSum, randomness: Randomness
+) -> ScheduledNoise | CorrelatedNoise:
+    stream = randomness.stream(b"gradient noise")
+    if isinstance(clipped, QuantileSum) and isinstance(plan, NoiseSchedule):
+        return plan.noise(stream, gradient_stretch(clipped.share))
+    return plan.noise(stream)
+
+
+def _add(
+    sums: list[Tensor],
+    clipped: ClippedSum,
+    wrapped: Module,
+    parameters: list[Parameter],
+    inputs: Tensor,
+    labels: Tensor,
+    taken: NDArray[np.intp],
+) -> None:
+    """Add to ``sums`` the clipped gradients of the examples ``taken``."""
+    # Asked for a gradient, which nobody uses, so that torch's backward hooks do not warn of it.
+    rows = inputs[taken].requires_grad_()
+    loss = cross_entropy(wrapped(rows), labels[taken], reduction="sum")
+    loss.backward()  # type: ignore[no-untyped-call]
+    for total, part in zip(sums, clipped.exact(example_gradients(parameters, len(taken))), strict=True):
+        total += part
+    for parameter in parameters:
+        parameter.grad = None
+        parameter.grad_sample = None  # type: ignore[attr-defined]
+
+
+def _mover(training: Training, parameters: list[Parameter]) -> Callable[[list[Tensor], float], None]:
+    """What takes noisy gradients, and the variance of their noise, to a step of the parameters."""
+    if training.optimiser == "adam":
+        return PrivateAdam(parameters, pace=training.pace_used, unbiased=training.unbiased).step
+    descent = torch.optim.SGD(parameters, lr=training.pace_used, momentum=training.momentum)
+
+    def step(gradients: list[Tensor], variance: float) -> None:
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient.to(parameter)
+        descent.step()
+        descent.zero_grad()
+
+    return step

@@ -1,0 +1,142 @@
+"""How a model is trained with noise: all choices, none of them read off the data, and what they prove."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from sfumato.errors import BadInput
+from sfumato.learn.automatic_clipping import NormalisedSum
+from sfumato.learn.correlated_noise import CorrelatedSteps
+from sfumato.learn.layer_clipping import LayerSum
+from sfumato.learn.noise_schedule import NoiseSchedule, factors_of
+from sfumato.learn.noisy_sum import ClippedSum
+from sfumato.learn.quantile_clipping import QuantileSum
+from sfumato.mechanisms.gaussian import noise_multiplier
+from sfumato.mechanisms.parameters import delta_between, one_of, positive, share, shown
+from sfumato.noise import Stream
+
+__all__ = ["CLIPPINGS", "NOISES", "OPTIMISERS", "Training"]
+
+OPTIMISERS = ("sgd", "adam")
+CLIPPINGS = ("flat", "automatic", "quantile", "layers")
+NOISES = ("independent", "correlated")
+
+_PACE = {"sgd": 0.5, "adam": 0.01}
+_BATCH, _EPOCHS, _FEWEST = 1024, 10, 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """The choices of :func:`sfumato.learn.fit_private.fit_private`, which says what each is."""
+
+    optimiser: str = "sgd"
+    clipping: str = "flat"
+    noise: str = "independent"
+    schedule: str | Sequence[float] = "constant"
+    batch: int | None = None
+    steps: int | None = None
+    pace: float | None = None
+    momentum: float = 0.9
+    unbiased: bool = False
+    clip: float = 1.0
+    gamma: float = 0.01
+    quantile: float = 0.5
+    share: float = 0.01
+    layer_clips: Sequence[float] | None = None
+    bands: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("schedule", "layer_clips"):
+            value = getattr(self, name)
+            if isinstance(value, list | np.ndarray):
+                object.__setattr__(self, name, tuple(value))
+        one_of("optimiser", self.optimiser, OPTIMISERS)
+        one_of("clipping", self.clipping, CLIPPINGS)
+        one_of("noise", self.noise, NOISES)
+        for name in ("batch", "steps", "bands"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise BadInput(f"{name} was {shown(value)}: a whole number, 1 or more, is needed.")
+        if self.pace is not None:
+            positive("pace", self.pace)
+        if share("momentum", self.momentum) >= 1.0:
+            raise BadInput(f"momentum was {shown(self.momentum)}: it must be below 1.")
+        if not isinstance(self.unbiased, bool):
+            raise BadInput(f"unbiased was {shown(self.unbiased)}: True or False is needed.")
+        if self.noise == "correlated" and self.clipping == "quantile":
+            raise BadInput(
+                "correlated noise was asked for with quantile clipping: its proof needs one clip for all "
+                "steps; use flat, automatic or layers."
+            )
+        if self.noise == "correlated" and self.schedule != "constant":
+            raise BadInput(
+                "correlated noise was asked for with a schedule: schedules are for independent noise."
+            )
+        if self.noise == "independent" and self.bands is not None:
+            raise BadInput("bands were given with independent noise: they belong to noise='correlated'.")
+        if self.clipping != "layers" and self.layer_clips is not None:
+            raise BadInput("layer_clips were given without clipping='layers'.")
+
+    def batch_for(self, records: int) -> int:
+        """How many examples a step is expected to use."""
+        return min(records, _BATCH if self.batch is None else self.batch)
+
+    def steps_for(self, records: int) -> int:
+        """How many steps there are: ten times through the data, and sixty at least, where none are given."""
+        if self.steps is not None:
+            return self.steps
+        return max(_FEWEST, math.ceil(_EPOCHS * records / self.batch_for(records)))
+
+    @property
+    def pace_used(self) -> float:
+        """The size of a step; by default that of the optimiser."""
+        return _PACE[self.optimiser] if self.pace is None else float(self.pace)
+
+    def planned(self, records: int, epsilon: float, delta: float) -> NoiseSchedule | CorrelatedSteps:
+        """The steps, with the least noise that proves ``epsilon`` at ``delta``; takes some seconds."""
+        epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
+        batch, steps = self.batch_for(records), self.steps_for(records)
+        if self.noise == "correlated":
+            period = math.ceil(records / batch)
+            multiplier = noise_multiplier(epsilon, delta)
+            if self.bands is None:
+                return CorrelatedSteps.quietest(multiplier, steps, period)
+            return CorrelatedSteps(multiplier, steps, period, self.bands)
+        factors = factors_of(self.schedule, steps)
+        return NoiseSchedule.calibrated(epsilon, delta, rate=batch / records, factors=factors)
+
+    def clipped(self, expected: float, layers: Sequence[Sequence[int]], stream: Stream) -> ClippedSum:
+        """What sums the gradients of a step; ``stream`` is for the bits of quantile clipping."""
+        if self.clipping == "automatic":
+            return NormalisedSum(self.gamma)
+        if self.clipping == "quantile":
+            return QuantileSum(
+                self.clip, expected=expected, stream=stream, quantile=self.quantile, share=self.share
+            )
+        if self.clipping == "layers":
+            equal = [self.clip / math.sqrt(len(layers))] * len(layers)
+            return LayerSum(equal if self.layer_clips is None else self.layer_clips, layers)
+        return ClippedSum(self.clip)
+
+    def parameters(self, records: int) -> dict[str, object]:
+        """For the statement: every choice as it was used."""
+        chosen = asdict(self) | {
+            "batch": self.batch_for(records),
+            "steps": self.steps_for(records),
+            "pace": self.pace_used,
+        }
+        for name in ("schedule", "layer_clips"):
+            if isinstance(chosen[name], tuple):
+                chosen[name] = [float(factor) for factor in chosen[name]]
+        unused = {
+            "automatic": ("clip", "quantile", "share", "layer_clips"),
+            "flat": ("gamma", "quantile", "share", "layer_clips"),
+            "layers": ("gamma", "quantile", "share"),
+            "quantile": ("gamma", "layer_clips"),
+        }[self.clipping]
+        other = ("momentum",) if self.optimiser == "adam" else ("unbiased",)
+        return {name: value for name, value in chosen.items() if name not in (*unused, *other, "bands")}

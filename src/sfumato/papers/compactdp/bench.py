@@ -1,0 +1,152 @@
+"""One data set, extractor and seed: learn by a method, ask it about members and others, and measure."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import sfumato
+from sfumato.audit.model_differences import model_differences
+from sfumato.audit.modelling import one_run_finding
+from sfumato.audit.predictions import Predictions
+from sfumato.papers.compactdp.attack import Attack, attack_all
+from sfumato.papers.compactdp.measured import Measured, OneRun, Proven
+from sfumato.papers.compactdp.methods import Method
+from sfumato.papers.compactdp.pool import Part, Pool, Source, Split
+from sfumato.papers.compactdp.protocol import CONFIDENCE, DELTA, Run
+from sfumato.papers.compactdp.second_stage import head_behind
+from sfumato.papers.memory import Memory
+from sfumato.papers.regenerate import Report
+
+__all__ = ["Bench"]
+
+_RESAMPLES = 400
+# Names of files are plain letters.
+_SPELT = str.maketrans({"ε": "epsilon", "σ": "sigma", "η": "eta", "₁": "1"})
+
+
+class Bench:
+    """Measures methods on a pool, split by ``seed``, and keeps what it measured in ``memory``.
+
+    ``pool`` is asked for only when something has to be learned: features take long.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        pool: Callable[[], Pool],
+        run: Run,
+        seed: int,
+        memory: Memory,
+        report: Report,
+    ) -> None:
+        self.source, self.run, self.seed, self.memory, self._report = source, run, seed, memory, report
+        self._pool = pool
+        self._models: dict[str, Any] = {}
+
+    @cached_property
+    def split(self) -> Split:
+        """Members and others."""
+        return self._pool().split(self.seed)
+
+    def measure(self, method: Method) -> Measured:
+        """``method`` from memory, or learned and attacked now."""
+        kept = self.remembered(method.name, lambda: self._learned(method), method.parameters())
+        return Measured.read(kept)
+
+    def remembered(self, name: str, make: Callable[[], Any], parameters: Any = None) -> Any:
+        """JSON values from memory, or as ``make`` makes them now."""
+        asked = {"attacked": self.run.attacked, "folds": self.run.folds} if self.source.attacked else {}
+        depends = {
+            "source": vars(self.source),
+            "seed": self.seed,
+            "name": name,
+            "parameters": parameters,
+            "asked": asked,
+            "sfumato": sfumato.__version__,
+        }
+        spelt = f"{self.source.extractor} {name}".translate(_SPELT)
+        words = "".join(letter if letter.isalnum() else " " for letter in spelt)
+        kind = () if self.source.attacked else ("accuracy",)
+        file = "-".join([self.source.data, str(self.seed), *words.split(), *kind])
+        kept = self.memory.recall(file, depends)
+        if kept is None:
+            kept = make()
+            self.memory.keep(file, depends, kept)
+        return kept
+
+    def _learned(self, method: Method) -> dict[str, Any]:
+        begun = time.perf_counter()
+        model = self.model(method)
+        return self._measured(method, model, time.perf_counter() - begun).to_dict()
+
+    def model(self, method: Method) -> Any:
+        """``method``, fitted to the members; once in a run."""
+        if method.name not in self._models:
+            stage = f"{self.source.data}: {method.name}"
+            self._report(stage, 0.0)
+            members, pool = self.split.members, self._pool()
+            made = method.make(pool.classes, self.seed)
+            if method.behind is None:
+                made = made.fit(members.features, members.labels)
+            else:
+                made = head_behind(self.model(method.behind), made, members.features, members.labels)
+            self._models[method.name] = made
+            self._report(stage, 1.0)
+        return self._models[method.name]
+
+    def _measured(self, method: Method, model: Any, seconds: float) -> Measured:
+        pool, split = self._pool(), self.split
+        attacks: tuple[Attack, ...] = ()
+        differences: dict[str, float] = {}
+        one_run = None
+        if self.source.attacked:
+            inside, outside = _answers(model, split.inside), _answers(model, split.outside)
+            most = min(len(inside), len(outside), self.run.attacked)
+            # Rows of a split are in random order, so the first are any.
+            attacks = attack_all(
+                *(group.rows(np.arange(most)) for group in (inside, outside)),
+                folds=self.run.folds,
+                seed=self.seed,
+                report=lambda stage, share: self._report(
+                    f"{self.source.data}: {method.name}, {stage}", share
+                ),
+            )
+            found = model_differences(inside, outside, resamples=_RESAMPLES, confidence=CONFIDENCE)
+            differences = {item.attack.removeprefix("difference in "): item.value for item in found}
+            game = one_run_finding(inside, outside, delta=DELTA, confidence=CONFIDENCE)
+            one_run = OneRun(*(int(game.numbers[count]) for count in ("correct", "guesses", "canaries")))
+        return Measured(
+            method=method.name,
+            accuracy=_accuracy(model, pool.tests),
+            learned=_accuracy(model, split.members),
+            attacks=attacks,
+            differences=differences,
+            one_run=one_run,
+            proven=Proven.of(method.guarantee(model), DELTA),
+            eta=_eta(model),
+            head=getattr(model, "head_epsilon_", None),
+            seconds=seconds,
+        )
+
+
+def _accuracy(model: Any, part: Part) -> float:
+    return float(np.mean(model.predict(part.features) == part.labels))
+
+
+def _answers(model: Any, part: Part) -> Predictions:
+    return Predictions(model.predict_proba(part.features), part.labels)
+
+
+def _eta(model: Any) -> float | None:
+    """The largest contraction of a class: the worst one, which is what a bound would have to take."""
+    profile = getattr(model, "profile_", None)
+    if profile is None:
+        return None
+    value = float(np.max(profile.eta))
+    return value if math.isfinite(value) else None

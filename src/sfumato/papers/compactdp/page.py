@@ -1,0 +1,137 @@
+"""The page that the command writes: how it was made, what the numbers say, and all of it beside the paper."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import sfumato
+from sfumato.papers.compactdp.drawing import PaperDrawing
+from sfumato.papers.compactdp.findings import says, scale_says, verdicts
+from sfumato.papers.compactdp.printed_findings import printed_says
+from sfumato.papers.compactdp.protocol import CHOSEN, LEFT_OUT, STATED
+from sfumato.papers.compactdp.results import Results
+from sfumato.papers.multimedia_dp.part import Part
+from sfumato.papers.paper_page import PaperPage, figure_section, listed
+from sfumato.papers.regenerate import Request
+
+__all__ = ["Page"]
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "opacus")
+_SCALE = "Contraction by a constant is a change of ruler"
+
+
+@dataclass(frozen=True)
+class Page(PaperPage):
+    """Tables and drawings of one run, as Markdown, as text and as JSON values.
+
+    ``scales`` is what a contraction by a constant did to learners.
+    """
+
+    PAPER: ClassVar[str] = "compactdp"
+
+    request: Request
+    results: Results
+    tables: tuple[Part, ...]
+    drawings: tuple[PaperDrawing, ...]
+    scales: Mapping[str, Mapping[str, Any]]
+    seconds: float
+
+    @property
+    def data_used(self) -> tuple[str, ...]:
+        """The data sets that were asked for: without any, every table has its own."""
+        return self.request.data
+
+    def markdown(self) -> str:
+        """The whole page."""
+        parts = [
+            "# CompactDP beside the paper",
+            "This page was written by the command below and is not edited by hand. *Proven* is an upper "
+            "bound on the privacy loss of one record; *nothing* is a legal value. Attacks are measured: what "
+            "they find is a lower bound, and what they do not find is no promise. *Empirical ε* is the "
+            "paper's word for a conversion of an attack, which is a heuristic and no bound.",
+            f"```\n{self.command()}\n```",
+            self._made(),
+            *listed(self.findings),
+            _protocol(),
+            *(part.markdown() for part in self.tables),
+            *map(figure_section, self.drawings),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    @cached_property
+    def findings(self) -> dict[str, list[str]]:
+        """The sentences of the page, by heading."""
+        judged = list(verdicts(self.results))
+        return {
+            "What holds of the paper": [sentence for held, sentence in judged if held],
+            "What does not": [sentence for held, sentence in judged if not held],
+            _SCALE: scale_says(self.scales),
+            "What else the numbers say": list(says(self.results)),
+            "What the paper's own numbers say": list(printed_says()),
+        }
+
+    def text(self, tables: bool) -> str:
+        """What people are told on the terminal; with the tables themselves where ``tables`` are wanted."""
+        told = ["\n".join([f"{head}:", *told]) for head, told in self.findings.items() if told]
+        return "\n\n".join([self._made(), *told, *([part.text() for part in self.tables] if tables else [])])
+
+    def numbers(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        run = self.results.run
+        return {
+            "command": self.command(),
+            "sources": {str(source): vars(counted) for source, counted in self.results.counted.items()},
+            "seeds": list(run.seeds),
+            "quick": run.quick,
+            "versions": self._versions(),
+            "findings": self.findings,
+            "scale": {name: dict(check) for name, check in self.scales.items()},
+            "tables": {part.key.removeprefix("table "): part.numbers for part in self.tables},
+            "figures": {str(drawing.number): drawing.numbers for drawing in self.drawings},
+        }
+
+    def _made(self) -> str:
+        results = self.results
+        counts = "; ".join(
+            f"{source} ({counted.dimension:,} features): {counted.records:,} records, {counted.tests:,} tests"
+            for source, counted in results.counted.items()
+        )
+        versions = ", ".join(f"{name} {version}" for name, version in self._versions().items())
+        work = sum(
+            made.seconds for rows in results.rows.values() for seeds in rows.values() for made in seeds
+        )
+        parts = [
+            f"Data: {counts}. " if counts else "",
+            f"Seeds: {', '.join(map(str, results.run.seeds))}. At most {results.run.attacked:,} members and "
+            f"as many non-members are attacked. Versions: {versions}. This run took {_time(self.seconds)}; "
+            f"learning, some of it remembered from earlier runs, took {_time(work)}. Features and measures "
+            "are kept beside this page in a folder whose features only their owner may read and which may be "
+            "deleted.",
+            " A quick run: too few records for its numbers to say anything." if results.run.quick else "",
+        ]
+        return "".join(parts)
+
+    def _versions(self) -> dict[str, str]:
+        libraries = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+        return {"sfumato": sfumato.__version__, "Python": platform.python_version()} | libraries
+
+
+def _protocol() -> str:
+    lines = ["## Protocol"]
+    listed: Sequence[tuple[str, Sequence[str]]] = (
+        ("The paper says:", STATED),
+        ("It leaves open, and we chose:", CHOSEN),
+        ("Of the paper these are not repeated:", LEFT_OUT),
+    )
+    for head, texts in listed:
+        lines += ["", head, "", *(f"- {text}." for text in texts)]
+    return "\n".join(lines)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 60.0:.1f} minutes" if seconds >= 90.0 else f"{seconds:.0f} seconds"

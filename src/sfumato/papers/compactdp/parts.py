@@ -1,0 +1,65 @@
+"""From a request to a page: which methods are learned on which data, and what is made of their measures."""
+
+from __future__ import annotations
+
+import time
+
+from sfumato.errors import BadInput
+from sfumato.papers.datasets import MEDICAL, NAMES, check_names
+from sfumato.papers.memory import Memory
+from sfumato.papers.regenerate import Regenerated, Report, Request
+
+__all__ = ["FOLDER", "tables_and_figures"]
+
+#: Where measures and features are kept inside the output folder; it may be deleted at any time.
+FOLDER = ".compactdp"
+
+_TABLES, _FIGURES = (2, 3, 4, 5, 6, 7), (3, 11, 12, 13, 16)
+
+
+def tables_and_figures(request: Request, report: Report) -> Regenerated:
+    """Make what ``request`` names, all of it where it names nothing, and write the page.
+
+    Every table has its own data; ``data`` of the request take their place in all of them.
+    """
+    check_names(request.data, (*NAMES, *MEDICAL))
+    _check_torch()
+    from sfumato.papers.compactdp.features import Features
+    from sfumato.papers.compactdp.figures import Figures
+    from sfumato.papers.compactdp.page import Page
+    from sfumato.papers.compactdp.protocol import Run
+    from sfumato.papers.compactdp.rows import Rows
+    from sfumato.papers.compactdp.scale import scale_checks
+    from sfumato.papers.compactdp.tables import table
+
+    everything = not request.tables and not request.figures
+    tables = _TABLES if everything else request.tables
+    figures = _FIGURES if everything else request.figures
+    run = Run.of(request.seeds, request.quick)
+    data = request.data or (("digits",) if request.quick else ())
+    request.output.mkdir(parents=True, exist_ok=True)
+    begun, folder = time.perf_counter(), request.output / FOLDER
+    rows = Rows(run, data, Memory(folder), Features(folder / "features"), report)
+    results = rows.measure(tables, figures)
+    drawer = Figures(rows, results)
+    drawings = tuple(drawer.draw(number) for number in figures)
+    for drawing in drawings:
+        drawing.save(request.output)
+    scales = scale_checks(rows.bench(drawer.source, run.seeds[0])) if everything else {}
+    parts = tuple(table(number, results) for number in tables)
+    page = Page(request, results, parts, drawings, scales, time.perf_counter() - begun)
+    return Regenerated(
+        title="CompactDP: tables 2 to 7 and figures 3, 11, 12, 13 and 16 beside ours",
+        # Whoever asks for everything reads the page; whoever asks for a table wants to see it.
+        text=page.text(tables=not everything),
+        numbers=page.numbers(),
+        files=(page.write(), *(request.output / drawing.file for drawing in drawings)),
+    )
+
+
+def _check_torch() -> None:
+    try:
+        import opacus  # noqa: F401
+        import torch  # noqa: F401
+    except ImportError:
+        raise BadInput("compactdp trains with torch and opacus: pip install 'sfumato[learn]'.") from None

@@ -1,0 +1,69 @@
+"""Contraction by a constant: whether it changes anything but the ruler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sfumato.audit.finding import Finding
+from sfumato.audit.label_only import label_only
+from sfumato.audit.loss_threshold import loss_threshold
+from sfumato.audit.predictions import Predictions
+from sfumato.audit.scale_invariance import scale_invariance
+from sfumato.noise import Seeded
+from sfumato.papers.compactdp.bench import Bench
+from sfumato.papers.compactdp.protocol import CONFIDENCE, DELTA
+from sfumato.papers.compactdp.published import ETA
+
+__all__ = ["scale_checks"]
+
+# Records that the check is made with: it trains every learner twice.
+_RECORDS = 2_000
+
+
+def scale_checks(bench: Bench) -> dict[str, dict[str, Any]]:
+    """Learner -> what a contraction by the paper's 0.05 does to it, as JSON values with a ``sentence``."""
+    return {
+        name: bench.remembered(f"scale, {name}", partial(_checked, bench, make))
+        for name, make in _LEARNERS.items()
+    }
+
+
+def _checked(bench: Bench, make: Callable[[int, float], Any]) -> dict[str, Any]:
+    split = bench.split
+    both = (split.members, split.outside)
+    features = np.concatenate([part.features for part in both])
+    labels = np.concatenate([part.labels for part in both])
+    some = np.random.default_rng(bench.seed).permutation(len(labels))[:_RECORDS]
+    classes = int(labels.max()) + 1
+    return scale_invariance(
+        lambda scale: make(classes, scale), features[some], labels[some], scale=ETA, attacks=_attacks
+    ).to_dict()
+
+
+def _attacks(inside: Predictions, outside: Predictions) -> Sequence[Finding]:
+    """Attacks that need no training of their own, so that nothing but the model can differ."""
+    answers = [(group.probabilities.argmax(axis=1), group.labels) for group in (inside, outside)]
+    return (
+        loss_threshold(inside, outside, confidence=CONFIDENCE),
+        label_only(*answers[0], *answers[1], confidence=CONFIDENCE),
+    )
+
+
+def _compact(classes: int, scale: float) -> Any:
+    from sfumato.learn.compact.classifier import CompactClassifier
+
+    # Its bandwidths are in units of the features' scale.
+    return CompactClassifier(classes=classes, randomness=Seeded(0))
+
+
+def _dp_sgd(classes: int, scale: float) -> Any:
+    from sfumato.learn.private_softmax import PrivateSoftmax
+
+    return PrivateSoftmax(1.0, DELTA, classes=classes, reach=scale, randomness=Seeded(0))
+
+
+_LEARNERS: dict[str, Callable[[int, float], Any]] = {"CompactDP": _compact, "DP-SGD, ε = 1": _dp_sgd}

@@ -1,0 +1,143 @@
+"""Tables 2 to 7 beside the paper's: which methods they have, and how they are laid out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfumato.papers.compactdp.cells import (
+    BESIDE,
+    DIFFERENCES,
+    HEURISTIC,
+    beside,
+    differences,
+    heuristic,
+    percent,
+    proven,
+)
+from sfumato.papers.compactdp.methods import (
+    BASELINES,
+    CERTIFIED,
+    COMBINED,
+    COMPACT,
+    DP_SGD,
+    MAIN,
+    METHODS,
+    NON_PRIVATE,
+)
+from sfumato.papers.compactdp.pool import Source
+from sfumato.papers.compactdp.protocol import STAND_INS, TABLE_DATA
+from sfumato.papers.compactdp.published import TABLE_7, TABLES
+from sfumato.papers.compactdp.results import Measures, Results, spread
+from sfumato.papers.multimedia_dp.part import NONE, Grid, Part
+
+__all__ = ["BACKBONE_METHODS", "SPECIFIED", "table"]
+
+
+@dataclass(frozen=True)
+class Specified:
+    """A table of the paper: its title, its methods here, and whether it has the differences of appendix H."""
+
+    title: str
+    methods: tuple[str, ...]
+    differences: bool = False
+
+
+#: Table -> what is in it.
+SPECIFIED: dict[int, Specified] = {
+    2: Specified("the methods beside each other", MAIN),
+    3: Specified("budgets of the second stage", (COMPACT, *COMBINED.values(), *CERTIFIED.values())),
+    4: Specified("beside other private optimisers", (*MAIN[:2], *BASELINES, *MAIN[2:])),
+    5: Specified("medical pictures, with the differences of appendix H", MAIN, True),
+    6: Specified("clothes, with the differences of appendix H", MAIN, True),
+}
+#: The rows of table 7, of which accuracy alone is asked.
+BACKBONE_METHODS = (NON_PRIVATE, COMPACT, DP_SGD[1.0], CERTIFIED[1.0])
+_BACKBONES = 7
+# Non-members that a false positive rate of 0.1% needs.
+_RESOLVED = 1_000
+
+
+def table(number: int, results: Results) -> Part:
+    """Table ``number`` of what was measured."""
+    return _backbones(results) if number == _BACKBONES else _methods(number, results)
+
+
+def _methods(number: int, results: Results) -> Part:
+    specified, printed = SPECIFIED[number], TABLES[number]
+    grids = []
+    for source, rows in results.of(number, specified.methods).items():
+        paper = {name: printed.get(METHODS[name].printed or "") for name in rows}
+        cells = tuple((name, *beside(seeds, paper[name])) for name, seeds in rows.items())
+        grids.append(Grid(f"{source}, beside the paper", ("method", *BESIDE), cells))
+        if specified.differences:
+            cells = tuple((name, *differences(seeds, paper[name])) for name, seeds in rows.items())
+            grids.append(Grid(f"{source}, members minus non-members", ("method", *DIFFERENCES), cells))
+        line = results.lines.get(source, ())
+        cells = tuple((name, *heuristic(seeds, paper[name], line)) for name, seeds in rows.items())
+        heads = ("method", *HEURISTIC)
+        grids.append(Grid(f"{source}, *empirical ε* (heuristic: no bound in either direction)", heads, cells))
+    used = {source.data for source in results.tables[number]}
+    told = [f"{STAND_INS[number]}."] if number in STAND_INS and TABLE_DATA[number] in used else []
+    others = sorted(used - {TABLE_DATA[number]})
+    if others:
+        told.append(f"Made of {' and '.join(others)}, not of the paper's data: only orders can be compared.")
+    told.append(
+        "Accuracy is in percent, on the tests; every cell is a mean over seeds ± their standard deviation. "
+        "Behind the true positive rate stand the lowest and the highest end of its Clopper–Pearson "
+        "intervals. *Proven ε* is at δ = 1e-5 for one record, with its neighbours; *nothing* is a legal "
+        "value."
+    )
+    fewest = min(
+        made.strongest.nonmembers
+        for rows in results.of(number, specified.methods).values()
+        for seeds in rows.values()
+        for made in seeds
+    )
+    if fewest < _RESOLVED:
+        told.append(
+            f"{fewest:,} non-members do not resolve a false positive rate of 0.1%: where there are fewer "
+            f"than {_RESOLVED:,}, the threshold stands above all of them."
+        )
+    return Part(
+        key=f"table {number}",
+        title=f"Table {number}: {specified.title}",
+        told=" ".join(told),
+        grids=tuple(grids),
+        numbers=results.to_dict(number, specified.methods),
+    )
+
+
+def _backbones(results: Results) -> Part:
+    heads = ("features", "of one record", *BACKBONE_METHODS, "proven ε of the last two")
+    rows: list[tuple[str, ...]] = [
+        (
+            f"paper: {name} ({trained}, {size:,}M parameters)",
+            NONE,
+            f"{plain:.1f}",
+            f"{ours:.1f}",
+            NONE,
+            NONE,
+            NONE,
+        )
+        for name, (trained, size, plain, ours) in TABLE_7.items()
+    ]
+    found = results.of(_BACKBONES, BACKBONE_METHODS)
+    rows += [_backbone(source, results.counted[source].dimension, row) for source, row in found.items()]
+    return Part(
+        key=f"table {_BACKBONES}",
+        title=f"Table {_BACKBONES}: backbones",
+        told="Accuracy in percent on the tests. The paper's backbones have up to a billion parameters and "
+        "saw up to 142 million pictures; ours are those whose numbers come with a package, or need none. "
+        "What is compared is the step from *non-private* to *CompactDP*, row by row.",
+        grids=(Grid("Backbones", heads, tuple(rows)),),
+        numbers=results.to_dict(_BACKBONES, BACKBONE_METHODS),
+    )
+
+
+def _backbone(source: Source, dimension: int, rows: Measures) -> tuple[str, ...]:
+    cells = [
+        percent(spread(rows[name], lambda made: made.accuracy)) if name in rows else NONE
+        for name in BACKBONE_METHODS
+    ]
+    last = [proven(rows[name]) for name in BACKBONE_METHODS[2:] if name in rows]
+    return (str(source), f"{dimension:,}", *cells, "; ".join(last) or NONE)

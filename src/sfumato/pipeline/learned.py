@@ -1,0 +1,72 @@
+"""What ``sfumato learn`` left behind, and the page about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sfumato
+from sfumato.audit.finding import Finding
+from sfumato.io.atomic import atomic_output
+from sfumato.pipeline.protected import Protected
+from sfumato.pipeline.publication_place import PRIVATE
+from sfumato.privacy import Statement
+from sfumato.report import Entry
+from sfumato.report.page import render_report
+
+if TYPE_CHECKING:
+    from sfumato.pipeline.held_out import Accuracy
+
+__all__ = ["Learned", "write_learning_report"]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What ``learn`` wrote, and what its audit found.
+
+    ``certified`` is the manifest of the folder ``output``, which carries the certificate. ``statement`` has
+    the measured column, which the certificate leaves out wherever something is proven. ``accuracy`` was
+    measured on records that were held out, if any were given.
+    """
+
+    output: Path
+    certified: Protected
+    statement: Statement
+    findings: tuple[Finding, ...]
+    class_names: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    accuracy: Accuracy | None = None
+    page: Path | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, for machines."""
+        return self.certified.to_dict() | {
+            "output": str(self.output),
+            "certified": str(self.certified.output),
+            "classes": list(self.class_names),
+            "statement": self.statement.to_dict(),
+            "findings": [item.to_dict() for item in self.findings],
+            "warnings": list(self.warnings),
+            "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
+            "report": None if self.page is None else str(self.page),
+        }
+
+
+def write_learning_report(
+    page: Path, name: str, statement: Statement, findings: Sequence[Finding], accuracy: Accuracy | None
+) -> None:
+    """Write the HTML file ``page`` about a model called ``name``, which its owner alone may read.
+
+    It shows no record; what was measured is computed from records, and no guarantee covers it.
+    """
+    measures: list[dict[str, Any]] = []
+    if accuracy is not None:
+        note = f"{accuracy.records:,} held-out records in {accuracy.file.name}"
+        measures.append({"name": "accuracy", "value": accuracy.share, "note": note})
+    entry = Entry(name, statement, findings, utility={"measures": measures, "remarks": []})
+    lines = [f"sfumato verify {name}", f"sfumato {sfumato.__version__}"]
+    text = render_report([entry], title="Model report", reproduce=lines)
+    with atomic_output(page, mode=PRIVATE) as file:
+        file.write(text.encode("utf-8"))

@@ -1,0 +1,108 @@
+"""Learners by the names people type, made from the options they give; imported when they are asked for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import BadInput
+from sfumato.noise import Randomness
+from sfumato.pipeline.choosing import chosen, flag, imported, refuse_foreign
+
+if TYPE_CHECKING:
+    from sfumato.learn import Learner
+
+__all__ = ["LEARNERS", "kind_of_learner", "make_learner", "rehearse", "unheeded", "unheeded_note"]
+
+#: Names on the command line, and where the class behind each of them stands.
+LEARNERS: Mapping[str, tuple[str, str]] = {
+    "dp-sgd": ("private_softmax", "PrivateSoftmax"),
+    "compact-certified": ("certified_compact", "CertifiedCompact"),
+    "compact": ("compact.classifier", "CompactClassifier"),
+    "compact-private": ("compact.second_stage", "CompactPrivate"),
+}
+
+# The promise that is asked for. A method that adds no noise cannot make one, and says so instead of refusing.
+_PROMISE = ("epsilon", "delta", "neighbours")
+
+
+def kind_of_learner(name: str) -> type[Learner]:
+    """The class behind the method ``name``."""
+    module, kind = LEARNERS[chosen(name, LEARNERS, "method")]
+    found: type[Learner] = imported(f"sfumato.learn.{module}", kind, f"the method {name}")
+    return found
+
+
+def make_learner(
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    classes: int | None,
+    reach: float | None,
+    randomness: Randomness | None = None,
+) -> Learner:
+    """The learner called ``name`` with those ``options`` that are not None.
+
+    ``options`` are parameters of learners; one that this learner does not take is refused, except the ε, δ
+    and neighbours of one that promises nothing (see :func:`unheeded`). ``classes`` and ``reach``, the length
+    of features, are declared: where the learner is told them, they must not be missing.
+    """
+    kind = kind_of_learner(name)
+    accepted = inspect.signature(kind).parameters
+    ignored = unheeded(kind, options)
+    given = {
+        option: value for option, value in options.items() if value is not None and option not in ignored
+    }
+    refuse_foreign(name, given, [option for option in options if option in accepted])
+    if "epsilon" in accepted and "epsilon" not in given:
+        raise BadInput(f"{name} needs a privacy budget (--epsilon 1).")
+    if classes is None:
+        raise BadInput(
+            f"{name} needs --classes N: how many classes there are is public, and must not be read off the "
+            "labels."
+        )
+    if classes < 2:
+        raise BadInput(f"--classes was {classes}: two classes or more are needed.")
+    if "reach" in accepted and reach is None:
+        raise BadInput(
+            f"{name} needs --reach LENGTH for features: longer ones are scaled back to it, and it must not "
+            "be read off the data."
+        )
+    for option in ("steps", "epochs", "batch"):
+        if given.get(option, 1) < 1:
+            raise BadInput(f"{flag(option)} was {given[option]}: a whole number, 1 or more, is needed.")
+    known = {"classes": classes, "reach": reach, "randomness": randomness}
+    made = kind(**given, **{fact: value for fact, value in known.items() if fact in accepted})
+    made.guarantee()  # what is wrong with the parameters is said before any record is read
+    return made
+
+
+def rehearse(learner: Learner, dimension: int) -> None:
+    """Fit a twin of ``learner`` to a few made-up records, so that parameters it refuses cost nothing.
+
+    What a parameter does to a fit is found out by fitting; done with private records, it would be paid for.
+    """
+    count = 2 * learner.classes
+    made_up = np.zeros((count, dimension))
+    made_up[np.arange(count), np.arange(count) % dimension] = getattr(learner, "reach", 1.0)
+    twin = type(learner)(**learner.public(), randomness=learner.randomness)
+    if not twin.guarantee().proves_nothing:
+        twin.fit(made_up, np.arange(count) % learner.classes)
+
+
+def unheeded(kind: type[Learner], options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those of a given ε, δ and neighbours that a learner without noise cannot heed."""
+    accepted = inspect.signature(kind).parameters
+    if "epsilon" in accepted:
+        return ()
+    return tuple(name for name in _PROMISE if name not in accepted and options.get(name) is not None)
+
+
+def unheeded_note(names: tuple[str, ...]) -> str:
+    """A sentence for the statement about what was asked for in vain."""
+    return (
+        f"{' and '.join(map(flag, names))} cannot be heeded: this method adds no noise and promises nothing"
+    )

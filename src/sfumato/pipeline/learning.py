@@ -1,0 +1,231 @@
+"""The one path of a model: open, check, pay, fit, audit, write, certify.
+
+All of the data is checked before anything is paid, and what is paid is durable before the fit; another fit is
+paid for again. A model whose audit shows more than is proven, beyond doubt, is not written at all.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.audit.finding import Finding
+from sfumato.errors import BadInput
+from sfumato.io.datasets import DatasetSource, open_dataset
+from sfumato.learn import Learner
+from sfumato.learn.examples import checked_examples
+from sfumato.learn.extractors import make_extractor
+from sfumato.ledger import Ledger
+from sfumato.noise import Randomness
+from sfumato.pipeline.choosing import imported
+from sfumato.pipeline.forewarnings import forewarnings
+from sfumato.pipeline.held_out import read_held_out
+from sfumato.pipeline.kept_model import KeptModel, write_model
+from sfumato.pipeline.learned import Learned, write_learning_report
+from sfumato.pipeline.learned_audit import audited_model
+from sfumato.pipeline.learners import kind_of_learner, make_learner, rehearse, unheeded, unheeded_note
+from sfumato.pipeline.manifest import MANIFEST
+from sfumato.pipeline.model_inputs import ModelInputs
+from sfumato.pipeline.payment import Content, Payment
+from sfumato.pipeline.planning import Plan, cost_of, groups_of
+from sfumato.pipeline.protected import Protected, Report
+from sfumato.pipeline.public_facts import check_range, declared_classes, facts_of, records_of
+from sfumato.pipeline.publication_place import check_apart, check_new_folder, check_page
+from sfumato.pipeline.published import names_of
+from sfumato.privacy import Statement
+from sfumato.publish.labelled import Labelled
+from sfumato.report import KeyRing
+
+__all__ = ["Learning", "learn", "open_learning", "plan_learning"]
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """A model before any record is read: the dataset, its learner and what would be stated.
+
+    ``top`` is the value of white as it was declared, None where the type of the pictures says it.
+    """
+
+    source: DatasetSource
+    method: str
+    learner: Learner
+    inputs: ModelInputs
+    records: int
+    class_names: tuple[str, ...]
+    top: float | None = None
+    unheeded: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be known before anything is learned; a function of what is public."""
+        said = (unheeded_note(self.unheeded),) if self.unheeded else ()
+        more = forewarnings(self.learner, records=self.records, dimension=self.inputs.dimension)
+        return (*said, *more)
+
+    @property
+    def statement(self) -> Statement:
+        """What the learner states, with the way from records to features and the warnings."""
+        stated, extractor = self.learner.statement(), self.inputs.extractor
+        parameters = {**stated.parameters, "method": self.method, "shape": list(self.inputs.shape)}
+        if extractor is not None:
+            parameters |= {"extractor": self.inputs.extractor_name, "top": self.inputs.top}
+        if self.source.class_names is not None:
+            parameters["class_names"] = list(self.class_names)
+        return replace(stated, parameters=parameters, notes=(*stated.notes, *self.warnings))
+
+    def data(self, report: Report) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
+        """Features and labels, once they are known to be what was declared."""
+        records, labels = self.source.read(report)
+        classes = len(self.class_names)
+        if self.inputs.top is not None:
+            # Said of pictures before they become features, which takes time.
+            top, shape = self.inputs.top, self.inputs.shape
+            Labelled.checked(records, labels, top=top, shape=shape, classes=classes).varied()
+            check_range(records, top)
+        features, numbers = checked_examples(self.inputs.features(records, report), labels, classes)
+        if not (features != features[:1]).any():
+            raise BadInput("all records are the same: there is nothing that could be learned from them.")
+        return features, numbers
+
+
+def open_learning(
+    source: str | os.PathLike[str],
+    method: str,
+    options: Mapping[str, Any],
+    *,
+    pictures: str | None = None,
+    labels: str | None = None,
+    classes: int | None = None,
+    top: float | None = None,
+    reach: float | None = None,
+    extractor: str | None = None,
+    randomness: Randomness | None = None,
+) -> Learning:
+    """A model of the dataset ``source`` by ``method``; only names and headers of the dataset are read.
+
+    ``options`` are parameters of the learner. ``source`` holds pictures, for which ``extractor`` is
+    whitened-scattering unless given and ``top`` is the value of white, or features (n, d) of length
+    ``reach`` or less. ``classes``, ``top`` and ``reach`` are declared and never read off the data.
+    """
+    kind = kind_of_learner(method)
+    found = open_dataset(source, pictures=pictures, labels=labels, or_features=True)
+    if len(found.shape) == 1:
+        for flag, given in (("--extractor", extractor), ("--top", top)):
+            if given is not None and given != "none":
+                raise BadInput(f"{flag} is for pictures, and {found.path.name} holds features.")
+        inputs, classes = ModelInputs(found.shape), declared_classes(found, classes)
+    else:
+        if reach is not None:
+            raise BadInput(
+                f"--reach is for features, and {found.path.name} holds pictures: every extractor gives "
+                "features of length 1 or less."
+            )
+        facts = facts_of(found, classes=classes, top=top)
+        reach, classes = 1.0, facts.classes
+        inputs = ModelInputs(
+            found.shape, make_extractor(extractor or "whitened-scattering", found.shape), facts.top
+        )
+    learner = make_learner(method, options, classes=classes, reach=reach, randomness=randomness)
+    names = names_of(found, learner.classes)
+    ignored = unheeded(kind, options)
+    return Learning(found, method, learner, inputs, records_of(found), names, top, ignored)
+
+
+def plan_learning(learning: Learning, *, dataset: str | None = None, ledger: Ledger | None = None) -> Plan:
+    """What the model would promise and cost; nothing but names and headers was read."""
+    statement, inputs = learning.statement, learning.inputs
+    return Plan(
+        source=learning.source.path,
+        rows=learning.records,
+        columns=inputs.dimension,
+        statement=statement,
+        groups=groups_of(statement),
+        expected=(),
+        cost=cost_of(statement, dataset, ledger),
+        what=f"{_classifier(learning)} of {learning.records:,} {inputs.what}",
+    )
+
+
+def learn(
+    learning: Learning,
+    output: str | os.PathLike[str],
+    *,
+    audited: bool = True,
+    test: str | os.PathLike[str] | None = None,
+    page: str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    ledger: Ledger | None = None,
+    keys: KeyRing | None = None,
+    report: Report | None = None,
+) -> Learned:
+    """Learn a model from private records and keep it in the folder ``output``.
+
+    ``audited`` learns a second model with canaries, which is measured and not kept, where something is
+    proven. ``test`` is a dataset of records that are not protected, on which accuracy is
+    measured; ``page`` is where a report goes. ``dataset`` is charged in ``ledger`` before the fit. The
+    certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
+    :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, where anything is wrong with
+    the input, and :class:`~sfumato.report.VerificationFailed` where the audit contradicts the proof beyond
+    doubt.
+    """
+    target, tell = Path(output), report or (lambda stage, share: None)
+    source, learner, statement = learning.source, learning.learner, learning.statement
+    shown = None if page is None else Path(page)
+    check_apart(source.path, target)
+    check_new_folder(target)
+    if shown is not None:
+        check_page(source.path, target, shown)
+    imported("safetensors.numpy", None, "keeping a model")  # missed after the fit it would be missed too late
+    payment = Payment(dataset, ledger)
+    held = None
+    if test is not None:
+        held = read_held_out(
+            test, source, learning.inputs, learning.class_names, top=learning.top, report=tell
+        )
+    features, labels = learning.data(tell)
+    rehearse(learner, learning.inputs.dimension)
+    repeatable = learner.randomness is not None and learner.randomness.reproducible
+    signer = None if repeatable else (keys or KeyRing()).signing_or_new()
+    charged, paid = payment.pay(statement, target.name, Content(), None)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # said already, before anything was read
+        learner.fit(features, labels, report=tell)
+        # A learner that promises nothing may have more to say about itself by now.
+        added = charged.notes[len(statement.notes) :]
+        statement = replace(charged, notes=(*learning.statement.notes, *added))
+        measured, open_to_all = statement, statement
+        findings: tuple[Finding, ...] = ()
+        if audited and not statement.proven.proves_nothing:
+            measured, open_to_all, findings = audited_model(statement, learner, features, labels, report=tell)
+    accuracy = None if held is None else held.accuracy(learner)
+    done = Protected(
+        target / MANIFEST,
+        open_to_all,
+        len(learning.class_names),
+        learning.inputs.dimension,
+        (),
+        dataset,
+        paid,
+        what=_classifier(learning),
+    )
+    model = KeptModel(learning.method, learner, learning.inputs, learning.class_names)
+    write_model(model, target, lambda written: payment.keep(paid, done.certified(written, signer)))
+    if shown is not None:
+        tell("writing the report", None)
+        try:
+            write_learning_report(shown, target.name, measured, findings, accuracy)
+        except BadInput as error:
+            raise BadInput(f"{target.name} is kept, and its report is not: {error}") from None
+    return Learned(target, done, measured, findings, learning.class_names, learning.warnings, accuracy, shown)
+
+
+def _classifier(learning: Learning) -> str:
+    return f"a classifier of {len(learning.class_names)} classes by {learning.inputs.dimension:,} features"

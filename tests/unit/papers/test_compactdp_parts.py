@@ -1,0 +1,154 @@
+"""What the CompactDP run is made of: data, coins, attacks, the shared first stage, the printed numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.audit.predictions import Predictions
+from sfumato.errors import BadInput
+from sfumato.papers.datasets import load, load_parts
+from sfumato.papers.memory import Memory
+
+pytest.importorskip("torch")
+pytest.importorskip("opacus")
+
+from sfumato.learn.compact.classifier import CompactClassifier
+from sfumato.learn.compact.second_stage import CompactPrivate
+from sfumato.noise import Seeded
+from sfumato.papers.compactdp.attack import Attack, attack_all
+from sfumato.papers.compactdp.features import Features
+from sfumato.papers.compactdp.measured import OneRun
+from sfumato.papers.compactdp.pool import Pool, Source
+from sfumato.papers.compactdp.printed_findings import epsilon_of_less_noise, printed_says
+from sfumato.papers.compactdp.published import TABLES, TEXT
+from sfumato.papers.compactdp.second_stage import head_behind
+
+
+def unheard(stage: str, share: float) -> None:
+    """Nobody listens."""
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory) -> Pool:
+    """The digits as pixels."""
+    return Pool.of(Source("digits", "pixels", 1200, 200), Features(tmp_path_factory.mktemp("kept")), unheard)
+
+
+def test_four_in_five_are_members_and_coins_decide_who_is_asked_about(pool) -> None:
+    """Of 480 fair coins 173 to 307 are heads but for a chance below 1e-9 (Hoeffding), each of three times."""
+    for seed in range(3):
+        split = pool.split(seed)
+        assert len(split.inside) + len(split.outside) == 480
+        assert len(split.members) == 720 + len(split.inside)
+        assert 173 <= len(split.inside) <= 307
+        known = set(map(bytes, split.members.features))
+        assert all(bytes(row) in known for row in split.inside.features)
+    assert not np.array_equal(pool.split(0).members.labels[:50], pool.split(1).members.labels[:50])
+
+
+def test_features_are_read_back_for_the_same_pictures_alone(tmp_path) -> None:
+    kept, told = Features(tmp_path / "features"), []
+    learned, _ = load_parts("digits")
+    first = kept.of(learned, "pixels", lambda stage, share: told.append(stage))
+    assert told
+    told.clear()
+    assert np.array_equal(kept.of(learned, "pixels", lambda stage, share: told.append(stage)), first)
+    assert told == []
+    kept.of(load("digits"), "pixels", lambda stage, share: told.append(stage))
+    assert told
+    (tmp_path / "features").joinpath(next((tmp_path / "features").iterdir()).name).write_bytes(b"torn")
+    assert np.array_equal(kept.of(learned, "pixels", unheard), first)
+
+
+@pytest.mark.parametrize("mode", ["accountant", "paper"])
+def test_a_head_behind_a_first_stage_is_that_of_the_whole(pool, mode) -> None:
+    part = pool.split(0).inside
+    options = {"classes": 10, "epochs": 5, "references": 20, "randomness": Seeded(3)}
+    head = {"mode": mode, "steps": 10, "sampling": 1.0}
+    stage = CompactClassifier(**options).fit(part.features, part.labels)
+    learner = CompactPrivate(2.0, **head, **options)
+    shared = head_behind(stage, learner, part.features, part.labels).tensors()
+    whole = CompactPrivate(2.0, **head, **options).fit(part.features, part.labels).tensors()
+    assert shared.keys() == whole.keys()
+    for name, values in whole.items():
+        assert np.array_equal(shared[name], values), name
+
+
+def test_attacks_find_a_model_that_knows_its_members_by_heart() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 400)
+    sure, unsure = np.eye(3)[labels] * 0.9 + 0.1 / 3.0, np.full((400, 3), 1.0 / 3.0)
+    groups = [Predictions(sure[:200], labels[:200]), Predictions(unsure[200:], labels[200:])]
+    attacks = attack_all(*groups, folds=2, seed=0, report=unheard)
+    best = max(attacks, key=lambda attack: attack.auc)
+    assert best.finds
+    assert best.auc == 1.0
+    assert Attack.read(best.to_dict()) == best
+
+
+def test_conversions_of_rates_with_their_ends() -> None:
+    attack = Attack("any", 0.6, 0.5, 0.7, 0.0, 0.0, 0.0, flagged=60, members=100, falsely=40, nonmembers=100)
+    found = attack.heuristics
+    assert found.rates.value == pytest.approx(np.log(1.5))
+    assert found.advantage.value == pytest.approx(np.log(1.2 - 2e-5) - np.log1p(-1e-5))
+    for kind in (found.rates, found.advantage):
+        assert kind.low < kind.value < kind.high
+    none = Attack("none", 0.5, 0.4, 0.6, 0.0, 0.0, 0.0, flagged=0, members=100, falsely=0, nonmembers=100)
+    assert none.heuristics.rates.value is None
+
+
+def test_bounds_of_several_runs_hold_together() -> None:
+    game = OneRun(correct=95, guesses=100, canaries=400)
+    assert 0.0 < game.bound(3) < game.bound(1)
+
+
+def test_memory_gives_back_only_what_depends_on_the_same(tmp_path) -> None:
+    memory = Memory(tmp_path / "new")
+    assert memory.recall("one", {"seed": 0}) is None
+    memory.keep("one", {"seed": 0}, {"value": 1.5})
+    assert memory.recall("one", {"seed": 0}) == {"value": 1.5}
+    assert memory.recall("one", {"seed": 1}) is None
+    (tmp_path / "new" / "one.json").write_text("torn")
+    assert memory.recall("one", {"seed": 0}) is None
+
+
+def test_lesions_are_in_one_part_alone(tmp_path, monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 256, (60, 4, 4, 3)).astype(np.uint8)
+    lesions = np.array([f"L{i // 3}" for i in range(60)])
+    np.savez(tmp_path / "ham10000_28.npz", x=pictures, y=np.arange(60, dtype=np.uint8) % 7, lesion_id=lesions)
+    monkeypatch.setenv("SFUMATO_DATA", str(tmp_path))
+    learned, tests = load_parts("ham10000")
+    whole = {bytes((picture / np.float32(255.0)).astype(np.float32).ravel()): lesion
+             for picture, lesion in zip(pictures, lesions, strict=True)}  # fmt: skip
+    sides = [{whole[bytes(row)] for row in part.records} for part in (learned, tests)]
+    assert not sides[0] & sides[1]
+    assert (len(learned.records), len(tests.records)) == (48, 12)
+    assert np.array_equal(load("ham10000").labels, learned.labels)
+    np.savez(tmp_path / "ham10000_28.npz", x=pictures, y=np.zeros(60, dtype=np.uint8))
+    with pytest.raises(BadInput, match="no NumPy archive with arrays x, y and lesion_id"):
+        load_parts("ham10000")
+
+
+def test_the_printed_tables_are_the_papers() -> None:
+    assert [len(TABLES[number]) for number in range(2, 7)] == [4, 6, 7, 4, 4]
+    assert TABLES[2]["CompactDP"].auc == 0.5137
+    assert TABLES[5]["DP-SGD (ε = 1)"].entropy == -0.0141
+    for (table, measure), text in TEXT.items():
+        assert getattr(TABLES[table]["CompactDP"], measure) != text
+
+
+def test_what_the_printed_numbers_say() -> None:
+    told = list(printed_says())
+    assert "of the 17 that it prints beside an AUC 1 are that number" in told[0]
+    assert "empirical ε of table 2: 0.0114 in the text, 0.206 in the table" in told[1]
+    assert "prints as 0.157" in told[2]
+    assert told[3].startswith("All 4 AUCs")
+    assert f"0.05·σ₁ proves {np.ceil(epsilon_of_less_noise(1.0, 0.05) * 100.0) / 100.0:g}." in told[4]
+
+
+def test_less_noise_is_a_larger_epsilon() -> None:
+    assert epsilon_of_less_noise(1.0, 1.0) == pytest.approx(1.0)
+    assert epsilon_of_less_noise(1.0, 0.5) > 2.0
+    assert epsilon_of_less_noise(1.0, 0.05) > 20.0

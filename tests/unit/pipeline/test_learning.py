@@ -1,0 +1,228 @@
+"""The path of a model: nothing is paid before all is checked, nothing is written before all is done."""
+
+import json
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+pytest.importorskip("torch")
+
+from sfumato.errors import BadInput
+from sfumato.learn import PrivateSoftmax
+from sfumato.ledger import Ledger
+from sfumato.ledger.errors import BudgetRefused
+from sfumato.noise import Seeded
+from sfumato.pipeline.forewarnings import forewarnings
+from sfumato.pipeline.kept_model import load_model
+from sfumato.pipeline.learners import LEARNERS, kind_of_learner, make_learner
+from sfumato.pipeline.learning import learn, open_learning, plan_learning
+from sfumato.pipeline.manifest import verify_folder
+from sfumato.privacy import Guarantee
+from sfumato.report import Certificate, KeyRing, VerificationFailed
+
+DIGITS = load_digits()
+PICTURES = np.rint(DIGITS.images * 255 / 16).astype(np.uint8)
+LABELS = DIGITS.target.astype(np.int64)
+FEATURES = DIGITS.data / 16.0
+MODEL = {"model.safetensors", "model.json", "manifest.json", "manifest.json.cert.json"}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder to work in, with the digits: 1,400 to learn from and 397 held out."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("digits.npz", x=PICTURES[:1400], y=LABELS[:1400])
+    np.savez("later.npz", x=PICTURES[1400:], y=LABELS[1400:])
+    np.savez("features.npz", features=FEATURES[:1400], labels=LABELS[:1400])
+    return tmp_path
+
+
+def opened(source="digits.npz", method="dp-sgd", classes=10, randomness=None, **given):
+    facts = {name: given.pop(name) for name in ("top", "reach", "extractor", "pictures") if name in given}
+    options = {"epsilon": 8.0} | given
+    return open_learning(source, method, options, classes=classes, randomness=randomness, **facts)
+
+
+def test_a_model_is_kept_with_its_certificate_and_asked_again(place):
+    done = learn(opened(extractor="pixels"), "model", audited=False, test="later.npz")
+    assert set(os.listdir("model")) == MODEL
+    assert verify_folder(Path("model"), KeyRing()).holds
+    assert done.accuracy.share > 0.7
+    assert done.accuracy.records == 397
+    kept = load_model("model")
+    shares = kept.predict_proba(PICTURES[1400:])
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert (kept.predict(PICTURES[1400:]) == LABELS[1400:]).mean() == done.accuracy.share
+    assert kept.class_names == tuple("0123456789")
+    assert kept.statement == done.statement
+    described = json.loads(Path("model/model.json").read_text("utf-8"))
+    assert described["extractor"]["name"] == "pixels"
+    assert described["parameters"]["epsilon"] == 8.0
+
+
+def test_features_are_learned_from_as_they_are(place):
+    done = learn(opened("features.npz", reach=5.0), "model", audited=False)
+    kept = load_model("model")
+    assert kept.inputs.extractor is None
+    assert (kept.predict(FEATURES[1400:]) == LABELS[1400:]).mean() > 0.7
+    assert "extractor" not in done.statement.parameters
+    with pytest.raises(BadInput, match="63 features were given, and 64"):
+        kept.predict_proba(FEATURES[:3, :63])
+
+
+def test_pictures_of_any_white_are_the_same_pictures(place):
+    np.savez("floats.npz", x=PICTURES[:1400] / 255.0, y=LABELS[:1400])
+    seed = Seeded(3)
+    a = learn(opened(extractor="pixels", randomness=seed), "a", audited=False)
+    b = learn(opened("floats.npz", top=1.0, extractor="pixels", randomness=seed), "b", audited=False)
+    assert "reproducible run: not for release" in a.statement.notes
+    shares = [
+        load_model(done.output, signed=False).predict_proba(pictures)
+        for done, pictures in ((a, PICTURES[1400:]), (b, PICTURES[1400:] / 255.0))
+    ]
+    np.testing.assert_allclose(*shares, atol=1e-3)
+    with pytest.raises(VerificationFailed, match="a was not loaded"):
+        load_model("a")
+
+
+def test_the_audit_measures_a_second_model_and_what_goes_out_is_silent_about_it(place):
+    done = learn(opened("features.npz", reach=5.0), "model", page="page.html")
+    assert done.findings
+    assert done.statement.consistent()
+    assert done.statement.measured
+    said = Certificate.read(Path("model/manifest.json.cert.json").read_bytes(), KeyRing().trusted()).statement
+    assert said.measured == ()
+    assert any("stays with whoever learned" in note for note in said.notes)
+    assert Path("page.html").stat().st_mode & 0o777 == 0o600
+    assert "one-run audit" in Path("page.html").read_text("utf-8")
+
+
+class Overpromising(PrivateSoftmax):
+    """Says ε = 0.01 whatever noise it adds."""
+
+    def guarantee(self):
+        told = super().guarantee()
+        return Guarantee.gaussian(
+            400.0, unit=told.unit, neighbours=told.neighbours, theorem="none", at_delta=1e-5
+        )
+
+
+def test_a_model_that_shows_more_than_is_proven_is_not_kept(place):
+    honest = opened("features.npz", reach=5.0)
+    wrong = Overpromising(50.0, classes=10, reach=5.0)
+    with pytest.raises(VerificationFailed, match="the model was not kept: one run with 500 canaries shows"):
+        learn(replace(honest, learner=wrong), "model")
+    assert not Path("model").exists()
+
+
+def test_the_budget_is_charged_once_and_never_for_a_refusal(place):
+    with Ledger("sqlite:///book.db") as book:
+        book.open("people", epsilon=9.0, delta=1e-4, neighbours="zero-out")
+        given = {"dataset": "people", "ledger": book, "audited": False}
+        plan = plan_learning(opened(), dataset="people", ledger=book)
+        assert plan.cost.fits
+        for refused in ({"clip": -1.0}, {"epsilon": 0.01}):
+            with pytest.raises(BadInput):
+                learn(opened("features.npz", reach=5.0, **refused), "model", **given)
+        np.savez("bad.npz", x=PICTURES[:1400], y=LABELS[:1400] + 1)
+        with pytest.raises(BadInput, match="is not one of 0 to 9"):
+            learn(opened("bad.npz", extractor="pixels"), "model", **given)
+        assert book.balance("people").spends == 0
+        done = learn(opened("features.npz", reach=5.0), "model", **given)
+        assert done.certified.paid["number"] > 0
+        assert verify_folder(Path("model"), KeyRing(), book).holds
+        with pytest.raises(BudgetRefused):
+            learn(opened("features.npz", reach=5.0), "again", **given)
+    assert not Path("again").exists()
+
+
+def test_a_plan_reads_no_record(place):
+    whole = bytearray(Path("digits.npz").read_bytes())
+    whole[5000:5400] = bytes(400)  # in the middle of the pictures
+    Path("digits.npz").write_bytes(whole)
+    made = plan_learning(opened(extractor="pixels"))
+    assert (made.rows, made.columns) == (1400, 64)
+    assert made.groups[1] == pytest.approx(8.0)
+    assert made.what == "a classifier of 10 classes by 64 features of 1,400 pictures of 8 × 8"
+    with pytest.raises(BadInput, match="damaged"):
+        learn(opened(extractor="pixels"), "model")
+    assert not Path("model").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "page", "sentence"),
+    [
+        ("digits.npz", None, "lie in one another"),
+        ("nowhere/model", None, "the folder nowhere does not exist"),
+        ("full", None, "full holds files already"),
+        ("model", "page.pdf", "must name an .html file"),
+        ("model", "model/page.html", "holds what is private"),
+    ],
+)
+def test_places_are_checked_before_anything_is_done(place, output, page, sentence):
+    Path("full").mkdir()
+    Path("full/mine").write_text("stays")
+    with pytest.raises(BadInput, match=sentence):
+        learn(opened(), output, page=page)
+
+
+@pytest.mark.parametrize(
+    ("held", "sentence"),
+    [
+        ({"x": PICTURES[:5, :7], "y": LABELS[:5]}, "have the shape"),
+        ({"x": PICTURES[:5], "y": LABELS[:5] + 20}, "--test held.npz: the label of record 0 is not one of"),
+        ({"z": PICTURES[:5], "y": LABELS[:5]}, "name the pictures with --pictures"),
+    ],
+)
+def test_held_out_records_that_do_not_fit_are_refused(place, held, sentence):
+    np.savez("held.npz", **held)
+    with pytest.raises(BadInput, match=sentence):
+        learn(opened(extractor="pixels"), "model", test="held.npz")
+    with pytest.raises(BadInput, match="no arrays called x_test"):
+        learn(opened(extractor="pixels"), "model", test="digits.npz")
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+def test_every_method_is_known_by_its_name(method):
+    kind = kind_of_learner(method)
+    made = make_learner(method, {"epsilon": 1.0}, classes=10, reach=1.0)
+    assert isinstance(made, kind)
+    assert made.guarantee().proves_nothing == (method in ("compact", "compact-private"))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "facts", "sentence"),
+    [
+        ("dp_sgd", {"epsilon": 1.0}, (10, 1.0), "there is no method 'dp_sgd'; did you mean dp-sgd?"),
+        ("boosting", {"epsilon": 1.0}, (10, 1.0), "choose one of dp-sgd, compact-certified"),
+        ("dp-sgd", {}, (10, 1.0), "dp-sgd needs a privacy budget"),
+        ("dp-sgd", {"epsilon": 1.0}, (None, 1.0), "dp-sgd needs --classes N"),
+        ("dp-sgd", {"epsilon": 1.0}, (1, 1.0), "--classes was 1"),
+        ("dp-sgd", {"epsilon": 1.0}, (10, None), "dp-sgd needs --reach LENGTH"),
+        ("dp-sgd", {"epsilon": 1.0, "bandwidth": 2.0}, (10, 1.0), "dp-sgd has no --bandwidth; it takes"),
+        ("dp-sgd", {"epsilon": 1.0, "steps": 0}, (10, 1.0), "--steps was 0"),
+        ("dp-sgd", {"epsilon": -1.0}, (10, 1.0), "epsilon must be a positive number"),
+    ],
+)
+def test_what_a_method_does_not_take_is_refused(name, options, facts, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        make_learner(name, options, classes=facts[0], reach=facts[1])
+
+
+def test_what_should_be_known_is_said_before(place):
+    wide = PrivateSoftmax(1.0, 1e-3, classes=10)
+    (about_delta,) = forewarnings(wide, records=1000, dimension=64)
+    assert "take --delta 0.0001 or less" in about_delta
+    assert forewarnings(wide, records=999, dimension=64) == ()
+    small = PrivateSoftmax(0.01, 1e-5, classes=10)
+    (about_noise,) = forewarnings(small, records=1000, dimension=64)
+    assert "expect a model that knows next to nothing" in about_noise
+    assert forewarnings(PrivateSoftmax(8.0, 1e-5, classes=10), records=1000, dimension=64) == ()
+    made = opened("features.npz", reach=5.0, delta=0.01)
+    assert made.warnings == made.statement.notes[-1:]
+    assert math.isfinite(made.statement.proven.epsilon())
