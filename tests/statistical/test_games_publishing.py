@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from games import LESS, NORMAL_THRESHOLDS, violations
 
+from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.privacy import Guarantee
-from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.publish.certified import CertifiedPublisher
 from sfumato.publish.kernel_means import FourierFeatures
 from sfumato.publish.partition import Partition

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.noise import Seeded
 from sfumato.privacy import Neighbours
-from sfumato.mechanisms.cell_sums import CellSums
 
 CLIP = 0.75
 OTHERS = (np.array([[0.1, -0.3], [0.5, 0.2]]), np.array([0, 1]))

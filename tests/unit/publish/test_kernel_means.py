@@ -10,10 +10,10 @@ from hypothesis.extra.numpy import arrays
 from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.noise import Seeded
 from sfumato.privacy import Neighbours
 from sfumato.publish.basis import CosineBasis
-from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.publish.certified import CertifiedPublisher
 from sfumato.publish.kernel_means import FourierFeatures
 from sfumato.publish.tilting import shrunk_target, tilt
