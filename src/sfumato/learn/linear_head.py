@@ -12,7 +12,8 @@ and KᵀM is summed in float64: a sum of whole numbers below 2⁵³, hence exact
 **Guarantee.** A null record in the place of an example (zero-out) takes its own k mᵀ, of Frobenius length
 ‖k‖‖m‖ ≤ L, from the sum, so that the L2 sensitivity is L; another record in its place (replace) moves the sum
 by at most 2L. All other rows stay as they are: a row of M is computed from its own row of K, its label and
-the weights, in products whose shapes do not depend on the example. To the sum a real Gaussian, rounded to
+the weights, in products whose shapes do not depend on the example (of those taken by a Poisson sample a null
+record is one, which adds nothing). To the sum a real Gaussian, rounded to
 whole numbers, is added, so that a step is the Gaussian mechanism with that multiplier; no slack is left.
 The scale of m is safe to rounding: lengths come from float64 sums of fewer than 2²⁴ squares, which are off by
 a factor of at most 1 ± 2⁻²⁸, and a share of 2⁻²⁶ is left as margin.
@@ -81,21 +82,27 @@ class LinearHead:
         rows = self._rows if features is None else torch.from_numpy(self._whole(features))
         return rows @ (weights.double() / _RADIUS)
 
-    def total(self, weights: Tensor) -> Tensor:
-        """The exact sum of the whole-number gradients of all examples at ``weights``, in float64."""
-        return self._rows.T @ self._residuals(weights)
+    def total(self, weights: Tensor, taken: NDArray[np.intp] | None = None) -> Tensor:
+        """The exact sum of the whole-number gradients of the ``taken`` examples, all unless given."""
+        if taken is None:
+            return self._rows.T @ self._residuals(weights, self._rows, self._lengths, self._truth)
+        some = torch.from_numpy(taken)
+        rows = self._rows[some]
+        return rows.T @ self._residuals(weights, rows, self._lengths[some], self._truth[some])
 
-    def noisy(self, weights: Tensor, multiplier: float, stream: Stream) -> Tensor:
+    def noisy(
+        self, weights: Tensor, multiplier: float, stream: Stream, taken: NDArray[np.intp] | None = None
+    ) -> Tensor:
         """The sum of clipped gradients with noise of ``multiplier`` × ``clip``, in the units of gradients."""
         noise = Rounded(NORMAL, [math.nextafter(positive("multiplier", multiplier) * _BOUND, math.inf)])
         rows, columns = self.shape
         drawn = torch.from_numpy(noise.draw(stream, rows * columns)[0]).reshape(rows, columns)
-        return (self.total(weights) + drawn) * (self.clip / _BOUND)
+        return (self.total(weights, taken) + drawn) * (self.clip / _BOUND)
 
-    def _residuals(self, weights: Tensor) -> Tensor:
+    def _residuals(self, weights: Tensor, rows: Tensor, lengths: Tensor, truth: Tensor) -> Tensor:
         """Whole-number residuals (n, classes); one whose gradient is not clipped keeps its size."""
-        found = torch.softmax(self.logits(weights), dim=1) - self._truth
-        sizes = self._lengths * found.square().sum(dim=1).sqrt()
+        found = torch.softmax(rows @ (weights.double() / _RADIUS), dim=1) - truth
+        sizes = lengths * found.square().sum(dim=1).sqrt()
         # A gradient in units of `reach` is k/RADIUS times r; of length `clip` it stands for L whole steps.
         plain = _BOUND / (_RADIUS * self.clip)
         scale = torch.clamp(_BOUND / sizes.clamp_min(1e-300), max=plain) * _MARGIN

@@ -11,7 +11,11 @@ be allowed than is needed to get there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato.errors import BadInput
@@ -44,7 +48,7 @@ def check_descent(multiplier: float, *, steps: int, clip: float, momentum: float
         )
 
 
-def pace_for(records: int, whole: float, *, steps: int, clip: float, momentum: float) -> float:
+def pace_for(records: float, whole: float, *, steps: int, clip: float, momentum: float) -> float:
     """The size of a step where all steps together have noise of ``whole`` times the clip."""
     path = REACH * records / whole
     return min(path * (1.0 - momentum) / (steps * clip), LARGEST)
@@ -55,17 +59,23 @@ def descend(
     multiplier: float,
     stream: Stream,
     *,
-    records: int,
+    records: float,
     steps: int,
     pace: float,
     momentum: float,
+    batches: Iterator[NDArray[np.intp]] | None = None,
     report: Report | None = None,
 ) -> Tensor:
-    """The mean of the last weights of ``steps`` noisy sums of ``multiplier`` each, over ``records``."""
+    """The mean of the last weights of ``steps`` noisy sums of ``multiplier`` each, over ``records``.
+
+    ``batches`` are the examples of each step, all of them unless given; ``records`` is then how many are
+    taken on average.
+    """
     weights = torch.zeros(head.shape, dtype=torch.float64)
     speed, mean, kept = torch.zeros_like(weights), torch.zeros_like(weights), 0
     for step in range(steps):
-        speed = momentum * speed + head.noisy(weights, multiplier, stream) / records
+        taken = None if batches is None else next(batches)
+        speed = momentum * speed + head.noisy(weights, multiplier, stream, taken) / records
         weights = weights - pace * speed
         if step + 1 > (1.0 - _LAST) * steps:
             mean, kept = mean + weights, kept + 1

@@ -5,8 +5,9 @@ steps along it and the mean of the last weights are post-processing.
 
 **Guarantee.** With ``steps`` sums of multiplier m each, over the sensitivity of the neighbours, all together
 are one analytic Gaussian of multiplier m/√steps (Gaussian differential privacy composes so, also when each
-step depends on those before it: Dong, Roth & Su 2022, corollary 3.3). Shapes, classes and the number of
-examples are public; pace, steps, clip and reach are parameters and are never read off the data.
+step depends on those before it: Dong, Roth & Su 2022, corollary 3.3). On samples it is what
+:class:`~sfumato.learn.DPSGD` proves. Shapes, classes and the number of examples are public; pace, steps, clip
+and reach are parameters and are never read off the data.
 
 **Edge cases.** Values that are not finite and labels outside the classes are refused before any noise is
 drawn. A class without examples is learned as one that never occurs.
@@ -16,12 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sfumato.errors import BadInput
+from sfumato.learn.dp_sgd import DPSGD
 from sfumato.learn.examples import Floats, checked_examples, checked_features
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
@@ -40,7 +44,8 @@ class PrivateSoftmax(Learner):
     ``epsilon`` and ``delta`` are the promise for one record under ``neighbours``, ``"zero-out"`` or
     ``"replace"``. Labels are 0…``classes``−1. ``steps`` with ``momentum`` of size ``pace`` (from the noise
     and the number of records, unless given: :mod:`~.noisy_descent`); the gradient of one example is cut to
-    length ``clip``. ``randomness`` is the operating system's unless ``Seeded(…)``.
+    length ``clip``. At a ``rate`` below 1 each step takes every record with that chance, by coins of its own
+    (DP-SGD; zero-out neighbours alone). ``randomness`` is the operating system's unless ``Seeded(…)``.
     """
 
     def __init__(
@@ -55,24 +60,45 @@ class PrivateSoftmax(Learner):
         steps: int = 100,
         pace: float | None = None,
         momentum: float = 0.9,
+        rate: float = 1.0,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon, self.delta, self.classes, self.neighbours = epsilon, delta, classes, neighbours
         self.reach, self.clip, self.steps = reach, clip, steps
-        self.pace, self.momentum, self.randomness = pace, momentum, randomness
+        self.pace, self.momentum, self.rate, self.randomness = pace, momentum, rate, randomness
 
     def guarantee(self) -> Guarantee:
         """ε at δ for one record; known before ``fit``, which spends it at each call."""
-        neighbours = known_neighbours(self.neighbours)
-        whole = noise_multiplier(positive("epsilon", self.epsilon), delta_between(self.delta))
-        self._check(whole * (2.0 if neighbours is Neighbours.REPLACE else 1.0))
+        epsilon, delta = positive("epsilon", self.epsilon), delta_between(self.delta)
+        neighbours, step = known_neighbours(self.neighbours), self._multiplier()
+        check_descent(
+            step * (2.0 if neighbours is Neighbours.REPLACE else 1.0),
+            steps=self.steps,
+            clip=self.clip,
+            momentum=self.momentum,
+            pace=self.pace,
+        )
+        if self.rate < 1.0:
+            return DPSGD(step, self.rate, self.steps).guarantee(delta)
         return Guarantee.gaussian(
-            whole,
+            noise_multiplier(epsilon, delta),
             unit=RECORD,
             neighbours=neighbours,
             theorem="analytic Gaussian, adaptive composition of noisy gradient sums",
-            at_delta=self.delta,
+            at_delta=delta,
         )
+
+    def _multiplier(self) -> float:
+        """Noise of one step over its sensitivity."""
+        epsilon, delta = positive("epsilon", self.epsilon), delta_between(self.delta)
+        if not 0.0 < positive("rate", self.rate) <= 1.0:
+            raise BadInput(f"rate was {self.rate!r}: the chance of a record to be taken is at most 1.")
+        if self.rate == 1.0:
+            # A hair more, so that rounding cannot make the steps cost more than the whole.
+            return noise_multiplier(epsilon, delta) * math.sqrt(max(self.steps, 1)) * (1.0 + 1e-12)
+        if known_neighbours(self.neighbours) is not Neighbours.ZERO_OUT:
+            raise BadInput("steps on samples (rate below 1) are proven for zero-out neighbours alone.")
+        return _calibrated(epsilon, delta, float(self.rate), self.steps)
 
     def fit(self, X: Any, y: Any, *, records: int | None = None, report: Report | None = None) -> Self:
         """Learn from features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee.
@@ -82,34 +108,30 @@ class PrivateSoftmax(Learner):
         features, labels = checked_examples(X, y, self.classes)
         number = len(features) if records is None else records
         guarantee = self.guarantee()
-        twice = 2.0 if guarantee.neighbours is Neighbours.REPLACE else 1.0
-        # A hair more, so that rounding cannot make the steps cost more than the whole.
-        whole = twice * noise_multiplier(self.epsilon, self.delta) * (1.0 + 1e-12)
+        step = self._multiplier() * (2.0 if guarantee.neighbours is Neighbours.REPLACE else 1.0)
         head = LinearHead(features, labels, self.classes, reach=self.reach, clip=self.clip)
+        randomness, taken = self._randomness(), self.rate * number
         pace = self.pace
         if pace is None:
-            pace = pace_for(number, whole, steps=self.steps, clip=self.clip, momentum=self.momentum)
+            whole = step / math.sqrt(self.steps)
+            pace = pace_for(taken, whole, steps=self.steps, clip=self.clip, momentum=self.momentum)
+        batches = None
+        if self.rate < 1.0:
+            sampled = DPSGD(step, self.rate, self.steps)
+            batches = sampled.samples(len(features), randomness.stream(b"softmax samples"))
         weights = descend(
             head,
-            whole * math.sqrt(self.steps),
-            self._randomness().stream(b"softmax gradients"),
-            records=number,
+            step,
+            randomness.stream(b"softmax gradients"),
+            records=taken,
             steps=self.steps,
             pace=pace,
             momentum=self.momentum,
+            batches=batches,
             report=report,
         )
         self._take({"weights": weights.numpy()})
         return self
-
-    def _check(self, whole: float) -> None:
-        check_descent(
-            whole * math.sqrt(max(self.steps, 1)),
-            steps=self.steps,
-            clip=self.clip,
-            momentum=self.momentum,
-            pace=self.pace,
-        )
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """``weights`` (1 + d, classes): those of a constant first, then those of features."""
@@ -127,3 +149,8 @@ class PrivateSoftmax(Learner):
         scale = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), self.reach)
         logits = weights[0] + (features / scale) @ weights[1:]
         return np.asarray(torch.softmax(torch.from_numpy(logits), dim=1).numpy())
+
+
+@lru_cache(maxsize=64)
+def _calibrated(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    return DPSGD.calibrated(epsilon, delta, rate=rate, steps=steps).multiplier

@@ -100,3 +100,28 @@ def test_bad_parameters_and_unfitted_models_are_refused() -> None:
     model = PrivateSoftmax(steps=1).fit(X, Y)
     with pytest.raises(BadInput, match="3 features were given, and 64 were fitted"):
         model.predict(X[:, :3])
+
+
+def test_steps_on_samples_are_dp_sgd() -> None:
+    made = PrivateSoftmax(8.0, 1e-5, rate=0.2, steps=150, randomness=sf.Seeded(1))
+    proven = made.guarantee()
+    assert proven.theorem.startswith("DP-SGD")
+    assert 0.95 * 8.0 < proven.epsilon() <= 8.0
+    assert (made.fit(X[:1200], Y[:1200]).predict(X[1200:]) == Y[1200:]).mean() > 0.75
+    with pytest.raises(BadInput, match="zero-out neighbours alone"):
+        PrivateSoftmax(1.0, rate=0.2, neighbours="replace").guarantee()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"steps": 0}, "steps was 0"),
+        ({"momentum": 1.0}, "momentum was 1.0"),
+        ({"pace": 0.0}, "pace"),
+        ({"rate": 1.5}, "rate was 1.5"),
+        ({"epsilon": 1e-4}, "take a larger epsilon, or fewer steps"),
+    ],
+)
+def test_parameters_are_refused_before_anything_is_drawn(change, sentence) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        PrivateSoftmax(**{"epsilon": 1.0, **change}).guarantee()

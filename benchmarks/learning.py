@@ -1,0 +1,124 @@
+"""Accuracy of certified learning on real pictures, with and without contraction; writes docs/learning.md.
+
+SFUMATO_DATA=… python benchmarks/learning.py [--write docs/learning.md] [--runs 3] [mnist fashion-mnist cifar-10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.learn import CertifiedCompact, PrivateSoftmax, make_extractor
+
+DELTA = 1e-5
+FILES = {"mnist": "mnist", "fashion-mnist": "fashion_mnist", "cifar-10": "cifar10_20k_5k"}
+#: Features of each dataset.
+FEATURES = {
+    "mnist": ("whitened-scattering",),
+    "fashion-mnist": ("whitened-scattering",),
+    "cifar-10": ("whitened-scattering", "efficientnet-lite0"),
+}
+#: Least accuracy in per cent at ε = 3 under zero-out neighbours (Tramèr & Boneh 2021, linear classifier).
+TARGETS = {("mnist", "whitened-scattering"): 98.7, ("fashion-mnist", "whitened-scattering"): 89.7}
+TARGETS |= {("cifar-10", name): 67.0 for name in FEATURES["cifar-10"]}
+METHODS = {"head alone": PrivateSoftmax, "contraction and head": CertifiedCompact}
+
+ABOUT = """# What certified learning reaches
+
+Written by `SFUMATO_DATA=… python benchmarks/learning.py --write docs/learning.md`. Accuracy on the real test
+pictures, mean ± standard deviation of {runs} runs with fresh noise; δ = 1e-5; one (ε, δ) for one record covers
+everything that depends on private pictures. *Head alone* is `PrivateSoftmax`, *contraction and head* is
+`CertifiedCompact`, both with the parameters they have unless given. CIFAR-10 has 20,000 training pictures here
+instead of 50,000.
+
+Constants (steps, clip, path, shares of the budget, ridge) were chosen by the accuracy on 10,000 training
+pictures held back from Fashion-MNIST, and are used for MNIST and CIFAR-10; the same scan on MNIST ends at the
+same constants, which are those used for Fashion-MNIST. No test picture was read for it. The axes of
+`whitened-scattering` come from drawn pictures, `efficientnet-lite0` was trained on ImageNet, which is public
+and holds classes like those of CIFAR-10.
+
+| data | features | ε | neighbours | head alone | contraction and head | to reach | seconds a fit |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+def rows(names: list[str], runs: int) -> Iterator[dict[str, object]]:
+    for name in names:
+        data = np.load(Path(os.environ["SFUMATO_DATA"]) / f"{FILES[name]}.npz")
+        labels, truth = data["y_train"].astype(np.int64), data["y_test"].astype(np.int64)
+        for features in FEATURES[name]:
+            extractor = make_extractor(features, data["x_train"].shape[1:])
+            given, asked = (extractor.transform(data[part]) for part in ("x_train", "x_test"))
+            for epsilon, neighbours in itertools.product((3.0, 1.0), ("zero-out", "replace")):
+                found: dict[str, list[float]] = {}
+                begun = time.process_time()
+                for method, kind in METHODS.items():
+                    fits = (
+                        kind(epsilon, DELTA, neighbours=neighbours).fit(given, labels) for _ in range(runs)
+                    )
+                    found[method] = [100.0 * float((fit.predict(asked) == truth).mean()) for fit in fits]
+                seconds = (time.process_time() - begun) / (runs * len(METHODS))
+                place = {"data": name, "features": features, "epsilon": epsilon, "neighbours": neighbours}
+                yield {**place, "found": found, "seconds": seconds}
+
+
+def shown(values: list[float]) -> str:
+    return f"{np.mean(values):.2f} ± {np.std(values, ddof=1) if len(values) > 1 else 0.0:.2f}"
+
+
+def line(row: dict[str, object]) -> str:
+    found = row["found"]
+    assert isinstance(found, dict)
+    first = row["epsilon"] == 3.0 and row["neighbours"] == "zero-out"
+    target = TARGETS.get((str(row["data"]), str(row["features"]))) if first else None
+    cells = [row["data"], row["features"], f"{row['epsilon']:g}", row["neighbours"]]
+    cells += [shown(found[method]) for method in METHODS]
+    cells += ["" if target is None else f"{target:g}", f"{row['seconds']:.0f}"]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def verdicts(made: list[dict[str, object]]) -> Iterator[str]:
+    """Where contraction helps beyond the spread of the runs, and where it does not."""
+    for row in made:
+        found = row["found"]
+        assert isinstance(found, dict)
+        alone, both = (np.array(found[method]) for method in METHODS)
+        gain, spread = both.mean() - alone.mean(), np.hypot(both.std(), alone.std())
+        word = "beats" if gain > 2 * spread else "is behind" if gain < -2 * spread else "equals"
+        where = f"{row['data']}, {row['features']}, ε = {row['epsilon']:g}, {row['neighbours']}"
+        yield f"- {where}: contraction and head {word} the head alone by {gain:+.2f} points."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*FILES, []], help="datasets; all unless given")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--write", type=Path)
+    arguments = parser.parse_args()
+    made = []
+    for row in rows(arguments.names or list(FILES), arguments.runs):
+        made.append(row)
+        print(line(row), flush=True)
+    said = list(verdicts(made))
+    print("\n".join(said))
+    if arguments.write is not None:
+        table = "\n".join(map(line, made))
+        why = (
+            "\nContraction spends a fifth of the budget on class sums and second moments. It pays where these "
+            "are known well beside their noise, with many records; with few the axes of public pictures are "
+            "as good, and the budget is missed in the head. *Beats* and *is behind* mean by more than twice "
+            "the spread of the runs.\n\n"
+        )
+        arguments.write.write_text(
+            ABOUT.format(runs=arguments.runs) + table + "\n" + why + "\n".join(said) + "\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
