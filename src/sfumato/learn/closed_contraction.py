@@ -6,8 +6,9 @@ vary inside classes. The map
     g(z) = (W + ρ)^(−½) (z − mean),   brought to length 1,
 
 shrinks every direction by how much it varies inside classes: what all members of a class share is kept and
-what tells them apart is contracted, so that class diameters fall relative to the distances between classes.
-It is computed from released numbers alone and applied to each record by itself, so it costs nothing more.
+what tells them apart is contracted. Along the directions that separate classes, members come to lie nearer to
+each other relative to the distance between classes; it is no smaller ruler, which would change nothing. It is
+computed from released numbers alone and applied to each record by itself, so it costs nothing more.
 
 Noise on S of deviation s off the diagonal has eigenvalues inside ±e, e = 2s√d. An eigenvalue v above e is
 that of λ + e²/4λ (Benaych-Georges & Nadakuditi 2011), so λ is taken; the others get their common mean, which

@@ -219,7 +219,7 @@ def test_what_should_be_known_is_said_before(place):
     (about_delta,) = forewarnings(wide, records=1000, dimension=64)
     assert "take --delta 0.0001 or less" in about_delta
     assert forewarnings(wide, records=999, dimension=64) == ()
-    small = PrivateSoftmax(0.01, 1e-5, classes=10)
+    small = PrivateSoftmax(0.05, 1e-5, classes=10)
     (about_noise,) = forewarnings(small, records=1000, dimension=64)
     assert "expect a model that knows next to nothing" in about_noise
     assert forewarnings(PrivateSoftmax(8.0, 1e-5, classes=10), records=1000, dimension=64) == ()
