@@ -142,11 +142,14 @@ _ROOM_OF = {
 # Rooms that are also verbs: the folder itself answers the call.
 _VERBS = ("audit", "report")
 
+# Rooms that are used by their own name, such as ``sf.learn.fit_private``; they need an extra.
+_ROOMS = ("learn", "publish")
+
 __all__ = ["__version__", *sorted([*_ROOM_OF, *_VERBS])]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _VERBS:
+    if name in _VERBS or name in _ROOMS:
         return importlib.import_module(f"sfumato.{name}")
     if name not in _ROOM_OF:
         raise AttributeError(f"sfumato has no {name!r}; it has {', '.join(sorted(_ROOM_OF))}.")
