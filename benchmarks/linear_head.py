@@ -65,5 +65,5 @@ def _apart(head: LinearHead, constant: torch.Tensor, truth: torch.Tensor, batch:
     torch.nn.functional.cross_entropy(model(constant[batch]), truth[batch], reduction="sum").backward()
     found = layer.weight.grad_sample
     clipped = found * torch.clamp(CLIP / found.flatten(1).norm(dim=1), max=1.0)[:, None, None]
-    mine = head.total(weights, batch) * (CLIP / 2.0**30) / BATCH
+    mine = head.total(weights, batch) * (CLIP / 2.0**28) / BATCH
     return float((mine - clipped.sum(dim=0).T.double() / BATCH).abs().max())

@@ -5,8 +5,8 @@ gradients, each of length c (the clip) or less, and the noise moves it by a/(1 �
 multiplier of one step and n the number of records. With m = √T·M, M being that of all steps together, both
 grow with a·T alone: noise in a logit has a deviation of P·M/n for the path P = a·c·T/(1 − β). The path is
 therefore set by the noise it collects, P = ``REACH``·n/M, and not by the data; ``REACH`` was chosen on
-pictures of one public dataset for another. A step is never larger than ``LARGEST``, where more noise would
-be allowed than is needed to get there.
+pictures of one public dataset for another. A step is never larger than ``LARGEST`` clips, where more noise
+would be allowed than is needed to get there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sfumato.noise import Stream
 __all__ = ["LARGEST", "REACH", "check_descent", "descend", "pace_for"]
 
 REACH = 2.3
-LARGEST = 1000.0
+LARGEST = 100.0
 # Weights of the last third of the steps are averaged.
 _LAST = 1.0 / 3.0
 
@@ -51,7 +51,7 @@ def check_descent(multiplier: float, *, steps: int, clip: float, momentum: float
 def pace_for(records: float, whole: float, *, steps: int, clip: float, momentum: float) -> float:
     """The size of a step where all steps together have noise of ``whole`` times the clip."""
     path = REACH * records / whole
-    return min(path * (1.0 - momentum) / (steps * clip), LARGEST)
+    return min(path * (1.0 - momentum) / steps, LARGEST) / clip
 
 
 def descend(

@@ -1,4 +1,4 @@
-"""Axes of drawn pictures: always the same pictures, features of length 1, each row by itself, kept and taken."""
+"""Axes of drawn pictures: always the same ones, features of length 1, each row by itself, kept and taken."""
 
 import numpy as np
 import pytest
