@@ -12,9 +12,9 @@ from sfumato.audit.proportions import interval
 from sfumato.papers.curvature_publication.candidates import AS_THE_PAPER, MATCHED, Success
 from sfumato.papers.curvature_publication.imbalance import Imbalanced, Part
 from sfumato.papers.curvature_publication.measured import Measured, Proven, picked
-from sfumato.papers.curvature_publication.memory import Memory
 from sfumato.papers.curvature_publication.protocol import Run
 from sfumato.papers.curvature_publication.results import Results
+from sfumato.papers.memory import Memory
 
 pytest.importorskip("torch")
 
@@ -118,9 +118,8 @@ def measured() -> Measured:
 def test_measures_are_recalled_only_for_what_they_depend_on(tmp_path, measured) -> None:
     memory = Memory(tmp_path / "kept")
     assert memory.recall("blur", {"seed": 0}) is None
-    memory.keep("blur", {"seed": 0}, measured)
-    again = memory.recall("blur", {"seed": 0})
-    assert again is not None
+    memory.keep("blur", {"seed": 0}, measured.kept())
+    again = Measured.read(memory.recall("blur", {"seed": 0}))
     assert again.to_dict() == measured.to_dict()
     assert (again.samples == measured.samples).all()
     assert (again.right == measured.right).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from sfumato.papers.curvature_publication.downstream import Learned, learn
 from sfumato.papers.curvature_publication.imbalance import Imbalanced, Part
 from sfumato.papers.curvature_publication.measured import Measured, Proven, picked
 from sfumato.papers.curvature_publication.membership import attack_all, has_art, right_about
-from sfumato.papers.curvature_publication.memory import Memory
 from sfumato.papers.curvature_publication.methods import (
     CURVATURE,
     LOWEST,
@@ -25,6 +25,7 @@ from sfumato.papers.curvature_publication.methods import (
     curvature_publisher,
 )
 from sfumato.papers.curvature_publication.protocol import DELTA, Run
+from sfumato.papers.memory import Memory
 from sfumato.papers.regenerate import Report
 from sfumato.publish.publisher import Publisher
 from sfumato.utility import frechet_distance, inception_style_score
@@ -59,7 +60,7 @@ class Bench:
         name = method.name
         publisher = None if method.make is None else method.make(self._setting(name))
         depends = self._depends(name, publisher)
-        known = self.memory.recall(self._called(name), depends)
+        known = self._recalled(name, depends)
         if known is not None:
             return known
         begun = time.perf_counter()
@@ -76,7 +77,7 @@ class Bench:
             return self.method(METHODS[CURVATURE])
         name = f"{CURVATURE}, {strategy}"
         depends = self._depends(name, curvature_publisher(self._setting(CURVATURE)))
-        known = self.memory.recall(self._called(name), depends)
+        known = self._recalled(name, depends)
         if known is not None:
             return known
         publisher = self.publisher
@@ -146,12 +147,24 @@ class Bench:
             samples=picked(published.pictures, published.labels, data.classes),
             right=right_about(data, learned, MATCHED, **asked)[1],
         )
-        self.memory.keep(self._called(name), depends, measured)
+        self.memory.keep(self._called(name), depends, measured.kept())
         self._report(f"{data.name}: {name}, attacking", 1.0)
         return measured
 
     def _setting(self, name: str) -> Setting:
-        return Setting(self.data, self.run, self.seed, self.memory.checkpoint(self._called(name)))
+        return Setting(self.data, self.run, self.seed, self._checkpoint(name))
+
+    def _recalled(self, name: str, depends: dict[str, Any]) -> Measured | None:
+        kept = self.memory.recall(self._called(name), depends)
+        try:
+            return None if kept is None else Measured.read(kept)
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def _checkpoint(self, name: str) -> Path:
+        """Where a publisher may keep its training."""
+        self.memory.folder.mkdir(parents=True, exist_ok=True)
+        return self.memory.folder / f"{self._called(name)}.checkpoint"
 
     def _called(self, name: str) -> str:
         words = "".join(letter if letter.isalnum() else " " for letter in name.replace("ε", "epsilon"))

@@ -8,7 +8,6 @@ from sfumato.errors import BadInput
 from sfumato.papers.curvature_publication.bench import Bench
 from sfumato.papers.curvature_publication.drawing import PaperDrawing
 from sfumato.papers.curvature_publication.figures import Figures
-from sfumato.papers.curvature_publication.memory import Memory
 from sfumato.papers.curvature_publication.methods import METHODS, STRATEGY_NAMES
 from sfumato.papers.curvature_publication.page import Page
 from sfumato.papers.curvature_publication.protocol import PAPER_DATA, TAILS, Run
@@ -17,6 +16,7 @@ from sfumato.papers.curvature_publication.samples_figure import samples_figure
 from sfumato.papers.curvature_publication.table_1 import table_1
 from sfumato.papers.curvature_publication.table_2 import table_2
 from sfumato.papers.datasets import available, check_names
+from sfumato.papers.memory import Memory
 from sfumato.papers.regenerate import Regenerated, Report, Request
 
 __all__ = ["FOLDER", "tables_and_figures"]
