@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.learn.closed_contraction import ClosedContraction
-from sfumato.learn.examples import Floats, checked_examples, checked_features
+from sfumato.learn.examples import Floats, checked_examples, checked_features, checked_number
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
 from sfumato.learn.noisy_descent import check_descent, descend, pace_for
@@ -40,6 +40,8 @@ __all__ = ["CertifiedCompact"]
 
 # A hair more noise, so that rounding cannot make the parts cost more than the whole.
 _HAIR = 1.0 + 1e-12
+# Entries beyond it are cut to it first.
+_FINITE = 1e300
 
 
 class CertifiedCompact(Learner):
@@ -109,24 +111,26 @@ class CertifiedCompact(Learner):
     def fit(self, X: Any, y: Any, *, records: int | None = None, report: Report | None = None) -> Self:
         """Learn from features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee.
 
-        ``records`` is the public number of records where some of them are null and are not among the n.
+        ``records`` is the public number of records where some of them are null and are left out of the n, as
+        audits do; where it is given, rounding in products of other shapes may move other gradients by a
+        step of the grid.
         """
         features, labels = checked_examples(X, y, self.classes)
-        number = len(features) if records is None else records
+        number = checked_number(records, len(features))
         neighbours = self.guarantee().neighbours
         of_anchors, of_moments, of_head = self._multipliers()
         randomness = self._randomness()
-        rows = np.asarray(features, dtype=np.float64)
+        rows = self._cut(np.asarray(features, dtype=np.float64))
         if report is not None:
             report("anchors and moments", 0.0)
-        sums = CellSums(self.classes, self.reach, False, neighbours).release(
+        sums = CellSums(self.classes, 1.0, False, neighbours).release(
             rows, labels, of_anchors, randomness.stream(b"anchors")
         )
-        squares = CellSums(1, self.reach, True, neighbours).release(
+        squares = CellSums(1, 1.0, True, neighbours).release(
             rows, np.zeros_like(labels), of_moments, randomness.stream(b"moments")
         )
         contraction = ClosedContraction.of(sums, squares, number)
-        head = LinearHead(contraction(self._cut(rows)), labels, self.classes, reach=1.0, clip=self.clip)
+        head = LinearHead(contraction(rows), labels, self.classes, reach=1.0, clip=self.clip)
         twice = 2.0 if neighbours is Neighbours.REPLACE else 1.0
         alone = twice * of_head
         pace = self.pace
@@ -170,9 +174,12 @@ class CertifiedCompact(Learner):
         self.n_features_in_ = len(self.coef_) - 1
 
     def _cut(self, rows: Floats) -> Floats:
-        """Rows scaled back to ``reach`` where they are longer."""
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.asarray(rows * (self.reach / np.maximum(lengths, self.reach)))
+        """Rows in units of ``reach``, scaled back to length 1 where they are longer."""
+        with np.errstate(over="ignore"):
+            scaled = np.clip(rows / self.reach, -_FINITE, _FINITE)
+        largest = np.maximum(np.abs(scaled).max(axis=1, keepdims=True), 1.0)
+        scaled /= largest
+        return np.asarray(scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1.0 / largest))
 
     def _multipliers(self) -> tuple[float, float, float]:
         """Noise of each part over its own sensitivity."""

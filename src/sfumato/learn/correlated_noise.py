@@ -140,6 +140,9 @@ class CorrelatedSteps:
 
     def batches(self, records: int, stream: Stream) -> Iterator[NDArray[np.intp]]:
         """The positions of the examples of each step, each in increasing order."""
+        # A sum holds at most RADIUS steps of each example; whether it fits is decided by public numbers.
+        if -(-records // self.period) * RADIUS * float(self.numerators.sum()) >= _LARGEST_SUM:
+            raise BadInput("too many examples were given for correlated noise: their sum leaves 64 bits.")
         order = permutation(stream, records)
         dealt = [np.sort(order[start :: self.period]) for start in range(self.period)]
         return (dealt[step % self.period] for step in range(self.steps))
@@ -196,8 +199,6 @@ class CorrelatedNoise:
             raise BadInput("more steps were asked for than the noise was made for.")
         flat = np.concatenate([total.double().numpy().ravel() for total in sums])
         coefficients = self._plan.numerators
-        if np.abs(flat).max(initial=0.0) * float(coefficients.sum()) >= _LARGEST_SUM:
-            raise BadInput("too many examples were given for correlated noise: their sum leaves 64 bits.")
         self._sums.appendleft(flat.astype(np.int64))
         whole = self._noise.draw(self._stream, flat.size)[0].astype(np.int64)
         for coefficient, earlier in zip(coefficients, self._sums, strict=False):

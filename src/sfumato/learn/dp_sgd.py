@@ -115,9 +115,10 @@ def _of_examples(parameter: Parameter, taken: int) -> Tensor:
             "Opacus, and set gradients after each pass."
         )
     if gradient.shape != (taken, *parameter.shape):
+        # How many examples were taken must not leave, not even in a sentence.
         raise BadInput(
-            f"a parameter of shape {tuple(parameter.shape)} has gradients of shape {tuple(gradient.shape)}: "
-            f"one for each of {taken} examples is needed."
+            f"a parameter of shape {tuple(parameter.shape)} has gradients that are not one for each example: "
+            "it is used without them, as positions are, or more than once; freeze it or leave it out."
         )
     return gradient
 

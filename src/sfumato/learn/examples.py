@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 
-__all__ = ["Floats", "Labels", "checked_examples", "checked_features"]
+__all__ = ["Floats", "Labels", "checked_examples", "checked_features", "checked_number"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -42,3 +42,12 @@ def checked_examples(X: Any, y: Any, classes: int) -> tuple[NDArray[np.floating]
     if wrong.size:
         raise BadInput(f"the label of record {wrong[0]} is not one of 0 to {classes - 1}.")
     return features, labels.astype(np.int64)
+
+
+def checked_number(records: int | None, given: int) -> int:
+    """The public number of records, at least as many as were ``given``."""
+    if records is None:
+        return given
+    if isinstance(records, bool) or not isinstance(records, int) or records < given:
+        raise BadInput(f"records was {records!r}: a whole number, at least as many as are given, is needed.")
+    return records

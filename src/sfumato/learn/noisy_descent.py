@@ -24,7 +24,7 @@ from sfumato.learn.linear_head import LARGEST_MULTIPLIER, LinearHead
 from sfumato.mechanisms.parameters import positive
 from sfumato.noise import Stream
 
-__all__ = ["LARGEST", "REACH", "check_descent", "descend", "pace_for"]
+__all__ = ["LARGEST", "REACH", "check_descent", "descend", "pace_for", "told"]
 
 REACH = 2.3
 LARGEST = 100.0
@@ -54,6 +54,11 @@ def pace_for(records: float, whole: float, *, steps: int, clip: float, momentum:
     return min(path * (1.0 - momentum) / steps, LARGEST) / clip
 
 
+def told(step: int, steps: int) -> bool:
+    """Whether progress is reported after ``step``: twenty times, so that no clock shows a single sample."""
+    return (step + 1) * 20 // steps > step * 20 // steps
+
+
 def descend(
     head: LinearHead,
     multiplier: float,
@@ -79,6 +84,6 @@ def descend(
         weights = weights - pace * speed
         if step + 1 > (1.0 - _LAST) * steps:
             mean, kept = mean + weights, kept + 1
-        if report is not None:
+        if report is not None and told(step, steps):
             report("noisy gradients", (step + 1) / steps)
     return mean / kept

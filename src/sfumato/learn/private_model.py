@@ -2,7 +2,8 @@
 
 A proof for the gradient of one example needs outputs of one row that do not depend on other rows. That cannot
 be read off a module, so besides refusing layers that are known to mix rows, the model is tried on random
-rows that have nothing to do with the data.
+rows that have nothing to do with the data: outputs and, in training, gradients of one row must not move with
+the others, whatever their number, and nothing of them may stay in a buffer.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.nn.functional import cross_entropy
 
 from sfumato.errors import BadInput
+from sfumato.learn.dp_sgd import example_gradients
 
 __all__ = ["checked_model", "grad_sampled"]
 
@@ -68,7 +71,44 @@ def checked_model(model: Any, shape: Sequence[int], classes: int | None = None) 
             "the model's output for one record depends on the other records of a batch: no gradient would "
             "belong to one record alone."
         )
+    _check_gradients(copied, rows, others, int(scores.shape[1]))
     return copied, int(scores.shape[1])
+
+
+def _check_gradients(model: Module, rows: Tensor, others: Tensor, classes: int) -> None:
+    """Refuse a model whose gradients, in training, are not those of single examples, or that keeps any.
+
+    ``others`` have the first row of ``rows``. Dropout draws the same for both, from a generator that is put
+    back afterwards.
+    """
+    tried = copy.deepcopy(model).train()
+    before = [part.clone() for part in tried.buffers()]
+    wrapped = grad_sampled(tried)
+    first, second = (_first_gradients(wrapped, given, classes) for given in (rows, others))
+    _first_gradients(wrapped, torch.cat([rows, others[1:]]), classes)
+    if not all(torch.equal(one, other) for one, other in zip(first, second, strict=True)):
+        raise BadInput(
+            "the gradient of one record depends on the other records of a batch: nothing could be proven."
+        )
+    if not all(torch.equal(one, other) for one, other in zip(before, tried.buffers(), strict=True)):
+        raise BadInput(
+            "the model keeps something of the records that it sees in a buffer, without noise: it would "
+            "leave with the model."
+        )
+
+
+def _first_gradients(wrapped: Any, rows: Tensor, classes: int) -> list[Tensor]:
+    """The gradients of the first row; refuses parameters that have not one for each row."""
+    labels = torch.arange(len(rows)) % classes
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        loss = cross_entropy(wrapped(rows.clone().requires_grad_()), labels, reduction="sum")
+        loss.backward()  # type: ignore[no-untyped-call]
+    trained = [part for part in wrapped.parameters() if part.requires_grad]
+    found = [gradient[0].clone() for gradient in example_gradients(trained, len(rows))]
+    for part in trained:
+        part.grad = part.grad_sample = None
+    return found
 
 
 def _check_layers(model: Module) -> None:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.learn.dp_sgd import DPSGD
-from sfumato.learn.examples import Floats, checked_examples, checked_features
+from sfumato.learn.examples import Floats, checked_examples, checked_features, checked_number
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
 from sfumato.learn.noisy_descent import check_descent, descend, pace_for
@@ -103,10 +103,12 @@ class PrivateSoftmax(Learner):
     def fit(self, X: Any, y: Any, *, records: int | None = None, report: Report | None = None) -> Self:
         """Learn from features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee.
 
-        ``records`` is the public number of records where some of them are null and are not among the n.
+        ``records`` is the public number of records where some of them are null and are left out of the n, as
+        audits do; where it is given, rounding in products of other shapes may move other gradients by a
+        step of the grid.
         """
         features, labels = checked_examples(X, y, self.classes)
-        number = len(features) if records is None else records
+        number = checked_number(records, len(features))
         guarantee = self.guarantee()
         step = self._multiplier() * (2.0 if guarantee.neighbours is Neighbours.REPLACE else 1.0)
         head = LinearHead(features, labels, self.classes, reach=self.reach, clip=self.clip)

@@ -15,6 +15,7 @@ from sfumato.learn.correlated_noise import CorrelatedNoise, CorrelatedSteps
 from sfumato.learn.dp_sgd import example_gradients
 from sfumato.learn.layer_clipping import layers_of
 from sfumato.learn.noise_schedule import NoiseSchedule, ScheduledNoise
+from sfumato.learn.noisy_descent import told
 from sfumato.learn.noisy_sum import RADIUS, ClippedSum
 from sfumato.learn.private_adam import PrivateAdam
 from sfumato.learn.private_model import grad_sampled
@@ -55,7 +56,7 @@ def train_privately(
         if isinstance(clipped, QuantileSum) and isinstance(plan, NoiseSchedule):
             clipped.advance(plan.multipliers[step])
         move([total * scale for total in noisy], variance * scale**2)
-        if report is not None:
+        if report is not None and told(step, plan.steps):
             report("noisy steps", (step + 1) / plan.steps)
     wrapped.to_standard_module()
     model.requires_grad_(False).eval()

@@ -46,8 +46,13 @@ _CONSTANT = 1 << 11
 # Integer sums of this many products of k̃ stay below 2⁵².
 _MOST = (1 << 52) // (_RADIUS**2 + _CONSTANT**2)
 
+# Entries beyond it are cut to it first, so that no product of them leaves the numbers.
+_FINITE = 1e300
+
 # The noise off the diagonal, relative to that on it: √½, and no less.
 _SHARE = math.nextafter(math.sqrt(0.5), 1.0)
+# More than the roundings of a root and two products take away.
+_HAIR = 1.0 + 2.0**-50
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,9 @@ class CellSums:
         whole = np.empty((len(vectors), vectors.shape[1] + 1))
         whole[:, 0] = _CONSTANT
         # On a step of 1, so that the radius in steps is a whole number, exactly.
-        whole[:, 1:] = onto_grid(vectors / step, float(_RADIUS), "l2", 1.0)
+        with np.errstate(over="ignore"):
+            scaled = np.clip(vectors / step, -_FINITE, _FINITE)
+        whole[:, 1:] = onto_grid(scaled, float(_RADIUS), "l2", 1.0)
         order = np.argsort(cells, kind="stable")
         ends = np.cumsum(np.bincount(cells, minlength=self.cells))[:-1]
         groups = np.split(whole[order], ends)
@@ -102,7 +109,7 @@ class CellSums:
     def release(self, vectors: Array, cells: Cells, multiplier: float, stream: Stream) -> Sums:
         """All blocks with noise of deviation ``multiplier`` times the sensitivity, drawn from ``stream``."""
         blocks = self.exact(vectors, cells)
-        sigma = math.nextafter(self.bound() * multiplier, math.inf)
+        sigma = self.bound() * multiplier * _HAIR
         step = self.clip / _RADIUS
         noise = Rounded(NORMAL, [sigma])
         if not self.moments:

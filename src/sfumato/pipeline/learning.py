@@ -87,10 +87,11 @@ class Learning:
         if self.inputs.top is not None:
             # Said of pictures before they become features, which takes time.
             top, shape = self.inputs.top, self.inputs.shape
-            Labelled.checked(records, labels, top=top, shape=shape, classes=classes).varied()
+            Labelled.checked(records, labels, top=top, shape=shape, classes=classes)
             check_range(records, top)
         features, numbers = checked_examples(self.inputs.features(records, report), labels, classes)
-        if not (features != features[:1]).any():
+        # Where something is proven a model appears whatever the records are: refusing would tell of them.
+        if self.learner.guarantee().proves_nothing and not (features != features[:1]).any():
             raise BadInput("all records are the same: there is nothing that could be learned from them.")
         return features, numbers
 

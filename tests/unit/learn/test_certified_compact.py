@@ -121,3 +121,27 @@ def test_parameters_are_checked_before_anything_is_drawn(digits, change, sentenc
 def test_nothing_fitted_is_said() -> None:
     with pytest.raises(BadInput, match="nothing has been fitted"):
         CertifiedCompact().predict(np.zeros((1, 3)))
+
+
+def test_a_huge_feature_changes_no_more_than_another() -> None:
+    X, y = np.zeros((50, 4)), np.arange(50) % 2
+    X[3, 1] = 1e305
+    made = CertifiedCompact(5.0, classes=2, steps=5).fit(X, y)
+    assert np.isfinite(made.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+def test_contraction_has_the_noise_of_its_parts(digits, neighbours) -> None:
+    """The same streams, with the multipliers that the guarantee counts, give the same contraction."""
+    X, _, y, _ = digits
+    made = CertifiedCompact(3.0, neighbours=neighbours, randomness=Seeded(3), steps=1).fit(X, y)
+    rows, sums = made._cut(X), []
+    for part, name, cells, moments in zip(
+        made.parts(), (b"anchors", b"moments"), (10, 1), (False, True), strict=False
+    ):
+        release = CellSums(cells, 1.0, moments, Neighbours(neighbours)).release
+        which = np.zeros_like(y) if moments else y
+        sums.append(release(rows, which, part.event.noise_multiplier, Seeded(3).stream(name)))
+    again = ClosedContraction.of(*sums, len(X))
+    assert (again.mean == made.tensors()["mean"]).all()
+    assert (again.matrix == made.tensors()["contraction"]).all()

@@ -127,9 +127,8 @@ def test_batches_come_in_turn_and_hold_every_record_once():
 
 
 def test_sums_beyond_64_bits_are_refused():
-    noise = CorrelatedSteps(1.0, 3, 1, 3).noise(Seeded(0).stream(b"noise"))
     with pytest.raises(BadInput, match="64 bits"):
-        noise([torch.tensor([2.0**60])])
+        CorrelatedSteps(1.0, 3, 1, 3).batches(2**42, Seeded(0).stream(b"samples"))
 
 
 @pytest.mark.parametrize(

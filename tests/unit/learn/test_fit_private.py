@@ -421,3 +421,57 @@ class Unproven(Learner):
 class Fixed(Unproven):
     def guarantee(self):
         return Guarantee.pure(3.0)
+
+
+class Positions(torch.nn.Module):
+    """Adds a place to each of five numbers; its gradient is that of all examples together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places, self.head = torch.nn.Embedding(5, 1), torch.nn.Linear(5, 2)
+
+    def forward(self, rows):
+        return self.head(rows + self.places(torch.arange(5)).squeeze(1))
+
+
+class Centred(torch.nn.Linear):
+    """Subtracts the mean of a batch, but only while it is trained."""
+
+    def forward(self, rows):
+        return super().forward(rows - rows.mean(dim=0) if self.training else rows)
+
+
+class Keeper(torch.nn.Module):
+    """Keeps the first record that it sees in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(5, 2)
+        self.register_buffer("seen", torch.zeros(5))
+
+    def forward(self, rows):
+        if self.training:
+            self.seen.copy_(rows[0].detach())
+        return self.head(rows)
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (Positions(), "not one for each example"),
+        (Centred(5, 2), "depends on the other records of a batch"),
+        (Keeper(), "in a buffer"),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"noise": "correlated", "batch": 5}])
+def test_models_whose_gradients_are_not_of_single_examples_are_refused(model, sentence, options) -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 5))
+    with pytest.raises(BadInput, match=sentence):
+        fit_private(model, rows, np.arange(200) % 2, epsilon=20.0, **options)
+
+
+def test_dropout_draws_alike_for_both_trials_and_is_accepted() -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 5))
+    model = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2))
+    fitted = fit_private(model, rows, np.arange(200) % 2, epsilon=20.0, steps=3)
+    assert fitted.predict_proba(rows).shape == (200, 2)

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.learn import PrivateSoftmax
+from sfumato.learn import DPSGD, PrivateSoftmax
 
 DIGITS = load_digits()
 X, Y = DIGITS.data / np.linalg.norm(DIGITS.data, axis=1, keepdims=True), DIGITS.target
@@ -125,3 +125,23 @@ def test_steps_on_samples_are_dp_sgd() -> None:
 def test_parameters_are_refused_before_anything_is_drawn(change, sentence) -> None:
     with pytest.raises(BadInput, match=sentence):
         PrivateSoftmax(**{"epsilon": 1.0, **change}).guarantee()
+
+
+def test_steps_on_samples_have_their_noise_and_take_their_share() -> None:
+    """Weights of features that are always 0 are noise alone; false-alarm rate 1e-7 for it and for the share.
+
+    The constant of one class moves by what was taken: with one example of each class, alike but for the
+    label, the first step's gradient of feature 0 is that of the examples taken.
+    """
+    width, rate = 4000, 0.5
+    features = np.zeros((2, width))
+    model = PrivateSoftmax(4.0, 1e-5, classes=2, rate=rate, steps=1, pace=1.0, momentum=0.0, clip=1.0)
+    model.fit(features, np.array([0, 1]))
+    step = model.guarantee().event.event.event.noise_multiplier
+    expected = (step / (rate * 2)) ** 2
+    noise = model.coef_[1:].ravel()
+    low, high = chi2.ppf([5e-8, 1 - 5e-8], noise.size) * expected
+    assert low < np.square(noise).sum() < high
+    assert 0.64 * np.square(noise).sum() < low
+    taken = sum(len(some) for some in DPSGD(step, rate, 4000).samples(10, sf.Seeded(1).stream(b"s")))
+    assert abs(taken - 20_000) < 5.4 * np.sqrt(40_000 * 0.25)

@@ -126,7 +126,7 @@ def test_the_budget_is_charged_once_and_never_for_a_refusal(place):
         given = {"dataset": "people", "ledger": book, "audited": False}
         plan = plan_learning(opened(), dataset="people", ledger=book)
         assert plan.cost.fits
-        for refused in ({"clip": -1.0}, {"epsilon": 0.01}):
+        for refused in ({"clip": -1.0}, {"epsilon": 0.001}):
             with pytest.raises(BadInput):
                 learn(opened("features.npz", reach=5.0, **refused), "model", **given)
         np.savez("bad.npz", x=PICTURES[:1400], y=LABELS[:1400] + 1)

@@ -85,3 +85,13 @@ def test_more_records_than_sums_hold_are_refused():
     many = np.broadcast_to(np.zeros(2), (300_000_000, 2))  # a view without memory of its own
     with pytest.raises(BadInput, match="sums are exact up to"):
         CellSums(1, CLIP, True, Neighbours.REPLACE).exact(many, np.zeros(1, dtype=np.intp))
+
+
+@pytest.mark.parametrize("moments", [False, True])
+def test_a_huge_number_is_cut_like_any_other(moments) -> None:
+    vectors = np.zeros((3, 2))
+    vectors[1] = [1e305, -1e308]
+    blocks = CellSums(1, CLIP, moments, Neighbours.ZERO_OUT).exact(vectors, np.zeros(3, dtype=np.intp))
+    assert np.isfinite(blocks).all()
+    alone = CellSums(1, CLIP, moments, Neighbours.ZERO_OUT)
+    assert np.linalg.norm(alone.exact(vectors[1:2], np.zeros(1, dtype=np.intp))) <= alone.bound()
