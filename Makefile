@@ -60,10 +60,12 @@ soak: .venv/dev.stamp postgres  ## 1,000 × kill -9 of writers that share a ledg
 bench: .venv/dev.stamp  ## ratios against NumPy, OpenDP and diffprivlib; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py --write docs/benchmarks.md
 
-papers: .venv/dev.stamp  ## regenerate the papers' tables and figures into docs/papers (an hour; SFUMATO_DATA)
+papers: .venv/dev.stamp  ## regenerate the papers' tables and figures into docs/papers (hours; SFUMATO_DATA)
 	$(BIN)/sfumato paper multimedia-dp --output docs/papers
 	$(BIN)/sfumato paper tldp --data mnist --data cifar-10 --output docs/papers
 	$(BIN)/sfumato paper tadp-rme --data mnist --data fashion-mnist --output docs/papers
+	$(BIN)/sfumato paper curvature-publication --data mnist --data fashion-mnist --output docs/papers
+	$(BIN)/sfumato paper compactdp --output docs/papers
 
 picture: .venv/dev.stamp chromium demo  ## the picture of a report in the README
 	$(BIN)/python examples/report_picture.py demo-output/report.html docs/images/report.png
