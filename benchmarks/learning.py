@@ -48,9 +48,9 @@ and holds classes like those of CIFAR-10.
 """
 
 WHY = """
-Contraction spends a fifth of the budget on class sums and second moments. It pays where these are known well
+Contraction spends a quarter of the budget on class sums and second moments. It pays where these are known well
 beside their noise, with many records; with few the axes of public pictures are as good, and the budget is
-missed in the head. *Beats* and *is behind* mean by more than twice the spread of the runs.
+missed in the head. *Beats* and *is behind* mean by more than twice the standard error of the difference.
 """
 
 
@@ -62,20 +62,28 @@ def rows(names: list[str], runs: int) -> Iterator[dict[str, object]]:
             extractor = make_extractor(features, data["x_train"].shape[1:])
             given, asked = (extractor.transform(data[part]) for part in ("x_train", "x_test"))
             for epsilon, neighbours in itertools.product((3.0, 1.0), ("zero-out", "replace")):
-                found: dict[str, list[float]] = {}
+                found: dict[str, tuple[float, float]] = {}
                 begun = time.process_time()
                 for method, kind in METHODS.items():
                     fits = (
                         kind(epsilon, DELTA, neighbours=neighbours).fit(given, labels) for _ in range(runs)
                     )
-                    found[method] = [100.0 * float((fit.predict(asked) == truth).mean()) for fit in fits]
+                    hits = [100.0 * float((fit.predict(asked) == truth).mean()) for fit in fits]
+                    found[method] = (float(np.mean(hits)), float(np.std(hits, ddof=1)) if runs > 1 else 0.0)
                 seconds = (time.process_time() - begun) / (runs * len(METHODS))
                 place = {"data": name, "features": features, "epsilon": epsilon, "neighbours": neighbours}
                 yield {**place, "found": found, "seconds": seconds}
 
 
-def shown(values: list[float]) -> str:
-    return f"{np.mean(values):.2f} ± {np.std(values, ddof=1) if len(values) > 1 else 0.0:.2f}"
+def remembered(page: Path) -> Iterator[dict[str, object]]:
+    """The rows of an earlier page."""
+    for text in page.read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in text.strip("|").split("|")]
+        if len(cells) == 8 and cells[0] in FILES:
+            pairs = [tuple(float(part) for part in cell.split("±")) for cell in cells[4:6]]
+            place = dict(zip(("data", "features", "epsilon", "neighbours"), cells, strict=False))
+            found = dict(zip(METHODS, pairs, strict=True))
+            yield {**place, "epsilon": float(cells[2]), "found": found, "seconds": float(cells[7])}
 
 
 def line(row: dict[str, object]) -> str:
@@ -84,21 +92,21 @@ def line(row: dict[str, object]) -> str:
     first = row["epsilon"] == 3.0 and row["neighbours"] == "zero-out"
     target = TARGETS.get((str(row["data"]), str(row["features"]))) if first else None
     cells = [row["data"], row["features"], f"{row['epsilon']:g}", row["neighbours"]]
-    cells += [shown(found[method]) for method in METHODS]
+    cells += ["{:.2f} ± {:.2f}".format(*found[method]) for method in METHODS]
     cells += ["" if target is None else f"{target:g}", f"{row['seconds']:.0f}"]
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def verdicts(made: list[dict[str, object]]) -> Iterator[str]:
-    """Where contraction helps beyond the spread of the runs, and where it does not."""
+def verdicts(made: list[dict[str, object]], runs: int) -> Iterator[str]:
+    """Where contraction helps by more than twice the standard error of the difference, and where not."""
     for row in made:
         found = row["found"]
         assert isinstance(found, dict)
-        alone, both = (np.array(found[method]) for method in METHODS)
-        gain, spread = both.mean() - alone.mean(), np.hypot(both.std(), alone.std())
-        word = "beats" if gain > 2 * spread else "is behind" if gain < -2 * spread else "equals"
+        (alone, first), (both, second) = (found[method] for method in METHODS)
+        gain, error = both - alone, float(np.hypot(first, second)) / runs**0.5
+        word = "beats" if gain > 2 * error else "is behind" if gain < -2 * error else "is as good as"
         where = f"{row['data']}, {row['features']}, ε = {row['epsilon']:g}, {row['neighbours']}"
-        yield f"- {where}: contraction and head {word} the head alone by {gain:+.2f} points."
+        yield f"- {where}: contraction and head {word} the head alone ({gain:+.2f} points)."
 
 
 def main() -> None:
@@ -106,12 +114,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[*FILES, []], help="datasets; all unless given")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--rows", type=Path, help="an earlier page, whose rows are taken instead of new ones")
     arguments = parser.parse_args()
     made = []
-    for row in rows(arguments.names or list(FILES), arguments.runs):
+    names = arguments.names or list(FILES)
+    for row in remembered(arguments.rows) if arguments.rows else rows(names, arguments.runs):
         made.append(row)
         print(line(row), flush=True)
-    said = list(verdicts(made))
+    said = list(verdicts(made, arguments.runs))
     print("\n".join(said))
     if arguments.write is not None:
         table = "\n".join(map(line, made))

@@ -135,9 +135,9 @@ def extractors_figure(data: str, contracted: Mapping[str, Contracted]) -> PaperD
                 values = [row[f"{name}{unit}"] for row in medians.values()]
                 bars = axes.bar(places + 0.4 * side - 0.2, values, 0.38, color=colour, label=name)
                 axes.bar_label(bars, fmt="%.2g", fontsize=8)
-            axes.set_xticks(places, list(medians), fontsize=9)
+            axes.set_xticks(places, list(medians), fontsize=9, rotation=20, ha="right")
             tidy(axes, x="", y="median distance within a class", title=unit.removeprefix(", "))
-            axes.legend(frameon=False, fontsize=9)
+        legend_below(figure, figure.axes[0], 2)
 
     return PaperDrawing(
         number=11,
