@@ -48,9 +48,9 @@ and holds classes like those of CIFAR-10.
 """
 
 WHY = """
-Contraction spends a quarter of the budget on class sums and second moments. It pays where these are known well
-beside their noise, with many records; with few the axes of public pictures are as good, and the budget is
-missed in the head. *Beats* and *is behind* mean by more than twice the standard error of the difference.
+Contraction spends a quarter of the budget on class sums and second moments. It pays where these are known
+well beside their noise, with many records; with few the axes of public pictures are as good, and the budget
+is missed in the head. *Beats* and *is behind* mean by more than twice the standard error of the difference.
 """
 
 
