@@ -102,7 +102,7 @@ def test_progress_is_reported_to_the_end(figure, heard) -> None:
         (
             "no-such-paper",
             {"figures": [2]},
-            "there is no paper 'no-such-paper' here; choose one of curvature-publication, multimedia-dp",
+            "there is no paper 'no-such-paper' here; choose one of compactdp, curvature-publication",
         ),
         ("", {}, "there is no paper ''"),
         ("multimedia-dp", {"figures": [3]}, "these figures are drawn: 2; give one with --figure"),
