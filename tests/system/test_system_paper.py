@@ -38,8 +38,8 @@ def test_the_four_methods_stand_in_the_order_of_their_tightness(called, folder):
     [
         (
             ["nothing-dp", "--figure", "2"],
-            "there is no paper 'nothing-dp' here; choose one of compactdp, curvature-publication, multimedia-dp, "
-            "tadp-rme, tldp.",
+            "there is no paper 'nothing-dp' here; choose one of compactdp, curvature-publication, "
+            "multimedia-dp, tadp-rme, tldp.",
         ),
         (["multimedia-dp", "--table", "3"], "these tables are made: 1, 2, 4, 5; give one with --table."),
         (["multimedia-dp", "--figure", "7"], "these figures are drawn: 2"),
