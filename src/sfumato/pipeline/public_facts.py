@@ -67,7 +67,7 @@ def read_pictures(source: DatasetSource, facts: PublicFacts, report: Report) -> 
     pictures, labels = source.read(report)
     data = Labelled.checked(pictures, labels, top=facts.top, shape=facts.shape, classes=facts.classes)
     check_range(pictures, facts.top)
-    return data.varied()
+    return data
 
 
 def check_range(pictures: NDArray[Any], top: float) -> None:

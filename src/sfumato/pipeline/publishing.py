@@ -32,7 +32,7 @@ from sfumato.pipeline.published_sheet import write_publication_report
 from sfumato.pipeline.publishers import make_publisher
 from sfumato.privacy import Neighbours, Statement
 from sfumato.publish import Publisher
-from sfumato.publish.labelled import Labelled
+from sfumato.publish.labelled import ALIKE, Labelled
 from sfumato.report import KeyRing
 
 __all__ = ["Publication", "open_publication", "plan_publication", "publish"]
@@ -59,8 +59,13 @@ class Publication:
         return replace(stated, parameters={**stated.parameters, "class_names": list(names)})
 
     def data(self, report: Report) -> Labelled:
-        """The pictures and labels, once they are known to be what the facts say."""
-        return read_pictures(self.source, self.facts, report)
+        """The pictures and labels, once they are known to be what the facts say.
+
+        Pictures that are all the same are refused where nothing is proven; elsewhere a publication appears
+        whatever they are, since a refusal would tell of them.
+        """
+        data = read_pictures(self.source, self.facts, report)
+        return data.varied() if self.publisher.guarantee().proves_nothing else data
 
 
 def open_publication(
@@ -167,6 +172,8 @@ def publish(
             report=tell,
         )
         measured, open_to_all = audited_statements(statement, canaries, findings)
+    if data.alike:
+        measured = replace(measured, notes=(*measured.notes, ALIKE))  # for whoever publishes, and nobody else
     names = names_of(source, data.classes)
     done = Protected(
         certified_file(target),

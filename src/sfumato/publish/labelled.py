@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 
-__all__ = ["Labelled"]
+__all__ = ["ALIKE", "Labelled"]
+
+ALIKE = "all pictures are the same: there is nothing that could be learned from them"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +76,13 @@ class Labelled:
         """The shape of one picture."""
         return self.pictures.shape[1:]
 
+    @property
+    def alike(self) -> bool:
+        """Whether all are one and the same picture."""
+        return not (self.pictures != self.pictures[:1]).any()
+
     def varied(self) -> Labelled:
         """These, if they are not all of one and the same picture."""
-        if not (self.pictures != self.pictures[:1]).any():
-            raise BadInput("all pictures are the same: there is nothing that could be learned from them.")
+        if self.alike:
+            raise BadInput(f"{ALIKE}.")
         return self

@@ -133,6 +133,15 @@ def test_a_publication_is_paid_for_before_the_fit_and_each_time(place):
     assert not Path("more.npz").exists()
 
 
+def test_a_proven_publication_appears_whatever_the_pictures_are(place):
+    """A refusal would tell of them; whoever publishes is told, and the certificate says nothing of it."""
+    np.savez("flat.npz", x=np.full_like(PICTURES, 9), y=LABELS)
+    done = publish(opened(source="flat.npz"), "out.npz")
+    assert any("all pictures are the same" in note for note in done.statement.notes)
+    assert "all pictures are the same" not in Path("out.npz.cert.json").read_text("utf-8")
+    assert not any("all pictures are the same" in note for note in done.certified.statement.notes)
+
+
 def test_bad_input_spends_nothing_and_writes_nothing(place):
     spoiled = PICTURES.astype(np.float32)
     spoiled[5, 2, 2] = np.nan
@@ -146,7 +155,6 @@ def test_bad_input_spends_nothing_and_writes_nothing(place):
         before = sorted(os.listdir())
         for source, options, sentence in (
             ("nan.npz", {"top": 255.0}, "picture 5 holds a value that is not finite"),
-            ("flat.npz", {}, "all pictures are the same"),
             ("wide.npz", {"top": 1.0}, "picture 0 holds a value that is not between 0 and 1"),
             ("digits.npz", {"classes": 5}, "the label of picture 5 is not one of 0 to 4"),
             ("float.npz", {}, "one whole number for each"),
@@ -155,6 +163,8 @@ def test_bad_input_spends_nothing_and_writes_nothing(place):
                 publish(opened(source=source, **options), "out.npz", dataset="digits", ledger=book)
         with pytest.raises(BadInput, match="all pictures have one label"):
             publish(opened("blur", source="one.npz", classes=None), "out.npz")
+        with pytest.raises(BadInput, match="all pictures are the same"):
+            publish(opened("blur", source="flat.npz", classes=None), "out.npz")
         assert book.balance("digits").spends == 0
         assert sorted(os.listdir()) == before
 
