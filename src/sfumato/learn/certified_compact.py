@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
@@ -29,7 +28,7 @@ from sfumato.learn.closed_contraction import ClosedContraction
 from sfumato.learn.examples import Floats, checked_examples, checked_features, checked_number
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
-from sfumato.learn.noisy_descent import check_descent, descend, pace_for
+from sfumato.learn.noisy_descent import Descent, shares
 from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
@@ -77,14 +76,7 @@ class CertifiedCompact(Learner):
     def guarantee(self) -> Guarantee:
         """ε at δ for one record, contraction and head together; known before ``fit``, which spends it."""
         neighbours = known_neighbours(self.neighbours)
-        head = self._multipliers()[2] * (2.0 if neighbours is Neighbours.REPLACE else 1.0)
-        check_descent(
-            head * math.sqrt(max(self.steps, 1)),
-            steps=self.steps,
-            clip=self.clip,
-            momentum=self.momentum,
-            pace=self.pace,
-        )
+        self._descent().check(self._step(neighbours))
         return Guarantee.gaussian(
             noise_multiplier(self.epsilon, self.delta),
             unit=RECORD,
@@ -118,7 +110,7 @@ class CertifiedCompact(Learner):
         features, labels = checked_examples(X, y, self.classes)
         number = checked_number(records, len(features))
         neighbours = self.guarantee().neighbours
-        of_anchors, of_moments, of_head = self._multipliers()
+        of_anchors, of_moments, _ = self._multipliers()
         randomness = self._randomness()
         rows = self._cut(np.asarray(features, dtype=np.float64))
         if report is not None:
@@ -131,22 +123,14 @@ class CertifiedCompact(Learner):
         )
         contraction = ClosedContraction.of(sums, squares, number)
         head = LinearHead(contraction(rows), labels, self.classes, reach=1.0, clip=self.clip)
-        twice = 2.0 if neighbours is Neighbours.REPLACE else 1.0
-        alone = twice * of_head
-        pace = self.pace
-        if pace is None:
-            pace = pace_for(number, alone, steps=self.steps, clip=self.clip, momentum=self.momentum)
-        weights = descend(
+        weights = self._descent().weights(
             head,
-            alone * math.sqrt(self.steps),
+            self._step(neighbours),
             randomness.stream(b"softmax gradients"),
             records=number,
-            steps=self.steps,
-            pace=pace,
-            momentum=self.momentum,
             report=report,
         )
-        found = {"mean": contraction.mean, "contraction": contraction.matrix, "weights": weights.numpy()}
+        found = {"mean": contraction.mean, "contraction": contraction.matrix, "weights": weights}
         self._take(found)
         return self
 
@@ -159,8 +143,7 @@ class CertifiedCompact(Learner):
     def predict_proba(self, X: Any) -> Floats:
         """Class probabilities (n, classes); costs nothing more."""
         contracted = self.contract(X)
-        logits = self.coef_[0] + contracted @ self.coef_[1:]
-        return np.asarray(torch.softmax(torch.from_numpy(logits), dim=1).numpy())
+        return shares(self.coef_, contracted)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """``mean`` and ``contraction`` of the map, and ``weights`` (1 + d, classes), a constant first."""
@@ -180,6 +163,14 @@ class CertifiedCompact(Learner):
         largest = np.maximum(np.abs(scaled).max(axis=1, keepdims=True), 1.0)
         scaled /= largest
         return np.asarray(scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1.0 / largest))
+
+    def _descent(self) -> Descent:
+        return Descent(self.steps, self.clip, self.momentum, self.pace)
+
+    def _step(self, neighbours: Neighbours) -> float:
+        """Noise of one gradient sum in clips: over a sensitivity of one clip, or of two under replace."""
+        twice = 2.0 if neighbours is Neighbours.REPLACE else 1.0
+        return twice * self._multipliers()[2] * math.sqrt(max(self.steps, 1))
 
     def _multipliers(self) -> tuple[float, float, float]:
         """Noise of each part over its own sensitivity."""

@@ -11,12 +11,14 @@ would be allowed than is needed to get there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sfumato.errors import BadInput
 from sfumato.learn.learner import Report
@@ -24,7 +26,7 @@ from sfumato.learn.linear_head import LARGEST_MULTIPLIER, LinearHead
 from sfumato.mechanisms.parameters import positive
 from sfumato.noise import Stream
 
-__all__ = ["LARGEST", "REACH", "check_descent", "descend", "pace_for", "told"]
+__all__ = ["LARGEST", "REACH", "Descent", "shares", "told"]
 
 REACH = 2.3
 LARGEST = 100.0
@@ -32,58 +34,72 @@ LARGEST = 100.0
 _LAST = 1.0 / 3.0
 
 
-def check_descent(multiplier: float, *, steps: int, clip: float, momentum: float, pace: float | None) -> None:
-    """Refuse parameters of a descent, whose sums have noise of ``multiplier`` each, before any is drawn."""
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise BadInput(f"steps was {steps!r}: a whole number, 1 or more, is needed.")
-    if not 0.0 <= momentum < 1.0:
-        raise BadInput(f"momentum was {momentum!r}: it must lie from 0 to below 1.")
-    positive("clip", clip)
-    if pace is not None:
-        positive("pace", pace)
-    if multiplier > LARGEST_MULTIPLIER:
-        raise BadInput(
-            f"so small an epsilon over {steps} steps needs noise of {multiplier:.3g} times the clip, and at "
-            f"most {LARGEST_MULTIPLIER:g} can be drawn: take a larger epsilon, or fewer steps."
-        )
+@dataclass(frozen=True)
+class Descent:
+    """``steps`` with ``momentum`` of gradients cut to ``clip``; ``pace`` as the noise allows, or given."""
+
+    steps: int
+    clip: float
+    momentum: float
+    pace: float | None
+
+    def check(self, multiplier: float) -> None:
+        """Refuse parameters, where each sum has noise of ``multiplier``, before any is drawn."""
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
+            raise BadInput(f"steps was {self.steps!r}: a whole number, 1 or more, is needed.")
+        if not 0.0 <= self.momentum < 1.0:
+            raise BadInput(f"momentum was {self.momentum!r}: it must lie from 0 to below 1.")
+        positive("clip", self.clip)
+        if self.pace is not None:
+            positive("pace", self.pace)
+        if multiplier > LARGEST_MULTIPLIER:
+            raise BadInput(
+                f"so small an epsilon over {self.steps} steps needs noise of {multiplier:.3g} times the clip "
+                f"(at most {LARGEST_MULTIPLIER:g} can be drawn): take a larger epsilon, or fewer steps."
+            )
+
+    def pace_used(self, records: float, multiplier: float) -> float:
+        """The size of a step where each sum over ``records`` has noise of ``multiplier``."""
+        if self.pace is not None:
+            return self.pace
+        path = REACH * records * math.sqrt(self.steps) / multiplier
+        return min(path * (1.0 - self.momentum) / self.steps, LARGEST) / self.clip
+
+    def weights(
+        self,
+        head: LinearHead,
+        multiplier: float,
+        stream: Stream,
+        *,
+        records: float,
+        batches: Iterator[NDArray[np.intp]] | None = None,
+        report: Report | None = None,
+    ) -> NDArray[np.float64]:
+        """The mean of the last weights by noisy sums of ``multiplier`` each, over ``records``.
+
+        ``batches`` are the examples of each step, all of them unless given; ``records`` is then how many are
+        taken on average.
+        """
+        pace = self.pace_used(records, multiplier)
+        weights = torch.zeros(head.shape, dtype=torch.float64)
+        speed, mean, kept = torch.zeros_like(weights), torch.zeros_like(weights), 0
+        for step in range(self.steps):
+            taken = None if batches is None else next(batches)
+            speed = self.momentum * speed + head.noisy(weights, multiplier, stream, taken) / records
+            weights = weights - pace * speed
+            if step + 1 > (1.0 - _LAST) * self.steps:
+                mean, kept = mean + weights, kept + 1
+            if report is not None and told(step, self.steps):
+                report("noisy gradients", (step + 1) / self.steps)
+        return np.asarray((mean / kept).numpy())
 
 
-def pace_for(records: float, whole: float, *, steps: int, clip: float, momentum: float) -> float:
-    """The size of a step where all steps together have noise of ``whole`` times the clip."""
-    path = REACH * records / whole
-    return min(path * (1.0 - momentum) / steps, LARGEST) / clip
+def shares(weights: NDArray[np.float64], rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Class probabilities (n, classes) of ``rows`` (n, d) under ``weights`` (1 + d, classes)."""
+    logits = weights[0] + rows @ weights[1:]
+    return np.asarray(torch.softmax(torch.from_numpy(logits), dim=1).numpy())
 
 
 def told(step: int, steps: int) -> bool:
     """Whether progress is reported after ``step``: twenty times, so that no clock shows a single sample."""
     return (step + 1) * 20 // steps > step * 20 // steps
-
-
-def descend(
-    head: LinearHead,
-    multiplier: float,
-    stream: Stream,
-    *,
-    records: float,
-    steps: int,
-    pace: float,
-    momentum: float,
-    batches: Iterator[NDArray[np.intp]] | None = None,
-    report: Report | None = None,
-) -> Tensor:
-    """The mean of the last weights of ``steps`` noisy sums of ``multiplier`` each, over ``records``.
-
-    ``batches`` are the examples of each step, all of them unless given; ``records`` is then how many are
-    taken on average.
-    """
-    weights = torch.zeros(head.shape, dtype=torch.float64)
-    speed, mean, kept = torch.zeros_like(weights), torch.zeros_like(weights), 0
-    for step in range(steps):
-        taken = None if batches is None else next(batches)
-        speed = momentum * speed + head.noisy(weights, multiplier, stream, taken) / records
-        weights = weights - pace * speed
-        if step + 1 > (1.0 - _LAST) * steps:
-            mean, kept = mean + weights, kept + 1
-        if report is not None and told(step, steps):
-            report("noisy gradients", (step + 1) / steps)
-    return mean / kept

@@ -21,7 +21,6 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
@@ -29,7 +28,7 @@ from sfumato.learn.dp_sgd import DPSGD
 from sfumato.learn.examples import Floats, checked_examples, checked_features, checked_number
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
-from sfumato.learn.noisy_descent import check_descent, descend, pace_for
+from sfumato.learn.noisy_descent import Descent, shares
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
 from sfumato.noise import Randomness
@@ -71,13 +70,7 @@ class PrivateSoftmax(Learner):
         """ε at δ for one record; known before ``fit``, which spends it at each call."""
         epsilon, delta = positive("epsilon", self.epsilon), delta_between(self.delta)
         neighbours, step = known_neighbours(self.neighbours), self._multiplier()
-        check_descent(
-            step * (2.0 if neighbours is Neighbours.REPLACE else 1.0),
-            steps=self.steps,
-            clip=self.clip,
-            momentum=self.momentum,
-            pace=self.pace,
-        )
+        self._descent().check(step * _parts(neighbours))
         if self.rate < 1.0:
             return DPSGD(step, self.rate, self.steps).guarantee(delta)
         return Guarantee.gaussian(
@@ -87,6 +80,9 @@ class PrivateSoftmax(Learner):
             theorem="analytic Gaussian, adaptive composition of noisy gradient sums",
             at_delta=delta,
         )
+
+    def _descent(self) -> Descent:
+        return Descent(self.steps, self.clip, self.momentum, self.pace)
 
     def _multiplier(self) -> float:
         """Noise of one step over its sensitivity."""
@@ -110,29 +106,21 @@ class PrivateSoftmax(Learner):
         features, labels = checked_examples(X, y, self.classes)
         number = checked_number(records, len(features))
         guarantee = self.guarantee()
-        step = self._multiplier() * (2.0 if guarantee.neighbours is Neighbours.REPLACE else 1.0)
+        step = self._multiplier() * _parts(guarantee.neighbours)
         head = LinearHead(features, labels, self.classes, reach=self.reach, clip=self.clip)
-        randomness, taken = self._randomness(), self.rate * number
-        pace = self.pace
-        if pace is None:
-            whole = step / math.sqrt(self.steps)
-            pace = pace_for(taken, whole, steps=self.steps, clip=self.clip, momentum=self.momentum)
-        batches = None
+        randomness, batches = self._randomness(), None
         if self.rate < 1.0:
             sampled = DPSGD(step, self.rate, self.steps)
             batches = sampled.samples(len(features), randomness.stream(b"softmax samples"))
-        weights = descend(
+        weights = self._descent().weights(
             head,
             step,
             randomness.stream(b"softmax gradients"),
-            records=taken,
-            steps=self.steps,
-            pace=pace,
-            momentum=self.momentum,
+            records=self.rate * number,
             batches=batches,
             report=report,
         )
-        self._take({"weights": weights.numpy()})
+        self._take({"weights": weights})
         return self
 
     def tensors(self) -> dict[str, NDArray[Any]]:
@@ -149,8 +137,12 @@ class PrivateSoftmax(Learner):
         weights = self._fitted("coef_")
         features = checked_features(X, self.n_features_in_)
         scale = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), self.reach)
-        logits = weights[0] + (features / scale) @ weights[1:]
-        return np.asarray(torch.softmax(torch.from_numpy(logits), dim=1).numpy())
+        return shares(weights, features / scale)
+
+
+def _parts(neighbours: Neighbours) -> float:
+    """How many clips one record moves a sum: another one in its place takes one away and adds one."""
+    return 2.0 if neighbours is Neighbours.REPLACE else 1.0
 
 
 @lru_cache(maxsize=64)

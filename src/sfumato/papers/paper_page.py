@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+import sfumato
 from sfumato.io.atomic import atomic_output
 from sfumato.papers.regenerate import Request
 
-__all__ = ["PaperPage", "figure_section", "listed"]
+__all__ = ["PaperPage", "duration", "figure_section", "listed", "protocol", "versions"]
 
 
 class _Drawn(Protocol):
@@ -71,3 +74,34 @@ def figure_section(drawing: _Drawn) -> str:
         f"## Figure {drawing.number}: {drawing.title}\n\n![{drawing.title}]({drawing.file})"
         f"\n\n{drawing.caption}"
     )
+
+
+def protocol(
+    stated: Sequence[str],
+    chosen: Sequence[str],
+    left_out: Sequence[str] = (),
+    *,
+    open_head: str = "It leaves open, and we chose:",
+) -> str:
+    """What the paper says, what was chosen where it is silent, and what is not repeated."""
+    lines = ["## Protocol"]
+    heads = (
+        ("The paper says:", stated),
+        (open_head, chosen),
+        ("Of the paper these are not repeated:", left_out),
+    )
+    for head, texts in heads:
+        if texts:
+            lines += ["", head, "", *(f"- {text}." for text in texts)]
+    return "\n".join(lines)
+
+
+def versions(*libraries: str) -> dict[str, str]:
+    """Of this package, of Python and of the ``libraries`` that a page rests on."""
+    found = {name: importlib.metadata.version(name) for name in libraries}
+    return {"sfumato": sfumato.__version__, "Python": platform.python_version()} | found
+
+
+def duration(seconds: float) -> str:
+    """Seconds, or minutes where there are many."""
+    return f"{seconds / 60.0:.1f} minutes" if seconds >= 90.0 else f"{seconds:.0f} seconds"

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-import sfumato
 from sfumato.papers.compactdp.drawing import PaperDrawing
 from sfumato.papers.compactdp.findings import says, scale_says, verdicts
 from sfumato.papers.compactdp.printed_findings import printed_says
 from sfumato.papers.compactdp.protocol import CHOSEN, LEFT_OUT, STATED
 from sfumato.papers.compactdp.results import Results
 from sfumato.papers.multimedia_dp.part import Part
-from sfumato.papers.paper_page import PaperPage, figure_section, listed
+from sfumato.papers.paper_page import PaperPage, duration, figure_section, listed, protocol, versions
 from sfumato.papers.regenerate import Request
 
 __all__ = ["Page"]
@@ -57,7 +54,7 @@ class Page(PaperPage):
             f"```\n{self.command()}\n```",
             self._made(),
             *listed(self.findings),
-            _protocol(),
+            protocol(STATED, CHOSEN, LEFT_OUT),
             *(part.markdown() for part in self.tables),
             *map(figure_section, self.drawings),
         ]
@@ -88,7 +85,7 @@ class Page(PaperPage):
             "sources": {str(source): vars(counted) for source, counted in self.results.counted.items()},
             "seeds": list(run.seeds),
             "quick": run.quick,
-            "versions": self._versions(),
+            "versions": versions(*_LIBRARIES),
             "findings": self.findings,
             "scale": {name: dict(check) for name, check in self.scales.items()},
             "tables": {part.key.removeprefix("table "): part.numbers for part in self.tables},
@@ -101,37 +98,17 @@ class Page(PaperPage):
             f"{source} ({counted.dimension:,} features): {counted.records:,} records, {counted.tests:,} tests"
             for source, counted in results.counted.items()
         )
-        versions = ", ".join(f"{name} {version}" for name, version in self._versions().items())
+        used = ", ".join(f"{name} {version}" for name, version in versions(*_LIBRARIES).items())
         work = sum(
             made.seconds for rows in results.rows.values() for seeds in rows.values() for made in seeds
         )
         parts = [
             f"Data: {counts}. " if counts else "",
             f"Seeds: {', '.join(map(str, results.run.seeds))}. At most {results.run.attacked:,} members and "
-            f"as many non-members are attacked. Versions: {versions}. This run took {_time(self.seconds)}; "
-            f"learning, some of it remembered from earlier runs, took {_time(work)}. Features and measures "
-            "are kept beside this page in a folder whose features only their owner may read and which may be "
+            f"as many non-members are attacked. Versions: {used}. This run took {duration(self.seconds)}; "
+            f"learning, some of it remembered from earlier runs, took {duration(work)}. Features and "
+            "measures are kept beside this page in a folder whose features only their owner may read and which may be "
             "deleted.",
             " A quick run: too few records for its numbers to say anything." if results.run.quick else "",
         ]
         return "".join(parts)
-
-    def _versions(self) -> dict[str, str]:
-        libraries = {name: importlib.metadata.version(name) for name in _LIBRARIES}
-        return {"sfumato": sfumato.__version__, "Python": platform.python_version()} | libraries
-
-
-def _protocol() -> str:
-    lines = ["## Protocol"]
-    listed: Sequence[tuple[str, Sequence[str]]] = (
-        ("The paper says:", STATED),
-        ("It leaves open, and we chose:", CHOSEN),
-        ("Of the paper these are not repeated:", LEFT_OUT),
-    )
-    for head, texts in listed:
-        lines += ["", head, "", *(f"- {text}." for text in texts)]
-    return "\n".join(lines)
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 60.0:.1f} minutes" if seconds >= 90.0 else f"{seconds:.0f} seconds"

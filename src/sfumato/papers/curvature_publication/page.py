@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
-import platform
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-import sfumato
 from sfumato.papers.curvature_publication.drawing import PaperDrawing
 from sfumato.papers.curvature_publication.findings import says, strategy_verdicts, verdicts
 from sfumato.papers.curvature_publication.membership import TOOLBOX, has_art
 from sfumato.papers.curvature_publication.protocol import CHOSEN, LEFT_OUT, STATED
 from sfumato.papers.curvature_publication.results import Results
 from sfumato.papers.multimedia_dp.part import Part
-from sfumato.papers.paper_page import PaperPage, figure_section, listed
+from sfumato.papers.paper_page import PaperPage, duration, figure_section, listed, protocol, versions
 from sfumato.papers.regenerate import Request
 
 __all__ = ["Page"]
@@ -56,7 +52,7 @@ class Page(PaperPage):
             f"```\n{self.command()}\n```",
             self._made(),
             *listed(self.findings),
-            _protocol(),
+            protocol(STATED, CHOSEN, LEFT_OUT),
             *(part.markdown() for part in self.tables),
             *map(figure_section, self.drawings),
         ]
@@ -97,7 +93,7 @@ class Page(PaperPage):
             f"{name} {counted.private:,} private, {counted.tests:,} tests, {counted.public:,} public"
             for name, counted in results.counted.items()
         )
-        versions = ", ".join(f"{name} {version}" for name, version in self._versions().items())
+        used = ", ".join(f"{name} {version}" for name, version in self._versions().items())
         rows = [*results.methods.values(), *results.strategies.values()]
         work = sum(made.seconds + made.learning for row in rows for seeds in row.values() for made in seeds)
         parts = [f"Pictures: {counts}. Seeds: {', '.join(map(str, results.run.seeds))}."]
@@ -106,8 +102,8 @@ class Page(PaperPage):
                 f"The classifier has {results.parameters:,} parameters and makes {results.run.passes} passes."
             )
         parts.append(
-            f"Versions: {versions}. This run took {_time(self.seconds)}; fitting, publishing and learning, "
-            f"some of it remembered from runs that were stopped, took {_time(work)}."
+            f"Versions: {used}. This run took {duration(self.seconds)}; fitting, publishing and learning, "
+            f"some of it remembered from runs that were stopped, took {duration(work)}."
         )
         if not has_art():
             parts.append(f"{TOOLBOX} is not installed: its columns are empty.")
@@ -117,8 +113,7 @@ class Page(PaperPage):
 
     def _versions(self) -> dict[str, str]:
         names = (*_LIBRARIES, *([TOOLBOX] if has_art() else []))
-        libraries = {name: importlib.metadata.version(name) for name in names}
-        return {"sfumato": sfumato.__version__, "Python": platform.python_version()} | libraries
+        return versions(*names)
 
 
 def _finite(value: Any) -> Any:
@@ -128,19 +123,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _protocol() -> str:
-    lines = ["## Protocol"]
-    listed: Sequence[tuple[str, Sequence[str]]] = (
-        ("The paper says:", STATED),
-        ("It leaves open, and we chose:", CHOSEN),
-        ("Of the paper these are not repeated:", LEFT_OUT),
-    )
-    for head, texts in listed:
-        lines += ["", head, "", *(f"- {text}." for text in texts)]
-    return "\n".join(lines)
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 60.0:.1f} minutes" if seconds >= 90.0 else f"{seconds:.0f} seconds"

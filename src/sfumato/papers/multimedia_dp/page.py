@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-import sfumato
 from sfumato.papers.multimedia_dp.part import Part
 from sfumato.papers.multimedia_dp.points import fails, holds
 from sfumato.papers.multimedia_dp.protocol import CHOSEN, LEFT_OUT, STATED
 from sfumato.papers.multimedia_dp.says import says
-from sfumato.papers.paper_page import PaperPage, listed
+from sfumato.papers.paper_page import PaperPage, listed, protocol, versions
 from sfumato.papers.regenerate import Regenerated, Request
 
 __all__ = ["Page"]
@@ -48,7 +45,7 @@ class Page(PaperPage):
             f"```\n{self.command()}\n```",
             self._made(),
             *listed(self.findings),
-            self._protocol(),
+            protocol(STATED, CHOSEN, LEFT_OUT),
             *(part.markdown() for part in self.parts),
         ]
         if self.figure is not None:
@@ -80,7 +77,7 @@ class Page(PaperPage):
             "quick": self.request.quick,
             "data": self.data,
             "absent": self.absent,
-            "versions": self._versions(),
+            "versions": versions(*_LIBRARIES),
             "findings": self.findings,
             "tables": {
                 part.key.removeprefix("table "): part.numbers
@@ -92,26 +89,11 @@ class Page(PaperPage):
         return numbers | ({} if self.figure is None else {"figures": {"2": self.figure.numbers}})
 
     def _made(self) -> str:
-        versions = ", ".join(f"{name} {version}" for name, version in self._versions().items())
+        used = ", ".join(f"{name} {version}" for name, version in versions(*_LIBRARIES).items())
         minutes = self.seconds >= 90.0
         took = f"{self.seconds / 60.0:.1f} minutes" if minutes else f"{self.seconds:.0f} seconds"
-        parts = [self.data[:1].upper() + self.data[1:], f"Versions: {versions}. It took {took}."]
+        parts = [self.data[:1].upper() + self.data[1:], f"Versions: {used}. It took {took}."]
         parts += [f"Left out: {name}, {reason}." for name, reason in self.absent.items()]
         if self.request.quick:
             parts.append("A quick run: too few pictures and draws for its numbers to say anything.")
         return " ".join(parts)
-
-    def _versions(self) -> dict[str, str]:
-        libraries = {name: importlib.metadata.version(name) for name in _LIBRARIES}
-        return {"sfumato": sfumato.__version__, "Python": platform.python_version()} | libraries
-
-    @staticmethod
-    def _protocol() -> str:
-        lines = ["## Protocol"]
-        for head, texts in (
-            ("The paper says:", STATED),
-            ("It leaves open, and we chose:", CHOSEN),
-            ("Of the paper these are not repeated:", LEFT_OUT),
-        ):
-            lines += ["", head, "", *(f"- {text}." for text in texts)]
-        return "\n".join(lines)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import sfumato
-from sfumato.papers.paper_page import PaperPage, figure_section, listed
+from sfumato.papers.paper_page import PaperPage, figure_section, listed, protocol, versions
 from sfumato.papers.regenerate import Request
 from sfumato.papers.tadp_rme.figure import Drawing
 from sfumato.papers.tadp_rme.findings import findings
@@ -19,6 +16,7 @@ from sfumato.papers.tadp_rme.table import Table
 __all__ = ["Page"]
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
+_OPEN = "It leaves open, and we chose, alike for all data sets, tables and figures:"
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Page(PaperPage):
             f"at δ = {DELTA:g}; *nothing* is a legal value.",
             f"```\n{self.command()}\n```",
             self._made(),
-            self._protocol(),
+            protocol(STATED, CHOSEN, open_head=_OPEN),
         ]
         parts += listed({"What agrees": self.agreement(), "What the numbers say": findings(self.results)})
         parts += [table.markdown() for table in self.tables]
@@ -84,7 +82,7 @@ class Page(PaperPage):
             "seeds": list(run.seeds),
             "rows": dict(self.results.rows),
             "quick": run.quick,
-            "versions": _versions(),
+            "versions": versions(*_LIBRARIES),
             "agreement": {
                 str(number): {"agree": agreeing, "rows": total}
                 for number, (agreeing, total) in counted.items()
@@ -98,24 +96,12 @@ class Page(PaperPage):
         run = self.results.run
         rows = ", ".join(f"{name} {count:,}" for name, count in self.results.rows.items())
         seeds = ", ".join(str(seed) for seed in run.seeds)
-        versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
+        used = ", ".join(f"{name} {version}" for name, version in versions(*_LIBRARIES).items())
         short = self.seconds < 90.0
         took = f"{self.seconds:.0f} seconds" if short else f"{self.seconds / 60.0:.0f} minutes"
-        text = f"Records: {rows}. Seeds: {seeds}. Versions: {versions}. It took {took}."
+        text = f"Records: {rows}. Seeds: {seeds}. Versions: {used}. It took {took}."
         if run.quick:
             text += (
                 " A quick run: fewer records, seeds and trust levels than the paper, so its numbers are not."
             )
         return text
-
-    @staticmethod
-    def _protocol() -> str:
-        lines = ["## Protocol", "", "The paper says:", ""]
-        lines += [f"- {text}." for text in STATED]
-        lines += ["", "It leaves open, and we chose, alike for all data sets, tables and figures:", ""]
-        return "\n".join([*lines, *(f"- {text}." for text in CHOSEN)])
-
-
-def _versions() -> dict[str, str]:
-    libraries = {name: importlib.metadata.version(name) for name in _LIBRARIES}
-    return {"sfumato": sfumato.__version__, "Python": platform.python_version()} | libraries

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import sfumato
-from sfumato.papers.paper_page import PaperPage, figure_section, listed
+from sfumato.papers.paper_page import PaperPage, figure_section, listed, protocol, versions
 from sfumato.papers.regenerate import Request
 from sfumato.papers.tldp import error_findings, score_findings
 from sfumato.papers.tldp.comparison import Row
@@ -64,7 +61,7 @@ class Page(PaperPage):
             f"```\n{self.command()}\n```",
             self._made(),
             *listed(self.findings()),
-            self._protocol(),
+            protocol(STATED, CHOSEN),
         ]
         if self.blocks:
             parts.append(_ERRORS)
@@ -133,7 +130,7 @@ class Page(PaperPage):
 
     def _made(self) -> str:
         seeds = ", ".join(str(seed) for seed in self.run.seeds)
-        versions = ", ".join(f"{name} {version}" for name, version in self._versions().items())
+        used = ", ".join(f"{name} {version}" for name, version in self._versions().items())
         parts = []
         if self.results is not None:
             counts = "; ".join(
@@ -146,7 +143,7 @@ class Page(PaperPage):
             draws = ", ".join(f"{count:,} ({name})" for name, count in self.run.tensors.items())
             parts.append(f"Tensors drawn for each row of table 5: {draws}.")
         parts.append(
-            f"Versions: {versions}. It took {_duration(self.seconds)}; one processor was busy for "
+            f"Versions: {used}. It took {_duration(self.seconds)}; one processor was busy for "
             f"{_duration(self.processor)}."
         )
         if self.run.quick:
@@ -155,14 +152,7 @@ class Page(PaperPage):
 
     def _versions(self) -> dict[str, str]:
         names = (*_LIBRARIES, *(["torch"] if self.results is not None else []))
-        libraries = {name: importlib.metadata.version(name) for name in names}
-        return {"sfumato": sfumato.__version__, "Python": platform.python_version()} | libraries
-
-    @staticmethod
-    def _protocol() -> str:
-        lines = ["## Protocol", "", "The paper says:", "", *(f"- {text}." for text in STATED)]
-        lines += ["", "It leaves open, and we chose:", "", *(f"- {text}." for text in CHOSEN)]
-        return "\n".join(lines)
+        return versions(*names)
 
 
 def _duration(seconds: float) -> str:
