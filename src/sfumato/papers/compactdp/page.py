@@ -107,8 +107,8 @@ class Page(PaperPage):
             f"Seeds: {', '.join(map(str, results.run.seeds))}. At most {results.run.attacked:,} members and "
             f"as many non-members are attacked. Versions: {used}. This run took {duration(self.seconds)}; "
             f"learning, some of it remembered from earlier runs, took {duration(work)}. Features and "
-            "measures are kept beside this page in a folder whose features only their owner may read and which "
-            "may be deleted.",
+            "measures are kept beside this page in a folder whose features only their owner may read, and "
+            "which may be deleted.",
             " A quick run: too few records for its numbers to say anything." if results.run.quick else "",
         ]
         return "".join(parts)
