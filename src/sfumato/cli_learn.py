@@ -54,8 +54,8 @@ def learn(
         option(
             _DATA,
             "NAME",
-            "What makes features of pictures: pixels, efficientnet-lite0, mobilenet-v2 or a folder with "
-            "weights; whitened-scattering unless given.",
+            "What makes features of pictures: scattering, pixels, efficientnet-lite0, mobilenet-v2, "
+            "inception-v3, alexnet, vgg16 or a folder with weights; whitened-scattering unless given.",
         ),
     ] = None,
     reach: Annotated[

@@ -134,7 +134,7 @@ def test_groups_must_divide_the_channels() -> None:
 
 
 def test_unknown_names_are_refused_with_those_that_are_known(tmp_path) -> None:
-    with pytest.raises(BadInput, match="scattering, pixels, efficientnet-lite0, mobilenet-v2, or a folder"):
+    with pytest.raises(BadInput, match=f"one of {', '.join(EXTRACTORS)}, or a folder"):
         make_extractor(str(tmp_path / "nowhere"), (8, 8))
 
 
