@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput
@@ -12,6 +11,7 @@ from sfumato.errors import BadInput
 if TYPE_CHECKING:
     from sfumato.mechanisms import Mechanism
     from sfumato.pipeline.declared_maps import DeclaredMaps
+    from sfumato.pipeline.located import Located
     from sfumato.pipeline.media_mechanisms import MediaMechanisms
     from sfumato.privacy import Unit
 
@@ -33,11 +33,14 @@ _OF_RECORDS = (
 _OF_MEDIA = ("sound_unit", "sigma", "strategy", "map", "block", "restore")
 
 
-def is_media(source: Path) -> bool:
-    """Whether ``source`` is a folder, or by its name a picture, a sound or a video."""
-    from sfumato.io import MEDIA, kind_of
+def is_media(source: Located) -> bool:
+    """Whether ``source`` is by its name a picture, a sound or a video, or a folder not of records alone."""
+    from sfumato.io.formats import known_kinds
 
-    return source.is_dir() or kind_of(source) in MEDIA
+    if source.name is not None:
+        return source.of_media
+    found = known_kinds(source.store.names())
+    return not found or not found <= {"array", "table"}
 
 
 def media_mechanisms(options: Mapping[str, Any]) -> MediaMechanisms:
@@ -53,7 +56,7 @@ def media_mechanisms(options: Mapping[str, Any]) -> MediaMechanisms:
     source = options["source"]
     for option in _OF_RECORDS:
         if options[option] not in (None, False):
-            raise BadInput(f"{_flag(option)} is for records, and {source.name} holds pictures or sound.")
+            raise BadInput(f"{_flag(option)} is for records, and {source.word} holds pictures or sound.")
     holds = _held(source)
     units = _units(options, holds)
     named = _named(options["mechanism"], source, holds)
@@ -72,7 +75,7 @@ def refuse_for_records(options: Mapping[str, Any]) -> None:
     from sfumato.media.sound import SoundMechanism
     from sfumato.pipeline.catalogue import MECHANISMS
 
-    name, source = options["mechanism"], options["source"].name
+    name, source = options["mechanism"], options["source"].word
     if name in MECHANISMS and issubclass(MECHANISMS[name], PictureMechanism | SoundMechanism):
         raise BadInput(f"{name} is for pictures or sounds in files of their own, and {source} holds records.")
     for option in _OF_MEDIA:
@@ -84,15 +87,13 @@ def _flag(option: str) -> str:
     return "--" + option.replace("_", "-")
 
 
-def _held(source: Path) -> tuple[str, ...]:
+def _held(source: Located) -> tuple[str, ...]:
     """What a source may hold."""
-    from sfumato.io import kind_of
-
-    kind = None if source.is_dir() else kind_of(source)
+    kind = source.kind
     return (kind,) if kind in ("picture", "sound") else ("picture", "sound")
 
 
-def _named(name: str | None, source: Path, holds: tuple[str, ...]) -> dict[str, str]:
+def _named(name: str | None, source: Located, holds: tuple[str, ...]) -> dict[str, str]:
     """The mechanism that --mechanism names, and what it is for."""
     from sfumato.media.picture import PictureMechanism
     from sfumato.media.sound import SoundMechanism
@@ -108,7 +109,7 @@ def _named(name: str | None, source: Path, holds: tuple[str, ...]) -> dict[str, 
         fitting = tuple(kinds[other] for other in holds)
         others = ", ".join(other for other, kind in MECHANISMS.items() if issubclass(kind, fitting))
         what = f"is a {holds[0]}" if len(holds) == 1 else "holds pictures and sound"
-        raise BadInput(f"{name} is for {part}s, and {source.name} {what}; accepted are {others}.")
+        raise BadInput(f"{name} is for {part}s, and {source.word} {what}; accepted are {others}.")
     return {part: name}
 
 
@@ -120,7 +121,7 @@ def _units(options: Mapping[str, Any], holds: tuple[str, ...]) -> dict[str, Unit
     unit, sound_unit = (
         None if options[name] is None else Unit.parse(options[name]) for name in ("unit", "sound_unit")
     )
-    source = options["source"].name
+    source = options["source"].word
     if sound_unit is not None and "sound" not in holds:
         raise BadInput(f"--sound-unit is for sounds, and {source} is a picture.")
     found: dict[str, Unit | None] = {"picture": None, "sound": sound_unit, "asked": None}

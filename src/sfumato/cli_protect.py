@@ -33,7 +33,7 @@ _MEDIA = "For pictures, sounds and videos"
 
 
 def protect(
-    source: Annotated[Path, typer.Argument(metavar="FILE", hidden=True)],
+    source: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
     *,
     mechanism: Annotated[
         str | None,
@@ -166,9 +166,14 @@ def protect(
         ),
     ] = None,
     output: Annotated[
-        Path,
+        str,
         option(
-            FILES, "FILE", "Where the release is written, with its certificate beside it.", "-o", "--output"
+            FILES,
+            "FILE",
+            "Where the release is written, with its certificate beside it; a folder for a folder and, ending "
+            "in a slash, for the parts that one large array or table is cut into.",
+            "-o",
+            "--output",
         ),
     ],
     array: Annotated[
@@ -188,26 +193,32 @@ def protect(
     data_version: Annotated[
         str, option(BUDGET, "NAME", "Public name of this snapshot of the data, for --request.")
     ] = "1",
+    engine: Annotated[
+        str, option(FILES, "NAME", "What works on many files or parts: local (threads) or ray (a cluster).")
+    ] = "local",
+    workers: Annotated[
+        int | None, option(FILES, "N", "How many threads or workers; as many as processors unless given.")
+    ] = None,
     as_json: Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")] = False,
 ) -> None:
     """Release FILE so that nobody in it can be singled out, with a statement of what is promised.
 
     FILE is an array whose rows are records (.npy, .npz), with --schema a table (.csv, .csv.gz, .parquet), a
-    picture, a sound, a video, or a folder of pictures, sounds and videos.
+    picture, a sound, a video, a folder of pictures, sounds and videos, or one of arrays or tables. It may
+    stand in an object store: s3://bucket/folder.
     """
     options = dict(locals())
     from sfumato import pipeline
-    from sfumato.io import same_kind
 
-    if not source.is_dir():
-        if output.is_dir() and not output.suffix:
-            raise BadInput(f"-o {output} is a folder: name the file in it, as in -o {output / source.name}.")
-        same_kind(source, output)
-        pipeline.check_output(output, _inputs(options))
+    _check_places(options)
     made = _mechanism(options)
     if request is not None:
         made = _keyed(made, dataset, data_version, request)
-    with terminal.progress(not as_json) as report, cli_budget.maybe(ledger, dataset) as book:
+    with (
+        pipeline.opened_engine(engine, workers) as running,
+        terminal.progress(not as_json) as report,
+        cli_budget.maybe(ledger, dataset) as book,
+    ):
         done = pipeline.protect(
             source,
             output,
@@ -219,6 +230,7 @@ def protect(
             ledger=book,
             request=request,
             bounds_from_data=bounds_from_data,
+            engine=running,
             report=report,
         )
     print(json.dumps(done.to_dict()) if as_json else terminal.in_line(cli_shown.told(done)))
@@ -252,7 +264,7 @@ def _like_protect(command: Callable[..., None]) -> None:
     signature = inspect.signature(protect, eval_str=True)
     output = signature.parameters["output"]
     _, option = get_args(output.annotation)
-    free = output.replace(default=None, annotation=Annotated[Path | None, option])
+    free = output.replace(default=None, annotation=Annotated[str | None, option])
     parameters = [free if p.name == "output" else p for p in signature.parameters.values()]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
@@ -261,19 +273,43 @@ def _like_protect(command: Callable[..., None]) -> None:
 _like_protect(plan)
 
 
+def _check_places(options: Mapping[str, Any]) -> None:
+    """Refuse what cannot be written, before anything is made."""
+    from sfumato import pipeline
+    from sfumato.io import same_kind
+
+    source, output = pipeline.located(options["source"]), options["output"]
+    if source.name is None or output.endswith("/"):
+        return
+    target = pipeline.located(output, folder=False)
+    if target.local is not None and target.local.is_dir() and not target.local.suffix:
+        named = target.local / source.word
+        raise BadInput(f"-o {output} is a folder: name the file in it, as in -o {named}.")
+    same_kind(source.word, target.word)
+    if target.local is not None:
+        pipeline.check_output(target.local, _inputs(options))
+
+
 def _inputs(options: Mapping[str, Any]) -> list[Path]:
-    return [options[name] for name in ("source", "schema", "epsilon_file") if options[name] is not None]
+    """The local files that are read."""
+    from sfumato import pipeline
+
+    source = pipeline.located(options["source"]).local
+    named = [options[name] for name in ("schema", "epsilon_file") if options[name] is not None]
+    return [*([] if source is None or source.is_dir() else [source]), *named]
 
 
 def _mechanism(options: Mapping[str, Any]) -> Mechanism | MediaMechanisms:
     """The mechanism that the options of protect describe, or one for each kind of media."""
     from sfumato import pipeline
-    from sfumato.io import file_to_read, kind_of
+    from sfumato.io import file_to_read
 
-    if cli_media.is_media(options["source"]):
-        return cli_media.media_mechanisms(options)
-    kind = kind_of(options["source"])
-    cli_media.refuse_for_records(options)
+    source = pipeline.located(options["source"])
+    described = dict(options) | {"source": source}
+    with source.store:
+        if cli_media.is_media(source):
+            return cli_media.media_mechanisms(described)
+    cli_media.refuse_for_records(described)
     for file in _inputs(options):
         file_to_read(file)
     if options["bounds_from_data"] and options["bounds"] is not None:
@@ -281,7 +317,8 @@ def _mechanism(options: Mapping[str, Any]) -> Mechanism | MediaMechanisms:
     given = {name: options[name] for name in _PARAMETERS}
     given |= {"epsilon_file": _budgets(options["epsilon_file"]), "bounds": _pair(options["bounds"])}
     given |= {"weights": _weights(options["weights"])}
-    bounded = kind == "table" or options["bounds_from_data"]
+    # The bounds of a table stand in its schema.
+    bounded = source.kind == "table" or options["schema"] is not None or options["bounds_from_data"]
     return pipeline.make_mechanism(options["mechanism"] or "gaussian", given, bounded=bounded)
 
 

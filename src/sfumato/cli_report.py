@@ -13,7 +13,6 @@ from typer.core import TyperGroup
 import sfumato
 from sfumato import terminal
 from sfumato.cli_budget import LEDGER, opened
-from sfumato.cli_media import is_media
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def page(
         raise BadInput(f"-o {output.name} must name an .html file.")
     if original is None and (labels or array or show_originals):
         raise BadInput("--labels, --array and --show-originals are about the original: add --original FILE.")
-    if any(is_media(file) for file in released):
+    if any(_of_media(file) for file in released):
         refused = {"--labels": labels, "--array": array, "--schema": schema}
         for flag, given in refused.items():
             if given is not None:
@@ -143,6 +142,13 @@ def pack(
     with opened(ledger) as book:
         files = [str(file) for file in write_pack(book, dataset, output, key)]
     print(json.dumps({"files": files}) if as_json else terminal.in_line("\n".join(files)))
+
+
+def _of_media(file: Path) -> bool:
+    """Whether what was released is a folder, or by its name a picture, a sound or a video."""
+    from sfumato.io import MEDIA, kind_of
+
+    return file.is_dir() or kind_of(file) in MEDIA
 
 
 def _media_page(

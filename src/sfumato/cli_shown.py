@@ -55,14 +55,14 @@ def told(done: Protected | ProtectedFolder) -> str:
             done.statement.table(width()),
             "",
             f"Released: {name(done.output)} ({count_of(done.released)}, a certificate beside each)",
-            f"Manifest: {name(done.manifest.output)}",
+            f"Manifest: {name(done.manifest.shown)}",
         ]
         return "\n".join([*lines, *_skipped("Skipped", done.skipped)])
     lines = [
         done.statement.table(width()),
         "",
-        f"Released: {name(done.output)} ({done.what or _records(done)})",
-        f"Certificate: {name(done.certificate_file)}",
+        f"Released: {name(done.shown)} ({done.what or _records(done)})",
+        f"Certificate: {name(done.shown_certificate)}",
     ]
     if done.left_out:
         lines.append(f"Left out: {', '.join(map(name, done.left_out))}")

@@ -336,7 +336,7 @@ def test_pictures_are_blurred_and_sounds_beside_them_need_a_budget(called, photo
     why = {entry["file"]: entry["why"] for entry in done["skipped"]}
     assert why["tone.wav"] == "tone.wav is a sound, and no mechanism for sounds was given."
     assert why["walk.mp4"] == "walk.mp4 has a sound track, and no mechanism for sounds was given."
-    both = called("protect", "photos", "-o", "out", "--mechanism", "blur", "--epsilon", "4", "--json").result
+    both = called("protect", "photos", "-o", "both", "--mechanism", "blur", "--epsilon", "4", "--json").result
     assert [entry["file"] for entry in both["released"]] == RELEASED
     assert proven(both["statement"])["window(20)"] == pytest.approx(4.0)
     assert both["epsilon"] is None
@@ -432,10 +432,14 @@ def test_one_frame_of_a_video_is_shown_beside_its_release(called, photos):
     assert "out.mp4, 64 × 48 pixels" in shown.replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_an_older_release_is_replaced_whole(called, photos):
+def test_an_older_file_is_replaced_whole_and_an_older_folder_is_not_mixed_with(called, photos):
+    assert called("protect", "photos", "-o", "out", "--epsilon", "1").code == 0
+    assert (
+        "holds the manifest.json of another run"
+        in called(*("protect", "photos", "-o", "out", "--epsilon", "8")).sentence
+    )
+    assert called("verify", "out").code == 0
     for epsilon in ("1", "8"):
-        assert called("protect", "photos", "-o", "out", "--epsilon", epsilon).code == 0
-        assert called("verify", "out").code == 0
         assert called("protect", "photos/tone.wav", "-o", "out.wav", "--epsilon", epsilon).code == 0
         done = called("verify", "out.wav", "--json").result
         assert done["statement"]["parameters"]["epsilon"] == float(epsilon)
@@ -459,10 +463,9 @@ def test_files_may_be_called_anything(called, folder, statement_beside):
         statement_beside(f"one {name}")
     broken = Path("in", "line\nbreak.png")
     broken.write_text("no picture")
-    told = called("protect", "in", "-o", "out", "--epsilon", "4").out
+    told = called("protect", "in", "-o", "out2", "--epsilon", "4").out
     assert "  line\\nbreak.png: line\\nbreak.png is not a PNG picture" in told
-    Path("out", "line\nbreak.png").unlink()
-    done = called("protect", "in", "-o", "out", "--epsilon", "4", "--json").result
+    done = called("protect", "in", "-o", "out3", "--epsilon", "4", "--json").result
     assert {entry["file"] for entry in done["released"]} == {*NAMES} - {"line\nbreak.png"}
 
 

@@ -385,7 +385,7 @@ def test_a_folder_is_paid_for_once_and_refused_when_the_budget_is_used_up(called
     assert balance("album")["used"] == pytest.approx(2 * once)
     assert "Cost: refused" in called("plan", "in", *PINNED, *album).out
     released = {path: path.read_bytes() for path in Path("out").rglob("*")}
-    assert called("protect", "in", "-o", "out", *PINNED, *album).code == 3
+    assert called("protect", "in", "-o", "out", *PINNED, *album).code == 2
     assert {path: path.read_bytes() for path in Path("out").rglob("*")} == released
 
 
@@ -430,9 +430,11 @@ def test_a_repeated_request_gives_the_same_bytes_and_is_charged_once(called, alb
         assert "request 'r1' was made from other content" in sentence
     assert {name: Path("out", name).read_bytes() for name in names} == first
     assert balance("album")["used"] == used
-    assert called("protect", "in", "-o", "out", *words[:-1], "r2").code == 0
+    assert called("protect", "in", "-o", "out", *words[:-1], "r2").code == 2
+    assert balance("album")["used"] == used
+    assert called("protect", "in", "-o", "out2", *words[:-1], "r2").code == 0
     assert balance("album")["used"] == pytest.approx(2 * used)
-    assert Path("out/c.mp4").read_bytes() != first["c.mp4"]
+    assert Path("out2/c.mp4").read_bytes() != first["c.mp4"]
 
 
 def test_equal_files_of_one_request_get_noise_of_their_own(called, album):

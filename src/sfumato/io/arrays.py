@@ -47,16 +47,18 @@ class ArraySource:
         """Length of the first axis."""
         return self.shape[0]
 
-    def blocks(self, max_bytes: int = _BLOCK_BYTES) -> Iterator[NDArray[Any]]:
+    def blocks(self, max_bytes: int = _BLOCK_BYTES, rows: range | None = None) -> Iterator[NDArray[Any]]:
         """Consecutive C-ordered blocks of shape ``(k, *shape[1:])``: up to ``max_bytes`` each, or one row.
 
         Every call reads the file anew, and refuses it where it has changed since it was opened, ends early or
-        late, or fails its checksum. A Fortran-ordered array is held in memory whole.
+        late, or fails its checksum. A Fortran-ordered array is held in memory whole. Of ``rows``, if given,
+        those before are passed over, and those after are not read.
         """
         if max_bytes < 1:
             raise BadInput(f"max_bytes is {max_bytes}; a positive number is accepted.")
         label = _label(self.path, self.name)
         step = max(1, max_bytes // self._layout.row_bytes)
+        wanted = range(self.rows) if rows is None else rows
         with _stream(self.path, self.name, label) as (stream, size):
             with npz.damage(label):
                 layout = read_layout(stream, label)
@@ -66,11 +68,13 @@ class ArraySource:
                 flat = self._read(stream, (int(np.prod(self.shape)),), label)
                 _expect_end(stream, label)
                 whole = flat.reshape(self.shape, order="F")
-                for start in range(0, self.rows, step):
-                    yield np.ascontiguousarray(whole[start : start + step])
+                for start in range(wanted.start, wanted.stop, step):
+                    yield np.ascontiguousarray(whole[start : min(start + step, wanted.stop)])
                 return
-            for start in range(0, self.rows, step):
-                count = min(step, self.rows - start)
+            with npz.damage(label):
+                stream.seek(wanted.start * layout.row_bytes, os.SEEK_CUR)
+            for start in range(wanted.start, wanted.stop, step):
+                count = min(step, wanted.stop - start)
                 block = self._read(stream, (count, *self.shape[1:]), label)
                 if start + count == self.rows:
                     _expect_end(stream, label)

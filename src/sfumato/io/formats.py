@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from sfumato.errors import BadInput
 
-__all__ = ["MEDIA", "Kind", "file_to_read", "kind_of", "same_kind", "suffix_of", "suffixes_of"]
+__all__ = ["MEDIA", "Kind", "file_to_read", "kind_of", "known_kinds", "same_kind", "suffix_of", "suffixes_of"]
 
 Kind = Literal["array", "table", "picture", "sound", "video"]
 
@@ -46,6 +47,12 @@ def suffixes_of(kind: Kind) -> tuple[str, ...]:
 def kind_of(path: str | os.PathLike[str]) -> Kind:
     """What ``path`` names; a suffix that is not known is refused."""
     return _KINDS[suffix_of(path)]
+
+
+def known_kinds(names: Iterable[str]) -> set[Kind]:
+    """What files with these ``names`` are, those aside whose suffix is not known."""
+    ends = tuple(_KINDS)
+    return {kind_of(name) for name in names if name.lower().endswith(ends)}
 
 
 def same_kind(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> Kind:

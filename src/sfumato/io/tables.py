@@ -42,16 +42,19 @@ class TableSource:
 
     Opening reads the column names and holds them against ``schema``. Identifiers are never turned into
     values. ``rows`` is known at once for Parquet; for CSV it is None until one full pass of
-    :meth:`blocks`.
+    :meth:`blocks`. ``groups``, for Parquet, are the row groups to read; ``first_row`` is the index in the
+    whole table of the first row that is.
     """
 
-    def __init__(self, path: str | os.PathLike[str], schema: Schema) -> None:
+    def __init__(self, path: str | os.PathLike[str], schema: Schema, *, groups: range | None = None) -> None:
         if kind_of(path) != "table":
             raise BadInput(f"{os.fspath(path)!r} is not a table; .csv, .csv.gz and .parquet are accepted.")
         self.path = file_to_read(path)
         self.schema = schema
         self.rows: int | None = None
+        self.first_row = 0
         self._parquet = suffix_of(path) == ".parquet"
+        self._groups = groups
         self._names = self._parquet_header() if self._parquet else csv_header(self.path)
         try:
             schema.check_against(self._names)
@@ -75,7 +78,7 @@ class TableSource:
         for batch in batches:
             for start in range(0, batch.num_rows, max_rows):
                 part = batch.slice(start, max_rows)
-                yield self._block(part, rows + 1)
+                yield self._block(part, self.first_row + rows + 1)
                 rows += part.num_rows
         if rows == 0:
             raise BadInput(f"{self.path.name} has no data rows.")
@@ -99,7 +102,9 @@ class TableSource:
         import pyarrow.parquet as pq
 
         with arrow_faults(self.path.name, "Parquet"), pq.ParquetFile(str(self.path)) as file:
-            self.rows = int(file.metadata.num_rows)
+            held = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            groups = range(len(held)) if self._groups is None else self._groups
+            self.first_row, self.rows = sum(held[: groups.start]), sum(held[groups.start : groups.stop])
             names: list[str] = file.schema_arrow.names
         if self.rows < 1:
             raise BadInput(f"{self.path.name} has no data rows.")
@@ -112,7 +117,8 @@ class TableSource:
             # A buffer makes Arrow read a column piece by piece instead of a whole row group at a time.
             file = pq.ParquetFile(str(self.path), buffer_size=_PARQUET_BUFFER_BYTES, pre_buffer=False)
         with file:
-            batches = file.iter_batches(batch_size=max_rows, columns=columns)
+            groups = None if self._groups is None else list(self._groups)
+            batches = file.iter_batches(batch_size=max_rows, columns=columns, row_groups=groups)
             while True:
                 with arrow_faults(self.path.name, "Parquet"):
                     batch = next(batches, None)

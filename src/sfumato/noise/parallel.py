@@ -6,11 +6,17 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["each_block", "processors"]
+__all__ = ["THREADS", "each_block", "processors"]
+
+#: The environment variable that says how many processors to use, where that is fewer than there are.
+THREADS = "SFUMATO_THREADS"
 
 
 def processors() -> int:
     """How many processors this process may use."""
+    told = os.environ.get(THREADS, "")
+    if told.isdigit() and int(told) > 0:
+        return int(told)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,7 +1,9 @@
 """The one path every release takes, from a file to a file."""
 
 from sfumato.pipeline.catalogue import MECHANISMS, make_mechanism
+from sfumato.pipeline.engines import opened_engine
 from sfumato.pipeline.folder import ProtectedFolder
+from sfumato.pipeline.located import located
 from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.place import check_output
 from sfumato.pipeline.planning import Plan, plan
@@ -21,8 +23,10 @@ __all__ = [
     "Published",
     "Report",
     "check_output",
+    "located",
     "make_mechanism",
     "open_publication",
+    "opened_engine",
     "plan",
     "plan_publication",
     "protect",

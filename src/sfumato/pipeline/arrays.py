@@ -16,18 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io import ArraySink, ArraySource
-from sfumato.mechanisms import Mechanism, Personalised
+from sfumato.io import ArraySink, ArraySource, same_kind
+from sfumato.io.atomic import First
+from sfumato.mechanisms import ExpectedError, Mechanism, Personalised
 from sfumato.mechanisms.records import check_finite
 from sfumato.mechanisms.tensors import TensorMechanism
 from sfumato.media import PictureMechanism, SoundMechanism
-from sfumato.pipeline.payment import Content, Payment
-from sfumato.pipeline.protected import Protected, Report
+from sfumato.pipeline.payment import Content
+from sfumato.pipeline.protected import Report, silent
+from sfumato.pipeline.source_file import SourceFile
 from sfumato.privacy import Guarantee, Statement
-from sfumato.report import SigningKey
 from sfumato.transforms import Transform
 
-__all__ = ["columns_of", "protect_array", "shaped", "state"]
+__all__ = ["ArrayFile"]
 
 # A block is a whole number of the mechanism's working blocks: at most this many, and at most this many bytes
 # unless one is larger. The first bounds the memory of what is drawn, the second that of what is read.
@@ -35,54 +36,71 @@ _WORKING_BLOCKS = 32
 _BLOCK_BYTES = 16 << 20
 
 
-def protect_array(
-    source: ArraySource,
-    output: Path,
-    mechanism: Mechanism,
-    *,
-    then: Transform | None,
-    payment: Payment,
-    signer: SigningKey | None,
-    bounds_from_data: bool,
-    report: Report,
-) -> Protected:
-    """Release the rows of ``source`` as the rows of ``output``."""
-    noise = payment.noise(mechanism)
-    mechanism = shaped(source, mechanism)
-    if bounds_from_data:
-        mechanism = _bounded_by_data(source, mechanism, report)
-    statement = state(source, mechanism, then)
-    if bounds_from_data:
-        reason = "the bounds were read off the data, and show its extremes"
-        nothing = Guarantee.nothing(reason, statement.proven.unit, statement.proven.neighbours)
-        statement = replace(statement, proven=nothing)
-    content = Content()
-    for first, block in _blocks(source, mechanism, "checking", report):
-        mechanism.check(block, first)
-        if noise is not None:
-            content.add(block)
-    statement, paid = payment.pay(statement, output.name, content, noise)
-    parts = _released(source, mechanism, then, report)
-    head = next(parts)
-    columns = head.shape[1]
-    record = source.shape[1:] if columns == columns_of(source) else (columns,)
-    with ArraySink(output, (source.rows, *record), head.dtype, name=source.name or "X") as sink:
-        for part in chain([head], parts):
-            sink.write(part.reshape(len(part), *record))
-        done = Protected(output, statement, source.rows, columns, source.others, payment.dataset, paid)
-        # Kept before the output appears: a release without its certificate never stands anywhere.
-        sink.accompany(
-            done.certificate_file, lambda written: payment.keep(paid, done.certified(written, signer))
-        )
-    return done
+class ArrayFile(SourceFile):
+    """The rows of ``source``, or the range ``rows`` of them, which go through ``mechanism`` and ``then``.
+
+    ``bounds_from_data`` reads the bounds off the data, all of it, after which nothing is proven.
+    """
+
+    def __init__(
+        self,
+        source: ArraySource,
+        mechanism: Mechanism,
+        *,
+        then: Transform | None = None,
+        bounds_from_data: bool = False,
+        rows: range | None = None,
+        report: Report = silent,
+    ) -> None:
+        mechanism = _shaped(source, mechanism)
+        if bounds_from_data:
+            mechanism = _bounded_by_data(source, mechanism, report)
+        self.statement = _state(source, mechanism, then)
+        if bounds_from_data:
+            reason = "the bounds were read off the data, and show its extremes"
+            proven = self.statement.proven
+            nothing = Guarantee.nothing(reason, proven.unit, proven.neighbours)
+            self.statement = replace(self.statement, proven=nothing)
+        self.path, self.mechanism, self.left_out = source.path, mechanism, source.others
+        self._source, self._then = source, then
+        self._range = range(source.rows) if rows is None else rows
+        self.rows: int = len(self._range)
+        self.values = _columns_of(source)
+
+    def fits(self, output: Path) -> None:
+        """Any place for arrays holds any array."""
+        same_kind(self.path, output)
+
+    def expected(self) -> tuple[ExpectedError, ...]:
+        """What the noise will do to a record."""
+        return self.mechanism.expected_error(_columns_of(self._source))
+
+    def check(self, report: Report, content: Content | None = None) -> None:
+        """Read every row, and refuse those that are no records."""
+        for first, block in _blocks(self._source, self.mechanism, "checking", report, self._range):
+            self.mechanism.check(block, first)
+            if content is not None:
+                content.add(block)
+
+    def write(self, output: Path, first: First, report: Report) -> None:
+        """Read, perturb, transform and write, block by block."""
+        source = self._source
+        parts = _released(source, self.mechanism, self._then, report, self._range)
+        head = next(parts)
+        self.values = head.shape[1]
+        record = source.shape[1:] if self.values == _columns_of(source) else (self.values,)
+        with ArraySink(output, (self.rows, *record), head.dtype, name=source.name or "X") as sink:
+            sink.accompany(*first)
+            for part in chain([head], parts):
+                sink.write(part.reshape(len(part), *record))
 
 
-def columns_of(source: ArraySource) -> int:
+def _columns_of(source: ArraySource) -> int:
     """How many values one record has."""
     return math.prod(source.shape[1:])
 
 
-def shaped(source: ArraySource, mechanism: Mechanism) -> Mechanism:
+def _shaped(source: ArraySource, mechanism: Mechanism) -> Mechanism:
     """``mechanism`` for the records of ``source``; a mechanism for tensors is told their shape.
 
     Refuses an array that holds no records, and one without an ε for each of them.
@@ -118,7 +136,7 @@ def _bounded_by_data(source: ArraySource, mechanism: Mechanism, report: Report) 
     if parameters.get("clip") is not None:
         raise BadInput("--bounds-from-data and --clip each give a bound; one of them is accepted.")
     low, high = np.inf, -np.inf
-    for first, block in _blocks(source, mechanism, "looking for bounds", report):
+    for first, block in _blocks(source, mechanism, "looking for bounds", report, range(source.rows)):
         check_finite(block, first)
         low, high = min(low, float(block.min())), max(high, float(block.max()))
     if low == high:
@@ -128,9 +146,9 @@ def _bounded_by_data(source: ArraySource, mechanism: Mechanism, report: Report) 
     return type(mechanism)(**(parameters | {"bounds": (low, high)}))
 
 
-def state(source: ArraySource, mechanism: Mechanism, then: Transform | None) -> Statement:
+def _state(source: ArraySource, mechanism: Mechanism, then: Transform | None) -> Statement:
     """What a release of ``source`` by ``mechanism`` states, also after ``then``."""
-    statement = mechanism.statement(columns_of(source))
+    statement = mechanism.statement(_columns_of(source))
     if then is None:
         return statement
     # A record of zeros shows now, rather than after the noise, whether the transform's parameters are good.
@@ -140,12 +158,12 @@ def state(source: ArraySource, mechanism: Mechanism, then: Transform | None) -> 
 
 
 def _released(
-    source: ArraySource, mechanism: Mechanism, then: Transform | None, report: Report
+    source: ArraySource, mechanism: Mechanism, then: Transform | None, report: Report, rows: range
 ) -> Iterator[NDArray[Any]]:
     kind = source.dtype if _of_media(mechanism) else np.float64
     kind = np.dtype(np.float32) if source.dtype == np.float32 else kind
-    height = mechanism.block_rows(columns_of(source))
-    for first, block in _blocks(source, mechanism, "drawing", report):
+    height = mechanism.block_rows(_columns_of(source))
+    for first, block in _blocks(source, mechanism, "drawing", report, rows):
         value = mechanism.perturb(block.astype(kind, copy=False), first)
         if not np.isfinite(value.sum(dtype=np.float64)) and not np.isfinite(value).all():
             raise BadInput(
@@ -162,14 +180,14 @@ def _released(
 
 
 def _blocks(
-    source: ArraySource, mechanism: Mechanism, stage: str, report: Report
+    source: ArraySource, mechanism: Mechanism, stage: str, report: Report, rows: range
 ) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Blocks with the index of their first row; the progress of ``stage`` is told on the way."""
-    columns = columns_of(source)
+    """Blocks of ``rows`` with the index of their first row; the progress of ``stage`` is told on the way."""
+    columns = _columns_of(source)
     # Whole working blocks, so that the bytes do not depend on how the file was cut.
     working = mechanism.block_rows(columns) * columns * source.dtype.itemsize
-    first = 0
-    for block in source.blocks(working * max(1, min(_WORKING_BLOCKS, _BLOCK_BYTES // working))):
+    first = rows.start
+    for block in source.blocks(working * max(1, min(_WORKING_BLOCKS, _BLOCK_BYTES // working)), rows):
         yield first, block.reshape(len(block), columns)
         first += len(block)
-        report(stage, first / source.rows)
+        report(stage, (first - rows.start) / len(rows))

@@ -1,39 +1,51 @@
-"""A folder of pictures, sounds and videos: each file by itself, paid for once, with a signed manifest last.
+"""Many files as one release: each by itself, paid for once, with a signed manifest last.
 
 A file that cannot be released is left out and named with its reason; the others go on. What was wrong with
 a file depends on its content, so it is told to whoever runs the release and stands in no output.
+
+Where a budget pays, everything is read and checked before, so that bad input costs nothing; the spend is
+durable before the first piece is drawn. A run that is cut off leaves whole files with their certificates
+and no manifest.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sized
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from pathlib import Path
-from threading import Lock
+from pathlib import PurePosixPath
 from typing import Any
 
-from sfumato.errors import BadInput, SfumatoError
+import numpy as np
+
+from sfumato.errors import BadInput
 from sfumato.io.atomic import write_whole
-from sfumato.noise import each_block
-from sfumato.pipeline.manifest import MANIFEST, manifest_of
-from sfumato.pipeline.media import Paid, pay_for, write_release
-from sfumato.pipeline.media_file import MediaFile
-from sfumato.pipeline.payment import Payment
+from sfumato.io.stores import LocalStore, Store
+from sfumato.noise import Keyed
+from sfumato.pipeline.engine import Engine, LocalEngine
+from sfumato.pipeline.manifest import MANIFEST, manifest_bytes, refuse_other_run
+from sfumato.pipeline.payment import Content, Payment
+from sfumato.pipeline.pieces import Draw, Drawn, Examine, Examined, Opener, Piece
 from sfumato.pipeline.protected import Protected, Report
+from sfumato.pipeline.single import Paid
 from sfumato.pipeline.together import check_charge, together
 from sfumato.privacy import Statement, Unit
 from sfumato.report import SigningKey
 
-__all__ = ["ProtectedFolder", "count_of", "media_in", "open_folder", "protect_folder", "refuse_nothing"]
+__all__ = ["ProtectedFolder", "count_of", "new_run", "protect_folder", "refuse_nothing"]
 
 
 @dataclass(frozen=True)
 class ProtectedFolder:
-    """What ``protect`` made of a folder: the released files, those left out with the reason, the manifest."""
+    """What ``protect`` made of many files: those released, those left out with the reason, the manifest.
 
-    output: Path
-    released: tuple[Protected, ...]
+    ``output`` is the place for people.
+    """
+
+    output: str
+    released: tuple[Drawn, ...]
     skipped: tuple[tuple[str, str], ...]
     manifest: Protected
 
@@ -46,149 +58,122 @@ class ProtectedFolder:
         """As JSON values, for machines."""
         whole = self.manifest.to_dict()
         return whole | {
-            "output": str(self.output),
-            "manifest": str(self.manifest.output),
-            "released": [
-                {"file": str(done.output.relative_to(self.output)), "what": done.what}
-                for done in self.released
-            ],
+            "output": self.output,
+            "manifest": whole["output"],
+            "released": [{"file": done.name, "what": done.what} for done in self.released],
             "skipped": [{"file": name, "why": why} for name, why in self.skipped],
         }
 
 
-def media_in(folder: Path) -> list[Path]:
-    """The files under ``folder``, relative to it and in order; not the hidden ones."""
-    found = []
-    for place, folders, names in os.walk(folder, onerror=_refuse_shut):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [Path(place, name).relative_to(folder) for name in sorted(names) if name[0] != "."]
-    if not found:
-        raise BadInput(f"the folder {folder.name or folder} holds no files.")
-    return found
-
-
-def open_folder(
-    folder: Path, opener: Callable[[Path, str], MediaFile], output: Path | None = None
-) -> tuple[dict[Path, MediaFile], dict[Path, str]]:
-    """The files of media under ``folder``, and the others with the reason; by name, relative to it.
-
-    A file whose release would not fit its place under ``output`` is one of the others.
-    """
-    files: dict[Path, MediaFile] = {}
-    skipped: dict[Path, str] = {}
-    for name in media_in(folder):
-        try:
-            if (folder / name).is_symlink():
-                raise BadInput(f"{name.name} is a link, which is not followed.")
-            file = opener(folder / name, name.as_posix())
-            if output is not None:
-                file.fits(output / name)
-        except SfumatoError as error:
-            skipped[name] = str(error)
-        else:
-            files[name] = file
-    return files, skipped
+def new_run(noise: Keyed | None) -> str:
+    """A name for a run: the same for each repetition of one request, and otherwise one of its own."""
+    if noise is None:
+        return secrets.token_hex(16)
+    return noise.commitment(hashlib.sha256(b"run").digest())[:32]
 
 
 def protect_folder(
-    folder: Path,
-    output: Path,
-    opener: Callable[[Path, str], MediaFile],
+    store: Store,
+    output: Store,
+    pieces: Sequence[Piece],
+    opener: Opener,
     *,
     unit: Unit | None = None,
+    keyed: Keyed | None = None,
+    engine: Engine | None = None,
     payment: Payment,
     signer: SigningKey | None,
     report: Report,
 ) -> ProtectedFolder:
-    """Release every file of media under ``folder`` at the same place under ``output``, which is made.
+    """Release ``pieces`` of ``store`` under their names in ``output``.
 
-    ``opener`` makes a :class:`MediaFile` of a path and its name in the folder. ``unit`` is the headline.
+    ``opener`` makes a file that can be released of a path and its name; it can be pickled where ``engine``
+    has workers elsewhere. ``unit`` is the headline; ``keyed`` the noise of a request.
     """
-    _check_places(folder, output)
-    files, skipped = open_folder(folder, opener, output)
-    names = sorted([*files, *skipped])
+    engine = engine or LocalEngine()
+    noise = payment.noise(keyed)
+    run = new_run(noise)
+    _check_places(store, output)
+    refuse_other_run(output, run)
+    skipped: dict[Piece, str] = {}
+    examined: dict[Piece, Examined] = {}
+    notes: tuple[str, ...] = ()
+    paid: Paid = None
     if payment.ledger is not None:
         # What is paid for is known to be readable: bad input never spends budget.
-        _each(files, skipped, lambda name, file: file.check(_silent), "checking", report)
-    refuse_nothing(folder, files, skipped)
-    statements = [file.statement for file in files.values()]
-    if payment.ledger is not None and payment.ledger.names():
-        check_charge([name.name for name in files], statements, payment)
-    stated = together(statements, unit)
-    notes, paid = pay_for(list(files.values()), stated, payment, f"{output.name}, {count_of(files)}")
-    made: dict[Path, Protected] = {}
-
-    def release(name: Path, file: MediaFile) -> None:
-        target = output / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        made[name] = write_release(
-            file,
-            target,
-            notes=notes,
-            dataset=payment.dataset,
-            paid=paid,
-            keep=lambda sealed: sealed,
-            signer=signer,
-            report=_silent,
-        )
-
-    output.mkdir(parents=True, exist_ok=True)
-    _each(files, skipped, release, "drawing", report)
-    refuse_nothing(folder, made, skipped)
-    released = tuple(made[name] for name in names if name in made)
-    stated = together([one.statement for one in released], unit)
-    manifest = _write_manifest(output, released, stated, payment, paid, signer)
+        keep = engine.one_process and isinstance(store, LocalStore)
+        work = Examine(store, opener, noise is not None, keep)
+        checked = engine.each(work, pieces, "checking", report)
+        examined, skipped = checked.results, checked.refused
+        pieces = [piece for piece in pieces if piece in examined]
+        refuse_nothing(store, pieces, skipped)
+        notes, paid = _pay(pieces, examined, unit, payment, noise, output)
+    opened = {piece: found.file for piece, found in examined.items() if found.file is not None}
+    draw = Draw(store, output, opener, notes, payment.dataset, paid, signer, opened)
+    drawn = engine.each(draw, pieces, "drawing", report)
+    skipped |= drawn.refused
+    refuse_nothing(store, drawn.results, skipped)
+    released = tuple(sorted(drawn.results.values(), key=lambda one: PurePosixPath(one.name)))
+    stated = together(_distinct(one.statement for one in released), unit, len(released))
+    manifest = _write_manifest(output, released, stated, payment, paid, signer, run)
+    left = sorted(skipped, key=lambda piece: PurePosixPath(piece.name))
     return ProtectedFolder(
-        output, released, tuple((str(name), skipped[name]) for name in names if name in skipped), manifest
+        output.shown, released, tuple((piece.name, skipped[piece]) for piece in left), manifest
     )
 
 
-def _each(
-    files: dict[Path, MediaFile],
-    skipped: dict[Path, str],
-    work: Callable[[Path, MediaFile], None],
-    stage: str,
-    report: Report,
-) -> None:
-    """``work`` on every file, on all processors; what is refused goes from ``files`` to ``skipped``."""
-    names, lock, done = list(files), Lock(), 0
+def _pay(
+    pieces: Sequence[Piece],
+    examined: Mapping[Piece, Examined],
+    unit: Unit | None,
+    payment: Payment,
+    noise: Keyed | None,
+    output: Store,
+) -> tuple[tuple[str, ...], Paid]:
+    """Spend what all pieces together cost; what every statement has to add, and the row."""
+    statements = [examined[piece].statement for piece in pieces]
+    if payment.ledger is not None and payment.ledger.names():
+        check_charge([piece.name for piece in pieces], statements, payment)
+    stated = together(_distinct(statements), unit, len(pieces))
+    content = Content()
+    if noise is not None:
+        digests = b"".join(examined[piece].digest or b"" for piece in pieces)
+        content.add(np.frombuffer(digests, np.uint8).reshape(len(pieces), -1))
+    purpose = f"{output.shown.rstrip('/').rsplit('/', 1)[-1]}, {count_of(pieces)}"
+    told, paid = payment.pay(stated, purpose, content, noise)
+    return told.notes[len(stated.notes) :], paid
 
-    def one(index: int) -> None:
-        nonlocal done
-        name = names[index]
-        try:
-            work(name, files[name])
-        except SfumatoError as error:
-            skipped[name] = str(error)
-        with lock:
-            done += 1
-            report(stage, done / len(names))
 
-    each_block(one, len(names))
-    for name in skipped:
-        files.pop(name, None)
+def _distinct(statements: Iterable[Statement]) -> list[Statement]:
+    """Each of ``statements`` once: a million files of one kind have one."""
+    kinds = {json.dumps(statement.to_dict(), sort_keys=True): statement for statement in statements}
+    return list(kinds.values())
 
 
 def _write_manifest(
-    output: Path,
-    released: tuple[Protected, ...],
+    output: Store,
+    released: tuple[Drawn, ...],
     statement: Statement,
     payment: Payment,
     paid: Paid,
     signer: SigningKey | None,
+    run: str,
 ) -> Protected:
-    done = Protected(
-        output / MANIFEST,
-        statement,
-        len(released),
-        max(one.columns for one in released),
-        (),
-        payment.dataset,
-        paid,
-        what=count_of(released),
-    )
-    first = done.certificate_file, lambda written: payment.keep(paid, done.certified(written, signer))
-    write_whole(done.output, manifest_of(output, [one.output for one in released]), first=first)
+    listed = manifest_bytes({one.name: one.sha256 for one in released}, run)
+    with output.writing(MANIFEST) as target:
+        done = Protected(
+            target,
+            statement,
+            len(released),
+            max(one.columns for one in released),
+            (),
+            payment.dataset,
+            paid,
+            what=count_of(released),
+            place=f"{output.shown.rstrip('/')}/{MANIFEST}",
+        )
+        first = done.certificate_file, lambda written: payment.keep(paid, done.certified(written, signer))
+        write_whole(target, listed, first=first)
     return done
 
 
@@ -197,28 +182,25 @@ def count_of(files: Sized) -> str:
     return "1 file" if len(files) == 1 else f"{len(files):,} files"
 
 
-def refuse_nothing(folder: Path, files: Mapping[Path, Any], skipped: Mapping[Path, str]) -> None:
-    """Refuse a ``folder`` without ``files`` that can be released; one of those ``skipped`` says why."""
+def refuse_nothing(store: Store, files: Sized, skipped: Mapping[Piece, str]) -> None:
+    """Refuse a ``store`` without ``files`` that can be released; one of those ``skipped`` says why."""
     if files:
         return
-    name, why = next(iter(skipped.items()))
+    piece, why = min(skipped.items(), key=lambda each: each[0].name)
     others = f" ({len(skipped) - 1} more were refused too)" if len(skipped) > 1 else ""
-    raise BadInput(f"nothing in {folder.name or folder} can be released: {name}: {why.rstrip('.')}{others}.")
+    name = store.shown.rstrip("/").rsplit("/", 1)[-1]
+    raise BadInput(f"nothing in {name} can be released: {piece.name}: {why.rstrip('.')}{others}.")
 
 
-def _refuse_shut(error: OSError) -> None:
-    raise BadInput(f"the folder {Path(error.filename).name} cannot be read: {error.strerror}.")
-
-
-def _check_places(folder: Path, output: Path) -> None:
-    inside, outside = output.resolve(), folder.resolve()
+def _check_places(store: Store, output: Store) -> None:
+    if not isinstance(store, LocalStore) or not isinstance(output, LocalStore):
+        return
+    inside, outside = output.folder.resolve(), store.folder.resolve()
     if inside == outside or inside.is_relative_to(outside) or outside.is_relative_to(inside):
         raise BadInput(
-            f"the output {output} and the folder {folder} lie in one another; choose another output."
+            f"the output {output.shown} and the folder {store.shown} lie in one another; choose another "
+            "output."
         )
-    if output.exists() and not output.is_dir():
-        raise BadInput(f"{output} exists and is not a folder, so the files of {folder.name} cannot go there.")
-
-
-def _silent(stage: str, share: float | None) -> None:
-    """Progress within one of many files, which nobody is told."""
+    if output.folder.exists() and not output.folder.is_dir():
+        name = store.folder.name
+        raise BadInput(f"{output.shown} exists and is not a folder, so the files of {name} cannot go there.")

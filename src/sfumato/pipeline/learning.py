@@ -143,7 +143,7 @@ def plan_learning(learning: Learning, *, dataset: str | None = None, ledger: Led
     """What the model would promise and cost; nothing but names and headers was read."""
     statement, inputs = learning.statement, learning.inputs
     return Plan(
-        source=learning.source.path,
+        source=str(learning.source.path),
         rows=learning.records,
         columns=inputs.dimension,
         statement=statement,

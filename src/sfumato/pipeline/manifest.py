@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sfumato.errors import BadInput
+from sfumato.io.stores import Store
 from sfumato.ledger import Ledger
 from sfumato.report import Check, KeyRing, Verification, file_digest, verify
 
-__all__ = ["MANIFEST", "manifest_of", "verify_folder"]
+__all__ = ["MANIFEST", "manifest_bytes", "manifest_of", "refuse_other_run", "verify_folder"]
 
 MANIFEST = "manifest.json"
+# Of a manifest that has to be looked at; a million files have one of less than 200 MB.
+_MANIFEST_BYTES = 1 << 30
 
 
 def manifest_of(folder: Path, files: Sequence[Path]) -> bytes:
     """The bytes of the manifest of ``files``, which stand under ``folder``."""
-    listed = {file.relative_to(folder).as_posix(): file_digest(file) for file in files}
-    return (json.dumps({"files": listed}, indent=2) + "\n").encode()
+    return manifest_bytes({file.relative_to(folder).as_posix(): file_digest(file) for file in files})
+
+
+def manifest_bytes(digests: Mapping[str, str], run: str | None = None) -> bytes:
+    """The bytes of the manifest of files with these SHA-256 ``digests``, which ``run`` has released."""
+    named = {} if run is None else {"run": run}
+    return (json.dumps(named | {"files": dict(digests)}, indent=2) + "\n").encode()
+
+
+def refuse_other_run(output: Store, run: str) -> None:
+    """Refuse an ``output`` that holds the manifest of another run than ``run``, or one that cannot be read.
+
+    Files of two runs in one place would be a release that neither manifest describes.
+    """
+    held = output.read(MANIFEST, _MANIFEST_BYTES)
+    if held is None:
+        return
+    try:
+        other = json.loads(held)["run"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        other = None
+    if other != run:
+        raise BadInput(
+            f"{output.shown} holds the {MANIFEST} of another run, whose files would be mixed with those of "
+            "this one; choose another output, or remove that release first."
+        )
 
 
 def verify_folder(folder: Path, keys: KeyRing, ledger: Ledger | None = None) -> Verification:

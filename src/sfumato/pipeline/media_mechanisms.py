@@ -14,9 +14,9 @@ from sfumato.media.picture import PictureMechanism
 from sfumato.media.sound import SoundMechanism
 from sfumato.noise import Keyed
 from sfumato.pipeline.declared_maps import DeclaredMaps
-from sfumato.pipeline.media_file import MediaFile
 from sfumato.pipeline.pictures import PictureFile
 from sfumato.pipeline.sounds import SoundFile
+from sfumato.pipeline.source_file import MediaFile
 from sfumato.pipeline.videos import VideoFile
 from sfumato.privacy import Unit
 
@@ -62,6 +62,17 @@ class MediaMechanisms:
     def reproducible(self) -> bool:
         """Whether anybody who knows a seed can draw some of the noise again."""
         return any(part.reproducible for part in (self.picture, self.sound) if part is not None)
+
+    @property
+    def keyed(self) -> Keyed | None:
+        """The keyed randomness that noise is drawn from, if it is."""
+        return next((part.keyed for part in (self.picture, self.sound) if part is not None), None)
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether there is any randomness in a release."""
+        parts = [part for part in (self.picture, self.sound) if part is not None]
+        return any("randomness" in part.get_params(deep=False) for part in parts)
 
     def keyed_by(self, noise: Keyed) -> MediaMechanisms:
         """The same mechanisms with noise from a secret."""

@@ -1,54 +1,49 @@
-"""Opening what is to be released; the options that do not go with it are refused here, for all commands."""
+"""How what is to be released is opened; options that do not go with it are refused, for all commands."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from sfumato.errors import BadInput
-from sfumato.io import ArraySource, Schema, TableSource, kind_of, open_array
+from sfumato.io import Schema
+from sfumato.mechanisms import Mechanism
+from sfumato.media import PictureMechanism, SoundMechanism
+from sfumato.pipeline.located import Located
+from sfumato.pipeline.media_mechanisms import MediaMechanisms
+from sfumato.pipeline.record_files import RecordFiles
 from sfumato.transforms import Transform
 
-__all__ = ["open_source", "refuse_options"]
+__all__ = ["opener_of"]
 
 
-def open_source(
-    source: str | os.PathLike[str],
+def opener_of(
+    source: Located,
+    mechanism: Mechanism | MediaMechanisms,
     *,
-    array: str | None,
-    schema: str | os.PathLike[str] | Schema | None,
-    then: Transform | None,
+    array: str | None = None,
+    schema: str | os.PathLike[str] | Schema | None = None,
+    then: Transform | None = None,
     bounds_from_data: bool = False,
-) -> ArraySource | TableSource:
-    """The array or the table in the file ``source``; a table needs a ``schema``."""
-    if kind_of(source) == "array":
-        if schema is not None:
-            raise BadInput("a schema declares a table; for an array give --clip or --bounds.")
-        return open_array(source, array)
-    refuse_options(source, array=array, schema=None, then=then, bounds_from_data=bounds_from_data)
-    if schema is None:
-        raise BadInput(
-            "a table needs --schema FILE, which declares the bounds or the categories of its columns."
-        )
-    return TableSource(source, schema if isinstance(schema, Schema) else Schema.load(schema))
+) -> MediaMechanisms | RecordFiles:
+    """What opens the files of ``source``: of media, or of records, which tables are with a schema.
 
-
-def refuse_options(
-    source: str | os.PathLike[str],
-    *,
-    array: str | None,
-    schema: str | os.PathLike[str] | Schema | None,
-    then: Transform | None,
-    bounds_from_data: bool,
-) -> None:
-    """Refuse what only arrays have, and a ``schema``, for a ``source`` that is something else."""
-    path = Path(source)
-    what = "a folder" if path.is_dir() else f"a {kind_of(path)}"
-    for flag, given, of in (
-        ("--array", array is not None, ".npy and .npz files"),
-        ("--alpha", then is not None, ".npy and .npz files"),
-        ("--bounds-from-data", bounds_from_data, ".npy and .npz files"),
-        ("--schema", schema is not None, "tables"),
-    ):
-        if given:
-            raise BadInput(f"{flag} is for {of}, and {path.name} is {what}.")
+    The files of a folder are media where the mechanism is one of media.
+    """
+    of_media = isinstance(mechanism, MediaMechanisms | PictureMechanism | SoundMechanism)
+    if source.name is None and not of_media and bounds_from_data:
+        raise BadInput(f"--bounds-from-data is for one file, and {source.word} is a folder.")
+    if source.of_media or (source.name is None and of_media):
+        what = "a folder" if source.name is None else f"a {source.kind}"
+        for flag, given, of in (
+            ("--array", array is not None, ".npy and .npz files"),
+            ("--alpha", then is not None, ".npy and .npz files"),
+            ("--bounds-from-data", bounds_from_data, ".npy and .npz files"),
+            ("--schema", schema is not None, "tables"),
+        ):
+            if given:
+                raise BadInput(f"{flag} is for {of}, and {source.word} is {what}.")
+        return MediaMechanisms.of(mechanism)
+    if isinstance(mechanism, MediaMechanisms):
+        raise BadInput(f"{source.word} holds records; mechanisms for media are not for them.")
+    declared = schema if schema is None or isinstance(schema, Schema) else Schema.load(schema)
+    return RecordFiles(mechanism, array, declared, then, bounds_from_data)

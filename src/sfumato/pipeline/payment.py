@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Mechanism
 from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
 
@@ -47,6 +46,10 @@ class Content:
         for digest, part in zip(self._digests, parts, strict=True):
             digest.update(part.tobytes())
 
+    def digest(self) -> bytes:
+        """One digest of everything that was added."""
+        return hashlib.sha256(b"".join(digest.digest() for digest in self._digests)).digest()
+
     def commitment(self, noise: Keyed, terms: Mapping[str, Any]) -> str:
         """Everything added and the JSON values ``terms``, readable to nobody without the secret.
 
@@ -72,13 +75,13 @@ class Payment:
         if self.request is not None and (self.ledger is None or self.dataset is None):
             raise BadInput("a request is paid from a budget; name the dataset and the ledger.")
 
-    def noise(self, mechanism: Mechanism) -> Keyed | None:
+    def noise(self, keyed: Keyed | None) -> Keyed | None:
         """The keyed noise of a request; without it a repeated request would draw fresh noise, unpaid."""
         if self.request is None:
             return None
-        if mechanism.keyed is None:
+        if keyed is None:
             raise BadInput("a request that may be repeated needs keyed noise: randomness=sf.Keyed(…).")
-        return mechanism.keyed
+        return keyed
 
     def keep(self, paid: Mapping[str, Any] | None, certificate: bytes) -> bytes:
         """Remember ``certificate`` beside the row that paid for its release; returns it."""

@@ -13,8 +13,8 @@ from sfumato.io.atomic import First
 from sfumato.io.pictures import check_storable, picture_header, read_picture, write_picture
 from sfumato.media.picture import PictureMechanism
 from sfumato.pipeline.declared_maps import DeclaredMaps
-from sfumato.pipeline.media_file import MediaFile
 from sfumato.pipeline.protected import Report
+from sfumato.pipeline.source_file import MediaFile
 
 __all__ = ["PictureFile"]
 
@@ -46,7 +46,7 @@ class PictureFile(MediaFile):
         """Refuse, say, a JPEG for 16 bits or for transparency."""
         check_storable(output, self.header.shape, self.header.dtype)
 
-    def check(self, report: Report) -> None:
+    def decode(self, report: Report) -> None:
         """Decode it."""
         self._row()
 

@@ -6,19 +6,21 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from sfumato.errors import BadInput
-from sfumato.io import MEDIA, ArraySource, Schema, kind_of
+from sfumato.io import Schema
 from sfumato.ledger import Ledger, Preview
 from sfumato.mechanisms import ExpectedError, Mechanism
-from sfumato.pipeline.arrays import columns_of, shaped, state
-from sfumato.pipeline.folder import count_of, open_folder, refuse_nothing
+from sfumato.pipeline.engine import LocalEngine
+from sfumato.pipeline.folder import count_of, refuse_nothing
+from sfumato.pipeline.located import Located, located
 from sfumato.pipeline.media_mechanisms import MediaMechanisms
-from sfumato.pipeline.opening import open_source, refuse_options
+from sfumato.pipeline.opening import opener_of
 from sfumato.pipeline.payment import Payment
-from sfumato.pipeline.tables import rows_of
+from sfumato.pipeline.pieces import Piece, pieces_of
+from sfumato.pipeline.protected import silent
+from sfumato.pipeline.record_files import RecordFiles
+from sfumato.pipeline.source_file import SourceFile
 from sfumato.pipeline.together import check_charge, together
 from sfumato.privacy import Statement
 from sfumato.transforms import Transform
@@ -38,7 +40,7 @@ class Plan:
     ``what`` names media for people; ``skipped`` are files of a folder that would be left out, and why.
     """
 
-    source: Path
+    source: str
     rows: int | None
     columns: int
     statement: Statement
@@ -51,7 +53,7 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; an infinite ε is None."""
         return {
-            "source": str(self.source),
+            "source": self.source,
             "rows": self.rows,
             "columns": self.columns,
             "statement": self.statement.to_dict(),
@@ -78,61 +80,51 @@ def plan(
     Of media only headers are read, but for a video, whose frames have to be counted. A folder is planned as
     one release of its files without those that their headers refuse.
     """
-    if Path(source).is_dir() or kind_of(source) in MEDIA:
-        refuse_options(source, array=array, schema=schema, then=then, bounds_from_data=False)
-        return _media_plan(Path(source), MediaMechanisms.of(mechanism), dataset, ledger)
-    if isinstance(mechanism, MediaMechanisms):
-        raise BadInput(f"{Path(source).name} holds records; mechanisms for media are not for them.")
-    opened = open_source(source, array=array, schema=schema, then=then)
-    if isinstance(opened, ArraySource):
-        mechanism, columns = shaped(opened, mechanism), columns_of(opened)
-        statement, expected = state(opened, mechanism, then), mechanism.expected_error(columns)
-    else:
-        declared = opened.schema
-        columns, rows = len(declared.released), rows_of(mechanism, declared)
-        names = [[column.name for column in part] for part in (declared.numeric, declared.coded)]
-        statement, expected = rows.statement(), rows.expected_error(*names)
-    return Plan(
-        source=Path(source),
-        rows=opened.rows,
-        columns=columns,
-        statement=statement,
-        groups=groups_of(statement),
-        expected=expected,
-        cost=cost_of(statement, dataset, ledger),
-    )
-
-
-def _media_plan(
-    source: Path, mechanisms: MediaMechanisms, dataset: str | None, ledger: Ledger | None
-) -> Plan:
-    skipped: dict[Path, str] = {}
-    if source.is_dir():
-        found, skipped = open_folder(source, mechanisms.open)
-        refuse_nothing(source, found, skipped)
+    given = located(source)
+    with given.store:
+        opener = opener_of(given, mechanism, array=array, schema=schema, then=then)
+        found, skipped = _opened(given, opener)
+        if given.name is None:
+            refuse_nothing(given.store, found, skipped)
         files = list(found.values())
-        statement = together([file.statement for file in files], mechanisms.of_folders)
-        if dataset is not None and ledger is not None and ledger.names():
-            check_charge(
-                [file.path.name for file in files],
-                [file.statement for file in files],
-                Payment(dataset, ledger),
-            )
-    else:
-        files = [mechanisms.open(source)]
         statement = files[0].statement
+        if given.name is None:
+            statement = together([file.statement for file in files], opener.of_folders)
+            if dataset is not None and ledger is not None and ledger.names():
+                check_charge(
+                    [piece.name for piece in found],
+                    [file.statement for file in files],
+                    Payment(dataset, ledger),
+                )
     largest = max(files, key=lambda file: file.values)
     return Plan(
-        source=source,
-        rows=len(files),
+        source=given.shown,
+        rows=largest.rows if given.name is not None else len(files),
         columns=largest.values,
         statement=statement,
         groups=groups_of(statement),
         expected=largest.expected(),
         cost=cost_of(statement, dataset, ledger),
-        what=count_of(files) if source.is_dir() else largest.what,
-        skipped=tuple((str(name), why) for name, why in skipped.items()),
+        what=count_of(files) if given.name is None else largest.what,
+        skipped=tuple((piece.name, why) for piece, why in skipped.items()),
     )
+
+
+def _opened(
+    given: Located, opener: MediaMechanisms | RecordFiles
+) -> tuple[dict[Piece, SourceFile], dict[Piece, str]]:
+    """The files that are meant, opened; those of a folder that cannot be, with the reason."""
+    if given.name is not None:
+        with given.store.reading(given.name) as path:
+            return {Piece(given.name, given.name): opener.open(path)}, {}
+
+    def one(piece: Piece) -> SourceFile:
+        with piece.at(given.store) as path:
+            return piece.opened(opener.open, path)
+
+    pieces = pieces_of(given.store)
+    done = LocalEngine().each(one, pieces, "looking", silent)
+    return {piece: done.results[piece] for piece in pieces if piece in done.results}, done.refused
 
 
 def groups_of(statement: Statement) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""The one path a release of a file takes: open, check, pay, draw, write, certify.
+"""The one path a release takes: open, check, pay, draw, write, certify.
 
 All of the data is checked before anything is paid, so that bad input costs nothing; what is paid is durable
 before any noise is drawn. The output appears at its name when it is complete, and its certificate appears
@@ -9,23 +9,29 @@ certificate without an output; it never leaves an unpaid release.
 from __future__ import annotations
 
 import os
+import secrets
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sfumato.errors import BadInput
-from sfumato.io import MEDIA, Schema, TableSource, kind_of, same_kind
+from sfumato.io import Schema, same_kind
+from sfumato.io.cutting import cuts_of
+from sfumato.io.formats import suffix_of
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Mechanism
-from sfumato.pipeline.arrays import protect_array
+from sfumato.noise import Keyed
+from sfumato.pipeline.engine import Engine, LocalEngine
 from sfumato.pipeline.folder import ProtectedFolder, protect_folder
-from sfumato.pipeline.media import protect_media
+from sfumato.pipeline.located import Located, located
 from sfumato.pipeline.media_mechanisms import MediaMechanisms
-from sfumato.pipeline.opening import open_source, refuse_options
+from sfumato.pipeline.opening import opener_of
 from sfumato.pipeline.payment import Payment
+from sfumato.pipeline.pieces import Piece, pieces_of
 from sfumato.pipeline.place import check_output
-from sfumato.pipeline.protected import Protected, Report
-from sfumato.pipeline.tables import protect_table
-from sfumato.report import KeyRing
+from sfumato.pipeline.protected import Protected, Report, silent
+from sfumato.pipeline.record_files import RecordFiles
+from sfumato.pipeline.single import protect_file
+from sfumato.report import KeyRing, SigningKey
 from sfumato.transforms import Transform
 
 __all__ = ["protect"]
@@ -44,50 +50,92 @@ def protect(
     request: str | None = None,
     keys: KeyRing | None = None,
     bounds_from_data: bool = False,
+    engine: Engine | None = None,
     report: Report | None = None,
 ) -> Protected | ProtectedFolder:
     """Release the file or the folder ``source`` as ``output`` by ``mechanism``, streaming.
 
-    Arrays (``.npy``, ``.npz``) hold records as rows; ``array`` names one of several in an archive.
-    Tables (``.csv``, ``.csv.gz``, ``.parquet``) need a ``schema``. ``then`` is applied to the release.
-    Pictures, sounds and videos, and folders of them, go through a mechanism for media or, as
-    :class:`~sfumato.pipeline.media_mechanisms.MediaMechanisms`, one for each kind.
+    Both are paths or URLs of object stores. Arrays (``.npy``, ``.npz``) hold records as rows; ``array`` names
+    one of several in an archive. Tables (``.csv``, ``.csv.gz``, ``.parquet``) need a ``schema``. ``then`` is
+    applied to the release. Pictures, sounds and videos, and folders of them, go through a mechanism for media
+    or, as :class:`~sfumato.pipeline.media_mechanisms.MediaMechanisms`, one for each kind. The files of a
+    folder are one release; one file of records whose ``output`` ends in a slash is cut into parts there.
     ``dataset`` is charged in ``ledger``, before anything is drawn; the same ``request`` is charged once, and
     needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder, made
     where there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and highest
-    value of an array for its bounds, after which nothing is proven. Raises
-    :class:`~sfumato.errors.BadInput`, leaving no output, when anything is wrong with the input.
+    value of an array for its bounds, after which nothing is proven. ``engine`` works on many files or parts;
+    by default the threads of this process do. Raises :class:`~sfumato.errors.BadInput`, leaving no output,
+    when anything is wrong with the input.
     """
-    target = Path(output)
-    folder = Path(source).is_dir()
-    if not folder:
-        same_kind(source, output)
-        check_output(target, [source] if schema is None or isinstance(schema, Schema) else [source, schema])
+    given = located(source)
+    parts = given.name is not None and os.fspath(output).endswith("/")
+    target = located(output, folder=given.name is None or parts)
+    if target.name is not None and given.name is not None:
+        same_kind(given.name, target.name)
+        if target.local is not None:
+            check_output(target.local, _local_files(given, schema))
+        if engine is not None and engine.retries:
+            raise BadInput(
+                f"one file is one piece of work, so no cluster helps with {given.word}; end the output in a "
+                "slash and it is cut into parts, or leave out the engine."
+            )
     payment = Payment(dataset, ledger, request)
-    if folder or kind_of(source) in MEDIA:
-        mechanism = MediaMechanisms.of(mechanism)
-        refuse_options(source, array=array, schema=schema, then=then, bounds_from_data=bounds_from_data)
-    elif isinstance(mechanism, MediaMechanisms):
-        raise BadInput(f"{Path(source).name} holds records; mechanisms for media are not for them.")
-    else:
-        opened = open_source(source, array=array, schema=schema, then=then, bounds_from_data=bounds_from_data)
-    # Found or made now: a key that cannot be used must not be noticed after the budget was spent.
-    signer = None if mechanism.reproducible else (KeyRing() if keys is None else keys).signing_or_new()
-    tell = report or (lambda stage, share: None)
-    if isinstance(mechanism, MediaMechanisms):
-        paid_by: Any = {"payment": payment, "signer": signer, "report": tell}
-        if folder:
-            return protect_folder(Path(source), target, mechanism.open, unit=mechanism.of_folders, **paid_by)
-        return protect_media(mechanism.open(Path(source)), target, **paid_by)
-    if isinstance(opened, TableSource):
-        return protect_table(opened, target, mechanism, payment=payment, signer=signer, report=tell)
-    return protect_array(
-        opened,
-        target,
-        mechanism,
-        then=then,
-        payment=payment,
-        signer=signer,
-        bounds_from_data=bounds_from_data,
-        report=tell,
+    opener = opener_of(
+        given, mechanism, array=array, schema=schema, then=then, bounds_from_data=bounds_from_data
     )
+    # Found or made now: a key that cannot be used must not be noticed after the budget was spent.
+    signer = None if opener.reproducible else (KeyRing() if keys is None else keys).signing_or_new()
+    tell = report or silent
+    with given.store, target.store:
+        if given.name is not None and target.name is not None:
+            return _one(given, target, opener, payment, signer, tell)
+        engine = engine or LocalEngine()
+        if engine.retries and opener.keyed is None and not opener.reproducible and opener.draws_noise:
+            # Work that is done again must draw the same; nobody keeps this secret.
+            release = secrets.token_hex(16)
+            opener = opener.keyed_by(
+                Keyed(secrets.token_bytes(32), dataset=dataset or "a batch", version="1", release=release)
+            )
+        return protect_folder(
+            given.store,
+            target.store,
+            _parts(given, opener) if parts else pieces_of(given.store),
+            opener.open,
+            unit=opener.of_folders,
+            keyed=opener.keyed,
+            engine=engine,
+            payment=payment,
+            signer=signer,
+            report=tell,
+        )
+
+
+def _one(
+    given: Located,
+    target: Located,
+    opener: MediaMechanisms | RecordFiles,
+    payment: Payment,
+    signer: SigningKey | None,
+    report: Report,
+) -> Protected:
+    assert given.name is not None
+    assert target.name is not None
+    with given.store.reading(given.name) as path, target.store.writing(target.name) as place:
+        opened = opener.open(path, report=report) if isinstance(opener, RecordFiles) else opener.open(path)
+        done = protect_file(opened, place, payment=payment, signer=signer, report=report)
+    return done if target.local is not None else replace(done, place=target.shown)
+
+
+def _parts(given: Located, opener: MediaMechanisms | RecordFiles) -> list[Piece]:
+    """The parts of one file, which are named by their numbers; a file that cannot be cut is one part."""
+    assert given.name is not None
+    if isinstance(opener, MediaMechanisms):
+        raise BadInput(f"{given.word} is a {given.kind}, which is released whole: name the output's file.")
+    suffix = suffix_of(given.name)
+    cuts: list[range] | list[None] = cuts_of(given.store.shared(given.name)) or [None]
+    return [Piece(f"part-{number:05d}{suffix}", given.name, cut) for number, cut in enumerate(cuts)]
+
+
+def _local_files(given: Located, schema: object) -> list[str | os.PathLike[str]]:
+    files: list[str | os.PathLike[str]] = [] if given.local is None else [given.local]
+    return [*files, schema] if isinstance(schema, str | Path) else files

@@ -96,7 +96,7 @@ def plan_publication(
     statement, facts = publication.statement, publication.facts
     sides = " × ".join(str(side) for side in facts.shape)
     return Plan(
-        source=publication.source.path,
+        source=str(publication.source.path),
         rows=facts.records,
         columns=int(np.prod(facts.shape)),
         statement=statement,

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.io import kind_of
 from sfumato.io.pictures import read_picture
+from sfumato.io.stores import LocalStore
 from sfumato.io.videos import open_video
 from sfumato.media.detectors import named_detectors
 from sfumato.media.sensitivity import SensitivityMap
-from sfumato.pipeline.folder import media_in
 from sfumato.pipeline.manifest import MANIFEST
 from sfumato.pipeline.protected import Report
 from sfumato.report import ContactSheet
@@ -60,11 +60,11 @@ def _pairs(original: Path, released: Path) -> Iterator[tuple[str, Path, Path]]:
         if kind_of(released) in ("picture", "video"):
             yield released.name, original / released.name if original.is_dir() else original, released
         return
-    for name in media_in(released):
-        if name.name == MANIFEST or name.name.endswith(".cert.json"):
+    for name in LocalStore(released).names():
+        if Path(name).name == MANIFEST or name.endswith(".cert.json"):
             continue
         if kind_of(name) in ("picture", "video") and (original / name).is_file():
-            yield name.as_posix(), original / name, released / name
+            yield name, original / name, released / name
 
 
 def _looked_at(path: Path) -> NDArray[np.uint8]:

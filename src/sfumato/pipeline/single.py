@@ -1,41 +1,36 @@
-"""Files of media: checked, paid for, drawn and certified, as every release is."""
+"""One file: checked, paid for, drawn and certified, as every release is."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sfumato.pipeline.media_file import MediaFile
 from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.protected import Protected, Report
+from sfumato.pipeline.source_file import SourceFile
 from sfumato.privacy import Statement
-from sfumato.report import SigningKey
+from sfumato.report import SigningKey, certificate_file
 
-__all__ = ["Paid", "pay_for", "protect_media", "write_release"]
+__all__ = ["Paid", "protect_file", "write_release"]
 
 #: The ledger row that paid, if one did.
 Paid = Mapping[str, Any] | None
 Keep = Callable[[bytes], bytes]
 
-_READ_BYTES = 1 << 20
 
-
-def protect_media(
-    file: MediaFile, output: Path, *, payment: Payment, signer: SigningKey | None, report: Report
+def protect_file(
+    file: SourceFile, output: Path, *, payment: Payment, signer: SigningKey | None, report: Report
 ) -> Protected:
     """Release ``file`` as ``output``."""
     file.fits(output)
-    file.check(report)
-    notes, paid = pay_for([file], file.statement, payment, output.name)
+    noise, content = payment.noise(file.mechanism.keyed), Content()
+    file.check(report, None if noise is None else content)
+    statement, paid = payment.pay(file.statement, output.name, content, noise, file.declared)
     return write_release(
         file,
         output,
-        notes=notes,
+        statement=statement,
         dataset=payment.dataset,
         paid=paid,
         keep=lambda sealed: payment.keep(paid, sealed),
@@ -44,39 +39,28 @@ def protect_media(
     )
 
 
-def pay_for(
-    files: Sequence[MediaFile], statement: Statement, payment: Payment, purpose: str
-) -> tuple[tuple[str, ...], Paid]:
-    """Spend what ``statement`` proves for all ``files``; what every statement has to add, and the row."""
-    noise, content = payment.noise(files[0].mechanism), Content()
-    if noise is not None:
-        digests = b"".join(_digest(file.path) for file in files)
-        content.add(np.frombuffer(digests, np.uint8).reshape(len(files), -1))
-    stated, paid = payment.pay(statement, purpose, content, noise)
-    return stated.notes[len(statement.notes) :], paid
-
-
 def write_release(
-    file: MediaFile,
+    file: SourceFile,
     output: Path,
     *,
-    notes: tuple[str, ...],
+    statement: Statement,
     dataset: str | None,
     paid: Paid,
     keep: Keep,
     signer: SigningKey | None,
     report: Report,
 ) -> Protected:
-    """Draw ``file`` and let it appear at ``output``, its certificate just before it; or neither of them."""
-    statement = replace(file.statement, notes=(*file.statement.notes, *notes))
-    done = Protected(output, statement, 1, file.values, (), dataset, paid, what=file.what)
-    file.write(output, (done.certificate_file, lambda written: keep(done.certified(written, signer))), report)
-    return done
+    """Draw ``file`` and let it appear at ``output``, its certificate just before it; or neither of them.
 
+    The certificate is kept, by ``keep``, before the output appears: a release without it never stands
+    anywhere.
+    """
 
-def _digest(path: Path) -> bytes:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_READ_BYTES):
-            digest.update(block)
-    return digest.digest()
+    def done() -> Protected:
+        # Asked for once all is written: only then it is known how many rows a CSV had.
+        rows = 0 if file.rows is None else file.rows
+        return Protected(output, statement, rows, file.values, file.left_out, dataset, paid, what=file.what)
+
+    first = certificate_file(output), lambda written: keep(done().certified(written, signer))
+    file.write(output, first, report)
+    return done()

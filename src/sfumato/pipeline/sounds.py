@@ -7,8 +7,8 @@ from pathlib import Path
 from sfumato.io.atomic import First
 from sfumato.io.sounds import SoundSink, open_sound
 from sfumato.media.sound import SoundMechanism
-from sfumato.pipeline.media_file import MediaFile, per_item
 from sfumato.pipeline.protected import Report
+from sfumato.pipeline.source_file import MediaFile, per_item
 
 __all__ = ["SoundFile"]
 
@@ -29,7 +29,7 @@ class SoundFile(MediaFile):
         """Any format of sound holds any sound."""
         self._sink(output)
 
-    def check(self, report: Report) -> None:
+    def decode(self, report: Report) -> None:
         """Decode it to its end."""
         done = 0
         for block in self.source.blocks():

@@ -6,48 +6,68 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.io import Schema, TableSink, TableSource
-from sfumato.mechanisms import Mechanism, Rows
-from sfumato.pipeline.payment import Content, Payment
-from sfumato.pipeline.protected import Protected, Report
-from sfumato.report import SigningKey
+from sfumato.io import Schema, TableSink, TableSource, same_kind
+from sfumato.io.atomic import First
+from sfumato.mechanisms import ExpectedError, Mechanism, Rows
+from sfumato.pipeline.payment import Content
+from sfumato.pipeline.protected import Report
+from sfumato.pipeline.source_file import SourceFile
 
-__all__ = ["protect_table", "rows_of"]
+__all__ = ["TableFile"]
 
 
-def protect_table(
-    source: TableSource,
-    output: Path,
-    mechanism: Mechanism,
-    *,
-    payment: Payment,
-    signer: SigningKey | None,
-    report: Report,
-) -> Protected:
-    """Release the rows of ``source`` as the rows of ``output``, without its identifiers."""
-    schema = source.schema
-    rows = rows_of(mechanism, schema)
-    noise, content = payment.noise(mechanism), Content()
-    count = _check(source, report, None if noise is None else content)
-    statement, paid = payment.pay(rows.statement(), output.name, content, noise, schema.to_dict())
-    limits = [c.bounds if c.bounds and c.clamp else (-np.inf, np.inf) for c in schema.numeric]
-    low, high = np.array(limits).reshape(-1, 2).T
-    with TableSink(output, schema) as sink:
-        for block in source.blocks():
-            first = sink.rows_written
-            numeric, codes = rows.perturb(block.numeric, block.codes, first)
-            sink.write(np.clip(numeric, low, high), codes)
-            report("drawing", sink.rows_written / count)
-        left_out = tuple(column.name for column in schema.identifiers)
-        done = Protected(output, statement, count, len(schema.released), left_out, payment.dataset, paid)
-        # Kept before the output appears: a release without its certificate never stands anywhere.
-        sink.accompany(
-            done.certificate_file, lambda written: payment.keep(paid, done.certified(written, signer))
+class TableFile(SourceFile):
+    """The rows of ``source``, released by ``mechanism`` without the identifiers.
+
+    ``rows`` is None for a CSV until it was read once.
+    """
+
+    def __init__(self, source: TableSource, mechanism: Mechanism) -> None:
+        schema = source.schema
+        self.path, self.mechanism, self.rows = source.path, mechanism, source.rows
+        self._source, self._rows = source, _rows_of(mechanism, schema)
+        self.statement, self.declared = self._rows.statement(), schema.to_dict()
+        self.values = len(schema.released)
+        self.left_out = tuple(column.name for column in schema.identifiers)
+
+    def fits(self, output: Path) -> None:
+        """Any place for tables holds any table."""
+        same_kind(self.path, output)
+
+    def expected(self) -> tuple[ExpectedError, ...]:
+        """What the noise will do to each column."""
+        schema = self._source.schema
+        return self._rows.expected_error(
+            *([column.name for column in part] for part in (schema.numeric, schema.coded))
         )
-    return done
+
+    def check(self, report: Report, content: Content | None = None) -> None:
+        """Read every cell, which refuses the bad ones, and count the rows."""
+        count, known = 0, self._source.rows
+        for block in self._source.blocks():
+            count += len(block.numeric)
+            if content is not None:
+                content.add(block.numeric, block.codes)
+            # How many rows a CSV has is known once it was read.
+            report("checking", None if known is None else count / known)
+        self.rows = count
+
+    def write(self, output: Path, first: First, report: Report) -> None:
+        """Read, perturb, keep within bounds where the schema says so, and write, block by block."""
+        schema = self._source.schema
+        limits = [c.bounds if c.bounds and c.clamp else (-np.inf, np.inf) for c in schema.numeric]
+        low, high = np.array(limits).reshape(-1, 2).T
+        with TableSink(output, schema) as sink:
+            sink.accompany(*first)
+            for block in self._source.blocks():
+                at = self._source.first_row + sink.rows_written
+                numeric, codes = self._rows.perturb(block.numeric, block.codes, at)
+                sink.write(np.clip(numeric, low, high), codes)
+                report("drawing", None if self.rows is None else sink.rows_written / self.rows)
+            self.rows = sink.rows_written
 
 
-def rows_of(mechanism: Mechanism, schema: Schema) -> Rows:
+def _rows_of(mechanism: Mechanism, schema: Schema) -> Rows:
     """The mechanism for rows of the columns that ``schema`` declares."""
     return Rows(
         mechanism,
@@ -55,15 +75,3 @@ def rows_of(mechanism: Mechanism, schema: Schema) -> Rows:
         [len(column.categories) for column in schema.coded],
         [column.weight for column in (*schema.numeric, *schema.coded)],
     )
-
-
-def _check(source: TableSource, report: Report, content: Content | None) -> int:
-    """Read every cell, which refuses the bad ones, and count the rows."""
-    count = 0
-    for block in source.blocks():
-        count += len(block.numeric)
-        if content is not None:
-            content.add(block.numeric, block.codes)
-        # How many rows a CSV has is known once it was read.
-        report("checking", None if source.rows is None else count / source.rows)
-    return count

@@ -23,8 +23,12 @@ _PARTLY = "some of the files state nothing about this unit"
 _OF_SOME_MEDIA = ("region", "pixels", "window", "frame", "clip")
 
 
-def together(statements: Sequence[Statement], unit: Unit | None = None) -> Statement:
+def together(
+    statements: Sequence[Statement], unit: Unit | None = None, files: int | None = None
+) -> Statement:
     """What releases with these ``statements``, each of another file, state as one.
+
+    ``files`` is how many there are, where several share a statement, which then stands here once.
 
     The headline is about ``unit``, if one of them states something about it, else about that of the first.
     A unit that one of them says nothing about is left out, unless its kind of file has no such unit: there
@@ -42,7 +46,7 @@ def together(statements: Sequence[Statement], unit: Unit | None = None) -> State
     return replace(
         first,
         mechanism=" and ".join(names),
-        parameters={"files": len(statements)}
+        parameters={"files": len(statements) if files is None else files}
         | {name: value for name, value in parameters if _shared(name, value, statements)},
         proven=worst.get(head) or Guarantee.nothing(_PARTLY, *head),
         also_proven=tuple(part for kind, part in worst.items() if kind != head),

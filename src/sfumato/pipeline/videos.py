@@ -13,8 +13,8 @@ from sfumato.media.clip import ClipNoise
 from sfumato.media.picture import PictureMechanism
 from sfumato.media.softening import soften_video
 from sfumato.media.sound import SoundMechanism
-from sfumato.pipeline.media_file import MediaFile, per_item
 from sfumato.pipeline.protected import Report
+from sfumato.pipeline.source_file import MediaFile, per_item
 from sfumato.privacy import Unit
 
 __all__ = ["VideoFile"]
@@ -59,7 +59,7 @@ class VideoFile(MediaFile):
         """Refuse, say, an AVI for frames that are not equally long."""
         self._sink(output)
 
-    def check(self, report: Report) -> None:
+    def decode(self, report: Report) -> None:
         """Decode its sound; its frames were decoded when it was opened."""
         for _ in self.source.sound_blocks():
             pass

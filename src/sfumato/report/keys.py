@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -63,11 +63,14 @@ class PublicKey:
 
 
 class SigningKey:
-    """An Ed25519 key that signs."""
+    """An Ed25519 key that signs; pickles, for workers of one's own, with its secret."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
         self.public = PublicKey(key.public_key())
+
+    def __reduce__(self) -> tuple[Callable[[bytes], SigningKey], tuple[bytes]]:
+        return _signing_key, (self._key.private_bytes_raw(),)
 
     @classmethod
     def new(cls) -> SigningKey:
@@ -111,6 +114,10 @@ class SigningKey:
             _write_private(file, content)
         except FileExistsError:
             raise BadInput(f"there is a signing key already in {file.parent}; move it away first.") from None
+
+
+def _signing_key(secret: bytes) -> SigningKey:
+    return SigningKey(Ed25519PrivateKey.from_private_bytes(secret))
 
 
 class KeyRing:

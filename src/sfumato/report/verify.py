@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
+from sfumato.privacy import Guarantee
 from sfumato.report.certificate import Certificate, certificate_file
 from sfumato.report.envelope import VerificationFailed, file_digest
 from sfumato.report.keys import KeyRing
@@ -88,6 +89,16 @@ def _ledger_check(certificate: Certificate, ledger: Ledger | None) -> Check:
         return Check("ledger", "fails", f"entry {row['number']} is missing or was altered")
     statement = certificate.statement
     proven = (statement.proven, *statement.also_proven)  # a budget pays for the unit that it protects
-    if entry.dataset != certificate.dataset or entry.guarantee not in proven:
+    if entry.dataset != certificate.dataset or not any(_covers(entry.guarantee, part) for part in proven):
         return Check("ledger", "fails", f"entry {row['number']} paid for another release")
     return Check("ledger", "holds", f"entry {row['number']} of {entry.dataset!r} paid for it")
+
+
+def _covers(paid: Guarantee | None, part: Guarantee) -> bool:
+    """Whether ``paid`` is ``part`` or no less of its unit: one entry pays for the worst of many files."""
+    if paid == part:
+        return True
+    if paid is None:
+        return False
+    alike = (paid.unit, paid.neighbours) == (part.unit, part.neighbours)
+    return alike and paid.epsilon(max(paid.at_delta, part.at_delta)) >= part.epsilon()

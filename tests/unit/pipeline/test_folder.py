@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -9,15 +10,17 @@ import pytest
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic import write_whole
+from sfumato.io.stores import LocalStore
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Mechanism
 from sfumato.media.plane_means import PlaneMeans
-from sfumato.pipeline.folder import count_of, media_in, open_folder, protect_folder
+from sfumato.pipeline.folder import count_of, protect_folder
 from sfumato.pipeline.manifest import MANIFEST, verify_folder
-from sfumato.pipeline.media_file import MediaFile
 from sfumato.pipeline.payment import Payment
+from sfumato.pipeline.pieces import pieces_of
+from sfumato.pipeline.source_file import MediaFile
 from sfumato.privacy import Guarantee, Statement
-from sfumato.report import KeyRing
+from sfumato.report import KeyRing, verify
 
 
 class Letter(MediaFile):
@@ -39,7 +42,7 @@ class Letter(MediaFile):
     def fits(self, output):
         self._fails("place")
 
-    def check(self, report):
+    def decode(self, report):
         self._fails("content")
 
     def write(self, output, first, report):
@@ -65,8 +68,12 @@ def release(tmp_path, keys):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         signer = keys.signing_or_new()
+        store = LocalStore(tmp_path / "in")
         return protect_folder(
-            tmp_path / "in", tmp_path / "out", Letter, payment=payment, signer=signer, report=report
+            *(store, LocalStore(tmp_path / "out"), pieces_of(store), Letter),
+            payment=payment,
+            signer=signer,
+            report=report,
         )
 
     return run
@@ -83,39 +90,38 @@ def test_files_are_found_in_order_below_and_hidden_ones_are_not(tmp_path):
     for name in ("b/2.txt", "b/1.txt", "a.txt", ".hidden/x.txt", "b/.hidden.txt", "c.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    assert [name.as_posix() for name in media_in(tmp_path)] == ["a.txt", "c.txt", "b/1.txt", "b/2.txt"]
+    assert LocalStore(tmp_path).names() == ["a.txt", "c.txt", "b/1.txt", "b/2.txt"]
 
 
 def test_an_empty_folder_is_refused(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / ".hidden").write_text("x")
     with pytest.raises(BadInput, match="the folder in holds no files"):
-        media_in(tmp_path / "in")
+        LocalStore(tmp_path / "in").names()
 
 
-def test_links_are_left_out_and_named(tmp_path):
+def test_links_are_left_out_and_named(release, tmp_path):
     (tmp_path / "secret").write_text("4")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_text("4")
     (tmp_path / "in" / "link").symlink_to(tmp_path / "secret")
-    files, skipped = open_folder(tmp_path / "in", Letter)
-    assert list(files) == [Path("a")]
-    assert skipped == {Path("link"): "link is a link, which is not followed."}
+    done = release({"a": "4"})
+    assert [one.name for one in done.released] == ["a"]
+    assert done.skipped == (("link", "link is a link, which is not followed."),)
 
 
 def test_what_is_refused_on_the_way_is_left_out_and_the_rest_goes_on(release, tmp_path, keys):
     letters = {f"{stage}.txt": stage for stage in ("header", "place", "content", "disk")}
     done = release(letters | {"good.txt": "4", "sub/good.txt": "2"})
-    assert [one.output.relative_to(done.output).as_posix() for one in done.released] == [
-        *("good.txt", "sub/good.txt")
-    ]
+    assert [one.name for one in done.released] == ["good.txt", "sub/good.txt"]
     assert dict(done.skipped) == {
         f"{stage}.txt": f"{stage}.txt is refused by its {stage}."
         for stage in ("content", "disk", "header", "place")
     }
     assert done.statement.proven.epsilon() == pytest.approx(4.0)
-    assert verify_folder(done.output, keys).holds
-    written = sorted(p.relative_to(done.output).as_posix() for p in done.output.rglob("*") if p.is_file())
+    output = Path(done.output)
+    assert verify_folder(output, keys).holds
+    written = sorted(p.relative_to(output).as_posix() for p in output.rglob("*") if p.is_file())
     names = ["good.txt", MANIFEST, "sub/good.txt"]
     assert written == sorted([*names, *(f"{name}.cert.json" for name in names)])
     assert json.loads(json.dumps(done.to_dict()))["released"] == [
@@ -133,10 +139,11 @@ def test_where_nothing_is_left_the_first_reason_is_told_and_nothing_is_made(rele
     assert not (tmp_path / "out").exists()
 
 
-def test_the_weakest_file_is_paid_for_once(release, ledger):
+def test_the_weakest_file_is_paid_for_once(release, ledger, keys):
     done = release({"a": "3", "b": "4", "c": "2"}, Payment("album", ledger))
     assert done.manifest.paid["number"] == 2
-    assert all(one.paid == done.manifest.paid for one in done.released)
+    seals = [verify(Path(done.output, one.name), keys, ledger) for one in done.released]
+    assert all(seal.holds and seal.certificate.ledger == done.manifest.paid for seal in seals)
     assert ledger.balance("album").used == pytest.approx(0.4, abs=1e-3)
     assert ledger.history("album")[-1].purpose == "out, 3 files"
 
@@ -145,6 +152,7 @@ def test_what_is_refused_by_its_content_is_not_paid_for(release, ledger):
     done = release({"a": "content", "b": "2"}, Payment("album", ledger))
     assert ledger.history("album")[-1].purpose == "out, 1 file"
     assert len(done.released) == 1
+    shutil.rmtree(done.output)
     with pytest.raises(BadInput, match="nothing in in can be released"):
         release({"b": "content"}, Payment("album", ledger))
     assert len(ledger.history("album")) == 2
@@ -167,15 +175,23 @@ def test_progress_ends_at_one_for_each_stage(release, ledger):
     assert [name for name, _ in told] == ["checking"] * 3 + ["drawing"] * 3
 
 
+def _release_of(folder, output):
+    store = LocalStore(folder)
+    return protect_folder(
+        *(store, LocalStore(output), pieces_of(store), Letter),
+        payment=Payment(),
+        signer=None,
+        report=lambda stage, share: None,
+    )
+
+
 @pytest.mark.parametrize("output", ["in", "in/sub", ".", "in/../in"])
 def test_output_and_folder_may_not_lie_in_one_another(tmp_path, monkeypatch, output):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_text("4")
     with pytest.raises(BadInput, match="lie in one another"):
-        protect_folder(
-            Path("in"), Path(output), Letter, payment=Payment(), signer=None, report=lambda stage, share: None
-        )
+        _release_of(Path("in"), Path(output))
     assert os.listdir(tmp_path / "in") == ["a"]
 
 
@@ -184,12 +200,21 @@ def test_a_link_to_the_folder_is_the_folder(tmp_path):
     (tmp_path / "in" / "a").write_text("4")
     (tmp_path / "link").symlink_to(tmp_path / "in")
     with pytest.raises(BadInput, match="lie in one another"):
-        protect_folder(
-            *(tmp_path / "in", tmp_path / "link" / "out", Letter),
-            payment=Payment(),
-            signer=None,
-            report=lambda stage, share: None,
-        )
+        _release_of(tmp_path / "in", tmp_path / "link" / "out")
+
+
+def test_the_files_of_two_runs_are_not_mixed(release, tmp_path, ledger):
+    done = release({"a": "4"})
+    held = {path: path.read_bytes() for path in Path(done.output).iterdir()}
+    with pytest.raises(BadInput, match=r"holds the manifest.json of another run.*remove that release first"):
+        release({"b": "4"}, Payment("album", ledger))
+    assert {path: path.read_bytes() for path in Path(done.output).iterdir()} == held
+    assert len(ledger.history("album")) == 1
+    (tmp_path / "out" / MANIFEST).write_text("[")
+    with pytest.raises(BadInput, match="of another run"):
+        release({"b": "4"})
+    (tmp_path / "out" / MANIFEST).unlink()
+    assert len(release({"b": "4"}).released) == 2
 
 
 def test_files_are_counted_in_words():

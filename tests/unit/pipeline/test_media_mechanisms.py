@@ -16,10 +16,10 @@ from sfumato.media.obscured import Blur
 from sfumato.media.plane_means import PlaneMeans
 from sfumato.noise import Keyed, Seeded
 from sfumato.pipeline.declared_maps import DeclaredMaps
-from sfumato.pipeline.media_file import per_item
 from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.pictures import PictureFile
 from sfumato.pipeline.sounds import SoundFile
+from sfumato.pipeline.source_file import per_item
 from sfumato.pipeline.videos import VideoFile
 from sfumato.privacy import Guarantee, Statement, Unit
 

@@ -77,9 +77,9 @@ def test_a_request_needs_keyed_noise(ledger):
     payment = Payment("clinic", ledger, "r")
     for randomness in (None, sf.Seeded(3)):
         with pytest.raises(BadInput, match="needs keyed noise"):
-            payment.noise(gaussian(randomness))
+            payment.noise(gaussian(randomness).keyed)
     noise = keyed()
-    assert payment.noise(gaussian(noise)) is noise
+    assert payment.noise(gaussian(noise).keyed) is noise
     assert Payment("clinic", ledger).noise(gaussian(noise)) is None
 
 

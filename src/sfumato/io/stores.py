@@ -1,0 +1,180 @@
+"""Where the files of a release come from and go to: a folder, or a prefix of an object store."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from sfumato.errors import BadInput
+from sfumato.io.remote import Remote, RemoteObject
+from sfumato.io.staging import Staging
+
+__all__ = ["LocalStore", "RemoteStore", "Store"]
+
+
+class Store(ABC):
+    """Files by their names, which are relative, with slashes between folders.
+
+    ``shown`` is the place for people. Pickles small, for work elsewhere on the same files. Used by ``with``,
+    at whose end nothing is left of what lay on this machine on the way.
+    """
+
+    shown: str
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.tidy()
+
+    def tidy(self) -> None:  # noqa: B027 (most stores leave nothing behind)
+        """Remove what lies on this machine on the way."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The names of all files but hidden ones, in order; a place without files is refused."""
+
+    def version(self, name: str) -> str | None:
+        """What tells file ``name``, as it was listed, from a later one; None where nothing does."""
+        return None
+
+    @abstractmethod
+    def reading(self, name: str, version: str | None = None) -> AbstractContextManager[Path]:
+        """A path where file ``name`` can be read while the block lasts; refused if not of ``version``."""
+
+    @abstractmethod
+    def shared(self, name: str, version: str | None = None) -> Path:
+        """A path where file ``name`` can be read until the end, by all who work on its parts."""
+
+    @abstractmethod
+    def writing(self, name: str) -> AbstractContextManager[Path]:
+        """A path where file ``name`` is to be written, with what accompanies it beside it.
+
+        When the block ends well the file stands in the store, and what accompanies it stood there before.
+        """
+
+    @abstractmethod
+    def read(self, name: str, limit: int) -> bytes | None:
+        """The content of file ``name``, of at most ``limit`` bytes; None where there is no such file."""
+
+
+class LocalStore(Store):
+    """The files under ``folder``, each of which is written atomically by whoever writes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.shown = folder, str(folder)
+
+    def names(self) -> list[str]:
+        """The names of all files but hidden ones, those of a folder before those of folders in it."""
+        found = []
+        for place, folders, names in os.walk(self.folder, onerror=_refuse_shut):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            inside = Path(place).relative_to(self.folder)
+            found += [(inside / name).as_posix() for name in sorted(names) if name[0] != "."]
+        if not found:
+            raise BadInput(f"the folder {self.folder.name or self.folder} holds no files.")
+        return found
+
+    @contextmanager
+    def reading(self, name: str, version: str | None = None) -> Iterator[Path]:
+        """The file itself."""
+        yield self.shared(name)
+
+    def shared(self, name: str, version: str | None = None) -> Path:
+        """The file itself."""
+        return self.folder / name
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """The place itself, in a folder that is made where there is none."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield path
+
+    def read(self, name: str, limit: int) -> bytes | None:
+        """The content of file ``name``; None where there is no such file."""
+        try:
+            with (self.folder / name).open("rb") as file:
+                return file.read(limit)
+        except FileNotFoundError:
+            return None
+
+
+class RemoteStore(Store):
+    """The objects below a URL; each lies in a private folder of this machine while it is worked on."""
+
+    def __init__(self, url: str) -> None:
+        self.shown = url
+        self._prefix = Remote(url)
+        self._token = secrets.token_hex(8)
+        self._listed: dict[str, RemoteObject] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_listed": {}}
+
+    def tidy(self) -> None:
+        """Remove what lay here on the way."""
+        self._staging().close()
+
+    def names(self) -> list[str]:
+        """The names of all objects but hidden ones."""
+        self._listed = {one.name: one for one in self._prefix.objects()}
+        if not self._listed:
+            raise BadInput(f"{self.shown} holds no objects.")
+        return list(self._listed)
+
+    def version(self, name: str) -> str | None:
+        """The storage's own mark of the object as it was listed."""
+        return self._listed[name].version if name in self._listed else None
+
+    @contextmanager
+    def reading(self, name: str, version: str | None = None) -> Iterator[Path]:
+        """A copy that goes away with the block; a refusal of it names the object."""
+        with self._staging().fetched(self._object(name, version)) as path:
+            try:
+                yield path
+            except BadInput as error:
+                raise BadInput(str(error).replace(path.name, Path(name).name)) from None
+
+    def shared(self, name: str, version: str | None = None) -> Path:
+        """One copy for all on this machine, until the end."""
+        return self._staging().shared(self._object(name, version))
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """A place on this machine; the object is put into the store last, what accompanies it before."""
+        folder = Path(tempfile.mkdtemp(dir=self._staging().path))
+        try:
+            path = folder / Path(name).name
+            yield path
+            inside = name.rpartition("/")[0]
+            beside = sorted(file.name for file in folder.iterdir() if file != path)
+            for each in (*beside, path.name):
+                self._prefix.child(f"{inside}/{each}" if inside else each).put(folder / each)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def read(self, name: str, limit: int) -> bytes | None:
+        """The content of object ``name``; None where there is no such object."""
+        child = self._prefix.child(name)
+        return child.read(limit) if child.is_object() else None
+
+    def _object(self, name: str, version: str | None) -> RemoteObject:
+        found = self._prefix.child(name).found()
+        if version is not None and found.version != version:
+            raise BadInput(f"{name} has changed since the objects were listed; run it again.")
+        return found
+
+    def _staging(self) -> Staging:
+        return Staging.named(self._token)
+
+
+def _refuse_shut(error: OSError) -> None:
+    raise BadInput(f"the folder {Path(error.filename).name} cannot be read: {error.strerror}.")

@@ -1,0 +1,131 @@
+"""How a client pays for a round: from a budget of its own, durably, before anything of the round is drawn.
+
+Each client is a dataset of its own in a ledger, ``NAME/client-1`` and so on, with the unit client. As long as no
+budget was ever opened in the ledger nothing is charged, and the statement says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sfumato.errors import BadInput
+from sfumato.learn.federated.rounds import OutOfBudget
+from sfumato.ledger import BudgetRefused, Ledger, Preview
+from sfumato.privacy import Guarantee
+
+__all__ = ["ClientBudgets", "ClientCost"]
+
+_PLACE = "{client}"
+
+
+@dataclass(frozen=True)
+class ClientCost:
+    """What a run would cost one client: ``admitted`` of the rounds fit, and what the first one leaves.
+
+    ``preview`` is None where nothing is charged.
+    """
+
+    client: str
+    dataset: str
+    admitted: int
+    preview: Preview | None
+
+
+@dataclass(frozen=True)
+class ClientBudgets:
+    """Budgets of clients: ``dataset`` is what their names begin with, ``url`` the ledger.
+
+    A ``url`` with ``{client}`` in it names a ledger of its own for every client. ``purpose`` stands in the
+    rows. Without a dataset nothing is charged.
+    """
+
+    dataset: str | None
+    url: str | None
+    purpose: str = ""
+
+    def __post_init__(self) -> None:
+        name = self.dataset
+        if name is not None and not (name.strip() and name.isprintable()):
+            raise BadInput(f"the dataset is named {name!r}; a name in printable characters is accepted.")
+
+    def name_of(self, client: str) -> str:
+        """The dataset of ``client``."""
+        return f"{self.dataset}/{client}"
+
+    def url_of(self, client: str) -> str:
+        """The ledger of ``client``."""
+        assert self.url is not None  # asked for where something is charged only
+        return self.url.replace(_PLACE, client)
+
+    @property
+    def charged(self) -> bool:
+        """Whether any client is to be charged."""
+        return self.dataset is not None and self.url is not None
+
+    def opened(self, clients: Sequence[str]) -> bool:
+        """Whether budgets were opened; a client without one is then refused, and not released for nothing."""
+        if not self.charged:
+            return False
+        for client in clients:
+            with Ledger(self.url_of(client)) as ledger:
+                if ledger.names():
+                    return True
+        return False
+
+    def pay(self, client: str, number: int, guarantee: Guarantee) -> None:
+        """Spend one round of ``client``; raises :class:`OutOfBudget` where it does not fit."""
+        if not self.charged:
+            return
+        with Ledger(self.url_of(client)) as ledger:
+            if not ledger.names():
+                return
+            try:
+                ledger.spend(self.name_of(client), guarantee, f"{self.purpose} round {number}".strip())
+            except BudgetRefused as refused:
+                raise OutOfBudget(str(refused)) from None
+
+    def pay_all(self, clients: Sequence[str], number: int, guarantee: Guarantee) -> None:
+        """Spend one round of all ``clients``, once it is known that every one of them can."""
+        for client in clients:
+            cost = self.cost(client, guarantee, 1)
+            if cost.preview is not None and not cost.preview.fits:
+                raise OutOfBudget(cost.preview.refusal or f"{cost.dataset} has nothing left.")
+        for client in clients:
+            self.pay(client, number, guarantee)
+
+    def cost(self, client: str, guarantee: Guarantee, rounds: int) -> ClientCost:
+        """How many of ``rounds`` rounds the budget of ``client`` admits; nothing is spent."""
+        name = self.name_of(client)
+        if not self.charged:
+            return ClientCost(client, name, rounds, None)
+        with Ledger(self.url_of(client)) as ledger:
+            if not ledger.names():
+                return ClientCost(client, name, rounds, None)
+            first = ledger.preview(name, guarantee)
+            low, high = (1, rounds) if first.fits else (0, 0)
+            while low < high:
+                middle = (low + high + 1) // 2
+                after = ledger.preview(name, guarantee.times(middle))
+                # Several rounds as one release may use a budget up that would not admit them one by one.
+                fits = after.fits and after.balance.state == "open"
+                low, high = (middle, high) if fits else (low, middle - 1)
+            return ClientCost(client, name, low, first)
+
+    def spends(self, client: str) -> list[dict[str, object]]:
+        """The rows of ``client`` with this purpose, as certificates name rows."""
+        if not self.charged:
+            return []
+        with Ledger(self.url_of(client)) as ledger:
+            if not ledger.names():
+                return []
+            return [
+                {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
+                for entry in ledger.history(self.name_of(client))
+                if entry.kind == "spend" and entry.purpose.startswith(f"{self.purpose} round ")
+            ]
+
+    def keep(self, client: str, number: int, certificate: bytes) -> None:
+        """Remember ``certificate`` beside the last row that paid for its release."""
+        with Ledger(self.url_of(client)) as ledger:
+            ledger.keep_certificate(self.name_of(client), number, certificate.decode())

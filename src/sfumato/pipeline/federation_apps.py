@@ -1,0 +1,161 @@
+"""The Flower apps of a federated run: made from its public terms, and from where each client stands.
+
+``client_app`` and ``server_app`` are what processes of their own load; they find the terms in the configuration
+of the run (``federation``, as JSON) and where they stand in that of their node: ``name``, ``file`` (an .npz with
+``X`` and ``y``), and for the budget ``dataset`` and ``ledger``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import Mod
+from flwr.serverapp import ServerApp
+
+from sfumato.errors import BadInput, SfumatoError
+from sfumato.io.atomic import write_whole
+from sfumato.io.datasets import write_archive
+from sfumato.learn.federated.client_app import make_client_app
+from sfumato.learn.federated.local import LocalTraining
+from sfumato.learn.federated.parameters import Arrays
+from sfumato.learn.federated.privacy_mod import PrivacyMod
+from sfumato.learn.federated.rounds import Federated, Refused
+from sfumato.learn.federated.server_app import make_server_app
+from sfumato.learn.federated.strategy import PrivateAverage
+from sfumato.pipeline.client_budget import ClientBudgets
+from sfumato.pipeline.federated_training import kept_training, terms_in
+from sfumato.pipeline.federation import Federation
+from sfumato.pipeline.paying import BeforeEachRound
+
+__all__ = ["TERMS", "app_of_clients", "client_app", "read_result", "rounds_done", "server_app", "strategy_of"]
+
+#: Where the terms stand in the configuration of a run.
+TERMS = "federation"
+_MODEL, _STORY, _PROGRESS = "model.npz", "rounds.json", "progress"
+
+
+def app_of_clients(
+    terms_of: Callable[[Context], str], place_of: Callable[[Context], Mapping[str, Any]]
+) -> ClientApp:
+    """The app of clients with these terms (JSON), each of which stands at its place."""
+
+    def training(context: Context) -> LocalTraining:
+        place = place_of(context)
+        return kept_training(terms_of(context), str(place["name"]), str(place["file"]))
+
+    def mod(context: Context) -> Mod:
+        place, terms = place_of(context), terms_in(terms_of(context))
+        name = str(place["name"])
+        budgets = _budgets(place)
+
+        def pay(number: int, guarantee: Any) -> None:
+            budgets.pay(name, number, guarantee)
+
+        # With noise at the server it is the server that pays, sampled or not.
+        return PrivacyMod(
+            terms.protection(),
+            name=name,
+            pay=None if terms.central else pay,
+            randomness=terms.randomness,
+        )
+
+    return make_client_app(training, mod)
+
+
+def strategy_of(
+    terms: Federation,
+    budgets: ClientBudgets,
+    *,
+    patience: float,
+    timeout: float,
+    each_round: Callable[[int, Arrays], None] | None = None,
+) -> PrivateAverage:
+    """The server's side of ``terms``; it pays for all clients where it is the one that adds the noise."""
+    return PrivateAverage(
+        terms.names,
+        terms.initial,
+        terms.protection(),
+        rounds=terms.rounds,
+        central=terms.at_server(),
+        pay=BeforeEachRound(budgets, terms.names) if terms.central else None,
+        randomness=terms.randomness,
+        patience=patience,
+        timeout=timeout,
+        each_round=each_round,
+    )
+
+
+def read_result(folder: Path, terms: Federation) -> Federated | None:
+    """What the server's process left in ``folder``; None while it has left nothing."""
+    story = folder / _STORY
+    if not story.exists():
+        return None
+    told = json.loads(story.read_text("utf-8"))
+    if "error" in told:
+        raise BadInput(told["error"])
+    with np.load(folder / _MODEL) as archive:
+        arrays = [archive[f"layer{number}"] for number in range(len(archive.files))]
+    refused = tuple(Refused(**item) for item in told["refused"])
+    guarantee = terms.round_guarantee()
+    return Federated(arrays, told["rounds"], guarantee, told["paid"], refused, told["stopped"])
+
+
+def rounds_done(folder: Path) -> int:
+    """How many rounds the server's process has finished."""
+    try:
+        return int((folder / _PROGRESS).read_text("utf-8"))
+    except (OSError, ValueError):
+        return 0
+
+
+def _write_result(context: Context, made: Federated) -> None:
+    folder = _result(context)
+    write_archive(folder / _MODEL, {f"layer{i}": array for i, array in enumerate(made.arrays)})
+    told = {
+        "rounds": made.rounds,
+        "paid": dict(made.paid),
+        "refused": [{"round": r.round, "client": r.client, "why": r.why} for r in made.refused],
+        "stopped": made.stopped,
+    }
+    write_whole(folder / _STORY, json.dumps(told).encode("utf-8"))
+
+
+def _write_error(context: Context, error: SfumatoError) -> None:
+    write_whole(_result(context) / _STORY, json.dumps({"error": str(error)}).encode("utf-8"))
+
+
+def _result(context: Context) -> Path:
+    return Path(str(context.run_config["result"]))
+
+
+def _server_strategy(context: Context) -> PrivateAverage:
+    config, folder = context.run_config, _result(context)
+
+    def tell(number: int, arrays: Arrays) -> None:
+        write_whole(folder / _PROGRESS, str(number).encode())
+
+    return strategy_of(
+        terms_in(str(config[TERMS])),
+        _budgets(config),
+        patience=float(config["patience"]),
+        timeout=float(config["timeout"]),
+        each_round=tell,
+    )
+
+
+def _budgets(place: Mapping[str, Any]) -> ClientBudgets:
+    """The budgets that a configuration names; empty text stands for none."""
+    given = {key: str(place.get(key) or "") for key in ("dataset", "ledger", "purpose")}
+    return ClientBudgets(given["dataset"] or None, given["ledger"] or None, given["purpose"])
+
+
+client_app: ClientApp = app_of_clients(
+    lambda context: str(context.run_config[TERMS]), lambda context: context.node_config
+)
+server_app: ServerApp = make_server_app(_server_strategy, _write_result, _write_error)

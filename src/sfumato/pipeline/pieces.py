@@ -1,0 +1,136 @@
+"""The pieces of a batch, and the two things that are done with each: it is examined, then it is drawn.
+
+Both are plain values that can be sent to another machine. A piece that is drawn twice, since a worker was
+lost, is drawn from the same keyed noise and takes the place of itself, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sfumato.errors import BadInput
+from sfumato.io.stores import Store
+from sfumato.pipeline.payment import Content
+from sfumato.pipeline.protected import silent
+from sfumato.pipeline.single import Paid, write_release
+from sfumato.pipeline.source_file import SourceFile
+from sfumato.privacy import Statement
+from sfumato.report import SigningKey, file_digest
+
+__all__ = ["Draw", "Drawn", "Examine", "Examined", "Opener", "Piece", "pieces_of"]
+
+#: Makes a file that can be released of a path, its name in the source and, if only one is meant, its part.
+Opener = Callable[..., SourceFile]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The file ``source``, or its rows or row groups ``part``, which becomes the file ``name``.
+
+    ``version`` is what the store said of it when its files were listed.
+    """
+
+    name: str
+    source: str
+    part: range | None = None
+    version: str | None = None
+
+    @contextmanager
+    def at(self, store: Store) -> Iterator[Path]:
+        """Where the file of ``store`` can be read; one that has several parts is put there once for all.
+
+        A link among the files of a folder is refused: it may lead out of it.
+        """
+        if self.part is not None:
+            yield store.shared(self.source, self.version)
+            return
+        with store.reading(self.source, self.version) as path:
+            if path.is_symlink():
+                raise BadInput(f"{path.name} is a link, which is not followed.")
+            yield path
+
+    def opened(self, opener: Opener, path: Path) -> SourceFile:
+        """The file at ``path`` or, where it was cut, this part of it."""
+        return opener(path, self.source) if self.part is None else opener(path, self.source, self.part)
+
+
+def pieces_of(store: Store) -> list[Piece]:
+    """Every file of ``store``, each a piece of its own."""
+    return [Piece(name, name, version=store.version(name)) for name in store.names()]
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What the release of a piece will state; ``digest`` of its content, and ``file``, where asked for."""
+
+    statement: Statement
+    digest: bytes | None
+    file: SourceFile | None = None
+
+
+@dataclass(frozen=True)
+class Examine:
+    """Reads all of a piece, which refuses what cannot be released; draws no noise."""
+
+    store: Store
+    opener: Opener
+    digests: bool
+    keep: bool
+
+    def __call__(self, piece: Piece) -> Examined:
+        """What was found."""
+        content = Content() if self.digests else None
+        with piece.at(self.store) as path:
+            file = piece.opened(self.opener, path)
+            file.fits(Path(piece.name))
+            file.check(silent, content)
+        digest = None if content is None else content.digest()
+        return Examined(file.statement, digest, file if self.keep else None)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A released piece, as the manifest and people are told of it."""
+
+    name: str
+    sha256: str
+    statement: Statement
+    rows: int
+    columns: int
+    what: str | None
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Draws the release of a piece, which has been paid for, and lets it appear with its certificate."""
+
+    store: Store
+    output: Store
+    opener: Opener
+    notes: tuple[str, ...]
+    dataset: str | None
+    paid: Paid
+    signer: SigningKey | None
+    opened: Mapping[Piece, SourceFile] = field(default_factory=dict)
+
+    def __call__(self, piece: Piece) -> Drawn:
+        """What has appeared."""
+        with piece.at(self.store) as path:
+            file = self.opened.get(piece) or piece.opened(self.opener, path)
+            file.fits(Path(piece.name))
+            with self.output.writing(piece.name) as target:
+                done = write_release(
+                    file,
+                    target,
+                    statement=replace(file.statement, notes=(*file.statement.notes, *self.notes)),
+                    dataset=self.dataset,
+                    paid=self.paid,
+                    keep=lambda sealed: sealed,
+                    signer=self.signer,
+                    report=silent,
+                )
+                digest = file_digest(target)
+        return Drawn(piece.name, digest, done.statement, done.rows, done.columns, done.what)

@@ -1,0 +1,141 @@
+"""The cluster engine: Ray Data hands pieces to workers, and gives those of a lost worker to another.
+
+**Exactly once.** A worker may die at any moment, also after a piece has appeared and before anybody was told.
+The piece is then drawn again, from noise that is keyed by the unit: it takes the place of itself, byte for
+byte, so that no second draw ever leaves the cluster. What a piece is worth was paid for before the first one
+was drawn.
+
+**What leaves this process.** Work is sent to the workers of a cluster that is one's own: the parameters, the
+secret that keys the noise, and the key that signs. A cluster that is started here listens on this machine
+alone, keeps its files in a private folder that is removed at the end, and tells nobody that it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from sfumato.errors import BadInput, SfumatoError
+from sfumato.noise import processors
+from sfumato.noise.parallel import THREADS
+from sfumato.pipeline.engine import Done, Engine, Piece, Result
+from sfumato.pipeline.protected import Report
+
+__all__ = ["RayEngine", "ray_engine"]
+
+# Pieces of one task: enough that handing it out costs little, few enough that losing it costs little too.
+_TASK_PIECES = 32
+# Tasks for each worker, so that the last ones end at about the same time.
+_TASKS_A_WORKER = 8
+_STORE_BYTES = 128 << 20
+
+
+class RayEngine(Engine):
+    """Workers of a Ray cluster that is running; :func:`ray_engine` brings one."""
+
+    retries, one_process = True, False
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def each(
+        self, work: Callable[[Piece], Result], pieces: Sequence[Piece], stage: str, report: Report
+    ) -> Done[Piece, Result]:
+        """``work`` on every piece, told by ``report`` as tasks of several pieces are done."""
+        import ray
+
+        done: Done[Piece, Result] = Done()
+        size = max(1, min(_TASK_PIECES, len(pieces) // (_TASKS_A_WORKER * self.workers)))
+        tasks = [{"pieces": pickle.dumps(pieces[at : at + size])} for at in range(0, len(pieces), size)]
+        task = _Task(ray.put(work))
+        given = ray.data.from_items(tasks, override_num_blocks=len(tasks))
+        answers = given.map(task, num_cpus=1, max_retries=-1, concurrency=self.workers)
+        count = 0
+        for answer in answers.iter_rows():
+            for piece, result, refusal in pickle.loads(answer["outcomes"]):
+                if refusal is None:
+                    done.results[piece] = result
+                else:
+                    done.refused[piece] = refusal
+                count += 1
+            report(stage, count / len(pieces))
+        return done
+
+
+class _Task:
+    """Does ``work``, which lies in the cluster, on the pieces of one row."""
+
+    def __init__(self, work: Any) -> None:
+        self._work = work
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        import ray
+
+        # One task has one processor; another worker has the next one.
+        os.environ[THREADS] = "1"
+        work = ray.get(self._work)
+        outcomes: list[tuple[Any, Any, str | None]] = []
+        for piece in pickle.loads(row["pieces"]):
+            try:
+                outcomes.append((piece, work(piece), None))
+            except SfumatoError as error:
+                outcomes.append((piece, None, str(error)))
+        return {"outcomes": pickle.dumps(outcomes)}
+
+
+@contextmanager
+def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
+    """An engine on the cluster that ``RAY_ADDRESS`` names or, without it, on ``workers`` of this machine."""
+    # Before the import: it reads this once.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it warns of it
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise BadInput("the engine ray needs a package: pip install 'sfumato[cluster]'.") from None
+    if ray.is_initialized():
+        yield RayEngine(workers or _processors())
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder:
+        if os.environ.get("RAY_ADDRESS"):
+            ray.init(**quiet)
+        else:
+            ray.init(
+                num_cpus=workers or processors(),
+                include_dashboard=False,
+                object_store_memory=_STORE_BYTES,
+                _temp_dir=folder,
+                **quiet,
+            )
+        try:
+            _hush()
+            yield RayEngine(workers or _processors())
+        finally:
+            ray.shutdown()
+
+
+def _processors() -> int:
+    """How many tasks the cluster can do at once."""
+    import ray
+
+    resources = cast("Callable[[], dict[str, float]]", ray.cluster_resources)()
+    return max(1, int(resources.get("CPU", 1)))
+
+
+def _hush() -> None:
+    """No bars and no lines of Ray Data's own."""
+    import logging
+
+    import ray
+
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.enable_operator_progress_bars = False
+    for name in ("ray", "ray.data"):
+        logging.getLogger(name).setLevel(logging.ERROR)

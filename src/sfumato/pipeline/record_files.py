@@ -1,0 +1,97 @@
+"""Files of records on their way to be released: arrays and tables, and what is asked of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sfumato.errors import BadInput
+from sfumato.io import Schema, TableSource, kind_of, open_array
+from sfumato.mechanisms import Mechanism
+from sfumato.noise import Keyed
+from sfumato.pipeline.arrays import ArrayFile
+from sfumato.pipeline.protected import Report, silent
+from sfumato.pipeline.source_file import SourceFile
+from sfumato.pipeline.tables import TableFile
+from sfumato.privacy import Unit
+from sfumato.transforms import Transform
+
+__all__ = ["RecordFiles"]
+
+
+@dataclass(frozen=True)
+class RecordFiles:
+    """A mechanism for records, and where they stand: in an array, which ``then`` is applied to, or a table.
+
+    ``array`` names one of several in an archive; ``schema`` declares a table.
+    """
+
+    mechanism: Mechanism
+    array: str | None = None
+    schema: Schema | None = None
+    then: Transform | None = None
+    bounds_from_data: bool = False
+
+    @property
+    def of_folders(self) -> Unit | None:
+        """The headline of a folder is that of its files."""
+        return None
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether anybody who knows a seed can draw the noise again."""
+        return self.mechanism.reproducible
+
+    @property
+    def keyed(self) -> Keyed | None:
+        """The keyed randomness that the noise is drawn from, if it is."""
+        return self.mechanism.keyed
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether there is any randomness in a release, and it can be keyed."""
+        return "randomness" in self.mechanism.get_params(deep=False)
+
+    def keyed_by(self, noise: Keyed) -> RecordFiles:
+        """The same with noise from a secret."""
+        parameters = self.mechanism.get_params(deep=False)
+        if "randomness" not in parameters:
+            raise BadInput(f"the noise of {type(self.mechanism).__name__} cannot be keyed to a request.")
+        return replace(self, mechanism=type(self.mechanism)(**(parameters | {"randomness": noise})))
+
+    def open(
+        self, path: Path, name: str | None = None, part: range | None = None, report: Report = silent
+    ) -> SourceFile:
+        """The file at ``path``, or a ``part`` of it (see :mod:`sfumato.io.cutting`).
+
+        ``name``, its name in a folder, keeps the keyed noise of many files apart.
+        """
+        mechanism = self.mechanism
+        if name is not None and mechanism.keyed is not None:
+            mechanism = self.keyed_by(mechanism.keyed.part(ascii(name))).mechanism
+        kind = kind_of(path)
+        if kind == "array":
+            if self.schema is not None:
+                raise BadInput("a schema declares a table; for an array give --clip or --bounds.")
+            return ArrayFile(
+                open_array(path, self.array),
+                mechanism,
+                then=self.then,
+                bounds_from_data=self.bounds_from_data,
+                rows=part,
+                report=report,
+            )
+        if kind != "table":
+            raise BadInput(f"{path.name} holds no records; release pictures and sounds by themselves.")
+        for flag, given in (
+            ("--array", self.array is not None),
+            ("--alpha", self.then is not None),
+            ("--bounds-from-data", self.bounds_from_data),
+        ):
+            if given:
+                raise BadInput(f"{flag} is for .npy and .npz files, and {path.name} is a table.")
+        if self.schema is None:
+            raise BadInput(
+                "a table needs --schema FILE, which declares the bounds or the categories of its columns."
+            )
+        return TableFile(TableSource(path, self.schema, groups=part), mechanism)
