@@ -75,15 +75,24 @@ def trust(
 
 def verify(
     file: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="FILE", help="A release with its certificate beside it, a released folder, or a pack."
+            metavar="FILE",
+            help="A release with its certificate beside it, a released folder, or a pack; also in an object "
+            "store.",
         ),
     ],
     ledger: Annotated[str | None, LEDGER] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Check a release against its certificate: envelope, key, bytes and ledger row; exit 4 if one fails."""
+    from sfumato.pipeline import at_hand
+
+    with at_hand(file) as place:
+        _verify(place, ledger, as_json)
+
+
+def _verify(file: Path, ledger: str | None, as_json: bool) -> None:
     from sfumato.pipeline.manifest import MANIFEST, verify_folder
     from sfumato.report import KeyRing, default_home
     from sfumato.report import verify as verify_file

@@ -16,8 +16,9 @@ WAYS = {
     "500": "an answer of the proxy's own: an internal error",
     "503": "an answer of the proxy's own: slow down",
     "403": "an answer of the proxy's own: access denied",
+    "404": "an answer of the proxy's own: the upload is not known",
 }
-_CODES = {"500": "InternalError", "503": "SlowDown", "403": "AccessDenied"}
+_CODES = {"500": "InternalError", "503": "SlowDown", "403": "AccessDenied", "404": "NoSuchUpload"}
 
 
 @dataclass

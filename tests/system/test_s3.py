@@ -5,12 +5,14 @@ import multiprocessing
 import os
 import pickle
 import re
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from faulty_proxy import proxy_before
@@ -93,6 +95,8 @@ def test_objects_and_prefixes(s3, bucket, place, tmp_path):  # noqa: F811
     place.child("b.txt").remove()
     place.child("b.txt").remove()
     assert not place.child("b.txt").exists()
+    s3.client.delete_object(Bucket=bucket, Key="in/sub/a.txt")  # somebody else: no listing may be remembered
+    assert not place.child("sub/a.txt").exists()
 
 
 def test_more_objects_than_one_answer_lists(s3, bucket, place):  # noqa: F811
@@ -168,11 +172,28 @@ def test_a_failed_upload_leaves_nothing(s3, bucket, proxy, place, large, step, w
 
 
 def test_an_upload_whose_last_answer_is_lost_for_good_is_whole(s3, bucket, proxy, place, large):  # noqa: F811
-    """The server completed it, as asking about it tells; there is nothing to do again."""
+    """The server completed it and forgot the upload; asking for the object tells that all is done."""
     proxy.spoil("POST", "uploadId=", "lose")
+    proxy.spoil("POST", "uploadId=", "404")
     place.child("large.bin").put(large)
     assert sum(method == "POST" and "?uploads" in target for method, target in proxy.seen) == 1
     assert s3.client.get_object(Bucket=bucket, Key="in/large.bin")["Body"].read() == LARGE
+
+
+@pytest.mark.parametrize("step", ["part", "complete"])
+def test_an_upload_that_others_end_is_begun_again(s3, bucket, proxy, place, large, step):  # noqa: F811
+    proxy.spoil(*STEPS[step], "404")
+    place.child("large.bin").put(large)
+    assert len(proxy.spoiled) == 1
+    assert s3.client.get_object(Bucket=bucket, Key="in/large.bin")["Body"].read() == LARGE
+    assert s3.dangling(bucket) == []
+
+
+def test_an_upload_that_others_end_always_is_given_up(s3, bucket, proxy, place, large):  # noqa: F811
+    proxy.spoil("PUT", "partNumber=1", "404", times=1000)
+    assert "others end its upload time and again" in sentence(lambda: place.child("large.bin").put(large))
+    assert s3.keys(bucket) == []
+    assert s3.dangling(bucket) == []
 
 
 def test_an_interrupt_aborts_the_upload(s3, bucket, place, large):  # noqa: F811
@@ -183,6 +204,35 @@ def test_an_interrupt_aborts_the_upload(s3, bucket, place, large):  # noqa: F811
         place.child("large.bin").put(large, interrupt)
     assert s3.keys(bucket) == []
     assert s3.dangling(bucket) == []
+
+
+UPLOAD = """
+import pathlib, sys
+from sfumato.io.remote import Remote
+Remote(sys.argv[1]).put(pathlib.Path(sys.argv[2]))
+"""
+
+
+def test_a_key_pressed_while_a_part_is_on_its_way_aborts_the_upload(s3, bucket, proxy, large):  # noqa: F811
+    proxy.spoil("PUT", "partNumber=2", "stall", times=1000)
+    command = [sys.executable, "-c", UPLOAD, f"s3://{bucket}/large.bin", str(large)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 40
+    while not proxy.spoiled and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert s3.dangling(bucket) == ["large.bin"]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) != 0
+    assert s3.keys(bucket) == []
+    assert s3.dangling(bucket) == []
+
+
+def test_threads_share_a_connection_pool(place, tmp_path):
+    for number in range(20):
+        place.child(f"{number:02}").write(bytes([number]) * 1000)
+    with ThreadPoolExecutor(8) as pool:
+        contents = list(pool.map(lambda one: one.read(1000), place.objects()))
+    assert contents == [bytes([number]) * 1000 for number in range(20)]
 
 
 @pytest.mark.parametrize("way", ["reset", "lose", "503", "500"])
@@ -236,7 +286,7 @@ def test_a_stalled_answer_is_waited_for_only_so_long(proxy, place, tmp_path, mon
     assert time.monotonic() - began < 10
 
 
-def test_an_object_that_changed_after_the_listing_is_refused(place, tmp_path):
+def test_an_object_that_changed_after_the_listing_is_refused(proxy, place, tmp_path):
     place.child("a.bin").write(b"before")
     (listed,) = place.objects()
     place.child("a.bin").write(b"after.")
@@ -246,6 +296,7 @@ def test_an_object_that_changed_after_the_listing_is_refused(place, tmp_path):
     place.child("a.bin").remove()
     assert "there is no such object" in sentence(lambda: listed.fetch(tmp_path / "a"))
     assert list(tmp_path.iterdir()) == []
+    assert not [target for method, target in proxy.seen if method == "GET" and target.endswith("a.bin")]
 
 
 @pytest.mark.parametrize("other", [MEDIUM[:-1] + b"#", b"short"], ids=["same length", "shorter"])

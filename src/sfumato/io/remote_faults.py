@@ -14,6 +14,7 @@ from sfumato.errors import BadInput
 
 __all__ = ["Fault", "Interrupted", "StartOver", "code_of", "fault_of", "no_bucket"]
 
+# Codes of answers, and names of kinds of errors: to compare names saves importing the libraries they are of.
 _DENIED = {"AccessDenied", "AllAccessDisabled", "AccountProblem", "401", "403"}
 _CREDENTIALS = {
     "InvalidAccessKeyId",
@@ -23,21 +24,33 @@ _CREDENTIALS = {
     "TokenRefreshRequired",
     "RequestTimeTooSkewed",
 }
-_CREDENTIAL_KINDS = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"} | {
+_CREDENTIAL_KINDS = {
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "CredentialRetrievalError",
     "ProfileNotFound",
     "ConfigParseError",
     "DefaultCredentialsError",
     "TokenRetrievalError",
 }
-_UNREACHABLE = {"ConnectTimeoutError", "ConnectionRefusedError", "ClientConnectorError", "gaierror"} | {
+_CREDENTIALS_FROM = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile of ~/.aws by AWS_PROFILE"
+)
+_UNREACHABLE = {
+    "ConnectTimeoutError",
+    "ConnectionRefusedError",
+    "ClientConnectorError",
+    "gaierror",
     "ProxyConnectionError",
     "SSLError",
 }
 _UNUSABLE = {"ValueError", "TypeError", "ParamValidationError", "InvalidRegionError", "UnknownServiceError"}
-_CREDENTIALS_FROM = (
-    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile of ~/.aws by AWS_PROFILE"
-)
-_PASSING_CODES = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "OperationAborted"} | {
+_PASSING_CODES = {
+    "SlowDown",
+    "RequestTimeout",
+    "InternalError",
+    "ServiceUnavailable",
+    "OperationAborted",
     "Throttling",
     "ThrottlingException",
     "RequestLimitExceeded",
@@ -45,12 +58,13 @@ _PASSING_CODES = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavail
     "BadDigest",
     "IncompleteBody",
 }
+# EndpointConnectionError is also what breaks after the endpoint was reached.
 _PASSING_KINDS = {
     "ReadTimeoutError",
     "ConnectionClosedError",
+    "EndpointConnectionError",
     "HTTPClientError",
     "ResponseStreamingError",
-} | {
     "IncompleteReadError",
     "ClientPayloadError",
     "ServerDisconnectedError",

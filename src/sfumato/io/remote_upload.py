@@ -169,10 +169,17 @@ def _complete(
             if code_of(error) != "NoSuchUpload":
                 raise
             # The answer to an earlier attempt was lost: the object may stand there complete.
-            if str(filesystem.info(path).get("ETag", "")).strip('"') != _tag_of_parts(tags):
+            if _tag(filesystem, path) != _tag_of_parts(tags):
                 raise StartOver from None
 
     patience.through(complete, url, "written")
+
+
+def _tag(filesystem: Any, path: str) -> str:
+    try:
+        return str(filesystem.info(path).get("ETag", "")).strip('"')
+    except FileNotFoundError:
+        return "there is none"
 
 
 def _tag_of_parts(tags: list[str]) -> str:

@@ -71,6 +71,10 @@ class LocalStore(Store):
     def __init__(self, folder: Path) -> None:
         self.folder, self.shown = folder, str(folder)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Whoever works elsewhere stands in another folder.
+        return self.__dict__ | {"folder": self.folder.absolute()}
+
     def names(self) -> list[str]:
         """The names of all files but hidden ones, those of a folder before those of folders in it."""
         found = []

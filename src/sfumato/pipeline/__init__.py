@@ -3,7 +3,7 @@
 from sfumato.pipeline.catalogue import MECHANISMS, make_mechanism
 from sfumato.pipeline.engines import opened_engine
 from sfumato.pipeline.folder import ProtectedFolder
-from sfumato.pipeline.located import located
+from sfumato.pipeline.located import at_hand, located
 from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.place import check_output
 from sfumato.pipeline.planning import Plan, plan
@@ -22,6 +22,7 @@ __all__ = [
     "ProtectedFolder",
     "Published",
     "Report",
+    "at_hand",
     "check_output",
     "located",
     "make_mechanism",

@@ -93,7 +93,8 @@ def protect_folder(
     engine = engine or LocalEngine()
     noise = payment.noise(keyed)
     run = new_run(noise)
-    _check_places(store, output)
+    if any(piece.name == piece.source for piece in pieces):
+        _check_places(store, output)
     refuse_other_run(output, run)
     skipped: dict[Piece, str] = {}
     examined: dict[Piece, Examined] = {}

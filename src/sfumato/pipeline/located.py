@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +15,9 @@ from sfumato.io import MEDIA, kind_of
 from sfumato.io.formats import Kind
 from sfumato.io.remote_names import is_remote
 from sfumato.io.stores import LocalStore, RemoteStore, Store
+from sfumato.report import certificate_file
 
-__all__ = ["Located", "located"]
+__all__ = ["Located", "at_hand", "located"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,27 @@ def located(place: str | os.PathLike[str], *, folder: bool | None = None) -> Loc
     if whole:
         return Located(LocalStore(path), None, text)
     return Located(LocalStore(path.parent), path.name, text)
+
+
+@contextmanager
+def at_hand(place: str | os.PathLike[str]) -> Iterator[Path]:
+    """What stands at ``place`` as a path, with what stands beside a file; a copy of what is far away.
+
+    Of a file in an object store its certificate is brought along, of a prefix all of its files.
+    """
+    found = located(place)
+    if found.local is not None:
+        yield found.local
+        return
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder, found.store as store:
+        copy = Path(folder, found.word)
+        names = store.names() if found.name is None else [found.name, certificate_file(Path(found.name)).name]
+        for name in names:
+            target = copy / name if found.name is None else copy.with_name(name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with store.reading(name) as path:
+                shutil.move(path, target)
+        yield copy
 
 
 def _is_prefix(text: str) -> bool:

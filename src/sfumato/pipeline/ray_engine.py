@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any, cast
 
 from sfumato.errors import BadInput, SfumatoError
@@ -32,6 +33,8 @@ _TASK_PIECES = 32
 # Tasks for each worker, so that the last ones end at about the same time.
 _TASKS_A_WORKER = 8
 _STORE_BYTES = 128 << 20
+# What Ray would otherwise tell people about itself.
+_QUIET = (("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"), ("RAY_IGNORE_UNHANDLED_ERRORS", "1"))
 
 
 class RayEngine(Engine):
@@ -92,7 +95,8 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
     """An engine on the cluster that ``RAY_ADDRESS`` names or, without it, on ``workers`` of this machine."""
     # Before the import: it reads this once.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it warns of it
+    for name, value in _QUIET:
+        os.environ.setdefault(name, value)
     try:
         import ray
         import ray.data
@@ -102,11 +106,16 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
         yield RayEngine(workers or _processors())
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder,
+        # Ray says on standard output which workers died; that is for results.
+        redirect_stdout(sys.stderr),
+    ):
         if os.environ.get("RAY_ADDRESS"):
             ray.init(**quiet)
         else:
             ray.init(
+                address="local",
                 num_cpus=workers or processors(),
                 include_dashboard=False,
                 object_store_memory=_STORE_BYTES,

@@ -1,0 +1,270 @@
+"""Many files as one release, on threads and on a Ray cluster, in folders and in object stores."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import small_media
+
+from s3_server import s3, s3_endpoint  # noqa: F401 (fixtures)
+from sfumato.pipeline.ray_engine import ray_engine
+
+RAY = ("--engine", "ray", "--workers", "2")
+SCHEMA = """
+[columns.age]
+kind = "numeric"
+bounds = [0, 100]
+[columns.income]
+kind = "numeric"
+bounds = [0, 1000]
+[columns.smoker]
+kind = "categorical"
+categories = ["no", "yes"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_home(folder, monkeypatch):
+    """Keys and a ledger of one's own."""
+    monkeypatch.setenv("SFUMATO_HOME", str(folder / "home"))
+
+
+def digests(folder):
+    """Every file under a folder by its name."""
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def table(path, rows, seed, group=1000):
+    """People who do not exist."""
+    rng = np.random.default_rng(seed)
+    columns = {
+        "age": rng.uniform(0, 100, rows),
+        "income": rng.uniform(0, 1000, rows),
+        "smoker": np.where(rng.random(rows) < 0.3, "yes", "no"),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path, row_group_size=group)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster that lasts, for runs that do not start one of their own."""
+    with ray_engine(2):
+        yield
+
+
+@pytest.fixture
+def sources(folder):
+    """A folder of each kind of file, and what its release needs to be told."""
+    Path("schema.toml").write_text(SCHEMA)
+    rng = np.random.default_rng(5)
+    for number in range(3):
+        table(folder / f"tables/day={number}/t.parquet", 400, number)
+        (folder / "tensors").mkdir(exist_ok=True)
+        np.savez(folder / f"tensors/{number}.npz", X=rng.uniform(0, 1, (40 + number, 4, 3)))
+        (folder / "media").mkdir(exist_ok=True)
+        small_media.png(folder / "media" / f"{number}.png", small_media.photograph(24, 20, number))
+    small_media.sound(folder / "media" / "tone.wav")
+    small_media.video(folder / "media" / "walk.mp4", frames=3)
+    return {
+        "tables": ("--schema", "schema.toml", "--mechanism", "laplace", "--epsilon", "2"),
+        "tensors": ("--mechanism", "gaussian", "--clip", "1", "--epsilon", "2"),
+        "media": ("--unit", "item", "--epsilon", "8"),
+    }
+
+
+@pytest.fixture
+def budget(called):
+    """A budget for each kind."""
+    for name, unit in (("tables", "record"), ("tensors", "record"), ("media", "item")):
+        opened = called("budget", "open", name, "--epsilon", 200, "--delta", "1e-5", "--unit", unit)
+        assert opened.code == 0
+    return lambda name: called("budget", "show", name, "--json").result
+
+
+@pytest.fixture
+def spends(called):
+    """How often a budget was charged."""
+    return lambda name: sum(
+        entry["kind"] == "spend" for entry in called("budget", "history", name, "--json").result
+    )
+
+
+def test_a_cluster_gives_the_bytes_that_threads_give_and_a_request_is_charged_once(
+    called, sources, budget, cluster
+):
+    for kind, words in sources.items():
+        asked = (*words, "--dataset", kind, "--request", "r1")
+        done = called("protect", kind, "-o", f"local/{kind}", *asked, "--json").result
+        used = budget(kind)["used"]
+        assert used > 0.0
+        again = called("protect", kind, "-o", f"ray/{kind}", *asked, *RAY, "--json")
+        assert again.code == 0
+        assert json.loads(again.out)["released"] == done["released"]
+        assert budget(kind)["used"] == used
+        assert digests(Path("local", kind)) == digests(Path("ray", kind))
+        assert called("verify", f"ray/{kind}").code == 0
+    tensors = [np.load(f"ray/tensors/{number}.npz")["X"] for number in range(3)]
+    assert [tensor.shape for tensor in tensors] == [(40, 4, 3), (41, 4, 3), (42, 4, 3)]
+
+
+def test_without_a_request_every_run_draws_noise_of_its_own(called, sources):
+    words = sources["tensors"]
+    for output in ("a", "b"):
+        assert called("protect", "tensors", "-o", output, *words).code == 0
+    assert Path("a/0.npz").read_bytes() != Path("b/0.npz").read_bytes()
+
+
+def test_one_table_is_cut_into_parts_whose_rows_are_those_of_one_file(called, folder, budget):
+    Path("schema.toml").write_text(SCHEMA)
+    table(folder / "big.parquet", 5000, 3, group=700)
+    np.save("big.npy", np.random.default_rng(1).uniform(0, 1, (3000, 5)))
+    for name, words, suffix in (
+        ("tables", ("--schema", "schema.toml", "--mechanism", "laplace", "--epsilon", "2"), "parquet"),
+        ("tensors", ("--mechanism", "gaussian", "--clip", "1", "--epsilon", "2"), "npy"),
+    ):
+        asked = (*words, "--dataset", name)
+        done = called("protect", f"big.{suffix}", "-o", f"{name}/", *asked, "--json").result
+        assert [one["file"] for one in done["released"]] == [f"part-00000.{suffix}"]
+        assert called("verify", name).code == 0
+    assert pq.read_table("tables/part-00000.parquet").num_rows == 5000
+    assert np.load("tensors/part-00000.npy").shape == (3000, 5)
+
+
+def test_bad_files_are_named_and_the_rest_goes_on(called, sources, budget, spends, cluster):
+    Path("tables/day=1/t.parquet").write_bytes(Path("tables/day=1/t.parquet").read_bytes()[:-100])
+    Path("tensors/bad.npz").write_bytes(b"PK\x03\x04")
+    broken = np.ones((3, 4, 3))
+    broken[1, 2, 0] = np.nan
+    np.savez("tensors/nan.npz", X=broken)
+    for kind, bad in (("tables", {"day=1/t.parquet"}), ("tensors", {"bad.npz", "nan.npz"})):
+        asked = (*sources[kind], "--dataset", kind, *RAY, "--json")
+        done = called("protect", kind, "-o", f"out/{kind}", *asked).result
+        assert {entry["file"] for entry in done["skipped"]} == bad
+        assert all(entry["why"].endswith(".") for entry in done["skipped"])
+        assert not bad & set(digests(Path("out", kind)))
+        assert spends(kind) == 1
+
+
+def test_an_object_store_is_read_and_written_like_a_folder(called, command, sources, budget, spends, s3):  # noqa: F811
+    bucket = s3.bucket()
+    for kind, words in sources.items():
+        for file in Path(kind).rglob("*.*"):
+            if file.is_file():
+                s3.client.upload_file(str(file), bucket, f"in/{file.as_posix()}")
+        asked = (*words, "--dataset", kind, "--request", "r1")
+        assert called("protect", kind, "-o", f"out/{kind}", *asked).code == 0
+        here, there = f"s3://{bucket}/in/{kind}", f"s3://{bucket}/out/{kind}"
+        done = called(
+            "protect", here, "-o", there, *asked, *(RAY if kind == "media" else ()), "--json"
+        ).result
+        assert done["output"] == there
+        local = digests(Path("out", kind))
+        keys = [key for key in s3.keys(bucket) if key.startswith(f"out/{kind}/")]
+        found = {
+            key.removeprefix(f"out/{kind}/"): s3.client.get_object(Bucket=bucket, Key=key)["Body"].read()
+            for key in keys
+        }
+        assert found == local
+        assert spends(kind) == 1
+        assert called("verify", there).code == 0
+        assert s3.dangling(bucket) == []
+    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob("sfumato-[0-9a-f]*"))
+
+
+def test_one_object_is_released_by_itself(called, sources, s3):  # noqa: F811
+    bucket = s3.bucket()
+    s3.client.upload_file("tensors/0.npz", bucket, "x.npz")
+    done = called(
+        *("protect", f"s3://{bucket}/x.npz", "-o", f"s3://{bucket}/y/x.npz", *sources["tensors"], "--json")
+    ).result
+    assert done["output"] == f"s3://{bucket}/y/x.npz"
+    assert done["certificate_file"] == f"s3://{bucket}/y/x.npz.cert.json"
+    assert s3.keys(bucket) == ["x.npz", "y/x.npz", "y/x.npz.cert.json"]
+    assert called("verify", f"s3://{bucket}/y/x.npz").code == 0
+    s3.client.put_object(Bucket=bucket, Key="y/x.npz", Body=b"other bytes")
+    assert called("verify", f"s3://{bucket}/y/x.npz").code == 4
+    planned = called("plan", f"s3://{bucket}/x.npz", *sources["tensors"], "--json").result
+    assert planned["rows"] == 40
+
+
+def test_what_cannot_be_is_a_sentence_and_leaves_nothing(called, sources, budget, s3, monkeypatch):  # noqa: F811
+    bucket = s3.bucket()
+    for file in Path("tensors").iterdir():
+        s3.client.upload_file(str(file), bucket, f"in/{file.name}")
+    words = (*sources["tensors"], "--dataset", "tensors")
+    here, there = f"s3://{bucket}/in", f"s3://{bucket}/out"
+    missing = called("protect", f"s3://no-such-{bucket}/in", "-o", there, *words).sentence
+    assert f"no-such-{bucket}" in missing
+    assert "holds no objects" in called("protect", f"s3://{bucket}/empty", "-o", there, *words).sentence
+    s3.client.put_object(Bucket=bucket, Key="out/manifest.json", Body=b'{"run": "another", "files": {}}')
+    assert "another run" in called("protect", here, "-o", there, *words).sentence
+    assert s3.keys(bucket) == ["in/0.npz", "in/1.npz", "in/2.npz", "out/manifest.json"]
+    assert "one file is one piece" in called("protect", "tensors/0.npz", "-o", "x.npz", *words, *RAY).sentence
+    assert "no engine 'dask'" in called("protect", here, "-o", there, *words, "--engine", "dask").sentence
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    begun = time.monotonic()
+    assert here in called("protect", here, "-o", there, *words).sentence
+    assert time.monotonic() - begun < 60.0
+    assert budget("tensors")["used"] == 0.0
+
+
+def _workers(root):
+    """The processes under ``root`` in which a Ray worker draws; not Ray's own."""
+    parents, names = {}, {}
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            try:
+                parents[int(place.name)] = int((place / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                names[int(place.name)] = (place / "cmdline").read_bytes().split(b"\0")[0].decode()
+            except OSError:
+                continue
+
+    def below(process):
+        while process > 1 and process in parents:
+            if process == root:
+                return True
+            process = parents[process]
+        return False
+
+    return [process for process, name in names.items() if name.startswith("ray::Map") and below(process)]
+
+
+def test_a_worker_that_is_killed_twenty_times_changes_nothing(called, folder, executable, budget, spends):
+    """Kills come at random; the output is complete, and byte for byte that of a run that nobody disturbed."""
+    (folder / "in").mkdir()
+    for number in range(120):
+        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(96, 96, number))
+    words = ("--unit", "item", "--epsilon", "8", "--dataset", "media", "--request", "r1")
+    assert called("protect", "in", "-o", "calm/out", *words).code == 0
+    used = budget("media")["used"]
+    rng, kills = random.Random(3), 0
+    for attempt in range(40):
+        output = f"stormy/{attempt}/out"
+        command = [str(executable), "protect", "in", "-o", output, *words, *RAY, "--json"]
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        while run.poll() is None:
+            time.sleep(rng.uniform(0.02, 0.3))
+            found = _workers(run.pid) if kills < 20 else []
+            if found:
+                os.kill(rng.choice(found), signal.SIGKILL)
+                kills += 1
+        told = run.communicate()[0]
+        assert run.returncode == 0
+        assert len(json.loads(told)["released"]) == 120
+        assert digests(Path(output)) == digests(Path("calm/out"))
+        if kills == 20:
+            break
+        shutil.rmtree(output)
+    assert kills == 20
+    assert budget("media")["used"] == used
+    assert spends("media") == 1
