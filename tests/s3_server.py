@@ -1,5 +1,6 @@
 """A real S3-compatible server of our own: moto's, in its own process, on a free port of the loopback."""
 
+import functools
 import itertools
 import os
 import socket
@@ -68,25 +69,36 @@ def s3_endpoint(tmp_path_factory):
 
 
 @pytest.fixture
-def s3(s3_endpoint, monkeypatch, tmp_path):
+def s3(s3_endpoint, monkeypatch):
     """The server, named by the environment as any S3 server is, and nobody's own configuration."""
-    import boto3
-    from botocore.config import Config
-
     for name in [name for name in os.environ if name.startswith(("AWS_", "FSSPEC_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-aws-config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-aws-credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
-    client = boto3.client("s3", endpoint_url=s3_endpoint, config=Config(s3={"addressing_style": "path"}))
-    yield S3(s3_endpoint, client)
-    client.close()
+    return S3(s3_endpoint, _client(s3_endpoint))
+
+
+@functools.cache
+def _client(endpoint):
+    """A client that keeps to this endpoint, whatever the environment comes to say."""
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id=ACCESS_KEY,
+        aws_secret_access_key=SECRET_KEY,
+        region_name="us-east-1",
+        config=Config(s3={"addressing_style": "path"}),
+    )
 
 
 def _free_port():

@@ -51,6 +51,11 @@ class FaultyProxy:
         assert way in WAYS
         self._rules.append(Spoiling(method, part, way, times, after))
 
+    def heal(self):
+        """Spoil nothing any more, and forget what was."""
+        for kept in (self.seen, self.spoiled, self._rules):
+            kept.clear()
+
     def _way(self, method, target):
         for rule in self._rules:
             if rule.method == method and rule.part in target and rule.times:

@@ -51,7 +51,10 @@ class Remote:
     def is_prefix(self) -> bool:
         """Whether objects stand below this URL, or it is a bucket or a folder."""
         info = self._info()
-        return info is not None and info.get("type") == "directory"
+        if info is None or info.get("type") == "directory":
+            return info is not None
+        # On S3 an object may stand at the very URL that others stand below.
+        return bool(self._through(lambda fs, path: fs.isdir(path), "read"))
 
     def is_object(self) -> bool:
         """Whether an object stands at exactly this URL."""
