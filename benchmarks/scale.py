@@ -1,7 +1,7 @@
-"""Batches on one and on two workers, and a table larger than memory; ``--write FILE`` makes the page about scale.
+"""Batches on one and on two workers, and a table larger than memory; ``--write FILE`` makes the page of it.
 
-Each run is the command as people type it, in a process of its own, so that starting a cluster counts. A worker
-has one thread; so has the local run that it is compared with.
+Each run is the command as people type it, in a process of its own, so that starting a cluster counts. A
+worker has one thread; so has the local run that it is compared with.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from photographs import photographs
-from sfumato.io.pictures import encode_picture
+from photographs import DATA, for_tests
+from sfumato.io.pictures import encode_picture, read_picture
 from sfumato.io.videos import open_video
 from timing import Row
 
@@ -31,7 +31,6 @@ PICTURES, SIDE = 2_000, 224
 GIGABYTES, COLUMNS, GROUP = 20, 200, 32_768
 MEMORY = 2e9
 ONE_THREAD = {"SFUMATO_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,10 @@ def pictures(folder: Path) -> Pictures:
     source, few = folder / "pictures", folder / "few"
     for place in (source, few):
         place.mkdir()
-    views = [view for view in photographs(DATA / "photos") if min(view.shape[:2]) >= SIDE]
+    views = [read_picture(path).values for path in for_tests()]
+    views = [view for view in views if view.ndim == 3 and min(view.shape[:2]) >= SIDE]
+    if not views:
+        raise SystemExit("scale: photographs are needed in SFUMATO_DATA/photos.")
     generator = np.random.default_rng(0)
     for number in range(PICTURES):
         view = views[number % len(views)]
@@ -122,7 +124,7 @@ def video(folder: Path) -> Video:
     shutil.copy(clip, inside / clip.name)
     ran = _protect(inside, folder / "clips-out", "--epsilon", "4", "--unit", "region:16", "--workers", "1")
     print(f"  video: {ran.seconds:.1f} s", flush=True)
-    length = float(source.seconds)
+    length = source.duration
     return Video(clip.name, length, source.frames, (source.width, source.height), ran.seconds)
 
 
@@ -223,22 +225,28 @@ def page(pictured: Pictures, clip: Video, tabled: Table, found: Sequence[Row]) -
     lines = [
         "# Scale: what more workers do, and what a lot of data takes",
         "",
-        "Written by `SFUMATO_DATA=… python benchmarks/scale.py --write docs/explanation-scale.md`. Timings are "
+        "Written by `SFUMATO_DATA=… python benchmarks/scale.py --write docs/explanation-scale.md`. Timings "
+        "are "
         "of one run on two cores of a shared machine: the ratios mean more than the seconds.",
         "",
         "## How a batch runs",
         "",
-        "`sfumato protect SOURCE -o OUTPUT` takes a folder, or a prefix such as `s3://bucket/in`, as one release:",
+        "`sfumato protect SOURCE -o OUTPUT` takes a folder, or a prefix such as `s3://bucket/in`, as one "
+        "release:",
         "",
-        "1. The files are listed; one large `.parquet` or `.npy` whose output ends in a slash is cut into parts "
+        "1. The files are listed; one large `.parquet` or `.npy` whose output ends in a slash is cut into "
+        "parts "
         "at its row groups or rows.",
-        "2. Where a budget pays, every piece is read and checked by the workers. What is refused is named with "
+        "2. Where a budget pays, every piece is read and checked by the workers. What is refused is named "
+        "with "
         "its reason and costs nothing.",
         "3. The budget is charged once, durably, before the first piece is drawn.",
         "4. The workers draw the pieces. The noise of a unit is keyed by a secret, the unit's place and its "
-        "content: a piece that is drawn again, since its worker was lost, is the same bytes and takes its own "
+        "content: a piece that is drawn again, since its worker was lost, is the same bytes and takes its "
+        "own "
         "place. Its certificate appears just before it.",
-        "5. The manifest, which lists the digest of every file, is written last and signed. Without a manifest "
+        "5. The manifest, which lists the digest of every file, is written last and signed. Without a "
+        "manifest "
         "there is no complete release; the manifest of another run is never overwritten.",
         "",
         "`--engine local` does this on threads, `--engine ray` on the workers of a Ray cluster: one that is "
@@ -270,22 +278,27 @@ def page(pictured: Pictures, clip: Video, tabled: Table, found: Sequence[Row]) -
         "",
         f"The table has {COLUMNS} columns of numbers that nothing can pack, in row groups of {GROUP:,}; two "
         f"workers released it in {tabled.ran.seconds / 60:.1f} minutes, "
-        f"{1e3 * tabled.gigabytes / tabled.ran.seconds:.0f} MB a second. Memory is the sum over all processes, "
+        f"{1e3 * tabled.gigabytes / tabled.ran.seconds:.0f} MB a second. Memory is the sum over all "
+        "processes, "
         "Ray's own among them, of their proportional share, looked at twice a second.",
         "",
-        f"One core took {clip.took:.1f} s for the clip `{clip.name}`: {clip.length:.1f} s, {clip.frames} frames "
+        f"One core took {clip.took:.1f} s for the clip `{clip.name}`: {clip.length:.1f} s, {clip.frames} "
+        "frames "
         f"of {clip.sides[0]} × {clip.sides[1]} pixels, that is {clip.rate:.3g} seconds of video in a second, "
         f"or {1e-6 * clip.sides[0] * clip.sides[1] * clip.frames / clip.took:.2f} million pixels.",
         "",
         "## The cost model",
         "",
-        "With a start of s seconds, r pieces a second and worker, and w workers that do not wait for the disk or "
+        "With a start of s seconds, r pieces a second and worker, and w workers that do not wait for the "
+        "disk or "
         "the network,",
         "",
         "    seconds(n) = s + n / (r · w)        workers for n pieces in T seconds = n / (r · (T − s))",
         "",
-        f"Here s = {start:.1f} and r = {rate:.1f}. What the formula leaves out: a budget reads every piece once "
-        "more beforehand; an object is fetched and put (once more each); a lost worker costs the pieces of its "
+        f"Here s = {start:.1f} and r = {rate:.1f}. What the formula leaves out: a budget reads every piece "
+        "once "
+        "more beforehand; an object is fetched and put (once more each); a lost worker costs the pieces of "
+        "its "
         "task, at most 32; the last tasks leave workers idle.",
         "",
         "## A million pictures a day",
@@ -293,7 +306,8 @@ def page(pictured: Pictures, clip: Video, tabled: Table, found: Sequence[Row]) -
         f"    10⁶ / ({rate:.1f} a second · 86,400 s) = {day:.2f} workers",
         "",
         f"One worker of this machine {'is enough' if day <= 1 else f'is not; {int(np.ceil(day))} are'} for "
-        f"pictures of {SIDE} × {SIDE} pixels; time grows with the number of pixels. With a budget, which reads "
+        f"pictures of {SIDE} × {SIDE} pixels; time grows with the number of pixels. With a budget, which "
+        "reads "
         "everything twice, count twice as many at most.",
         "",
         "## 500 hours of video a minute",

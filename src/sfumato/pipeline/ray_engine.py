@@ -35,6 +35,8 @@ _TASKS_A_WORKER = 8
 _STORE_BYTES = 128 << 20
 # What Ray would otherwise tell people about itself.
 _QUIET = (("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"), ("RAY_IGNORE_UNHANDLED_ERRORS", "1"))
+# A cluster on one machine does not grow, so nothing has to watch whether it should.
+_FIXED = ("RAY_DATA_CLUSTER_AUTOSCALER", "V1")
 
 
 class RayEngine(Engine):
@@ -56,7 +58,8 @@ class RayEngine(Engine):
         tasks = [{"pieces": pickle.dumps(pieces[at : at + size])} for at in range(0, len(pieces), size)]
         task = _Task(ray.put(work))
         given = ray.data.from_items(tasks, override_num_blocks=len(tasks))
-        answers = given.map(task, num_cpus=1, max_retries=-1, concurrency=self.workers)
+        at_once = ray.data.TaskPoolStrategy(size=self.workers)
+        answers = given.map(task, num_cpus=1, max_retries=-1, compute=at_once)
         count = 0
         for answer in answers.iter_rows():
             for piece, result, refusal in pickle.loads(answer["outcomes"]):
@@ -114,6 +117,7 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
         if os.environ.get("RAY_ADDRESS"):
             ray.init(**quiet)
         else:
+            os.environ.setdefault(*_FIXED)
             ray.init(
                 address="local",
                 num_cpus=workers or processors(),
@@ -124,9 +128,21 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
             )
         try:
             _hush()
-            yield RayEngine(workers or _processors())
+            engine = RayEngine(workers or _processors())
+            wake = ray.remote(num_cpus=1)(_wake)
+            # Workers get ready while the files are listed; nobody waits for it.
+            waking = [wake.remote() for _ in range(engine.workers)]
+            yield engine
+            del waking
         finally:
             ray.shutdown()
+
+
+def _wake() -> None:
+    """Import what most pieces need."""
+    import sfumato.pipeline.media_mechanisms
+    import sfumato.pipeline.pieces
+    import sfumato.pipeline.record_files  # noqa: F401
 
 
 def _processors() -> int:

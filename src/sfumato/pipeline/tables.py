@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,9 @@ from sfumato.pipeline.protected import Report
 from sfumato.pipeline.source_file import SourceFile
 
 __all__ = ["TableFile"]
+
+_BLOCK_ROWS = 65_536
+_BLOCK_BYTES = 16 << 20
 
 
 class TableFile(SourceFile):
@@ -28,6 +32,8 @@ class TableFile(SourceFile):
         self._source, self._rows = source, _rows_of(mechanism, schema)
         self.statement, self.declared = self._rows.statement(), schema.to_dict()
         self.values = len(schema.released)
+        # Of a wide table fewer rows are in memory at once; a function of the schema alone.
+        self._blocks = partial(source.blocks, max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * self.values))))
         self.left_out = tuple(column.name for column in schema.identifiers)
 
     def fits(self, output: Path) -> None:
@@ -44,7 +50,7 @@ class TableFile(SourceFile):
     def check(self, report: Report, content: Content | None = None) -> None:
         """Read every cell, which refuses the bad ones, and count the rows."""
         count, known = 0, self._source.rows
-        for block in self._source.blocks():
+        for block in self._blocks():
             count += len(block.numeric)
             if content is not None:
                 content.add(block.numeric, block.codes)
@@ -59,7 +65,7 @@ class TableFile(SourceFile):
         low, high = np.array(limits).reshape(-1, 2).T
         with TableSink(output, schema) as sink:
             sink.accompany(*first)
-            for block in self._source.blocks():
+            for block in self._blocks():
                 at = self._source.first_row + sink.rows_written
                 numeric, codes = self._rows.perturb(block.numeric, block.codes, at)
                 sink.write(np.clip(numeric, low, high), codes)
