@@ -22,7 +22,7 @@ from sfumato.io.schema import Schema
 __all__ = ["TableBlock", "TableSink", "TableSource"]
 
 _BLOCK_ROWS = 65_536
-_PARQUET_BUFFER_BYTES = 1 << 20
+_BUFFER_BYTES, _BUFFERS_BYTES = 1 << 20, 16 << 20  # of one column, and of all of them together
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,8 @@ class TableSource:
 
         with arrow_faults(self.path.name, "Parquet"):
             # A buffer makes Arrow read a column piece by piece instead of a whole row group at a time.
-            file = pq.ParquetFile(str(self.path), buffer_size=_PARQUET_BUFFER_BYTES, pre_buffer=False)
+            buffer = max(1 << 16, min(_BUFFER_BYTES, _BUFFERS_BYTES // max(1, len(columns))))
+            file = pq.ParquetFile(str(self.path), buffer_size=buffer, pre_buffer=False)
         with file:
             groups = None if self._groups is None else list(self._groups)
             batches = file.iter_batches(batch_size=max_rows, columns=columns, row_groups=groups)
@@ -211,7 +212,11 @@ class TableSink(AtomicSink):
                 )
                 for c in self.schema.released
             ]
-            self._parquet = layers.enter_context(pq.ParquetWriter(file, pa.schema(fields)))
+            # Numbers with noise never come twice: a dictionary of them would cost memory and save nothing.
+            repeated = [column.name for column in self.schema.coded]
+            self._parquet = layers.enter_context(
+                pq.ParquetWriter(file, pa.schema(fields), use_dictionary=repeated)
+            )
             return
         self._stream = file
         if self._suffix == ".csv.gz":
