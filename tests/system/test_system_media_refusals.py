@@ -423,7 +423,8 @@ def test_a_repeated_request_gives_the_same_bytes_and_is_charged_once(called, alb
     assert {name: Path("out", name).read_bytes() for name in names} == first
     for change in (
         lambda: small_media.png(Path("in/a.png"), small_media.photograph(32, 40, 181)),
-        lambda: Path("in/b.jpg").unlink(),
+        lambda: Path("in/b.jpg").rename("in/b2.jpg"),
+        lambda: Path("in/b2.jpg").unlink(),
     ):
         change()
         sentence = called("protect", "in", "-o", "out", *words).sentence

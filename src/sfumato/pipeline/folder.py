@@ -138,7 +138,8 @@ def _pay(
     stated = together(_distinct(statements), unit, len(pieces))
     content = Content()
     if noise is not None:
-        digests = b"".join(examined[piece].digest or b"" for piece in pieces)
+        # With their names, which key the noise: the same content under another name would be drawn anew.
+        digests = b"".join(piece.committed(examined[piece].digest or b"") for piece in pieces)
         content.add(np.frombuffer(digests, np.uint8).reshape(len(pieces), -1))
     purpose = f"{output.shown.rstrip('/').rsplit('/', 1)[-1]}, {count_of(pieces)}"
     told, paid = payment.pay(stated, purpose, content, noise)

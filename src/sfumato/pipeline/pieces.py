@@ -6,6 +6,8 @@ lost, is drawn from the same keyed noise and takes the place of itself, byte for
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -51,6 +53,11 @@ class Piece:
             if path.is_symlink():
                 raise BadInput(f"{path.name} is a link, which is not followed.")
             yield path
+
+    def committed(self, digest: bytes) -> bytes:
+        """One digest of which piece it is and of its content, whose own is ``digest``."""
+        part = None if self.part is None else [self.part.start, self.part.stop]
+        return hashlib.sha256(json.dumps([self.source, part]).encode() + digest).digest()
 
     def opened(self, opener: Opener, path: Path) -> SourceFile:
         """The file at ``path`` or, where it was cut, this part of it."""
