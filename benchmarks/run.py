@@ -1,4 +1,7 @@
-"""All benchmarks, as a table and, with ``--write FILE``, as a page. Fails if a target is missed."""
+"""All benchmarks, as a table and, with ``--write FILE``, as a page. Fails if a target is missed.
+
+``--only NAME`` runs one of them, a module of this folder, and writes its section of the page anew.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ import linear_head
 import noise
 import pictures
 import release
+import secure_sums
 import starting
 import streaming
 import structure
@@ -38,33 +42,50 @@ PARTS = {
     "Geometry: 10,000 points, d = 10, M = 784; ratio = time over one forward pass": geometry,
     "Linear head: an epoch of DP-SGD; ratio = time of Opacus's hooks over ours": linear_head,
     "Federated: MNIST on Flower, a round of 3 clients; ratio = time over the same without privacy": federated,
+    "Federated: a round of Flower; ratio = time over the same without privacy": federated,
+    "Secure sums: clients × parameters; ratio = seconds over three": secure_sums,
     "Structure: 10,000 × 784; ratio = time over one distance matrix by BLAS": structure,
 }
 
 
+HEAD = """# Benchmarks
+
+Written by `make bench`, or one section by `python benchmarks/run.py --only NAME --write docs/benchmarks.md`.
+Ratios are of best times in one run of a section.
+"""
+
+
 def main() -> int:
+    names = {part.__name__: title for title, part in PARTS.items()}
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=sorted(names), action="append", help="one of the benchmarks")
     parser.add_argument("--write", type=Path, help="also write the table as a Markdown page")
     arguments = parser.parse_args()
-    page = [
-        "# Benchmarks",
-        "",
-        "Written by `make bench`. Ratios of best times in one run.",
-        "",
-    ]
+    wanted = [names[name] for name in arguments.only or names]
+    sections: dict[str, str] = {}
     missed: list[Row] = []
     for title, part in PARTS.items():
+        if title not in wanted:
+            continue
         print(f"\n{title}")
-        page += [f"## {title}", "", "| what | measured | ratio | must be |", "|---|---|---|---|"]
+        lines = [f"## {title}", "", "| what | measured | ratio | must be |", "|---|---|---|---|"]
         for row in part.measure():
             mark = "" if row.reached else "  MISSED"
             print(f"  {row.name:<64}{row.value:>14}{row.ratio:>10.3g}  {row.target}{mark}", flush=True)
-            page.append(f"| {row.name} | {row.value} | {row.ratio:.3g} | {row.target} |")
+            lines.append(f"| {row.name} | {row.value} | {row.ratio:.3g} | {row.target} |")
             missed += [] if row.reached else [row]
-        page.append("")
+        sections[title] = "\n".join(lines) + "\n"
     if arguments.write:
-        arguments.write.write_text("\n".join(page), encoding="utf-8")
+        kept = _sections(arguments.write) if arguments.only and arguments.write.exists() else {}
+        page = [(kept | sections)[title] for title in PARTS if title in kept | sections]
+        arguments.write.write_text("\n".join([HEAD, *page]), encoding="utf-8")
     return 1 if missed else 0
+
+
+def _sections(page: Path) -> dict[str, str]:
+    """The sections of an earlier page by their titles."""
+    parts = page.read_text("utf-8").split("\n## ")[1:]
+    return {part.split("\n", 1)[0]: f"## {part.rstrip()}\n" for part in parts}
 
 
 if __name__ == "__main__":
