@@ -41,7 +41,6 @@ PARTS = {
     "Video: real clips, region(16); ratio = over unfiltered noise at the same ε": video,
     "Geometry: 10,000 points, d = 10, M = 784; ratio = time over one forward pass": geometry,
     "Linear head: an epoch of DP-SGD; ratio = time of Opacus's hooks over ours": linear_head,
-    "Federated: MNIST on Flower, a round of 3 clients; ratio = time over the same without privacy": federated,
     "Federated: a round of Flower; ratio = time over the same without privacy": federated,
     "Secure sums: clients × parameters; ratio = seconds over three": secure_sums,
     "Structure: 10,000 × 784; ratio = time over one distance matrix by BLAS": structure,

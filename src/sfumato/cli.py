@@ -14,6 +14,7 @@ import sfumato
 from sfumato import (
     cli_audit,
     cli_budget,
+    cli_federate,
     cli_keys,
     cli_learn,
     cli_paper,
@@ -33,6 +34,7 @@ _EXAMPLES = {
     "plan": "sfumato plan X.npz --epsilon 1 --clip 1.0",
     "publish": "sfumato publish digits.npz -o published.npz --classes 10 --epsilon 1",
     "learn": "sfumato learn digits.npz -o model --classes 10 --epsilon 1",
+    "federate": "sfumato federate digits.npz -o model --clients 3 --rounds 10 --epsilon 8 --classes 10",
     "paper": "sfumato paper multimedia-dp --figure 2",
     "audit": "sfumato audit X.npz out.npz --labels y -o report.html",
     "verify": "sfumato verify out.npz",
@@ -57,6 +59,7 @@ app.command(epilog=f"For example: {_EXAMPLES['protect']}")(cli_protect.protect)
 app.command(epilog=f"For example: {_EXAMPLES['plan']}")(cli_protect.plan)
 app.command(epilog=f"For example: {_EXAMPLES['publish']}")(cli_publish.publish)
 app.command(epilog=f"For example: {_EXAMPLES['learn']}")(cli_learn.learn)
+app.command(epilog=f"For example: {_EXAMPLES['federate']}")(cli_federate.federate)
 app.command(epilog=f"For example: {_EXAMPLES['paper']}")(cli_paper.paper)
 app.command(epilog=f"For example: {_EXAMPLES['verify']}")(cli_keys.verify)
 app.command(epilog=f"For example: {_EXAMPLES['audit']}")(cli_audit.audit)

@@ -102,9 +102,7 @@ def test_refusals_are_one_sentence(called, archive, more, said):
     assert ran.appeared == frozenset()
 
 
-@pytest.mark.parametrize(
-    "options", [("--mechanism", "tensor-ldp"), ("--mechanism", "dphsgd", "--curvature", "own")]
-)
+@pytest.mark.parametrize("options", [("tensor-ldp",), ("dphsgd", "--curvature", "own")])
 def test_what_proves_nothing_is_made_and_cannot_be_charged(called, archive, folder, options):
     asked = ("federate", archive, *SMALL, "--mechanism", *options, "--epsilon", "100", "-o", "model")
     assert "proven of any client" in called(*asked).err
@@ -117,20 +115,24 @@ def test_what_proves_nothing_is_made_and_cannot_be_charged(called, archive, fold
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_flower_simulation_gives_the_model_of_one_process(called, archive, folder):
-    """Ray's processes train and pay; parameters agree to the bits of a matrix product."""
+    """Ray's processes train, pay and draw; at so large an ε both models are the same but for a little noise.
+
+    Each of 650 parameters has noise of deviation below 0.004 in both; 0.04 is passed below once in 10²⁰.
+    """
     pytest.importorskip("ray")
     pytest.importorskip("flwr")
     url = f"sqlite:///{folder}/budget.db"
-    budgets(url, clients=2)
-    plain = ("federate", archive, *SMALL, "--rounds", "2", "--clients", "2", "--mechanism", "none")
-    here, there = (
-        called(*plain, "--engine", engine, "-o", engine, "--json").result
-        for engine in ("rounds", "simulation")
-    )
+    budgets(url, clients=2, epsilon=1e6)
+    asked = ("federate", archive, *SMALL, "--rounds", "2", "--clients", "2", "--epsilon", "1e6", "--json")
+    here = called(*asked, "-o", "rounds").result
+    paid = ("--dataset", "clinic", "--ledger", url)
+    there = called(*asked, *paid, "--engine", "simulation", "-o", "simulation").result
     assert here["rounds"] == there["rounds"] == 2
+    assert {name: len(rows) for name, rows in there["spends"].items()} == {"client-1": 2, "client-2": 2}
     one, other = (load_model(engine, keys=KeyRing()).learner.arrays_ for engine in ("rounds", "simulation"))
     for a, b in zip(one, other, strict=True):
-        assert np.abs(a - b).max() < 1e-5
+        assert not np.array_equal(a, b)
+        assert np.abs(a - b).max() < 0.04
 
 
 def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder):
@@ -153,8 +155,9 @@ def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder):
         with Ledger(url.replace("{client}", "client-2")) as book:
             while not book.balance("clinic/client-2").spends:
                 time.sleep(0.02)
-        killed.append(_app_of("client-2"))
-        os.kill(killed[0], signal.SIGKILL)
+        for pid in _client("client-2"):
+            killed.append(pid)
+            os.kill(pid, signal.SIGKILL)
 
     watcher = threading.Thread(target=kill, daemon=True)
     watcher.start()
@@ -166,7 +169,7 @@ def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder):
         keys=KeyRing(folder / "keys"),
     )
     watcher.join(1.0)
-    assert killed
+    assert len(killed) == 2
     assert done.made.rounds == 2
     (missed,) = done.made.refused
     assert missed.round == 1
@@ -199,10 +202,9 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def _app_of(client: str) -> int:
-    """The process of the app that the SuperNode of ``client``, a child of this process, has started."""
-    nodes = [p for p in _processes() if _parent(p) == os.getpid() and f'name="{client}"' in _command(p)]
-    (node,) = nodes
+def _client(name: str) -> tuple[int, int]:
+    """The SuperNode of a client, which is a child of this process, and the app that it has started."""
+    (node,) = [p for p in _processes() if _parent(p) == os.getpid() and f'name="{name}"' in _command(p)]
     for pid in _processes():
         if "flwr-clientapp" not in _command(pid):
             continue
@@ -210,5 +212,5 @@ def _app_of(client: str) -> int:
         while above not in (0, 1, node):
             above = _parent(above)
         if above == node:
-            return pid
-    raise AssertionError(f"{client} has no app running")
+            return node, pid
+    raise AssertionError(f"{name} has no app running")

@@ -1,7 +1,7 @@
 """How a client pays for a round: from a budget of its own, durably, before anything of the round is drawn.
 
-Each client is a dataset of its own in a ledger, ``NAME/client-1`` and so on, with the unit client. As long as no
-budget was ever opened in the ledger nothing is charged, and the statement says so.
+Each client is a dataset of its own in a ledger, ``NAME/client-1`` and so on, with the unit client. As long as
+no budget was ever opened in the ledger nothing is charged, and the statement says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The public terms of a federated run, as JSON that every process of it reads: model, noise, rounds, names."""
+"""The public terms of a federated run, as JSON that every process of it reads: model, noise and rounds."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -33,11 +34,11 @@ _FORMAT = 1
 class Federation:
     """What everybody agrees on before a run.
 
-    ``epsilon`` and ``delta`` are the promise to one client over all ``rounds``; ``strength`` is what one round
-    may have of it (see :meth:`settled`): its ε, or one over the noise multiplier with a central Gaussian. In
-    the modes of the TLDP paper, of which nothing finite is proven, ``epsilon`` is the paper's: that of each
-    round. ``seed`` is that of the public initial parameters and of the order of records; ``noise_seed`` makes
-    a run that can be repeated, for experiments.
+    ``epsilon`` and ``delta`` are the promise to one client over all ``rounds``; ``strength`` is what one
+    round may have of it (see :meth:`settled`): its ε, or one over the noise multiplier with a central
+    Gaussian. In the modes of the TLDP paper, whose claim is no bound, ``epsilon`` is the paper's: that of
+    each round. ``seed`` is that of the public initial parameters and of the order of records;
+    ``noise_seed`` makes a run that can be repeated, for experiments.
     """
 
     clients: int
@@ -75,12 +76,22 @@ class Federation:
                 "--mechanism none adds no noise and promises nothing."
             )
         if not self.central and self.sample != 1.0:
-            raise BadInput("--sample needs --central: it is the server that samples clients and adds the noise.")
+            raise BadInput(
+                "--sample needs --central: it is the server that samples clients and adds the noise."
+            )
         if self.central and self.mechanism not in ("gaussian", "tensor-ldp"):
             raise BadInput(
-                f"--central is for gaussian and tensor-ldp, not for {self.mechanism}: the others are drawn by "
-                "each client."
+                f"--central is for gaussian and tensor-ldp, not for {self.mechanism}: the others are drawn "
+                "by each client."
             )
+        if self.sample != 1.0 and self.mechanism != "gaussian":
+            raise BadInput(
+                f"--sample is for gaussian, not for {self.mechanism}, of which no amplification is proven."
+            )
+        if self.central and self.mechanism == "gaussian" and self.options:
+            raise BadInput(f"a central gaussian takes no {', '.join(self.options)}.")
+        if self.mechanism == "none" and (self.options or self.epsilon is not None):
+            raise BadInput("--mechanism none adds no noise: leave out --epsilon and options of mechanisms.")
 
     @property
     def paper(self) -> bool:
@@ -159,12 +170,20 @@ class Federation:
         assert self.strength is not None, "terms are settled before they are used"
         if self.mechanism == "tensor-ldp":
             tensor = make_protection(
-                "tensor-ldp", epsilon=self.strength, delta=self.delta, clip=self.clip, **self.options
+                "tensor-ldp",
+                epsilon=self.strength,
+                delta=self.delta,
+                clip=self.clip,
+                limit=self.limit,
+                neighbours=self.neighbours,
+                **self.options,
             )
             assert isinstance(tensor, TensorPaper)
             return AveragedTensors(tensor=tensor)
         if self.clip is None:
-            raise BadInput("a central gaussian needs --clip, the largest L2 norm of an update; read off data it leaks.")
+            raise BadInput(
+                "a central gaussian needs --clip, the largest L2 norm of an update; read off data it leaks."
+            )
         return CentralGaussian(
             multiplier=1.0 / self.strength,
             clip=self.clip,
@@ -181,6 +200,10 @@ class Federation:
         """What the authors say of one round."""
         server = self.at_server()
         return self.protection().claim() if server is None else server.claim()
+
+    def digest(self) -> str:
+        """What tells these terms from all others; an owner agrees to terms by it."""
+        return hashlib.sha256(self.to_json().encode("utf-8")).hexdigest()
 
     def to_json(self) -> str:
         """What :meth:`from_json` reads back."""

@@ -1,8 +1,8 @@
 """The Flower apps of a federated run: made from its public terms, and from where each client stands.
 
-``client_app`` and ``server_app`` are what processes of their own load; they find the terms in the configuration
-of the run (``federation``, as JSON) and where they stand in that of their node: ``name``, ``file`` (an .npz with
-``X`` and ``y``), and for the budget ``dataset`` and ``ledger``.
+``client_app`` and ``server_app`` are what processes of their own load; they find the terms in the
+configuration of the run (``federation``, as JSON) and where they stand in that of their node: ``name``,
+``file`` (an .npz with ``X`` and ``y``), and for the budget ``dataset`` and ``ledger``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Context
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 from flwr.serverapp import ServerApp
@@ -24,7 +24,7 @@ from sfumato.io.datasets import write_archive
 from sfumato.learn.federated.client_app import make_client_app
 from sfumato.learn.federated.local import LocalTraining
 from sfumato.learn.federated.parameters import Arrays
-from sfumato.learn.federated.privacy_mod import PrivacyMod
+from sfumato.learn.federated.privacy_mod import PrivacyMod, refused_message
 from sfumato.learn.federated.rounds import Federated, Refused
 from sfumato.learn.federated.server_app import make_server_app
 from sfumato.learn.federated.strategy import PrivateAverage
@@ -32,11 +32,23 @@ from sfumato.pipeline.client_budget import ClientBudgets
 from sfumato.pipeline.federated_training import kept_training, terms_in
 from sfumato.pipeline.federation import Federation
 from sfumato.pipeline.paying import BeforeEachRound
+from sfumato.pipeline.waiting import Waiting
 
-__all__ = ["TERMS", "app_of_clients", "client_app", "read_result", "rounds_done", "server_app", "strategy_of"]
+__all__ = [
+    "ACCEPT",
+    "TERMS",
+    "app_of_clients",
+    "client_app",
+    "read_result",
+    "rounds_done",
+    "server_app",
+    "strategy_of",
+]
 
 #: Where the terms stand in the configuration of a run.
 TERMS = "federation"
+#: Where a client's owner says which terms it answers: their digest.
+ACCEPT = "accept"
 _MODEL, _STORY, _PROGRESS = "model.npz", "rounds.json", "progress"
 
 
@@ -51,8 +63,9 @@ def app_of_clients(
 
     def mod(context: Context) -> Mod:
         place, terms = place_of(context), terms_in(terms_of(context))
-        name = str(place["name"])
-        budgets = _budgets(place)
+        name, budgets = str(place["name"]), _budgets(place)
+        if place.get(ACCEPT) != terms.digest():
+            return _refusing
 
         def pay(number: int, guarantee: Any) -> None:
             budgets.pay(name, number, guarantee)
@@ -62,18 +75,23 @@ def app_of_clients(
             terms.protection(),
             name=name,
             pay=None if terms.central else pay,
+            rounds=terms.rounds,
             randomness=terms.randomness,
         )
 
     return make_client_app(training, mod)
 
 
+def _refusing(message: Message, context: Context, call_next: Any) -> Message:
+    """A mod that answers nothing: whoever starts a run could otherwise ask for parameters without noise."""
+    return refused_message(message, "the terms of this run are not those that this client agreed to.")
+
+
 def strategy_of(
     terms: Federation,
     budgets: ClientBudgets,
     *,
-    patience: float,
-    timeout: float,
+    waiting: Waiting,
     each_round: Callable[[int, Arrays], None] | None = None,
 ) -> PrivateAverage:
     """The server's side of ``terms``; it pays for all clients where it is the one that adds the noise."""
@@ -85,8 +103,9 @@ def strategy_of(
         central=terms.at_server(),
         pay=BeforeEachRound(budgets, terms.names) if terms.central else None,
         randomness=terms.randomness,
-        patience=patience,
-        timeout=timeout,
+        patience=waiting.patience,
+        timeout=waiting.timeout,
+        straggle=waiting.straggle,
         each_round=each_round,
     )
 
@@ -103,7 +122,15 @@ def read_result(folder: Path, terms: Federation) -> Federated | None:
         arrays = [archive[f"layer{number}"] for number in range(len(archive.files))]
     refused = tuple(Refused(**item) for item in told["refused"])
     guarantee = terms.round_guarantee()
-    return Federated(arrays, told["rounds"], guarantee, told["paid"], refused, told["stopped"])
+    return Federated(
+        arrays,
+        told["rounds"],
+        guarantee,
+        told["paid"],
+        refused,
+        told["stopped"],
+        told["out_of_budget"],
+    )
 
 
 def rounds_done(folder: Path) -> int:
@@ -122,6 +149,7 @@ def _write_result(context: Context, made: Federated) -> None:
         "paid": dict(made.paid),
         "refused": [{"round": r.round, "client": r.client, "why": r.why} for r in made.refused],
         "stopped": made.stopped,
+        "out_of_budget": made.out_of_budget,
     }
     write_whole(folder / _STORY, json.dumps(told).encode("utf-8"))
 
@@ -143,8 +171,7 @@ def _server_strategy(context: Context) -> PrivateAverage:
     return strategy_of(
         terms_in(str(config[TERMS])),
         _budgets(config),
-        patience=float(config["patience"]),
-        timeout=float(config["timeout"]),
+        waiting=Waiting(*(float(config[key]) for key in ("patience", "timeout", "straggle"))),
         each_round=tell,
     )
 

@@ -1,7 +1,7 @@
 """Where the rounds run: in this process, as a Flower simulation, or as processes that talk over the network.
 
-All three take the same steps with the same arithmetic. The clients' records are written, for the latter two, to a
-folder that only their owner may read, and that is gone afterwards.
+All three take the same steps with the same arithmetic. The clients' records are written, for the latter two,
+to a folder that only their owner may read, and that is gone afterwards.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,19 +23,12 @@ from sfumato.pipeline.client_budget import ClientBudgets
 from sfumato.pipeline.federation import Federation
 from sfumato.pipeline.paying import BeforeEachRound
 from sfumato.pipeline.protected import Report
+from sfumato.pipeline.waiting import Waiting
 
-__all__ = ["ENGINES", "Shares", "Waiting", "run_federation"]
+__all__ = ["ENGINES", "Shares", "run_federation"]
 
 #: Features and labels of every client, by name.
 Shares = Mapping[str, tuple[NDArray[np.floating], NDArray[np.int64]]]
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Seconds: ``patience`` for clients to appear, ``timeout`` for those of a round to answer."""
-
-    patience: float = 120.0
-    timeout: float = 600.0
 
 
 def run_federation(
@@ -79,7 +71,7 @@ def _simulation(
     made: list[Federated] = []
     text = terms.to_json()
     with client_files(shares) as files, _hushed():
-        places = [_place(name, files[name], budgets) for name in terms.names]
+        places = [_place(name, files[name], budgets, terms) for name in terms.names]
         clients = app_of_clients(
             lambda context: text, lambda context: places[int(context.node_config["partition-id"])]
         )
@@ -88,8 +80,7 @@ def _simulation(
             return strategy_of(
                 terms,
                 budgets,
-                patience=waiting.patience,
-                timeout=waiting.timeout,
+                waiting=waiting,
                 each_round=lambda number, arrays: report(
                     f"round {number} of {terms.rounds}", number / terms.rounds
                 ),
@@ -116,7 +107,7 @@ def _processes(
     from sfumato.pipeline.federation_processes import run_processes
 
     with client_files(shares) as files:
-        return run_processes(terms, files, budgets, waiting.patience, waiting.timeout, report)
+        return run_processes(terms, files, budgets, waiting, report)
 
 
 @contextmanager
@@ -130,11 +121,12 @@ def client_files(shares: Shares) -> Iterator[dict[str, Path]]:
         yield files
 
 
-def _place(name: str, file: Path, budgets: ClientBudgets) -> dict[str, str]:
+def _place(name: str, file: Path, budgets: ClientBudgets, terms: Federation) -> dict[str, str]:
     """Where a client stands, as its node's configuration would say it."""
     return {
         "name": name,
         "file": str(file),
+        "accept": terms.digest(),
         "dataset": budgets.dataset or "",
         "ledger": budgets.url or "",
         "purpose": budgets.purpose,

@@ -22,7 +22,7 @@ from sfumato.errors import BadInput
 from sfumato.io.atomic import write_whole
 from sfumato.io.atomic_folder import atomic_folder
 from sfumato.pipeline.choosing import imported
-from sfumato.pipeline.learners import LEARNERS, kind_of_learner
+from sfumato.pipeline.learners import KEPT, kind_of_kept
 from sfumato.pipeline.manifest import MANIFEST, manifest_of, verify_folder
 from sfumato.pipeline.model_inputs import ModelInputs
 from sfumato.privacy import Statement
@@ -127,9 +127,9 @@ def load_model(
         inputs = _inputs(described, extractor)
         if inputs.extractor is not None:
             inputs.extractor.take(maps)
-        if method not in LEARNERS:
+        if method not in KEPT:
             raise BadInput(f"{DESCRIPTION} names the method {method!r}, which this version does not have.")
-        learner = kind_of_learner(method).restored(parameters, tensors)
+        learner = kind_of_kept(method).restored(parameters, tensors)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadInput):
             raise

@@ -15,7 +15,16 @@ from sfumato.pipeline.choosing import chosen, flag, imported, refuse_foreign
 if TYPE_CHECKING:
     from sfumato.learn import Learner
 
-__all__ = ["LEARNERS", "kind_of_learner", "make_learner", "rehearse", "unheeded", "unheeded_note"]
+__all__ = [
+    "KEPT",
+    "LEARNERS",
+    "kind_of_kept",
+    "kind_of_learner",
+    "make_learner",
+    "rehearse",
+    "unheeded",
+    "unheeded_note",
+]
 
 #: Names on the command line, and where the class behind each of them stands.
 LEARNERS: Mapping[str, tuple[str, str]] = {
@@ -25,6 +34,12 @@ LEARNERS: Mapping[str, tuple[str, str]] = {
     "compact-private": ("compact.second_stage", "CompactPrivate"),
 }
 
+#: What a kept model may be: what was learned here, or by clients together.
+KEPT: Mapping[str, tuple[str, str]] = {
+    **LEARNERS,
+    "federated": ("federated.classifier", "FederatedClassifier"),
+}
+
 # The promise that is asked for. A method that adds no noise cannot make one, and says so instead of refusing.
 _PROMISE = ("epsilon", "delta", "neighbours")
 
@@ -32,6 +47,13 @@ _PROMISE = ("epsilon", "delta", "neighbours")
 def kind_of_learner(name: str) -> type[Learner]:
     """The class behind the method ``name``."""
     module, kind = LEARNERS[chosen(name, LEARNERS, "method")]
+    found: type[Learner] = imported(f"sfumato.learn.{module}", kind, f"the method {name}")
+    return found
+
+
+def kind_of_kept(name: str) -> type[Learner]:
+    """The class behind the method ``name`` of a kept model."""
+    module, kind = KEPT[name]
     found: type[Learner] = imported(f"sfumato.learn.{module}", kind, f"the method {name}")
     return found
 

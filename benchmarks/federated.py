@@ -1,0 +1,133 @@
+"""Federated MNIST on Flower: 3 clients, rounds of one epoch, with privacy and without, taking turns.
+
+One Flower simulation of 20 rounds. In every second round clients clip and perturb their updates in the mod,
+and pay for it in a ledger before that; in the others parameters leave as they are. All else is the same, so
+that the medians of both kinds of round can be compared on a machine that is shared. What a run needs to start
+is left out: it would be the same for both.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from flwr.app import Context, Message
+from flwr.simulation import run_simulation
+
+from sfumato.learn.federated.client_app import make_client_app
+from sfumato.learn.federated.flower import round_of
+from sfumato.learn.federated.privacy_mod import PrivacyMod
+from sfumato.learn.federated.rounds import Federated
+from sfumato.learn.federated.server_app import make_server_app
+from sfumato.learn.federated.strategy import PrivateAverage
+from sfumato.ledger import Ledger
+from sfumato.pipeline.client_budget import ClientBudgets
+from sfumato.pipeline.federated_training import kept_training
+from sfumato.pipeline.federation import Federation
+from sfumato.pipeline.federation_engines import client_files
+from timing import Row
+
+CLIENTS, ROUNDS, EPSILON, DELTA = 3, 10, 1000.0, 1e-5
+TARGET = 1.10
+
+
+def measure() -> list[Row]:
+    """The median time of a round with privacy over that of one without."""
+    place = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[1].parent / "shared" / "data"))
+    if not (place / "mnist.npz").exists():
+        return [Row("federated: no MNIST; SFUMATO_DATA names its folder", "skipped", 0.0)]
+    times = _times(place / "mnist.npz")
+    private, plain = times[0::2], times[1::2]
+    ratio = median(private) / median(plain)
+    name = f"MNIST, {CLIENTS} clients, {ROUNDS} rounds of each kind: with privacy over without"
+    return [Row(name, f"{median(private):.2f} s a round", ratio, at_most=TARGET)]
+
+
+def _times(file: Path) -> list[float]:
+    """Seconds of each round; the first and every second one after it are private."""
+    data = np.load(file)
+    pixels = (data["x_train"].reshape(-1, 784) / 255.0 - 0.5).astype(np.float32)
+    labels = data["y_train"].astype(np.int64)
+    terms = Federation(
+        clients=CLIENTS,
+        # Two more, which warm up: processes of Ray import everything in their first round.
+        rounds=2 * ROUNDS + 2,
+        mechanism="gaussian",
+        epsilon=EPSILON,
+        delta=DELTA,
+        clip=1.0,
+        rate=0.1,
+        model="cnn",
+        shape=(28, 28),
+        classes=10,
+        factor=2.0,
+    ).settled(budget=True)
+    shares = {name: (pixels[i::CLIENTS], labels[i::CLIENTS]) for i, name in enumerate(terms.names)}
+    ends: list[float] = []
+    made: list[Federated] = []
+    with TemporaryDirectory() as folder, client_files(shares) as files:
+        budgets = ClientBudgets("mnist", f"sqlite:///{folder}/budget.db", "run")
+        with Ledger(f"sqlite:///{folder}/budget.db") as ledger:
+            for name in terms.names:
+                ledger.open(f"mnist/{name}", EPSILON, DELTA, "client")
+        server = make_server_app(
+            lambda context: PrivateAverage(
+                terms.names,
+                terms.initial,
+                terms.protection(),
+                rounds=terms.rounds,
+                each_round=lambda number, arrays: ends.append(time.perf_counter()),
+            ),
+            lambda context, result: made.append(result),
+        )
+        logging.getLogger("flwr").setLevel(logging.ERROR)
+        run_simulation(
+            server,
+            _clients(terms, {name: str(path) for name, path in files.items()}, budgets),
+            num_supernodes=CLIENTS,
+            backend_config={
+                "init_args": {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False},
+                "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+            },
+        )
+    assert made[0].rounds == terms.rounds
+    assert not made[0].refused
+    return np.diff(ends)[1:].tolist()
+
+
+def _clients(terms: Federation, files: dict[str, str], budgets: ClientBudgets) -> Any:
+    """The app of the clients; they protect what they send in odd rounds."""
+    text = terms.to_json()
+
+    def name_of(context: Context) -> str:
+        return terms.names[int(context.node_config["partition-id"])]
+
+    def training(context: Context) -> Any:
+        return kept_training(text, name_of(context), files[name_of(context)])
+
+    def mod_of(context: Context) -> Any:
+        name = name_of(context)
+
+        def pay(number: int, guarantee: Any) -> None:
+            budgets.pay(name, number, guarantee)
+
+        private = PrivacyMod(terms.protection(), name=name, pay=pay)
+
+        def mod(message: Message, context: Context, call_next: Any) -> Message:
+            odd = round_of(message)[0] % 2
+            return private(message, context, call_next) if odd else call_next(message, context)
+
+        return mod
+
+    return make_client_app(training, mod_of)
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(f"{row.name}: {row.value}, ratio {row.ratio:.3f} ({row.target})")

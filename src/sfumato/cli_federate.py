@@ -1,0 +1,262 @@
+"""``sfumato federate``: a classifier that clients train together, each on its own records."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato import cli_shown, terminal
+from sfumato.cli_options import BUDGET, FILES, PROMISE, ledger_option, option
+from sfumato.errors import BadInput
+
+if TYPE_CHECKING:
+    from sfumato.pipeline.federated_model import FederatedModel, FederationPlan
+
+__all__ = ["federate"]
+
+_TRAINING, _DATA, _RUN = "The training", "The dataset", "The run"
+# Options that are parameters of some mechanisms.
+_OPTIONS = ("noise", "span", "levels", "curvature", "calibration")
+
+
+def federate(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", hidden=True)],
+    *,
+    clients: Annotated[
+        int, option(_RUN, "N", "How many clients; record i goes to client 1 + i mod N. This is public.")
+    ] = 3,
+    rounds: Annotated[int, option(_RUN, "N", "How often clients train and send.")] = 10,
+    engine: Annotated[
+        str,
+        option(
+            _RUN,
+            "NAME",
+            "rounds (in this process), simulation (Flower on Ray) or processes (a Flower SuperLink, and a "
+            "SuperNode for each client).",
+        ),
+    ] = "rounds",
+    wait: Annotated[
+        float, option(_RUN, "SECONDS", "How long the server waits for the clients of a round.")
+    ] = 600.0,
+    mechanism: Annotated[
+        str,
+        option(
+            PROMISE,
+            "NAME",
+            "What clients draw: gaussian, laplace, grid-tensor-ldp, priv-unit, priv-unit-g, duchi, hybrid, "
+            "piecewise, layer-adaptive (LLAGP), hessian-clipped (DPHSGD), matrix-variate-gaussian, "
+            "independent-directional; tensor-ldp as its paper lists it; none.",
+        ),
+    ] = "gaussian",
+    epsilon: Annotated[
+        list[float] | None,
+        option(PROMISE, "ε", "The budget of one client over all rounds; for tensor-ldp that of each round."),
+    ] = None,
+    delta: Annotated[float, option(PROMISE, "δ", "Of one client over all rounds.")] = 1e-5,
+    clip: Annotated[
+        float | None,
+        option(
+            PROMISE,
+            "LENGTH",
+            "Longest update of a client: L2, L1 for laplace; for tensor-ldp the largest parameter.",
+        ),
+    ] = None,
+    limit: Annotated[
+        float | None, option(PROMISE, "VALUE", "Largest entry of an update; needed by mechanisms of a box.")
+    ] = None,
+    neighbours: Annotated[
+        str | None,
+        option(PROMISE, "NAME", "What may become of a client: replace, or zero-out (it learned nothing)."),
+    ] = None,
+    central: Annotated[
+        bool,
+        option(
+            PROMISE, None, "Noise at the server, which is trusted, instead of at the clients.", "--central"
+        ),
+    ] = False,
+    sample: Annotated[
+        float, option(PROMISE, "Q", "With --central: chance of a client to take part in a round.")
+    ] = 1.0,
+    noise: Annotated[
+        str | None, option(PROMISE, "NAME", "tensor-ldp: gaussian; laplace unless given.")
+    ] = None,
+    span: Annotated[
+        float | None, option(PROMISE, "Δ", "tensor-ldp: width of the noise; 256 unless given.")
+    ] = None,
+    levels: Annotated[int | None, option(PROMISE, "N", "grid-tensor-ldp: how many values there are.")] = None,
+    curvature: Annotated[
+        str | None, option(PROMISE, "own", "hessian-clipped as its paper has it; proves nothing.")
+    ] = None,
+    calibration: Annotated[
+        str | None,
+        option(PROMISE, "paper", "matrix-variate-gaussian, independent-directional: their authors' noise."),
+    ] = None,
+    model: Annotated[str, option(_TRAINING, "NAME", "linear, mlp, or cnn (for pictures).")] = "linear",
+    epochs: Annotated[int, option(_TRAINING, "N", "Passes over a client's records in a round.")] = 1,
+    batch: Annotated[int, option(_TRAINING, "N", "Records in one step.")] = 64,
+    rate: Annotated[float, option(_TRAINING, "RATE", "How far a step goes.")] = 0.05,
+    seed: Annotated[
+        int, option(_TRAINING, "N", "Of the first model and the order of records; public, and not of noise.")
+    ] = 0,
+    classes: Annotated[
+        int | None,
+        option(_DATA, "N", "For an .npz: how many classes there are, labelled 0 … N−1; this is public."),
+    ] = None,
+    extractor: Annotated[
+        str | None, option(_DATA, "NAME", "What makes features of pictures; pixels unless given.")
+    ] = None,
+    top: Annotated[
+        float | None,
+        option(_DATA, "VALUE", "The value of white: 255 for bytes, 65535 for 16 bits; else it is needed."),
+    ] = None,
+    pictures: Annotated[
+        str | None,
+        option(_DATA, "NAME", "Which array of an .npz holds the pictures or features; x unless given."),
+    ] = None,
+    labels: Annotated[
+        str | None, option(_DATA, "NAME", "Which array of an .npz holds the labels; y unless given.")
+    ] = None,
+    output: Annotated[
+        Path | None, option(FILES, "FOLDER", "Where the model is kept.", "-o", "--output")
+    ] = None,
+    test: Annotated[
+        Path | None,
+        option(FILES, "FILE", "Measure accuracy on these records, which are not protected by the promise."),
+    ] = None,
+    plan: Annotated[
+        bool,
+        option(FILES, None, "Say what it would promise and cost; read headers, write nothing.", "--plan"),
+    ] = False,
+    dataset: Annotated[
+        str | None, option(BUDGET, "NAME", "Charge the budgets NAME/client-1, NAME/client-2, …")
+    ] = None,
+    ledger: Annotated[str | None, ledger_option()] = None,
+    as_json: Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")] = False,
+) -> None:
+    """Let clients train a classifier together, and keep it with a statement of the promise to each client.
+
+    SOURCE is an .npz with pictures or features and labels, or a folder with one sub-folder of pictures for
+    each class; its records are dealt to the clients in turn.
+    """
+    options = dict(locals())
+    if epsilon is not None and len(epsilon) != 1:
+        raise BadInput(f"federate takes one ε, as in --epsilon 8, not {len(epsilon)}.")
+    if output is None and not plan:
+        raise BadInput("federate needs -o/--output, a folder to keep the model in.")
+    from sfumato.pipeline.federating import federate as run
+    from sfumato.pipeline.federating import open_federation, plan_federation
+    from sfumato.pipeline.waiting import Waiting
+
+    terms = {
+        "clients": clients,
+        "rounds": rounds,
+        "mechanism": mechanism,
+        "epsilon": None if epsilon is None else epsilon[0],
+        "delta": delta,
+        "clip": clip,
+        "limit": limit,
+        "neighbours": neighbours or ("zero-out" if sample < 1.0 else "replace"),
+        "central": central,
+        "sample": sample,
+        "options": {name: options[name] for name in _OPTIONS if options[name] is not None},
+        "model": model,
+        "epochs": epochs,
+        "batch": batch,
+        "rate": rate,
+        "seed": seed,
+    }
+    with terminal.progress(not as_json) as progress:
+        opened = open_federation(
+            source,
+            terms,
+            pictures=pictures,
+            labels=labels,
+            classes=classes,
+            top=top,
+            extractor=extractor,
+            dataset=dataset,
+            ledger=_ledger(ledger) if dataset is not None else None,
+        )
+        planned = plan_federation(opened)
+        if plan or output is None:
+            print(json.dumps(planned.to_dict()) if as_json else terminal.in_line(_planned(planned)))
+            return
+        for sentence in () if as_json else (_cost(planned), *planned.warnings):
+            terminal.complain(f"{sentence}.")
+        done = run(
+            opened,
+            output,
+            engine=engine,
+            waiting=Waiting(timeout=wait),
+            test=test,
+            report=progress,
+        )
+    print(json.dumps(done.to_dict()) if as_json else terminal.in_line(_told(done)))
+
+
+def _ledger(given: str | None) -> str:
+    """The URL of the ledger; a file in the home folder of Sfumato unless given."""
+    if given is not None:
+        return given
+    from sfumato.report import default_home
+
+    home = default_home()
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return f"sqlite:///{home / 'ledger.db'}"
+
+
+def _cost(planned: FederationPlan) -> str:
+    """What each client will pay, in one sentence."""
+    if planned.one_round.proves_nothing:
+        return f"nothing is proven of any client: {planned.one_round.theorem}"
+    whole = planned.statement.proven
+    if not math.isfinite(whole.epsilon()):
+        return f"no finite ε is proven of any client at δ = {whole.at_delta:.3g}"
+    return (
+        f"each client spends ε = {whole.epsilon():.4g} at δ = {whole.at_delta:.3g} over all rounds, and "
+        f"ε = {planned.one_round.epsilon(whole.at_delta):.4g} in each"
+    )
+
+
+def _planned(planned: FederationPlan) -> str:
+    name = terminal.printable
+    lines = [
+        planned.statement.table(cli_shown.width()),
+        "",
+        f"Would train: {planned.what}, from {name(planned.source)}",
+        f"Cost: {_cost(planned)}",
+    ]
+    rounds = planned.statement.parameters["rounds"]
+    for cost in planned.costs:
+        if cost.preview is not None:
+            left = cost.preview.balance.left
+            lines.append(
+                f"  {name(cost.dataset)}: admits {cost.admitted} of {rounds} rounds; after the first one "
+                f"Gaussian noise up to ε = {left:.4g} still fits"
+            )
+    return "\n".join([*lines, *(f"Note: {warning}" for warning in planned.warnings)])
+
+
+def _told(done: FederatedModel) -> str:
+    name, made = terminal.printable, done.made
+    asked = done.statement.parameters["rounds"]
+    lines = [
+        done.statement.table(cli_shown.width()),
+        "",
+        f"Model: {name(done.output)} ({done.certified.what}, after {made.rounds} of {asked} rounds)",
+        f"Certificate: {name(done.certified.certificate_file)}",
+    ]
+    if made.stopped is not None:
+        lines.append(f"Stopped: {name(made.stopped)}")
+    lines += [f"Not used: {name(item)}" for item in made.refused]
+    lines += [
+        f"Paid by {name(client)}: {len(rows)} rounds" for client, rows in sorted(done.spends.items()) if rows
+    ]
+    if done.accuracy is not None:
+        said = done.accuracy
+        lines.append(f"Accuracy: {said.share:.2%}, measured on {name(said.file)} ({said.records:,} records)")
+    return "\n".join(lines)

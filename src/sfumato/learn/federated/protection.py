@@ -1,0 +1,73 @@
+"""Protections by the names people type; see ``leaving`` for what a protection is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sfumato.errors import BadInput
+from sfumato.learn.federated.leaving import NoProtection, Protection
+from sfumato.learn.federated.type_three import TensorPaper
+from sfumato.learn.federated.update_noise import UPDATE_MECHANISMS, UpdateNoise
+
+__all__ = ["PROTECTIONS", "Protection", "make_protection", "protection_name"]
+
+#: Names on the command line; the paper's own names of its baselines are understood too.
+PROTECTIONS = (*UPDATE_MECHANISMS, "tensor-ldp", "none")
+_ALSO = {
+    "llagp": "layer-adaptive",
+    "dphsgd": "hessian-clipped",
+    "mvg": "matrix-variate-gaussian",
+    "idn": "independent-directional",
+    "privunit": "priv-unit",
+    "privunitg": "priv-unit-g",
+    "tldp": "tensor-ldp",
+}
+_TENSOR = ("noise", "span", "retain")
+
+
+def protection_name(name: str) -> str:
+    """The name in ``PROTECTIONS`` that ``name`` stands for."""
+    known = _ALSO.get(name, name)
+    if known not in PROTECTIONS:
+        raise BadInput(f"there is no mechanism {name!r} for clients: accepted are {', '.join(PROTECTIONS)}.")
+    return known
+
+
+def make_protection(
+    name: str,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    clip: float | None = None,
+    limit: float | None = None,
+    neighbours: str = "replace",
+    **options: Any,
+) -> Protection:
+    """The protection called ``name``; ``epsilon`` and ``delta`` are those of one round.
+
+    ``clip`` is the L2 norm of an update (L1 for laplace), ``limit`` its L∞ norm; one of them is needed,
+    according to the mechanism. For ``tensor-ldp``, the paper's own mode, ``clip`` is the L∞ norm of the
+    *parameters* (1 unless given), and ``noise`` (laplace or gaussian), ``span`` (Δ, 256 unless given) and
+    ``retain`` may be given. For the others ``options`` are parameters of the mechanism, such as
+    ``curvature`` of hessian-clipped, ``levels`` of grid-tensor-ldp, or ``calibration="paper"`` of
+    matrix-variate-gaussian.
+    """
+    known = protection_name(name)
+    if known == "none":
+        return NoProtection()
+    if known != "tensor-ldp":
+        return UpdateNoise(
+            name=known,
+            epsilon=epsilon,
+            delta=delta,
+            clip=clip,
+            limit=limit,
+            neighbours=neighbours,
+            options=options,
+        )
+    foreign = sorted(set(options) - set(_TENSOR)) + (["limit"] if limit is not None else [])
+    if foreign:
+        raise BadInput(f"tensor-ldp takes no {', '.join(foreign)}.")
+    if neighbours != "replace":
+        raise BadInput(f"tensor-ldp is proven for replace neighbours, not for {neighbours}.")
+    return TensorPaper(epsilon=epsilon, delta=delta, clip=1.0 if clip is None else clip, **options)

@@ -1,0 +1,50 @@
+"""A Flower grid that does not wait for the last client as long as for the first.
+
+Flower notices a client that died by its missing heartbeats, after a minute; until then a round would wait.
+Here a round ends when every client has answered, or when the others have had ``factor`` times as long as the
+first one took (and ``least`` seconds at that), or at the timeout.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from flwr.app import Message
+
+if TYPE_CHECKING:
+    from flwr.serverapp import Grid
+
+__all__ = ["Straggling"]
+
+_POLL = 0.2
+
+
+class Straggling:
+    """``grid`` with another way to wait; everything else is the grid's own."""
+
+    def __init__(self, grid: Grid, factor: float, least: float = 5.0) -> None:
+        self._grid, self._factor, self._least = grid, factor, least
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+        """The replies that came in time, in the order in which they came."""
+        begun = time.monotonic()
+        until = float("inf") if timeout is None else begun + timeout
+        waiting = set(self._grid.push_messages(messages))
+        replies: list[Message] = []
+        while waiting:
+            came = list(self._grid.pull_messages(waiting))
+            waiting -= {reply.metadata.reply_to_message_id for reply in came}
+            now = time.monotonic()
+            if came and not replies:
+                until = min(until, now + max(self._least, (self._factor - 1.0) * (now - begun)))
+            replies += came
+            if now > until:
+                break
+            if waiting:
+                time.sleep(_POLL)
+        return replies

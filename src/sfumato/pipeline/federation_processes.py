@@ -1,0 +1,229 @@
+"""A federated run as processes of their own: a Flower SuperLink, and a SuperNode for each client.
+
+What is started here: ``flower-superlink``, which starts the server's app in a process of its own, and for
+each client a ``flower-supernode``, which starts the client's app in one for every message. They talk over the
+network of this machine alone, on ports that are free, without encryption. (Flower 1.41 speaks HTTP between
+them; its gRPC interface is gone from the SuperNode.) The Flower home is a folder of the run, so that nothing
+is installed in the home of whoever runs it, and no package is installed for the app.
+
+A client whose process dies is left out once the server has waited for it, and the others go on. What it may
+have sent it has paid for, in its own ledger, before anything was drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
+
+from sfumato.errors import BadInput
+from sfumato.learn.federated.quiet import QUIET
+from sfumato.learn.federated.rounds import Federated
+from sfumato.pipeline.client_budget import ClientBudgets
+from sfumato.pipeline.federation import Federation
+from sfumato.pipeline.federation_apps import ACCEPT, TERMS, read_result, rounds_done
+from sfumato.pipeline.protected import Report
+from sfumato.pipeline.waiting import Waiting
+
+__all__ = ["Processes", "run_processes", "write_app"]
+
+_POLL = 0.1
+_GRACE = 5.0
+_APP = """from sfumato.pipeline.federation_apps import client_app, server_app
+
+__all__ = ["client_app", "server_app"]
+"""
+
+
+def write_app(folder: Path, settings: Mapping[str, str | float]) -> None:
+    """A Flower app directory with the apps of ``federation_apps`` and the ``settings`` of a run."""
+    folder.mkdir(parents=True)
+    lines = [
+        "[project]",
+        'name = "sfumato-federation"',
+        'version = "1.0.0"',
+        'license = { text = "see sfumato" }',
+        "dependencies = []",
+        "[tool.flwr.app]",
+        'publisher = "sfumato"',
+        "[tool.flwr.app.components]",
+        'serverapp = "federation:server_app"',
+        'clientapp = "federation:client_app"',
+        "[tool.flwr.app.config]",
+        *(f"{key} = {_toml(value)}" for key, value in settings.items()),
+    ]
+    (folder / "pyproject.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "federation.py").write_text(_APP, encoding="utf-8")
+
+
+class Processes:
+    """The processes of one run; all of them end with the block."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address = ""
+        self.link: subprocess.Popen[bytes] | None = None
+        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self._logs: list[IO[bytes]] = []
+
+    def __enter__(self) -> Processes:
+        (self.folder / "home").mkdir(mode=0o700)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        started = [*self.nodes.values(), *([self.link] if self.link is not None else [])]
+        for process in started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + _GRACE
+        for process in started:
+            try:
+                process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for log in self._logs:
+            log.close()
+
+    def start_link(self, patience: float) -> None:
+        """Start the SuperLink, and wait until it answers."""
+        port = _free_port()
+        self.address = f"127.0.0.1:{port}"
+        self.link = self._start(
+            "superlink",
+            "flower-superlink",
+            "--insecure",
+            *("--host", "127.0.0.1", "--port", str(port)),
+            "--disable-runtime-dependency-installation",
+        )
+        until = time.monotonic() + patience
+        while True:
+            self._check_link()
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+                return
+            except OSError:
+                if time.monotonic() > until:
+                    raise BadInput(f"the SuperLink did not answer within {patience:g} seconds.") from None
+                time.sleep(_POLL)
+
+    def start_node(self, place: Mapping[str, str]) -> None:
+        """Start the SuperNode of the client that stands at ``place``."""
+        said = " ".join(f"{key}={_toml(value)}" for key, value in place.items())
+        self.nodes[place["name"]] = self._start(
+            place["name"],
+            "flower-supernode",
+            "--insecure",
+            *("--superlink", self.address),
+            *("--host", "127.0.0.1", "--port", str(_free_port())),
+            *("--node-config", said),
+        )
+
+    def submit(self, app: Path) -> None:
+        """Hand the app to the SuperLink, which starts the run."""
+        config = (
+            f'[superlink]\ndefault = "run"\n[superlink.run]\naddress = "{self.address}"\ninsecure = true\n'
+        )
+        (self.folder / "home" / "config.toml").write_text(config, encoding="utf-8")
+        command = [_script("flwr"), "run", str(app), "run", "--format", "json"]
+        done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False)
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            answer = {}
+        if not answer.get("success"):
+            why = " ".join(str(answer.get("error-message", done.stderr)).split())
+            raise BadInput(f"Flower did not start the run: {why[:300]}")
+
+    def check(self) -> None:
+        """Raise where the SuperLink, without which nothing goes on, or all clients are gone."""
+        self._check_link()
+        # All of them are asked: one that died is reaped by that, and what it had started ends with it.
+        ended = [process.poll() is not None for process in self.nodes.values()]
+        if ended and all(ended):
+            raise BadInput(f"all {len(self.nodes)} clients ended before the run did.")
+
+    def _check_link(self) -> None:
+        if self.link is not None and self.link.poll() is not None:
+            raise BadInput(f"the SuperLink ended with code {self.link.returncode} before the run did.")
+
+    def _start(self, log: str, script: str, *arguments: str) -> subprocess.Popen[bytes]:
+        file = (self.folder / f"{log}.log").open("wb")
+        self._logs.append(file)
+        # A session of its own: an interrupt from the keyboard reaches this process, which ends the others.
+        return subprocess.Popen(
+            [_script(script), *arguments],
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def _environment(self) -> dict[str, str]:
+        beside = str(Path(sys.executable).parent)
+        path = os.pathsep.join([beside, os.environ.get("PATH", "")])
+        own = {"FLWR_HOME": str(self.folder / "home"), "PATH": path}
+        # Flower looks for work once a second, which a run of many short rounds would mostly wait for.
+        return {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1", **os.environ, **QUIET, **own}
+
+
+def run_processes(
+    terms: Federation,
+    files: Mapping[str, Path],
+    budgets: ClientBudgets,
+    waiting: Waiting,
+    report: Report,
+) -> Federated:
+    """Run ``terms`` with a process for the server and for each client; ``files`` are the clients' records."""
+    with TemporaryDirectory(prefix="sfumato-federation-") as place, Processes(Path(place)) as run:
+        folder = Path(place)
+        result = folder / "result"
+        result.mkdir()
+        paying = {"dataset": budgets.dataset or "", "ledger": budgets.url or "", "purpose": budgets.purpose}
+        settings: dict[str, str | float] = {TERMS: terms.to_json(), "result": str(result)}
+        write_app(folder / "app", {**settings, **asdict(waiting), **paying})
+        report("starting processes", None)
+        run.start_link(waiting.patience)
+        for name in terms.names:
+            run.start_node({"name": name, "file": str(files[name]), ACCEPT: terms.digest(), **paying})
+        run.submit(folder / "app")
+        until = time.monotonic() + waiting.patience + terms.rounds * (waiting.timeout + waiting.patience)
+        while (made := read_result(result, terms)) is None:
+            run.check()
+            if time.monotonic() > until:
+                raise BadInput("the run did not end in the time that its rounds may take.")
+            done = rounds_done(result)
+            report(f"round {min(done + 1, terms.rounds)} of {terms.rounds}", done / terms.rounds)
+            time.sleep(_POLL)
+        return made
+
+
+def _script(name: str) -> str:
+    """The command ``name`` of this installation of Python, or of the path."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise BadInput(f"--engine processes needs {name}: pip install 'sfumato[federated]'.")
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        return int(tried.getsockname()[1])
+
+
+def _toml(value: str | float) -> str:
+    """A TOML value; JSON's text is TOML's basic string."""
+    return json.dumps(value)

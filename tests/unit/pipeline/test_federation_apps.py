@@ -1,0 +1,152 @@
+"""The Flower apps that processes load: they answer terms that were agreed to, and leave what they made."""
+
+from __future__ import annotations
+
+import tomllib
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("flwr")
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from sfumato.errors import BadInput
+from sfumato.learn.federated.flower import ARRAYS, CONFIG, ROUND, ROUNDS, record_of
+from sfumato.learn.federated.rounds import Federated, Refused
+from sfumato.learn.federated.straggling import Straggling
+from sfumato.ledger import Ledger
+from sfumato.pipeline import federation_apps
+from sfumato.pipeline.federation import Federation
+from sfumato.pipeline.federation_processes import write_app
+from sfumato.pipeline.waiting import Waiting
+
+TERMS = Federation(
+    clients=2, rounds=2, mechanism="gaussian", epsilon=50.0, delta=1e-5, clip=1.0, shape=(4,), classes=3
+).settled()
+
+
+@pytest.fixture(autouse=True)
+def identity(monkeypatch):
+    """Who sends: Flower fills it in when it starts a server, and takes it from here."""
+    for field in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, field, 1)
+
+
+@pytest.fixture
+def place(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "own.npz", X=rng.normal(size=(20, 4)).astype(np.float32), y=np.arange(20) % 3)
+    with Ledger(f"sqlite:///{tmp_path}/own.db") as book:
+        book.open("ward/client-2", 50.0, 1e-5, "client")
+    return {
+        "name": "client-2",
+        "file": str(tmp_path / "own.npz"),
+        "accept": TERMS.digest(),
+        "dataset": "ward",
+        "ledger": f"sqlite:///{tmp_path}/own.db",
+    }
+
+
+def context(place, terms=TERMS, **more):
+    config = {"federation": terms.to_json(), "result": "", "patience": 1.0, "timeout": 1.0, "straggle": 2.0}
+    return Context(run_id=1, node_id=7, node_config=place, state=RecordDict(), run_config=config | more)
+
+
+def train(number=1):
+    content = RecordDict(
+        {ARRAYS: record_of(TERMS.initial), CONFIG: ConfigRecord({ROUND: number, ROUNDS: TERMS.rounds})}
+    )
+    return Message(content, dst_node_id=7, message_type="train")
+
+
+def spends(place):
+    with Ledger(place["ledger"]) as book:
+        return book.balance("ward/client-2").spends
+
+
+def test_a_client_trains_pays_from_its_own_ledger_and_says_its_name(place):
+    here = context(place)
+    reply = federation_apps.client_app(train(), here)
+    assert not reply.has_error()
+    assert reply.content["sfumato-client"]["name"] == "client-2"
+    assert spends(place) == 1
+    assert federation_apps.client_app(train(), here).has_error()
+    assert spends(place) == 1
+
+
+@pytest.mark.parametrize("accept", [None, "0" * 64])
+def test_terms_that_the_client_did_not_agree_to_are_not_answered(place, accept):
+    """Whoever starts a run could otherwise ask for parameters without noise."""
+    other = {key: value for key, value in place.items() if key != "accept"}
+    reply = federation_apps.client_app(train(), context(other | ({"accept": accept} if accept else {})))
+    assert reply.error.reason == "the terms of this run are not those that this client agreed to."
+    bare = Federation(clients=2, rounds=2, mechanism="none", epsilon=None, delta=1e-5, shape=(4,), classes=3)
+    assert federation_apps.client_app(train(), context(place, bare)).has_error()
+    assert spends(place) == 0
+
+
+def test_what_the_server_leaves_is_read_as_it_was(tmp_path):
+    made = Federated(
+        TERMS.initial,
+        1,
+        TERMS.round_guarantee(),
+        {"client-1": 2, "client-2": 1},
+        (Refused(1, "client-2", "client-2 did not answer."),),
+        "stopped before round 2 of 2: nothing is left.",
+        True,
+    )
+    assert federation_apps.read_result(tmp_path, TERMS) is None
+    federation_apps._write_result(context({}, result=str(tmp_path)), made)
+    read = federation_apps.read_result(tmp_path, TERMS)
+    assert read is not None
+    assert all(np.array_equal(a, b) for a, b in zip(read.arrays, made.arrays, strict=True))
+    assert (read.rounds, read.paid, read.refused) == (made.rounds, made.paid, made.refused)
+    assert (read.stopped, read.out_of_budget, read.guarantee) == (made.stopped, True, made.guarantee)
+
+
+def test_an_error_of_the_server_is_told_in_its_sentence(tmp_path):
+    federation_apps._write_error(context({}, result=str(tmp_path)), BadInput("1 of 2 clients appeared."))
+    with pytest.raises(BadInput, match="1 of 2 clients appeared"):
+        federation_apps.read_result(tmp_path, TERMS)
+
+
+def test_the_directory_of_an_app_holds_the_settings_as_they_are(tmp_path):
+    write_app(tmp_path / "app", {"federation": TERMS.to_json(), "timeout": 5.0, "result": 'a "b" \\ c'})
+    read = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text("utf-8"))
+    config = read["tool"]["flwr"]["app"]["config"]
+    assert Federation.from_json(config["federation"]) == TERMS
+    assert (config["timeout"], config["result"]) == (5.0, 'a "b" \\ c')
+
+
+class Slow:
+    """A grid of two nodes, of which the second never answers."""
+
+    def __init__(self):
+        self.sent = []
+
+    def push_messages(self, messages):
+        self.sent = list(messages)
+        return ["a", "b"][: len(self.sent)]
+
+    def pull_messages(self, ids):
+        if "a" not in ids:
+            return []
+        reply = Message(RecordDict(), reply_to=self.sent[0])
+        reply.metadata.__dict__["_reply_to_message_id"] = "a"
+        return [reply]
+
+
+def test_a_round_does_not_wait_for_the_last_client_as_long_as_for_the_first():
+    grid = Straggling(Slow(), 3.0, least=0.3)
+    assert len(grid.send_and_receive([train(), train()], timeout=60.0)) == 1
+    assert len(grid.send_and_receive([train()], timeout=60.0)) == 1
+    assert grid.send_and_receive([], timeout=60.0) == []
+
+
+def test_waiting_is_a_number_of_seconds():
+    for wrong in ({"timeout": 0.0}, {"straggle": 1.0}, {"patience": float("nan")}):
+        with pytest.raises(BadInput, match=next(iter(wrong))):
+            Waiting(**wrong)
