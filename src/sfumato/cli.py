@@ -21,6 +21,7 @@ from sfumato import (
     cli_protect,
     cli_publish,
     cli_report,
+    cli_serve,
     terminal,
 )
 from sfumato.errors import BadInput, SfumatoError
@@ -41,6 +42,7 @@ _EXAMPLES = {
     "budget": "sfumato budget open clinic --epsilon 8 --delta 1e-6",
     "key": "sfumato key show",
     "report": "sfumato report out.npz -o report.html",
+    "serve": "sfumato serve --data service",
 }
 app = typer.Typer(
     name="sfumato",
@@ -55,6 +57,7 @@ app = typer.Typer(
 app.add_typer(cli_budget.app, name="budget")
 app.add_typer(cli_keys.app, name="key")
 app.add_typer(cli_report.app, name="report")
+app.add_typer(cli_serve.app, name="serve")
 app.command(epilog=f"For example: {_EXAMPLES['protect']}")(cli_protect.protect)
 app.command(epilog=f"For example: {_EXAMPLES['plan']}")(cli_protect.plan)
 app.command(epilog=f"For example: {_EXAMPLES['publish']}")(cli_publish.publish)

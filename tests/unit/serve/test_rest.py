@@ -1,0 +1,263 @@
+"""REST: releases that are paid for, tenants that never meet, and refusals as problem details."""
+
+import io
+import json
+import os
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+from fastapi.testclient import TestClient
+
+from sfumato.serve.rest.app import make_app
+from sfumato.serve.service import Service
+from sfumato.serve.settings import Settings
+
+ASKED = {"mechanism": "gaussian", "parameters": {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0}}
+
+
+def npz(seed=0, rows=30):
+    values = np.random.default_rng(seed).normal(size=(rows, 4))
+    out = io.BytesIO()
+    np.savez(out, X=values)
+    return out.getvalue()
+
+
+@pytest.fixture
+def service(tmp_path):
+    made = Service(Settings(tmp_path / "service", body_bytes=1 << 20))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(service):
+    with TestClient(make_app(service), raise_server_exceptions=False) as made:
+        yield made
+
+
+@pytest.fixture
+def keys(service):
+    """The headers of an owner, a publisher and an auditor of one tenant, and of the owner of another."""
+    clinic, other = (service.registry.create_tenant(name) for name in ("clinic", "other"))
+    made = {
+        role: service.registry.create_key(clinic.id, name=role, role=role)[1]
+        for role in ("owner", "publisher", "auditor")
+    }
+    made["stranger"] = service.registry.create_key(other.id, name="owner", role="owner")[1]
+    return {name: {"Authorization": f"Bearer {token}"} for name, token in made.items()}
+
+
+@pytest.fixture
+def ward(client, keys):
+    """A budget of ε = 8 of the clinic."""
+    made = client.post(
+        "/v1/budgets", headers=keys["owner"], json={"dataset": "ward", "epsilon": 8, "delta": 1e-5}
+    )
+    assert made.status_code == 201
+    return made.json()
+
+
+def asked(dataset="ward", operation="protect", name="x.npz", description=None):
+    return (
+        f"/v1/datasets/{dataset}/{operation}",
+        {"name": name, "asked": json.dumps(ASKED if description is None else description)},
+    )
+
+
+def released(client, headers, body=None, **words):
+    path, query = asked(**words)
+    return client.post(path, params=query, headers=headers, content=npz() if body is None else body)
+
+
+def problem(answer, status, kind):
+    """A problem with this status and type; returns its sentence."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    found = answer.json()
+    assert (found["status"], found["type"]) == (status, kind)
+    assert found["detail"].endswith((".", "?"))
+    return found["detail"]
+
+
+def test_a_file_is_released_paid_for_certified_and_found_again(client, keys, ward):
+    planned = released(client, keys["publisher"], operation="plan").json()
+    assert planned["cost"]["fits"]
+    assert client.get("/v1/budgets/ward", headers=keys["owner"]).json()["used"] == 0.0
+    done = released(client, keys["publisher"])
+    assert done.status_code == 200
+    values = np.load(io.BytesIO(done.content))["X"]
+    assert values.shape == (30, 4)
+    budget = client.get("/v1/budgets/ward", headers=keys["auditor"]).json()
+    assert budget["used"] == pytest.approx(planned["cost"]["balance"]["used"])
+    id_ = done.headers["sfumato-release"]
+    (listed,) = client.get("/v1/releases", headers=keys["auditor"]).json()
+    assert listed["id"] == id_
+    assert listed["statement"]["mechanism"] == "Gaussian"
+    assert client.get(f"/v1/releases/{id_}/content", headers=keys["auditor"]).content == done.content
+    certificate = client.get(f"/v1/releases/{id_}/certificate", headers=keys["auditor"])
+    query = {"name": "x.npz", "certificate": certificate.text}
+    for body, holds in ((done.content, True), (npz(5), False)):
+        answer = client.post("/v1/verify", params=query, headers=keys["auditor"], content=body).json()
+        assert answer["holds"] is holds
+    kinds = [entry["kind"] for entry in client.get("/v1/budgets/ward/history", headers=keys["owner"]).json()]
+    assert kinds == ["open", "spend"]
+
+
+def test_a_repeated_request_is_charged_once_and_gives_the_same_bytes(client, keys, ward):
+    headers = keys["publisher"] | {"Idempotency-Key": "monday"}
+    first, again = (released(client, headers) for _ in range(2))
+    assert first.status_code == 200
+    assert first.content == again.content
+    assert first.headers["sfumato-release"] == again.headers["sfumato-release"]
+    assert client.get("/v1/budgets/ward", headers=keys["owner"]).json()["spends"] == 1
+    assert "other content" in problem(released(client, headers, npz(1)), 400, "bad-input")
+    fresh = released(client, keys["publisher"])
+    assert fresh.content != first.content
+    assert client.get("/v1/budgets/ward", headers=keys["owner"]).json()["spends"] == 2
+
+
+def test_a_tenant_neither_sees_nor_spends_what_another_has(client, keys, ward):
+    done = released(client, keys["publisher"])
+    id_, stranger = done.headers["sfumato-release"], keys["stranger"]
+    assert client.get("/v1/budgets", headers=stranger).json() == []
+    assert client.get("/v1/releases", headers=stranger).json() == []
+    for path in ("/v1/budgets/ward", "/v1/budgets/ward/history"):
+        own = problem(client.get(path.replace("ward", "none"), headers=stranger), 404, "not-found")
+        assert problem(client.get(path, headers=stranger), 404, "not-found") == own.replace("none", "ward")
+    for path in (f"/v1/releases/{id_}", f"/v1/releases/{id_}/content", f"/v1/releases/{id_}/certificate"):
+        problem(client.get(path, headers=stranger), 404, "not-found")
+    problem(released(client, stranger), 404, "not-found")
+    opened = client.post("/v1/budgets", headers=stranger, json={"dataset": "ward", "epsilon": 1, "delta": 0})
+    assert opened.status_code == 201
+    assert client.get("/v1/budgets/ward", headers=keys["owner"]).json()["epsilon"] == 8.0
+
+
+def test_roles_allow_what_they_say(client, keys, ward):
+    problem(released(client, keys["auditor"]), 403, "forbidden")
+    new = {"dataset": "x", "epsilon": 1, "delta": 0}
+    problem(client.post("/v1/budgets", headers=keys["publisher"], json=new), 403, "forbidden")
+    for role in ("publisher", "auditor"):
+        problem(client.get("/v1/keys", headers=keys[role]), 403, "forbidden")
+        problem(client.get("/v1/policy", headers=keys[role]), 403, "forbidden")
+
+
+def test_keys_are_made_narrowed_and_revoked(client, keys, ward):
+    made = client.post(
+        "/v1/keys",
+        headers=keys["owner"],
+        json={"name": "robot", "role": "publisher", "scopes": ["plan", "protect"], "datasets": ["ward"]},
+    )
+    assert made.status_code == 201
+    robot = {"Authorization": f"Bearer {made.json()['token']}"}
+    assert released(client, robot).status_code == 200
+    problem(client.get("/v1/releases", headers=robot), 403, "forbidden")
+    listed = client.get("/v1/keys", headers=keys["owner"]).text
+    assert made.json()["token"] not in listed
+    assert client.delete(f"/v1/keys/{made.json()['id']}", headers=keys["owner"]).status_code == 200
+    problem(released(client, robot), 401, "unauthenticated")
+    problem(client.delete("/v1/keys/0123456789abcdef", headers=keys["owner"]), 404, "not-found")
+
+
+def test_a_policy_is_replaced_only_by_who_has_seen_it(client, keys):
+    before = client.get("/v1/policy", headers=keys["owner"]).json()
+    new = {"policy": before["policy"], "after": before["version"]}
+    after = client.put("/v1/policy", headers=keys["owner"], json=new)
+    assert after.json()["version"] == before["version"] + 1
+    problem(client.put("/v1/policy", headers=keys["owner"], json=new), 409, "conflict")
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer sfu_1_2", "Basic eDp5", "Bearer " + "x" * 500]
+)
+def test_without_a_valid_key_nothing_is_answered(client, header):
+    given = {} if header is None else {"Authorization": header}
+    for path in ("/v1/budgets", "/v1/releases", "/v1/me", "/v1/keys"):
+        problem(client.get(path, headers=given), 401, "unauthenticated")
+
+
+def test_guessing_keys_is_slowed_down(client, keys):
+    wrong = {"Authorization": "Bearer sfu_" + "0" * 16 + "_" + "0" * 64}
+    statuses = [client.get("/v1/me", headers=wrong).status_code for _ in range(60)]
+    assert statuses[0] == 401
+    assert statuses[-1] == 429
+    answer = client.get("/v1/me", headers=wrong)
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "body", "status", "kind"),
+    [
+        ({"name": "x.exe"}, None, 400, "bad-input"),
+        ({"name": "../../x.npz"}, b"PK\x03\x04", 400, "bad-input"),
+        ({"name": "x\ny.npz"}, None, 400, "bad-input"),
+        ({"name": ".npz"}, None, 400, "bad-input"),
+        ({}, b"", 400, "bad-input"),
+        ({}, b"no archive", 400, "bad-input"),
+        ({}, npz()[:200], 400, "bad-input"),
+        ({"description": {"mechanism": "gausian", "parameters": {"epsilon": 1}}}, None, 400, "bad-input"),
+        ({"description": {"parameters": {"epsilon": 1}, "file": "/etc/passwd"}}, None, 400, "bad-input"),
+        ({"description": {"parameters": {"epsilon": -1, "clip": 1}}}, None, 400, "bad-input"),
+        ({"description": {"mechanism": "personalised", "parameters": {"epsilon_file": "/etc/hosts"}}}, None,
+         400, "bad-input"),
+        ({"description": {"parameters": {"epsilon": 100.0, "clip": 1.0}}}, None, 409, "budget-refused"),
+        ({}, b"x" * (2 << 20), 413, "too-large"),
+        ({"dataset": "none"}, None, 404, "not-found"),
+        ({"dataset": "a b"}, None, 422, "malformed"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_a_problem_and_spends_nothing(client, keys, ward, service, words, body, status, kind):
+    sentence = problem(released(client, keys["owner"], body, **words), status, kind)
+    assert str(service.settings.data) not in sentence
+    assert client.get("/v1/budgets/ward", headers=keys["owner"]).json()["spends"] == 0
+    assert client.get("/v1/releases", headers=keys["owner"]).json() == []
+    assert os.listdir(service.settings.work) == []
+
+
+def test_what_is_kept_is_for_its_owner_alone(client, keys, ward, service):
+    released(client, keys["publisher"])
+    for place in (service.settings.data, service.settings.releases, service.settings.work):
+        assert place.stat().st_mode & 0o077 == 0
+    assert os.listdir(service.settings.work) == []
+
+
+def test_tables_and_pictures_go_the_same_way(client, keys):
+    for dataset, unit in (("people", "record"), ("photos", "region:16")):
+        new = {"dataset": dataset, "epsilon": 20, "delta": 1e-5, "unit": unit}
+        assert client.post("/v1/budgets", headers=keys["owner"], json=new).status_code == 201
+    table = {
+        "mechanism": "laplace",
+        "parameters": {"epsilon": 2},
+        "columns": {"age": {"kind": "numeric", "bounds": [0, 100]}},
+    }
+    done = released(
+        client, keys["owner"], b"age\n31\n64\n", dataset="people", name="p.csv", description=table
+    )
+    assert done.status_code == 200
+    assert done.text.splitlines()[0] == "age"
+    pytest.importorskip("cv2")
+    from sfumato.io.pictures import encode_picture
+
+    picture = encode_picture(np.full((32, 32, 3), 90, np.uint8), ".png")
+    words = {
+        "dataset": "photos",
+        "name": "a.png",
+        "description": {"parameters": {"epsilon": 4, "unit": "region:16"}},
+    }
+    done = released(client, keys["owner"], picture, **words)
+    assert done.status_code == 200
+    assert done.content[:4] == b"\x89PNG"
+
+
+def test_the_document_is_openapi_31_and_problems_are_in_it(client):
+    document = client.get("/v1/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    assert {"/v1/datasets/{dataset}/protect", "/v1/budgets", "/v1/verify"} <= set(document["paths"])
+    assert {"Problem", "Description"} <= set(document["components"]["schemas"])
+
+
+def test_alive_and_ready(client, service):
+    assert client.get("/healthz").json() == {"status": "alive"}
+    assert client.get("/readyz").json() == {"status": "ready"}
+    problem(client.get("/nothing/here"), 404, "not-found")
