@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -117,6 +118,60 @@ def test_a_cluster_gives_the_bytes_that_threads_give_and_a_request_is_charged_on
     assert [tensor.shape for tensor in tensors] == [(40, 4, 3), (41, 4, 3), (42, 4, 3)]
 
 
+def test_a_request_is_refused_once_anything_that_shapes_the_noise_of_a_file_has_changed(
+    called, sources, budget, spends
+):
+    """Also what not all files share: the bounds of tables, the blocks of pictures beside sounds."""
+    tables = ("protect", "tables", *sources["tables"], "--dataset", "tables", "--request", "r1")
+    assert called(*tables, "-o", "one/tables").code == 0
+    Path("schema.toml").write_text(SCHEMA.replace("[0, 100]", "[0, 101]"))
+    assert "give what has changed a new request" in called(*tables, "-o", "two/tables").sentence
+    media = ("protect", "media", *sources["media"], "--dataset", "media", "--request", "r1")
+    assert called(*media, "--block", 4, "-o", "one/media").code == 0
+    refused = called(*media, "--block", 2, "-o", "two/media").sentence
+    assert "give what has changed a new request" in refused
+    assert not Path("two").exists()
+    assert (spends("tables"), spends("media")) == (1, 1)
+
+
+def test_only_noise_that_can_be_keyed_is_drawn_on_a_cluster(called, sources, cluster):
+    projected = ("protect", "tensors", "-o", "p", "--mechanism", "random-projection", *RAY)
+    assert "cannot be keyed" in called(*projected).sentence
+    np.save("budgets.npy", np.ones(40))
+    each = ("--mechanism", "personalised", "--clip", 1, "--epsilon-file", "budgets.npy")
+    assert "tensors is a folder" in called("protect", "tensors", "-o", "p", *each).sentence
+    assert not Path("p").exists()
+
+
+STARTED = """
+import json, os, subprocess, sys
+from pathlib import Path
+from sfumato.pipeline.ray_engine import ray_engine
+
+with ray_engine(1) as engine:
+    import ray
+    assert engine.each(abs, [-1], "", print).results == {-1: 1}
+    address = ray.get_runtime_context().gcs_address
+    strangers = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    come = [sys.executable, "-c", f"import ray; ray.init(address={address!r})"]
+    entered = subprocess.run(come, env=strangers, capture_output=True).returncode == 0
+    folder = Path(ray._private.worker._global_node.get_session_dir_path()).parents[1]
+    print(json.dumps([address, entered, folder.stat().st_mode & 0o777]), file=sys.__stdout__)
+"""
+
+
+def test_a_cluster_that_is_started_here_is_closed_to_others():
+    """It listens on the loopback, obeys nobody without the token, and nobody else gets at its files."""
+    quiet = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    run = subprocess.run(
+        [sys.executable, "-c", STARTED], env=quiet, capture_output=True, text=True, check=True
+    )
+    address, entered, mode = json.loads(run.stdout.splitlines()[-1])
+    assert address.startswith("127.0.0.1:")
+    assert not entered
+    assert mode == 0o700
+
+
 def test_without_a_request_every_run_draws_noise_of_its_own(called, sources):
     words = sources["tensors"]
     for output in ("a", "b"):
@@ -164,9 +219,9 @@ def test_an_object_store_is_read_and_written_like_a_folder(called, command, sour
         asked = (*words, "--dataset", kind, "--request", "r1")
         assert called("protect", kind, "-o", f"out/{kind}", *asked).code == 0
         here, there = f"s3://{bucket}/in/{kind}", f"s3://{bucket}/out/{kind}"
-        done = called(
-            "protect", here, "-o", there, *asked, *(RAY if kind == "media" else ()), "--json"
-        ).result
+        # Workers know the store from the environment that their cluster was started in.
+        run, how = (command, RAY) if kind == "media" else (called, ())
+        done = run("protect", here, "-o", there, *asked, *how, "--json").result
         assert done["output"] == there
         local = digests(Path("out", kind))
         keys = [key for key in s3.keys(bucket) if key.startswith(f"out/{kind}/")]
@@ -208,6 +263,11 @@ def test_what_cannot_be_is_a_sentence_and_leaves_nothing(called, sources, budget
     assert "holds no objects" in called("protect", f"s3://{bucket}/empty", "-o", there, *words).sentence
     s3.client.put_object(Bucket=bucket, Key="out/manifest.json", Body=b'{"run": "another", "files": {}}')
     assert "another run" in called("protect", here, "-o", there, *words).sentence
+    assert s3.keys(bucket) == ["in/0.npz", "in/1.npz", "in/2.npz", "out/manifest.json"]
+    for inside in (f"{here}/out", f"s3a://{bucket}/in", f"s3://{bucket}"):
+        assert "lie in one another" in called("protect", here, "-o", inside, *words).sentence
+    itself = called("protect", f"{here}/0.npz", "-o", f"{here}/0.npz", *words).sentence
+    assert "would overwrite the input" in itself
     assert s3.keys(bucket) == ["in/0.npz", "in/1.npz", "in/2.npz", "out/manifest.json"]
     assert "one file is one piece" in called("protect", "tensors/0.npz", "-o", "x.npz", *words, *RAY).sentence
     assert "no engine 'dask'" in called("protect", here, "-o", there, *words, "--engine", "dask").sentence

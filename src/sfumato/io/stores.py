@@ -9,14 +9,19 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 from sfumato.errors import BadInput
+from sfumato.io import atomic
 from sfumato.io.remote import Remote, RemoteObject
+from sfumato.io.remote_names import scheme_of
 from sfumato.io.staging import Staging
 
-__all__ = ["LocalStore", "RemoteStore", "Store"]
+__all__ = ["LocalStore", "RemoteStore", "Store", "named"]
+
+# Schemes that are other words for one storage.
+_SAME = {"s3a": "s3", "gcs": "gs", "local": "file"}
 
 
 class Store(ABC):
@@ -38,11 +43,15 @@ class Store(ABC):
         """Remove what lies on this machine on the way."""
 
     @abstractmethod
+    def place(self, name: str = "") -> PurePosixPath:
+        """Where file ``name``, or the store itself, stands: the same for each of the ways to write it."""
+
+    @abstractmethod
     def names(self) -> list[str]:
         """The names of all files but hidden ones, in order; a place without files is refused."""
 
     def version(self, name: str) -> str | None:
-        """What tells file ``name``, as it was listed, from a later one; None where nothing does."""
+        """What tells file ``name``, as it is or was listed, from a later one; None where nothing does."""
         return None
 
     @abstractmethod
@@ -75,6 +84,10 @@ class LocalStore(Store):
         # Whoever works elsewhere stands in another folder.
         return self.__dict__ | {"folder": self.folder.absolute()}
 
+    def place(self, name: str = "") -> PurePosixPath:
+        """The path without links."""
+        return _on_disk(self.folder / name)
+
     def names(self) -> list[str]:
         """The names of all files but hidden ones, those of a folder before those of folders in it."""
         found = []
@@ -99,7 +112,8 @@ class LocalStore(Store):
     def writing(self, name: str) -> Iterator[Path]:
         """The place itself, in a folder that is made where there is none."""
         path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic.writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
         yield path
 
     def read(self, name: str, limit: int) -> bytes | None:
@@ -127,6 +141,13 @@ class RemoteStore(Store):
         """Remove what lay here on the way."""
         self._staging().close()
 
+    def place(self, name: str = "") -> PurePosixPath:
+        """The URL, or the path without links where it names this machine's own disk."""
+        url = self._prefix.url
+        scheme, path = scheme_of(url), PurePosixPath(url.partition("://")[2], name)
+        kind = _SAME.get(scheme, scheme)
+        return _on_disk(Path(path)) if kind == "file" else PurePosixPath(kind, *path.parts)
+
     def names(self) -> list[str]:
         """The names of all objects but hidden ones."""
         self._listed = {one.name: one for one in self._prefix.objects()}
@@ -135,17 +156,14 @@ class RemoteStore(Store):
         return list(self._listed)
 
     def version(self, name: str) -> str | None:
-        """The storage's own mark of the object as it was listed."""
-        return self._listed[name].version if name in self._listed else None
+        """The storage's own mark of the object as it was listed, or as it is now where nobody listed it."""
+        return self._listed[name].version if name in self._listed else self._object(name, None).version
 
     @contextmanager
     def reading(self, name: str, version: str | None = None) -> Iterator[Path]:
         """A copy that goes away with the block; a refusal of it names the object."""
-        with self._staging().fetched(self._object(name, version)) as path:
-            try:
-                yield path
-            except BadInput as error:
-                raise BadInput(str(error).replace(path.name, Path(name).name)) from None
+        with self._staging().fetched(self._object(name, version)) as path, named(path, name):
+            yield path
 
     def shared(self, name: str, version: str | None = None) -> Path:
         """One copy for all on this machine, until the end."""
@@ -178,6 +196,19 @@ class RemoteStore(Store):
 
     def _staging(self) -> Staging:
         return Staging.named(self._token)
+
+
+@contextmanager
+def named(path: Path, name: str) -> Iterator[None]:
+    """Let refusals of the file at ``path``, which may be a copy, speak of file ``name`` of a store."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(str(error).replace(path.name, Path(name).name)) from None
+
+
+def _on_disk(path: Path) -> PurePosixPath:
+    return PurePosixPath("file", *path.resolve().parts[1:])
 
 
 def _refuse_shut(error: OSError) -> None:

@@ -23,6 +23,7 @@ from sfumato.pipeline.client_budget import ClientBudgets
 from sfumato.pipeline.federation import Federation
 from sfumato.pipeline.paying import BeforeEachRound
 from sfumato.pipeline.protected import Report
+from sfumato.pipeline.ray_privacy import keep_ray_private, ray_folder
 from sfumato.pipeline.waiting import Waiting
 
 __all__ = ["ENGINES", "Shares", "run_federation"]
@@ -63,6 +64,7 @@ def _rounds(
 def _simulation(
     terms: Federation, shares: Shares, budgets: ClientBudgets, waiting: Waiting, report: Report
 ) -> Federated:
+    keep_ray_private()  # before Flower imports Ray
     from flwr.simulation import run_simulation
 
     from sfumato.learn.federated.server_app import make_server_app
@@ -70,7 +72,7 @@ def _simulation(
 
     made: list[Federated] = []
     text = terms.to_json()
-    with client_files(shares) as files, _hushed():
+    with client_files(shares) as files, ray_folder() as folder, _hushed():
         places = [_place(name, files[name], budgets, terms) for name in terms.names]
         clients = app_of_clients(
             lambda context: text, lambda context: places[int(context.node_config["partition-id"])]
@@ -92,7 +94,12 @@ def _simulation(
             clients,
             num_supernodes=terms.clients,
             backend_config={
-                "init_args": {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False},
+                "init_args": {
+                    "num_cpus": 2,
+                    "include_dashboard": False,
+                    "log_to_driver": False,
+                    "_temp_dir": folder,
+                },
                 "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
             },
         )

@@ -195,14 +195,12 @@ def refuse_nothing(store: Store, files: Sized, skipped: Mapping[Piece, str]) -> 
 
 
 def _check_places(store: Store, output: Store) -> None:
-    if not isinstance(store, LocalStore) or not isinstance(output, LocalStore):
-        return
-    inside, outside = output.folder.resolve(), store.folder.resolve()
-    if inside == outside or inside.is_relative_to(outside) or outside.is_relative_to(inside):
+    inside, outside = output.place(), store.place()
+    if inside.is_relative_to(outside) or outside.is_relative_to(inside):
         raise BadInput(
             f"the output {output.shown} and the folder {store.shown} lie in one another; choose another "
             "output."
         )
-    if output.folder.exists() and not output.folder.is_dir():
-        name = store.folder.name
+    if isinstance(output, LocalStore) and output.folder.exists() and not output.folder.is_dir():
+        name = outside.name
         raise BadInput(f"{output.shown} exists and is not a folder, so the files of {name} cannot go there.")

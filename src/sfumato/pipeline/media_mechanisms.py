@@ -65,20 +65,23 @@ class MediaMechanisms:
 
     @property
     def keyed(self) -> Keyed | None:
-        """The keyed randomness that noise is drawn from, if it is."""
-        return next((part.keyed for part in (self.picture, self.sound) if part is not None), None)
+        """The keyed randomness that noise is drawn from, if all of it is."""
+        keys = [part.keyed for part in self._drawing_noise()]
+        return None if None in keys else next(iter(keys), None)
 
     @property
     def draws_noise(self) -> bool:
         """Whether there is any randomness in a release."""
-        parts = [part for part in (self.picture, self.sound) if part is not None]
-        return any("randomness" in part.get_params(deep=False) for part in parts)
+        return bool(self._drawing_noise())
 
     def keyed_by(self, noise: Keyed) -> MediaMechanisms:
         """The same mechanisms with noise from a secret."""
         picture = None if self.picture is None else _drawing(self.picture, noise)
         sound = None if self.sound is None else _drawing(self.sound, noise)
         return replace(self, picture=picture, sound=sound)
+
+    def _drawing_noise(self) -> list[PictureMechanism | SoundMechanism]:
+        return [part for part in (self.picture, self.sound) if part is not None and _draws(part)]
 
     def open(self, path: Path, name: str | None = None) -> MediaFile:
         """The file at ``path``; ``name``, its name in a folder, keeps the keyed noise of many files apart."""
@@ -115,7 +118,11 @@ def _named(mechanism: _M, name: str | None) -> _M:
     return mechanism if keyed is None or name is None else _drawing(mechanism, keyed.part(ascii(name)))
 
 
+def _draws(mechanism: PictureMechanism | SoundMechanism) -> bool:
+    return "randomness" in mechanism.get_params(deep=False)
+
+
 def _drawing(mechanism: _M, noise: Keyed) -> _M:
-    if "randomness" not in mechanism.get_params(deep=False):
+    if not _draws(mechanism):
         raise BadInput(f"{type(mechanism).__name__} draws no noise, so none of it can be keyed to a request.")
     return type(mechanism)(**(mechanism.get_params(deep=False) | {"randomness": noise}))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 from sfumato.errors import BadInput
 from sfumato.io import Schema
-from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms import Mechanism, Personalised
 from sfumato.media import PictureMechanism, SoundMechanism
 from sfumato.pipeline.located import Located
 from sfumato.pipeline.media_mechanisms import MediaMechanisms
@@ -32,6 +34,8 @@ def opener_of(
     of_media = isinstance(mechanism, MediaMechanisms | PictureMechanism | SoundMechanism)
     if source.name is None and not of_media and bounds_from_data:
         raise BadInput(f"--bounds-from-data is for one file, and {source.word} is a folder.")
+    if source.name is None and isinstance(mechanism, Personalised) and np.ndim(mechanism.epsilon) > 0:
+        raise BadInput(f"an ε for each record is for the records of one file, and {source.word} is a folder.")
     if source.of_media or (source.name is None and of_media):
         what = "a folder" if source.name is None else f"a {source.kind}"
         for flag, given, of in (

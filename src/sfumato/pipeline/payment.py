@@ -26,7 +26,7 @@ from sfumato.privacy import Guarantee, Statement
 if TYPE_CHECKING:
     from sfumato.ledger import Ledger
 
-__all__ = ["Content", "Payment"]
+__all__ = ["Content", "Payment", "terms_of"]
 
 _UNCHARGED = "not charged: no budget was opened yet"
 
@@ -46,18 +46,27 @@ class Content:
         for digest, part in zip(self._digests, parts, strict=True):
             digest.update(part.tobytes())
 
-    def digest(self) -> bytes:
-        """One digest of everything that was added."""
-        return hashlib.sha256(b"".join(digest.digest() for digest in self._digests)).digest()
-
-    def commitment(self, noise: Keyed, terms: Mapping[str, Any]) -> str:
-        """Everything added and the JSON values ``terms``, readable to nobody without the secret.
+    def digest(self, terms: Mapping[str, Any]) -> bytes:
+        """One digest of everything that was added and of the JSON values ``terms``.
 
         Two spellings of one number (1 and 1.0) are the same terms.
         """
         digests = [digest.hexdigest() for digest in self._digests]
         text = json.dumps([_canonical(terms), digests], sort_keys=True)
-        return noise.commitment(hashlib.sha256(text.encode()).digest())
+        return hashlib.sha256(text.encode()).digest()
+
+    def commitment(self, noise: Keyed, terms: Mapping[str, Any]) -> str:
+        """What :meth:`digest` tells apart, readable to nobody without the secret."""
+        return noise.commitment(self.digest(terms))
+
+
+def terms_of(statement: Statement, declared: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What shapes the noise of a release, as JSON values: what its statement names, and what is ``declared``.
+
+    Another version of the package draws the same noise, as long as the mechanism's version stays.
+    """
+    parameters = {name: value for name, value in statement.parameters.items() if name != "sfumato"}
+    return {"mechanism": statement.mechanism, "parameters": parameters, "declared": declared}
 
 
 @dataclass(frozen=True)
@@ -111,10 +120,7 @@ class Payment:
                 )
             return replace(statement, notes=(*statement.notes, _UNCHARGED)), None
         if noise is not None:
-            # Another version of the package draws the same noise, as long as the mechanism's version stays.
-            parameters = {name: value for name, value in statement.parameters.items() if name != "sfumato"}
-            terms = {"mechanism": statement.mechanism, "parameters": parameters, "declared": declared}
-            purpose = f"{purpose} (content {content.commitment(noise, terms)})"
+            purpose = f"{purpose} (content {content.commitment(noise, terms_of(statement, declared))})"
         entry = self.ledger.spend(self.dataset, self.charged(statement), purpose, self.request)
         if entry.purpose != purpose:
             raise BadInput(

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sfumato.errors import BadInput
-from sfumato.io.stores import Store
-from sfumato.pipeline.payment import Content
+from sfumato.io.stores import Store, named
+from sfumato.pipeline.payment import Content, terms_of
 from sfumato.pipeline.protected import silent
 from sfumato.pipeline.single import Paid, write_release
 from sfumato.pipeline.source_file import SourceFile
@@ -47,7 +47,9 @@ class Piece:
         A link among the files of a folder is refused: it may lead out of it.
         """
         if self.part is not None:
-            yield store.shared(self.source, self.version)
+            path = store.shared(self.source, self.version)
+            with named(path, self.source):
+                yield path
             return
         with store.reading(self.source, self.version) as path:
             if path.is_symlink():
@@ -71,7 +73,10 @@ def pieces_of(store: Store) -> list[Piece]:
 
 @dataclass(frozen=True)
 class Examined:
-    """What the release of a piece will state; ``digest`` of its content, and ``file``, where asked for."""
+    """What the release of a piece will state; where asked for, ``file``, and the ``digest`` of its content.
+
+    What shapes its noise is part of the digest.
+    """
 
     statement: Statement
     digest: bytes | None
@@ -94,7 +99,9 @@ class Examine:
             file = piece.opened(self.opener, path)
             file.fits(Path(piece.name))
             file.check(silent, content)
-        digest = None if content is None else content.digest()
+        # With the terms of each file: together they state only what all of them share.
+        terms = terms_of(file.statement, file.declared)
+        digest = None if content is None else content.digest(terms)
         return Examined(file.statement, digest, file if self.keep else None)
 
 
@@ -129,6 +136,8 @@ class Draw:
             file = self.opened.get(piece) or piece.opened(self.opener, path)
             file.fits(Path(piece.name))
             with self.output.writing(piece.name) as target:
+                if target.is_symlink():
+                    raise BadInput(f"a link stands at {target.name} in the output, and is not followed.")
                 done = write_release(
                     file,
                     target,

@@ -17,6 +17,7 @@ from sfumato.errors import BadInput
 from sfumato.io import Schema, same_kind
 from sfumato.io.cutting import cuts_of
 from sfumato.io.formats import suffix_of
+from sfumato.io.stores import named
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import Keyed
@@ -74,6 +75,8 @@ def protect(
         same_kind(given.name, target.name)
         if target.local is not None:
             check_output(target.local, _local_files(given, schema))
+        if given.store.place(given.name) == target.store.place(target.name):
+            raise BadInput(f"{target.word} would overwrite the input {given.shown}; choose another output.")
         if engine is not None and engine.retries:
             raise BadInput(
                 f"one file is one piece of work, so no cluster helps with {given.word}; end the output in a "
@@ -83,19 +86,19 @@ def protect(
     opener = opener_of(
         given, mechanism, array=array, schema=schema, then=then, bounds_from_data=bounds_from_data
     )
+    engine = engine or LocalEngine()
+    if engine.retries and opener.keyed is None and not opener.reproducible and opener.draws_noise:
+        # Work that is done again must draw the same; nobody keeps this secret.
+        release = secrets.token_hex(16)
+        opener = opener.keyed_by(
+            Keyed(secrets.token_bytes(32), dataset=dataset or "a batch", version="1", release=release)
+        )
     # Found or made now: a key that cannot be used must not be noticed after the budget was spent.
     signer = None if opener.reproducible else (KeyRing() if keys is None else keys).signing_or_new()
     tell = report or silent
     with given.store, target.store:
         if given.name is not None and target.name is not None:
             return _one(given, target, opener, payment, signer, tell)
-        engine = engine or LocalEngine()
-        if engine.retries and opener.keyed is None and not opener.reproducible and opener.draws_noise:
-            # Work that is done again must draw the same; nobody keeps this secret.
-            release = secrets.token_hex(16)
-            opener = opener.keyed_by(
-                Keyed(secrets.token_bytes(32), dataset=dataset or "a batch", version="1", release=release)
-            )
         return protect_folder(
             given.store,
             target.store,
@@ -132,8 +135,12 @@ def _parts(given: Located, opener: MediaMechanisms | RecordFiles) -> list[Piece]
     if isinstance(opener, MediaMechanisms):
         raise BadInput(f"{given.word} is a {given.kind}, which is released whole: name the output's file.")
     suffix = suffix_of(given.name)
-    cuts: list[range] | list[None] = cuts_of(given.store.shared(given.name)) or [None]
-    return [Piece(f"part-{number:05d}{suffix}", given.name, cut) for number, cut in enumerate(cuts)]
+    # All parts are of one version: the cuts were made for it, and so were the digests that are paid for.
+    version = given.store.version(given.name)
+    path = given.store.shared(given.name, version)
+    with named(path, given.name):
+        cuts: list[range] | list[None] = cuts_of(path) or [None]
+    return [Piece(f"part-{number:05d}{suffix}", given.name, cut, version) for number, cut in enumerate(cuts)]
 
 
 def _local_files(given: Located, schema: object) -> list[str | os.PathLike[str]]:

@@ -7,7 +7,8 @@ was drawn.
 
 **What leaves this process.** Work is sent to the workers of a cluster that is one's own: the parameters, the
 secret that keys the noise, and the key that signs. A cluster that is started here listens on this machine
-alone, keeps its files in a private folder that is removed at the end, and tells nobody that it runs.
+alone, obeys only whoever knows a token that this process has made up, keeps its files in a private folder
+that is removed at the end, and tells nobody that it runs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any, cast
@@ -25,6 +25,7 @@ from sfumato.noise import processors
 from sfumato.noise.parallel import THREADS
 from sfumato.pipeline.engine import Done, Engine, Piece, Result
 from sfumato.pipeline.protected import Report
+from sfumato.pipeline.ray_privacy import keep_ray_private, ray_folder
 
 __all__ = ["RayEngine", "ray_engine"]
 
@@ -81,8 +82,7 @@ class _Task:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         import ray
 
-        # One task has one processor; another worker has the next one.
-        os.environ[THREADS] = "1"
+        _use_one_processor()
         work = ray.get(self._work)
         outcomes: list[tuple[Any, Any, str | None]] = []
         for piece in pickle.loads(row["pieces"]):
@@ -100,6 +100,8 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     for name, value in _QUIET:
         os.environ.setdefault(name, value)
+    if not os.environ.get("RAY_ADDRESS"):
+        keep_ray_private()
     try:
         import ray
         import ray.data
@@ -110,7 +112,7 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     with (
-        tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder,
+        ray_folder() as folder,
         # Ray says on standard output which workers died; that is for results.
         redirect_stdout(sys.stderr),
     ):
@@ -138,8 +140,14 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
             ray.shutdown()
 
 
+def _use_one_processor() -> None:
+    """A task has one; another worker has the next."""
+    os.environ[THREADS] = os.environ["OPENCV_FOR_THREADS_NUM"] = "1"
+
+
 def _wake() -> None:
     """Import what most pieces need."""
+    _use_one_processor()
     import sfumato.pipeline.media_mechanisms
     import sfumato.pipeline.pieces
     import sfumato.pipeline.record_files  # noqa: F401
@@ -156,9 +164,13 @@ def _processors() -> int:
 def _hush() -> None:
     """No bars and no lines of Ray Data's own."""
     import logging
+    import warnings
 
     import ray
+    from ray.util.annotations import RayDeprecationWarning
 
+    # What it says of the choice in _FIXED is for whoever maintains this.
+    warnings.filterwarnings("ignore", category=RayDeprecationWarning)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.enable_operator_progress_bars = False

@@ -14,7 +14,7 @@ from sfumato.pipeline.protected import Report, silent
 from sfumato.pipeline.source_file import SourceFile
 from sfumato.pipeline.tables import TableFile
 from sfumato.privacy import Unit
-from sfumato.transforms import Transform
+from sfumato.transforms import RandomProjection, Transform
 
 __all__ = ["RecordFiles"]
 
@@ -49,14 +49,18 @@ class RecordFiles:
 
     @property
     def draws_noise(self) -> bool:
-        """Whether there is any randomness in a release, and it can be keyed."""
-        return "randomness" in self.mechanism.get_params(deep=False)
+        """Whether there is any randomness in a release; a projection has that of the noise inside it."""
+        inside = isinstance(self.mechanism, RandomProjection)
+        return inside or "randomness" in self.mechanism.get_params(deep=False)
 
     def keyed_by(self, noise: Keyed) -> RecordFiles:
         """The same with noise from a secret."""
         parameters = self.mechanism.get_params(deep=False)
         if "randomness" not in parameters:
-            raise BadInput(f"the noise of {type(self.mechanism).__name__} cannot be keyed to a request.")
+            raise BadInput(
+                f"the noise of {type(self.mechanism).__name__} cannot be keyed, so it is for no request and "
+                "no cluster, where the same work may be done twice."
+            )
         return replace(self, mechanism=type(self.mechanism)(**(parameters | {"randomness": noise})))
 
     def open(

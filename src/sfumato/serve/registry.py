@@ -113,8 +113,8 @@ class Registry:
     def authenticate(self, token: str) -> Caller | None:
         """Who holds ``token``; None, alike, for a wrong, unknown, expired or revoked one.
 
-        A row is looked up and digests are compared in every case, so the time does not tell them apart
-        either.
+        Digests are compared in every case, in constant time. How long it takes to find a row tells at most
+        whether there is a key of this id, which is no secret.
         """
         given = Token.parsed(token)
         tried = given or UNKNOWN

@@ -8,6 +8,7 @@ import pytest
 
 from sfumato.errors import BadInput
 from sfumato.io.stores import LocalStore, RemoteStore
+from sfumato.pipeline.pieces import Piece
 
 
 @pytest.fixture
@@ -107,12 +108,44 @@ def test_an_object_that_has_changed_since_it_was_listed_is_refused(tmp_path):
             pass
 
 
+def test_an_object_that_nobody_listed_has_the_version_that_it_has_now(tmp_path):
+    (tmp_path / "a.txt").write_text("first")
+    with RemoteStore(f"file://{tmp_path}") as store:
+        version = store.version("a.txt")
+        assert store.shared("a.txt", version).read_text() == "first"
+        (tmp_path / "a.txt").write_text("second, and longer")
+        with pytest.raises(BadInput, match=r"a\.txt has changed"):
+            store.shared("a.txt", version)
+
+
+def test_one_place_is_the_same_however_it_is_written(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to("in")
+    near = LocalStore(tmp_path / "in")
+    for other in (LocalStore(tmp_path / "link"), RemoteStore(f"file://{tmp_path}/link")):
+        assert other.place() == near.place()
+        assert other.place("a/b.txt") == near.place("a/b.txt")
+    assert RemoteStore("s3://b/in").place("x") == RemoteStore("s3a://b/").place("in/x")
+    assert not RemoteStore("s3://b/input").place().is_relative_to(RemoteStore("s3://b/in").place())
+
+
 def test_a_refusal_names_the_object_and_not_its_copy(tmp_path):
     (tmp_path / "a.txt").write_text("first")
     with RemoteStore(f"file://{tmp_path}") as store:
         with pytest.raises(BadInput) as refused, store.reading("a.txt") as path:
             raise BadInput(f"{path.name} is damaged.")
         assert str(refused.value) == "a.txt is damaged."
+        part = Piece("part-00000.txt", "a.txt", range(1))
+        with pytest.raises(BadInput) as refused, part.at(store) as path:
+            raise BadInput(f"{path.name} is damaged.")
+        assert str(refused.value) == "a.txt is damaged."
+
+
+def test_a_name_below_a_file_is_refused_by_itself(tmp_path):
+    (tmp_path / "a.txt").write_text("a file, as an object of that name would be")
+    store = LocalStore(tmp_path)
+    with pytest.raises(BadInput, match=r"b\.txt cannot be written"), store.writing("a.txt/b.txt"):
+        pass
 
 
 def test_an_empty_place_is_refused(places):

@@ -25,7 +25,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def paper():
-    return CompactPrivate(1.0, 1e-5, mode="paper", epochs=20, randomness=sf.Seeded(1)).fit(X, Y)
+    return CompactPrivate(1.0, 1e-5, mode="paper", randomness=sf.Seeded(1)).fit(X, Y)
 
 
 def test_the_accountants_head_learns_and_its_epsilon_does_not_count(model) -> None:

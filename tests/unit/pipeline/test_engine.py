@@ -6,9 +6,11 @@ import threading
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.noise import processors
+from sfumato.media import BandNoise, Blur, PlaneMeans
+from sfumato.noise import Keyed, processors
 from sfumato.pipeline.engine import LocalEngine
 from sfumato.pipeline.engines import opened_engine
+from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.report import SigningKey
 
 
@@ -70,3 +72,11 @@ def test_a_signing_key_goes_to_a_worker_of_ones_own():
     sent = pickle.loads(pickle.dumps(key))
     assert sent.public.id == key.public.id
     assert key.public.signed(b"message", sent.sign(b"message"))
+
+
+def test_media_are_keyed_once_all_noise_is():
+    noise = Keyed(b"k" * 32, dataset="d", version="1", release="r")
+    keyed, fresh = PlaneMeans(1.0, randomness=noise), BandNoise(1.0)
+    assert MediaMechanisms(keyed, fresh).keyed is None
+    assert MediaMechanisms(keyed, fresh).keyed_by(noise).keyed is noise
+    assert MediaMechanisms(Blur(), BandNoise(1.0, randomness=noise)).keyed is noise

@@ -110,6 +110,18 @@ def test_links_are_left_out_and_named(release, tmp_path):
     assert done.skipped == (("link", "link is a link, which is not followed."),)
 
 
+def test_a_link_in_the_output_is_not_written_through(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "in" / name).write_text("4")
+    (tmp_path / "out" / "a").symlink_to("../in/a")
+    done = _release_of(tmp_path / "in", tmp_path / "out")
+    assert [one.name for one in done.released] == ["b"]
+    assert "is not followed" in dict(done.skipped)["a"]
+    assert (tmp_path / "in" / "a").read_text() == "4"
+
+
 def test_what_is_refused_on_the_way_is_left_out_and_the_rest_goes_on(release, tmp_path, keys):
     letters = {f"{stage}.txt": stage for stage in ("header", "place", "content", "disk")}
     done = release(letters | {"good.txt": "4", "sub/good.txt": "2"})

@@ -133,10 +133,12 @@ def extractors_figure(data: str, contracted: Mapping[str, Contracted]) -> PaperD
         for axes, unit in zip(axes_row(figure, 2), ("", ", in units of the spread"), strict=True):
             for side, (name, colour) in enumerate((("before", BEFORE), ("after", AFTER))):
                 values = [row[f"{name}{unit}"] for row in medians.values()]
-                bars = axes.bar(places + 0.4 * side - 0.2, values, 0.38, color=colour, label=name)
-                axes.bar_label(bars, fmt="%.2g", fontsize=8)
-            axes.set_xticks(places, list(medians), fontsize=9, rotation=20, ha="right")
-            tidy(axes, x="", y="median distance within a class", title=unit.removeprefix(", "))
+                bars = axes.barh(places + 0.4 * side - 0.2, values, 0.38, color=colour, label=name)
+                axes.bar_label(bars, fmt="%.2g", fontsize=8, padding=2)
+            axes.set_yticks(places, list(medians) if not unit else [], fontsize=9)
+            axes.invert_yaxis()
+            axes.margins(x=0.12)
+            tidy(axes, x=f"median distance within a class{unit}", y="")
         legend_below(figure, figure.axes[0], 2)
 
     return PaperDrawing(
@@ -144,8 +146,8 @@ def extractors_figure(data: str, contracted: Mapping[str, Contracted]) -> PaperD
         title="median distances within classes, by extractor",
         caption=f"{data}. The paper sets its method, 0.95, beside backbones that were trained on more "
         "pictures. Features of different extractors have different rulers (ours all have length 1 at most), "
-        "so that heights on the left compare nothing but before with after.",
+        "so that lengths on the left compare nothing but before with after.",
         numbers=medians,
-        size=(10.0, 4.0),
+        size=(10.0, 1.6 + 0.45 * len(medians)),
         draw=draw,
     )

@@ -15,6 +15,7 @@ from sfumato.audit.predictions import Predictions
 from sfumato.audit.scale_invariance import scale_invariance
 from sfumato.noise import Seeded
 from sfumato.papers.compactdp.bench import Bench
+from sfumato.papers.compactdp.methods import Method
 from sfumato.papers.compactdp.protocol import CONFIDENCE, DELTA
 from sfumato.papers.compactdp.published import ETA
 
@@ -27,7 +28,9 @@ _RECORDS = 2_000
 def scale_checks(bench: Bench) -> dict[str, dict[str, Any]]:
     """Learner -> what a contraction by the paper's 0.05 does to it, as JSON values with a ``sentence``."""
     return {
-        name: bench.remembered(f"scale, {name}", partial(_checked, bench, make))
+        name: bench.remembered(
+            f"scale, {name}", partial(_checked, bench, make), Method(name, make).parameters()
+        )
         for name, make in _LEARNERS.items()
     }
 

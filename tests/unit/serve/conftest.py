@@ -1,0 +1,45 @@
+"""A new registry in a file of its own, a clock that is set by hand, and that file's rows by raw SQL."""
+
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from sfumato.serve.registry import Registry
+
+
+@pytest.fixture
+def clock():
+    """A time that passes when told: ``clock.pass_by(seconds=1)``."""
+    made = SimpleNamespace(now=datetime(2026, 11, 16, 12, 0, tzinfo=UTC))
+
+    def pass_by(**time):
+        made.now += timedelta(**time)
+
+    made.pass_by = pass_by
+    return made
+
+
+@pytest.fixture
+def registry_file(tmp_path):
+    return tmp_path / "service.db"
+
+
+@pytest.fixture
+def registry(registry_file, clock):
+    """A new, empty registry."""
+    with Registry(f"sqlite:///{registry_file}", clock=lambda: clock.now) as made:
+        yield made
+
+
+@pytest.fixture
+def registry_sql(registry_file):
+    """Runs one statement on the registry's file behind its back."""
+
+    def run(statement, *values):
+        with closing(sqlite3.connect(registry_file, isolation_level=None, timeout=60)) as connection:
+            return connection.execute(statement, values).fetchall()
+
+    return run
