@@ -3,22 +3,66 @@
 Bytes go to a hidden file beside the output, readable by its owner only. When everything is written it is
 flushed to the disk and renamed over the output in one step; when anything fails it is removed, and an older
 output stays as it was. Only a killed process or a power cut can leave the hidden file behind.
+
+Waiting for the disk after every file is most of the time of many small ones. Whoever writes many, and says
+at the end that they are complete, may wait for all of them at once: :func:`unsettled`, then :func:`settle`.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from sfumato.errors import BadInput
 
-__all__ = ["AtomicFile", "AtomicSink", "First", "atomic_output", "write_whole", "writing"]
+__all__ = [
+    "AtomicFile",
+    "AtomicSink",
+    "First",
+    "atomic_output",
+    "settle",
+    "unsettled",
+    "write_whole",
+    "writing",
+]
+
+_LIBRARY = ctypes.CDLL(None)
+_UNSETTLED: ContextVar[bool] = ContextVar("unsettled", default=False)
+
+
+@contextmanager
+def unsettled() -> Iterator[None]:
+    """Files that this thread writes in the block appear whole, and are on the disk after :func:`settle`.
+
+    A killed process changes nothing about them; a power cut before may leave some of them empty.
+    """
+    before = _UNSETTLED.set(True)
+    try:
+        yield
+    finally:
+        _UNSETTLED.reset(before)
+
+
+def settle(folder: Path) -> None:
+    """Return when everything that was written to the file system of ``folder`` is on the disk.
+
+    One wait for all files, where one for each would have the disk begin anew every time.
+    """
+    with writing(folder):
+        descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if not hasattr(_LIBRARY, "syncfs") or _LIBRARY.syncfs(descriptor) != 0:
+            os.sync()
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -84,20 +128,19 @@ class AtomicFile:
         with writing(self.path):
             self.file.flush()
             os.fchmod(self.file.fileno(), mode)
-            os.fsync(self.file.fileno())
+            if not _UNSETTLED.get():
+                os.fsync(self.file.fileno())
             self.file.close()
 
     def _appear(self) -> None:
         with writing(self.path):
             os.replace(self._temporary, self._target)
+        if _UNSETTLED.get():
+            return
         # Some file systems cannot sync a folder. The output is complete either way; at worst a power cut
         # brings the older one back.
         with suppress(OSError):
-            folder = os.open(self._target.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            _sync(self._target.parent)
 
     def discard(self) -> None:
         """Remove what was written and leave ``path`` as it was."""
@@ -237,6 +280,14 @@ class AtomicSink(ABC):
             if file is not None:
                 file.discard()
         self._output = self._first = None
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _private(name: str, flags: int) -> int:

@@ -69,6 +69,9 @@ class Store(ABC):
         When the block ends well the file stands in the store, and what accompanies it stood there before.
         """
 
+    def settle(self) -> None:  # noqa: B027 (an object that was put stays)
+        """Return when all files would survive a power cut; those that were written unsettled may not."""
+
     @abstractmethod
     def read(self, name: str, limit: int) -> bytes | None:
         """The content of file ``name``, of at most ``limit`` bytes; None where there is no such file."""
@@ -115,6 +118,10 @@ class LocalStore(Store):
         with atomic.writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         yield path
+
+    def settle(self) -> None:
+        """Wait for the disk."""
+        atomic.settle(self.folder)
 
     def read(self, name: str, limit: int) -> bytes | None:
         """The content of file ``name``; None where there is no such file."""

@@ -5,7 +5,7 @@ a file depends on its content, so it is told to whoever runs the release and sta
 
 Where a budget pays, everything is read and checked before, so that bad input costs nothing; the spend is
 durable before the first piece is drawn. A run that is cut off leaves whole files with their certificates
-and no manifest.
+and no manifest; the manifest appears when all files are on the disk.
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ def protect_folder(
     refuse_nothing(store, drawn.results, skipped)
     released = tuple(sorted(drawn.results.values(), key=lambda one: PurePosixPath(one.name)))
     stated = together(_distinct(one.statement for one in released), unit, len(released))
+    output.settle()
     manifest = _write_manifest(output, released, stated, payment, paid, signer, run)
     left = sorted(skipped, key=lambda piece: PurePosixPath(piece.name))
     return ProtectedFolder(

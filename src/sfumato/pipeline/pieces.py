@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sfumato.errors import BadInput
+from sfumato.io.atomic import unsettled
 from sfumato.io.stores import Store, named
 from sfumato.pipeline.payment import Content, terms_of
 from sfumato.pipeline.protected import silent
@@ -135,7 +136,8 @@ class Draw:
         with piece.at(self.store) as path:
             file = self.opened.get(piece) or piece.opened(self.opener, path)
             file.fits(Path(piece.name))
-            with self.output.writing(piece.name) as target:
+            # The run waits for the disk once, before it says that all pieces are there.
+            with unsettled(), self.output.writing(piece.name) as target:
                 if target.is_symlink():
                     raise BadInput(f"a link stands at {target.name} in the output, and is not followed.")
                 done = write_release(
