@@ -48,15 +48,18 @@ class Ran:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Seconds for all pictures of ``sides``, and for two of them, which is starting up."""
+    """Seconds for all pictures of ``sides``, and for two of them, which is starting up.
+
+    ``alone`` is the run of two pictures that starts a cluster of its own, and ends it.
+    """
 
     sides: str
-
     local: Ran
     one: Ran
     two: Ran
     start_local: Ran
     start_ray: Ran
+    alone: Ran
 
     @property
     def rate(self) -> float:

@@ -26,7 +26,7 @@ def paper(
         typer.Option(
             metavar="NAME",
             help="mnist, fashion-mnist or cifar-10 from the folder SFUMATO_DATA, or digits; may be repeated. "
-            "compactdp takes pneumonia-mnist and ham10000 too.",
+            "compactdp takes pneumonia-mnist and ham10000 too, figure 3 of tldp imdb and nsl-kdd.",
         ),
     ] = None,
     seeds: Annotated[
@@ -49,8 +49,8 @@ def paper(
     """Regenerate tables and figures of a paper beside ours.
 
     NAME is compactdp, curvature-publication, multimedia-dp, tadp-rme or tldp. Without --table and --figure
-    all of them are made. A run of compactdp or curvature-publication that was stopped goes on from what it
-    kept in the output folder.
+    all of them are made. A run of compactdp, of curvature-publication or of figure 3 of tldp that was stopped
+    goes on from what it kept in the output folder.
     """
     from sfumato.papers import regenerate
 

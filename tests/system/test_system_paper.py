@@ -33,6 +33,23 @@ def test_the_four_methods_stand_in_the_order_of_their_tightness(called, folder):
     assert last == pytest.approx(gaussian_mu(epsilon["PLD"][0], numbers["delta"]) * 1000**0.5, rel=1e-6)
 
 
+def test_federated_training_is_drawn_without_files_and_beside_the_rest_of_the_page(
+    called, folder, monkeypatch
+):
+    pytest.importorskip("torch")
+    monkeypatch.delenv("SFUMATO_DATA", raising=False)
+    (folder / "tldp.md").write_text("# TLDP beside the paper\n\n## Table 5\n", "utf-8")
+    result = json.loads(called("paper", "tldp", "--figure", "3", "--quick", "--json").out)
+    assert result["files"] == ["tldp.md", "tldp-figure-3.png"]
+    rows = result["numbers"]["figures"]["3"]["comparison"]
+    assert all(row["proven_epsilon"] is None for row in rows if row["tldp"] == "TLDP-L")
+    assert all(row["sound_proven_epsilon"] <= row["compared_at_epsilon"] for row in rows)
+    page = (folder / "tldp.md").read_text("utf-8")
+    assert page.startswith(
+        "# TLDP beside the paper\n\n## Table 5\n\n## Figure 3: type III, federated training"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 
-__all__ = ["MEDICAL", "NAMES", "Dataset", "available", "check_names", "load", "load_parts"]
+__all__ = [
+    "FOLDER",
+    "MEDICAL",
+    "NAMES",
+    "Dataset",
+    "available",
+    "check_names",
+    "data_file",
+    "load",
+    "load_parts",
+]
 
 #: The environment variable that names the folder of the files.
 FOLDER = "SFUMATO_DATA"
@@ -150,16 +160,21 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _file(name: str) -> Path:
+    return data_file(name, _FILES[name])
+
+
+def data_file(name: str, file: str) -> Path:
+    """Where ``file`` of the data set ``name`` is; refused in a sentence where it is not."""
     folder = os.environ.get(FOLDER)
     if not folder:
         raise BadInput(
-            f"{name} is read from {_FILES[name]} in a folder that the environment variable {FOLDER} names, "
+            f"{name} is read from {file} in a folder that the environment variable {FOLDER} names, "
             "which is not set; --data digits needs no files."
         )
-    file = Path(folder) / _FILES[name]
-    if not file.is_file():
+    found = Path(folder) / file
+    if not found.is_file():
         raise BadInput(
-            f"{name} is read from {_FILES[name]}, which is not in the folder that {FOLDER} names, {folder}; "
+            f"{name} is read from {file}, which is not in the folder that {FOLDER} names, {folder}; "
             "--data digits needs no files."
         )
-    return file
+    return found

@@ -45,7 +45,7 @@ _PAPERS = {
     "curvature-publication": _Paper("sfumato.papers.curvature_publication", (1, 2), tuple(range(3, 9))),
     "multimedia-dp": _Paper("sfumato.papers.multimedia_dp", (1, 2, 4, 5), (2,)),
     "tadp-rme": _Paper("sfumato.papers.tadp_rme", (1, 2, 3, 4, 5), tuple(range(2, 11))),
-    "tldp": _Paper("sfumato.papers.tldp", (5,), (1, 2)),
+    "tldp": _Paper("sfumato.papers.tldp", (5,), (1, 2, 3)),
 }
 
 

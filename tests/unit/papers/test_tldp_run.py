@@ -101,7 +101,7 @@ def test_the_table_alone_is_printed_and_needs_no_data(tmp_path, monkeypatch) -> 
     ("options", "said"),
     [
         ({"tables": [1]}, "of tldp these tables are made: 5; give one with --table."),
-        ({"figures": [3]}, "of tldp these figures are drawn: 1, 2; give one with --figure."),
+        ({"figures": [4]}, "of tldp these figures are drawn: 1, 2, 3; give one with --figure."),
         ({"data": ["svhn"]}, "there is no data set 'svhn' here"),
     ],
 )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 
-__all__ = ["FEATURES", "Fitted", "Score", "check_torch", "fit_features", "fit_pictures"]
+__all__ = ["FEATURES", "Fitted", "Score", "check_torch", "fit_features", "fit_pictures", "one_thread"]
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -52,7 +52,7 @@ class Fitted:
         import torch
         from sklearn.metrics import f1_score
 
-        with _one_thread(0), torch.no_grad():
+        with one_thread(0), torch.no_grad():
             answers = self.model(self.prepare(tests)).argmax(1).numpy()
         weighted, macro = (
             float(f1_score(truth, answers, average=average, zero_division=0.0))
@@ -64,7 +64,7 @@ class Fitted:
         """The 64 values in (−1, 1) before the last layer."""
         import torch
 
-        with _one_thread(0), torch.no_grad():
+        with one_thread(0), torch.no_grad():
             return np.asarray(self.before(self.prepare(pictures)).numpy(), dtype=np.float32)
 
 
@@ -74,7 +74,7 @@ def check_torch() -> None:
         import torch  # noqa: F401
     except ImportError:
         raise BadInput(
-            "figures 1 and 2 of tldp train a small network with torch: pip install 'sfumato[learn]'."
+            "the figures of tldp train small networks with torch: pip install 'sfumato[learn]'."
         ) from None
 
 
@@ -95,7 +95,7 @@ def fit_pictures(
     planes = shape[2] if len(shape) == 3 else 1
     prepare = _prepared((*shape[:2], planes), span, spread)
     side = [-(-length // 4) for length in shape[:2]]
-    with _one_thread(seed):
+    with one_thread(seed):
         before = nn.Sequential(
             nn.Conv2d(planes, _CHANNELS, 5, 2, 2),
             nn.ReLU(),
@@ -117,7 +117,7 @@ def fit_features(
     from torch import nn
 
     prepare = _prepared(None, span, spread)
-    with _one_thread(seed):
+    with one_thread(seed):
         model = nn.Linear(values.shape[1], classes)
         _train(model, prepare(values), labels, epochs, _LAST_LAYER_RATE)
     return Fitted(model, nn.Identity(), prepare)
@@ -155,7 +155,7 @@ def _train(model: Any, inputs: Any, labels: Labels, epochs: int, rate: float) ->
 
 
 @contextmanager
-def _one_thread(seed: int) -> Iterator[None]:
+def one_thread(seed: int) -> Iterator[None]:
     """The same sums in the same order everywhere; the caller's threads and random state come back after."""
     import torch
 

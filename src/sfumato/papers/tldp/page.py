@@ -1,4 +1,4 @@
-"""The page that the command writes: how it was made, what the numbers say, and all of it beside the paper."""
+"""All of the page but figure 3: how it was made, what the numbers say, and all of it beside the paper."""
 
 from __future__ import annotations
 
@@ -54,10 +54,11 @@ class Page(PaperPage):
         """The whole page."""
         parts = [
             "# TLDP beside the paper",
-            "This page was written by the command below and is not edited by hand. *Proven* is under "
-            "`replace`, for the unit that is named; TLDP is read at its own δ, below which nothing is proven "
-            "of it. F1 is weighted, as in the paper: mean ± standard deviation over the seeds, and "
-            "differences ± their standard error.",
+            "Table 5 and figures 1 and 2 were written by the command below, figure 3, at the end, by the "
+            "command that stands with it; nothing is edited by hand. *Proven* is under `replace`, for the "
+            "unit that is named; in table 5 and figures 1 and 2 TLDP is read at its own δ, below which "
+            "nothing is proven of it. F1 is weighted, as in the paper: mean ± standard deviation over the "
+            "seeds, and differences ± their standard error.",
             f"```\n{self.command()}\n```",
             self._made(),
             *listed(self.findings()),

@@ -49,7 +49,7 @@ CHOSEN = (
     "the whole-tensor baselines run on the first seed only, since they learn nothing",
     "the network, its learning rate and its passes were settled by trying some on these data, with TLDP and "
     "sound mechanisms side by side, before the run on this page; seeds and mechanisms were not",
-    "SVHN is not run; figure 3, federated training, is not drawn",
+    "SVHN is not run; figure 3, federated training, has a protocol of its own",
 )
 
 

@@ -1,0 +1,112 @@
+"""What leaves a client in figure 3 besides TLDP and mechanisms of the library on updates.
+
+:class:`ClippedParameters` is the paper's way with its whole-tensor baselines: parameters, not updates, are
+clipped to ±C in L∞ and noised as one tensor. :class:`Reports` sends the mean of PrivUnitG reports of an
+update: one report gains little beyond ε = 40, several of 40 do.
+
+**Guarantee** (both). Unit client, neighbours replace: all parameters of a client are the one record of a
+mechanism whose theorem stands with it; k reports are k such releases, composed, and their mean is
+post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sfumato.learn.federated import Arrays, Protection, flat, shaped
+from sfumato.learn.federated.leaving import CLIENT, finite_or_zero, same_shapes
+from sfumato.learn.federated.parameters import Shapes, size_of
+from sfumato.mechanisms import (
+    Gaussian,
+    IndependentDirectional,
+    Laplace,
+    MatrixVariateGaussian,
+    Mechanism,
+    PrivUnitG,
+)
+from sfumato.noise import Randomness
+from sfumato.privacy import Claim, Guarantee
+
+__all__ = ["WHOLE", "ClippedParameters", "Reports"]
+
+#: The paper's whole-tensor baselines, for (ε, δ, bounds, size, randomness).
+WHOLE: dict[str, Callable[[float, float, tuple[float, float], int, Randomness | None], Mechanism]] = {
+    "Laplace": lambda e, d, b, i, r: Laplace(e, bounds=b, randomness=r),
+    "Gaussian": lambda e, d, b, i, r: Gaussian(e, d, bounds=b, randomness=r),
+    "MVG": lambda e, d, b, i, r: MatrixVariateGaussian(
+        e, d, bounds=b, calibration="paper", shape=(1, i), randomness=r
+    ),
+    "IDN": lambda e, d, b, i, r: IndependentDirectional(
+        e, d, bounds=b, calibration="paper", shape=(i,), randomness=r
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedParameters(Protection):
+    """The baseline ``name`` of ``WHOLE`` on parameters clipped to ±``clip``; ε and δ of one round."""
+
+    name: str
+    epsilon: float
+    delta: float
+    clip: float
+
+    def mechanism(self, size: int, randomness: Randomness | None = None) -> Mechanism:
+        """For ``size`` parameters."""
+        return WHOLE[self.name](self.epsilon, self.delta, (-self.clip, self.clip), size, randomness)
+
+    def guarantee(self, shapes: Shapes) -> Guarantee:
+        """That of the mechanism for one tensor of all parameters."""
+        size = size_of(shapes)
+        return replace(self.mechanism(size).guarantee(size), unit=CLIENT)
+
+    def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
+        """Clipped, then noised."""
+        values = np.clip(finite_or_zero(same_shapes(arrays, received)), -self.clip, self.clip)
+        return shaped(self.mechanism(values.size, randomness).perturb(values[None, :])[0], received)
+
+    def claim(self) -> Claim | None:
+        """What the mechanism's authors say of one round."""
+        return self.mechanism(2).claim()
+
+    def parameters(self) -> dict[str, Any]:
+        """All of them."""
+        return {"epsilon": self.epsilon, "delta": self.delta, "clip": self.clip}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reports(Protection):
+    """The mean of ``count`` PrivUnitG reports, ``epsilon`` each, of the update clipped to ``clip`` in L2."""
+
+    epsilon: float
+    clip: float
+    count: int
+    name: str = "priv-unit-g, repeated"
+
+    def guarantee(self, shapes: Shapes) -> Guarantee:
+        """``count`` reports of one client."""
+        one = PrivUnitG(self.epsilon, self.clip).guarantee(size_of(shapes))
+        return replace(one.times(self.count), unit=CLIENT)
+
+    def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
+        """What was received plus the mean of the reports."""
+        base = flat(received)
+        with np.errstate(invalid="ignore"):
+            update = finite_or_zero(same_shapes(arrays, received) - base)
+        # Rows of one release draw noise of their own, unless it is keyed by what they hold.
+        reports = PrivUnitG(self.epsilon, self.clip, randomness=randomness).perturb(
+            np.repeat(update[None, :], self.count, axis=0)
+        )
+        return shaped(base + reports.mean(axis=0), received)
+
+    def claim(self) -> Claim | None:
+        """What its authors say of one report."""
+        return PrivUnitG(self.epsilon, self.clip).claim()
+
+    def parameters(self) -> dict[str, Any]:
+        """All of them."""
+        return {"epsilon": self.epsilon, "clip": self.clip, "count": self.count}
