@@ -201,7 +201,7 @@ def rows(pictured: Pictures, tabled: Table) -> list[Row]:
 @contextmanager
 def _cluster() -> Iterator[dict[str, str]]:
     """A cluster that runs, of workers that have worked before, and the variable that names it."""
-    os.environ.update(ONE_THREAD)
+    os.environ.update(ONE_THREAD | {"RAY_worker_niceness": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"})
     keep_ray_private()
     import ray
 
@@ -370,7 +370,7 @@ def page(sets: Sequence[Pictures], clip: Video, tabled: Table, found: Sequence[R
         "once "
         "more beforehand; an object is fetched and put (once more each); a lost worker costs the pieces of "
         "its "
-        "task, at most 32; the last tasks leave workers idle.",
+        "task, at most 256; the last tasks leave workers idle.",
         "",
         "## A million pictures a day",
         "",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Protection as a service: REST with tenants, keys and budgets.", invoke_without_command=True
+    help="Protection as a service: REST and gRPC with tenants, keys and budgets.", invoke_without_command=True
 )
 _DATA = typer.Option(
     metavar="FOLDER", envvar="SFUMATO_DATA_FOLDER", help="Where the service keeps its things."
@@ -38,6 +38,9 @@ def serve(
     ledger: Annotated[str | None, _LEDGER] = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", help="The port.", min=1, max=65535)] = 8765,
+    grpc_port: Annotated[
+        int | None, typer.Option(metavar="N", help="Also answer gRPC, on this port.", min=1, max=65535)
+    ] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="How many processes answer.", min=1)] = 1,
     largest: Annotated[
         int, typer.Option(metavar="BYTES", help="The most that one request may bring.", min=1)
@@ -49,7 +52,7 @@ def serve(
     settings = Settings(data, database, ledger, largest)
     context.obj = settings
     if context.invoked_subcommand is None:
-        _run(settings, host, port, workers)
+        _run(settings, host, port, workers, grpc_port)
 
 
 @app.command()
@@ -71,12 +74,17 @@ def tenant(
     print(json.dumps(found) if as_json else f"Tenant {made.name}: {made.id}\nKey, shown this once: {token}")
 
 
-def _run(settings: Settings, host: str, port: int, workers: int) -> None:
+def _run(settings: Settings, host: str, port: int, workers: int, grpc_port: int | None) -> None:
     try:
         import uvicorn
 
         from sfumato.serve.rest.server import run
+
+        if grpc_port is not None:
+            from sfumato.serve.grpc_api import server
+
+            del server
     except ImportError:
         raise BadInput("the service needs packages: pip install 'sfumato[serve]'.") from None
     del uvicorn
-    run(settings, host, port, workers)
+    run(settings, host, port, workers, grpc_port)

@@ -29,15 +29,16 @@ from sfumato.pipeline.ray_privacy import keep_ray_private, ray_folder
 
 __all__ = ["RayEngine", "ray_engine"]
 
-# Pieces of one task: enough that handing it out costs little, few enough that losing it costs little too.
-_TASK_PIECES = 32
+# Most pieces of one task: enough that handing it out costs little, few enough that losing it does too.
+_TASK_PIECES = 256
 # Tasks for each worker, so that the last ones end at about the same time.
 _TASKS_A_WORKER = 8
 _STORE_BYTES = 128 << 20
 # What Ray would otherwise tell people about itself.
 _QUIET = (("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"), ("RAY_IGNORE_UNHANDLED_ERRORS", "1"))
-# A cluster on one machine does not grow, so nothing has to watch whether it should.
-_FIXED = ("RAY_DATA_CLUSTER_AUTOSCALER", "V1")
+# A cluster on one machine does not grow, so nothing has to watch whether it should; and its workers are what
+# the run is for, so that they are no less important than the process that waits for them.
+_OF_ONE_MACHINE = (("RAY_DATA_CLUSTER_AUTOSCALER", "V1"), ("RAY_worker_niceness", "0"))
 
 
 class RayEngine(Engine):
@@ -119,7 +120,8 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
         if os.environ.get("RAY_ADDRESS"):
             ray.init(**quiet)
         else:
-            os.environ.setdefault(*_FIXED)
+            for name, value in _OF_ONE_MACHINE:
+                os.environ.setdefault(name, value)
             ray.init(
                 address="local",
                 num_cpus=workers or processors(),
@@ -169,7 +171,7 @@ def _hush() -> None:
     import ray
     from ray.util.annotations import RayDeprecationWarning
 
-    # What it says of the choice in _FIXED is for whoever maintains this.
+    # What it says of the choice of V1 is for whoever maintains this.
     warnings.filterwarnings("ignore", category=RayDeprecationWarning)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False

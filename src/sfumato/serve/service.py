@@ -240,7 +240,7 @@ class Service:
         start = ledger_name(caller.tenant, "")
         if certificate is not None and (certificate.dataset or "").startswith(start):
             found = verify(file, self.keys, self.ledger)
-        return found.to_dict()
+        return found.to_dict() | {"file": file.name}  # not where it lay here
 
     @contextmanager
     def body(self, name: str) -> Iterator[Path]:

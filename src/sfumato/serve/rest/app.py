@@ -1,14 +1,16 @@
 """The application: its routes, its document, and whether it is alive and ready."""
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
 
 import sfumato
 from sfumato.serve.guessing import Guessing
+from sfumato.serve.models import Description
 from sfumato.serve.rest import budget_routes, release_routes, tenant_routes
 from sfumato.serve.rest.asking import Here
-from sfumato.serve.rest.models import Description
 from sfumato.serve.rest.problems import PROBLEMS, SCHEMA, add_problems
 from sfumato.serve.service import Service
 
@@ -17,8 +19,16 @@ __all__ = ["make_app"]
 _health = APIRouter(include_in_schema=False)
 
 
-def make_app(service: Service) -> FastAPI:
-    """The application of ``service``."""
+def make_app(
+    service: Service,
+    *,
+    guessing: Guessing | None = None,
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None,
+) -> FastAPI:
+    """The application of ``service``; ``lifespan`` is what goes on from its start to its end.
+
+    ``guessing`` counts wrong keys, together with another server where it is shared.
+    """
     app = FastAPI(
         title="Sfumato",
         version=sfumato.__version__,
@@ -26,8 +36,9 @@ def make_app(service: Service) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
+        lifespan=lifespan,
     )
-    app.state.service, app.state.guessing = service, Guessing()
+    app.state.service, app.state.guessing = service, guessing or Guessing()
     add_problems(app)
     app.include_router(_health)
     for routes in (budget_routes, release_routes, tenant_routes):

@@ -4,8 +4,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from sfumato.serve.models import Budget, Name, NewBudget
 from sfumato.serve.rest.asking import Asking, Here
-from sfumato.serve.rest.models import Budget, Name, NewBudget
 
 __all__ = ["router"]
 

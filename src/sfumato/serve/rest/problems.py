@@ -13,25 +13,26 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from sfumato.errors import SfumatoError
-from sfumato.ledger.errors import BudgetRefused, LedgerUnavailable
-from sfumato.serve.registry_errors import Conflict, QuotaRefused, RegistryUnavailable, Unknown
-from sfumato.serve.service import Forbidden, NotFound
+from sfumato.serve.models import faults
+from sfumato.serve.refusals import refusal, seconds_to_wait
 
-__all__ = ["PROBLEMS", "Problem", "add_problems", "problem"]
+__all__ = ["PROBLEMS", "SCHEMA", "add_problems", "problem"]
 
 _MEDIA = "application/problem+json"
-# The status and the type of our own errors, the most special first.
-_OURS: tuple[tuple[type[SfumatoError], int, str], ...] = (
-    (BudgetRefused, 409, "budget-refused"),
-    (LedgerUnavailable, 503, "ledger-unavailable"),
-    (RegistryUnavailable, 503, "registry-unavailable"),
-    (QuotaRefused, 429, "quota"),
-    (Unknown, 404, "not-found"),
-    (Conflict, 409, "conflict"),
-    (Forbidden, 403, "forbidden"),
-    (NotFound, 404, "not-found"),
-    (SfumatoError, 400, "bad-input"),
-)
+# The status of each way of refusing; 400 where there is no other.
+_STATUS: Mapping[str, int] = {
+    "budget-refused": 409,
+    "ledger-unavailable": 503,
+    "registry-unavailable": 503,
+    "quota": 429,
+    "too-many-guesses": 429,
+    "unauthenticated": 401,
+    "too-large": 413,
+    "too-slow": 408,
+    "conflict": 409,
+    "forbidden": 403,
+    "not-found": 404,
+}
 #: What any operation may answer, for the OpenAPI document.
 PROBLEMS: Mapping[int | str, dict[str, Any]] = {
     status: {
@@ -53,14 +54,6 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-class Problem(Exception):
-    """An answer with ``status`` that says in ``detail`` what was wrong and what to do."""
-
-    def __init__(self, status: int, kind: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.kind, self.detail, self.headers = status, kind, detail, headers
-
-
 def problem(status: int, kind: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """The answer."""
     content = {"type": kind, "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
@@ -70,22 +63,18 @@ def problem(status: int, kind: str, detail: str, headers: Mapping[str, str] | No
 def add_problems(app: FastAPI) -> None:
     """Let every error of ``app`` be answered by a problem."""
 
-    @app.exception_handler(Problem)
-    def ours(request: Request, error: Problem) -> JSONResponse:
-        return problem(error.status, error.kind, error.detail, error.headers)
-
     @app.exception_handler(SfumatoError)
     def refused(request: Request, error: SfumatoError) -> JSONResponse:
-        status, kind = next((status, kind) for own, status, kind in _OURS if isinstance(error, own))
-        seconds = 5.0 if status == 503 else getattr(error, "seconds", None)
-        wait = None if seconds is None else {"Retry-After": str(math.ceil(seconds))}
-        return problem(status, kind, str(error), wait)
+        word, seconds = refusal(error), seconds_to_wait(error)
+        headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
+        if word == "unauthenticated":
+            headers["WWW-Authenticate"] = "Bearer"
+        return problem(_STATUS.get(word, 400), word, str(error), headers)
 
     @app.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
         # Where it is wrong and what is expected there; never the value that came.
-        faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5]]
-        return problem(422, "malformed", f"the request is malformed at {'; '.join(faults)}.")
+        return problem(422, "malformed", f"the request is malformed at {faults(error.errors())}.")
 
     @app.exception_handler(HTTPException)
     def plain(request: Request, error: HTTPException) -> JSONResponse:

@@ -6,13 +6,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, Response
-from pydantic import ValidationError
 
-from sfumato.errors import BadInput
 from sfumato.report import certificate_file
+from sfumato.serve.models import Description, Name, checked
 from sfumato.serve.rest.asking import Asking, Here
 from sfumato.serve.rest.bodies import received
-from sfumato.serve.rest.models import Description, Name
 from sfumato.serve.service import Release, file_name
 
 __all__ = ["router"]
@@ -48,7 +46,7 @@ async def plan(
     request: Request, service: Here, asking: Asking, dataset: Name, named: _Named, asked: _Asked = "{}"
 ) -> dict[str, Any]:
     """What a release of the body, a file, would promise and cost; nothing is spent."""
-    described = _described(asked).asked()
+    described = checked("asked", Description, asked).asked()
     with service.body(file_name(named)) as place:
         await received(request, place, service.settings.body_bytes)
         return await run_in_threadpool(service.plan, asking, described, place, dataset)
@@ -67,7 +65,7 @@ async def protect(
     key: _Key = None,
 ) -> Response:
     """Release the body, a file; the dataset's budget is charged before anything is drawn."""
-    described = _described(asked).asked()
+    described = checked("asked", Description, asked).asked()
     with service.body(file_name(named)) as place:
         await received(request, place, service.settings.body_bytes)
         done = await run_in_threadpool(service.protect, asking, described, place, dataset, request=key)
@@ -113,14 +111,6 @@ async def verify(
         await received(request, place, service.settings.body_bytes)
         certificate_file(place).write_text(certificate, "utf-8")
         return await run_in_threadpool(service.verified, asking, place)
-
-
-def _described(asked: str) -> Description:
-    try:
-        return Description.model_validate_json(asked)
-    except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
-        raise BadInput(f"asked is malformed: {faults}.") from None
 
 
 def _file(done: Release) -> Response:

@@ -4,9 +4,9 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from sfumato.serve.models import NewKey, NewPolicy
 from sfumato.serve.registry_policies import VersionedPolicy
 from sfumato.serve.rest.asking import Asking, Here
-from sfumato.serve.rest.models import NewKey, NewPolicy
 from sfumato.serve.trust_policy import Policy
 
 __all__ = ["router"]

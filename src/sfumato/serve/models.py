@@ -1,13 +1,15 @@
-"""What travels as JSON."""
+"""What clients ask for in parts of a request, checked the same way however it came."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from sfumato.errors import BadInput
 from sfumato.serve.asked import Asked
 
-__all__ = ["Budget", "Description", "Name", "NewBudget", "NewKey", "NewPolicy"]
+__all__ = ["Budget", "Description", "Name", "NewBudget", "NewKey", "NewPolicy", "checked", "faults"]
 
 #: Of a dataset.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -80,3 +82,21 @@ class NewPolicy(BaseModel):
 
     policy: dict[str, Any]
     after: int | None = None
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def checked(what: str, model: type[_Model], values: Mapping[str, Any] | str) -> _Model:
+    """The ``model`` with these ``values``, or as this JSON says; ``what`` names them in a refusal."""
+    try:
+        if isinstance(values, str):
+            return model.model_validate_json(values)
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise BadInput(f"{what} is malformed: {faults(error.errors())}.") from None
+
+
+def faults(errors: Sequence[Any]) -> str:
+    """Where something is wrong and what is expected there; never the value that came."""
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in errors[:5])

@@ -1,0 +1,136 @@
+"""What the service takes and gives, from and to messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sfumato.errors import BadInput
+from sfumato.serve.api_keys import ApiKey
+from sfumato.serve.asked import Asked
+from sfumato.serve.callers import Caller
+from sfumato.serve.grpc_api import sfumato_pb2 as pb
+from sfumato.serve.models import Budget, Description, NewBudget, NewKey, NewPolicy, checked
+from sfumato.serve.registry_policies import VersionedPolicy
+from sfumato.serve.service import Release
+
+__all__ = [
+    "asked_of",
+    "budget_message",
+    "caller_message",
+    "document",
+    "key_message",
+    "new_budget",
+    "new_key",
+    "new_policy",
+    "policy_message",
+    "release_message",
+]
+
+
+def asked_of(described: Any) -> Asked:
+    """What a Description asks for."""
+    values = {name: _parameter(name, value) for name, value in described.parameters.items()}
+    columns = _given(described, "columns_json")
+    fields = {
+        "mechanism": _given(described, "mechanism"),
+        "parameters": values,
+        "columns": None if columns is None else _parsed("columns_json", columns),
+        "array": _given(described, "array"),
+    }
+    return checked("asked", Description, fields).asked()
+
+
+def new_budget(message: Any) -> dict[str, Any]:
+    """The words of a budget that is to be opened."""
+    fields = {"dataset": message.dataset, "epsilon": message.epsilon, "delta": message.delta}
+    for name in ("unit", "neighbours"):
+        if message.HasField(name):
+            fields[name] = getattr(message, name)
+    return checked("the budget", NewBudget, fields).model_dump()
+
+
+def new_key(message: Any) -> dict[str, Any]:
+    """The words of a key that is to be made."""
+    fields = {
+        "name": message.name,
+        "role": message.role,
+        "scopes": list(message.scopes.names) if message.HasField("scopes") else None,
+        "datasets": list(message.datasets.names) if message.HasField("datasets") else None,
+        "reader": _given(message, "reader"),
+        "expires": _given(message, "expires"),
+    }
+    return checked("the key", NewKey, fields).model_dump()
+
+
+def new_policy(message: Any) -> NewPolicy:
+    """The policy that is to be in force."""
+    fields = {"policy": _parsed("policy_json", message.policy_json), "after": _given(message, "after")}
+    return checked("the policy", NewPolicy, fields)
+
+
+def budget_message(balance: dict[str, Any]) -> pb.Budget:
+    """What a dataset may still spend."""
+    return pb.Budget(**Budget(**balance).model_dump())
+
+
+def caller_message(caller: Caller) -> pb.Caller:
+    """Who asks."""
+    return pb.Caller(
+        tenant=caller.tenant,
+        key=caller.key_id,
+        role=caller.role,
+        scopes=_names(caller.scopes),
+        datasets=_names(caller.datasets),
+        reader=caller.reader,
+    )
+
+
+def key_message(key: ApiKey) -> pb.Key:
+    """A key; not its secret."""
+    fields = key.to_dict() | {"scopes": _names(key.scopes), "datasets": _names(key.datasets)}
+    return pb.Key(**fields)
+
+
+def policy_message(found: VersionedPolicy) -> pb.Policy:
+    """A policy and its number."""
+    return pb.Policy(version=found.version, policy_json=json.dumps(found.policy.to_dict()))
+
+
+def release_message(release: Release) -> pb.Release:
+    """A release; not where it lies."""
+    fields = release.to_dict()
+    paid, statement = fields.pop("paid"), fields.pop("statement")
+    return pb.Release(
+        **fields,
+        paid_json=None if paid is None else json.dumps(paid),
+        statement_json=json.dumps(statement),
+    )
+
+
+def document(found: Any) -> pb.Document:
+    """Something as JSON."""
+    return pb.Document(json=json.dumps(found))
+
+
+def _given(message: Any, name: str) -> Any:
+    return getattr(message, name) if message.HasField(name) else None
+
+
+def _names(names: frozenset[str] | None) -> pb.Names | None:
+    return None if names is None else pb.Names(names=sorted(names))
+
+
+def _parameter(name: str, parameter: Any) -> bool | int | float | str | list[float]:
+    kind = parameter.WhichOneof("value")
+    if kind is None:
+        raise BadInput(f"the parameter {name} must be a number, a word or a list of numbers.")
+    value: bool | int | float | str = getattr(parameter, kind)
+    return list(parameter.numbers.numbers) if kind == "numbers" else value
+
+
+def _parsed(what: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadInput(f"{what} is not JSON.") from None

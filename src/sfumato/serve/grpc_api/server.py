@@ -1,0 +1,75 @@
+"""The server: our service beside reflection and health, on one address, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
+
+from sfumato.errors import BadInput
+from sfumato.serve.grpc_api.guard import Guard
+from sfumato.serve.grpc_api.health import NAME, Health
+from sfumato.serve.grpc_api.servicer import Servicer
+from sfumato.serve.grpc_api.sfumato_pb2_grpc import add_SfumatoServicer_to_server
+from sfumato.serve.guessing import Guessing
+from sfumato.serve.service import Service
+
+__all__ = ["Server", "make_server"]
+
+
+class Server:
+    """A server on ``port``, which answers from :meth:`start` to :meth:`stop`."""
+
+    def __init__(self, server: Any, health: Health, threads: ThreadPoolExecutor, port: int) -> None:
+        self._server, self._health, self._threads, self.port = server, health, threads, port
+
+    async def start(self) -> None:
+        """Answer from now on."""
+        await self._health.set(NAME, health_pb2.HealthCheckResponse.SERVING)
+        await self._server.start()
+
+    async def stop(self, seconds: float = 30.0) -> None:
+        """Take no more calls, give those under way so many ``seconds``, and let what is worked on end."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(seconds)
+        await asyncio.to_thread(self._threads.shutdown)
+
+
+def make_server(
+    service: Service,
+    address: str,
+    *,
+    guessing: Guessing | None = None,
+    message_bytes: int = 4 << 20,
+    upload_seconds: float = 600.0,
+    call_seconds: float = 900.0,
+    threads: int = 16,
+    calls: int = 256,
+) -> Server:
+    """A server of ``service`` on ``address``, as in 127.0.0.1:8766; port 0 is any that is free.
+
+    Made in the event loop that it then runs in. ``guessing`` counts wrong keys, together with another server
+    where it is shared. A message has at most ``message_bytes``, so a file comes in chunks of less, and the
+    whole within ``upload_seconds``; a call lasts at most ``call_seconds``. Of more than so many ``calls`` at
+    once the rest are refused.
+    """
+    options = [
+        ("grpc.max_receive_message_length", message_bytes),
+        ("grpc.so_reuseport", 0),  # else two services could share a port and each answer half the calls
+    ]
+    made = grpc.aio.server(interceptors=[Guard(call_seconds)], options=options, maximum_concurrent_rpcs=calls)
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="sfumato-grpc")
+    own = Servicer(service, guessing or Guessing(), pool, upload_seconds)
+    add_SfumatoServicer_to_server(own, made)  # type: ignore[no-untyped-call]
+    healthy = Health(service, pool)
+    health_pb2_grpc.add_HealthServicer_to_server(healthy, made)
+    reflection.enable_server_reflection((NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), made)
+    try:
+        port = made.add_insecure_port(address)
+    except RuntimeError:
+        raise BadInput(f"gRPC cannot listen on {address}: is the port taken?") from None
+    return Server(made, healthy, pool, port)

@@ -1,0 +1,185 @@
+"""One method for each operation: who asks, what the service does, and the answer as a message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from sfumato.errors import BadInput
+from sfumato.report import certificate_file
+from sfumato.serve.asking import caller_of
+from sfumato.serve.callers import Caller
+from sfumato.serve.grpc_api import messages as made
+from sfumato.serve.grpc_api import sfumato_pb2 as pb
+from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoServicer
+from sfumato.serve.grpc_api.threads import finished
+from sfumato.serve.grpc_api.uploads import asked_first, uploaded
+from sfumato.serve.guessing import Guessing
+from sfumato.serve.service import Release, Service
+from sfumato.serve.trust_policy import Policy
+
+__all__ = ["Servicer", "address_of_peer"]
+
+_CHUNK = 256 << 10
+_LONGEST_KEY = 128
+_LONGEST_CERTIFICATE = 100_000
+_Result = TypeVar("_Result")
+
+
+class Servicer(SfumatoServicer):
+    """The operations of ``service``, worked on in ``threads``; a file must come within ``seconds``."""
+
+    def __init__(
+        self, service: Service, guessing: Guessing, threads: ThreadPoolExecutor, seconds: float
+    ) -> None:
+        self._service, self._guessing, self._threads, self._seconds = service, guessing, threads, seconds
+
+    async def Me(self, request: pb.MeRequest, context: Any) -> pb.Caller:
+        """Who asks."""
+        return made.caller_message(await self._asking(context))
+
+    # Budgets
+
+    async def OpenBudget(self, request: pb.NewBudget, context: Any) -> pb.Budget:
+        """Open a budget."""
+        caller = await self._asking(context)
+        return made.budget_message(
+            await self._done(self._service.open_budget, caller, **made.new_budget(request))
+        )
+
+    async def ListBudgets(self, request: pb.ListBudgetsRequest, context: Any) -> AsyncIterator[pb.Budget]:
+        """All budgets that the key may see."""
+        for one in await self._done(self._service.budgets, await self._asking(context)):
+            yield made.budget_message(one)
+
+    async def GetBudget(self, request: pb.DatasetRequest, context: Any) -> pb.Budget:
+        """What a dataset may still spend."""
+        caller = await self._asking(context)
+        return made.budget_message(await self._done(self._service.budget, caller, request.dataset))
+
+    async def ListHistory(self, request: pb.DatasetRequest, context: Any) -> AsyncIterator[pb.Document]:
+        """Every entry, oldest first."""
+        caller = await self._asking(context)
+        for one in await self._done(self._service.history, caller, request.dataset):
+            yield made.document(one)
+
+    # Releases
+
+    async def Plan(self, request_iterator: AsyncIterator[pb.FilePart], context: Any) -> pb.Document:
+        """What a release would promise and cost."""
+        caller = await self._asking(context)
+        file = await asked_first(request_iterator, self._seconds)
+        asked = made.asked_of(file.asked)
+        async with uploaded(self._service, file.name, request_iterator, self._seconds) as place:
+            return made.document(await self._done(self._service.plan, caller, asked, place, file.dataset))
+
+    async def Protect(
+        self, request_iterator: AsyncIterator[pb.FilePart], context: Any
+    ) -> AsyncIterator[pb.ReleasedPart]:
+        """Release a file."""
+        caller = await self._asking(context)
+        key = _idempotency_key(context)
+        file = await asked_first(request_iterator, self._seconds)
+        asked = made.asked_of(file.asked)
+        async with uploaded(self._service, file.name, request_iterator, self._seconds) as place:
+            done = await self._done(self._service.protect, caller, asked, place, file.dataset, request=key)
+        async for part in self._parts(done):
+            yield part
+
+    async def ListReleases(self, request: pb.ListReleasesRequest, context: Any) -> AsyncIterator[pb.Release]:
+        """All releases that the key may see."""
+        for one in await self._done(self._service.releases, await self._asking(context)):
+            yield made.release_message(one)
+
+    async def GetRelease(self, request: pb.ReleaseRequest, context: Any) -> pb.Release:
+        """One release."""
+        return made.release_message(await self._released(request, context))
+
+    async def GetContent(self, request: pb.ReleaseRequest, context: Any) -> AsyncIterator[pb.ReleasedPart]:
+        """One release and its file."""
+        async for part in self._parts(await self._released(request, context)):
+            yield part
+
+    async def GetCertificate(self, request: pb.ReleaseRequest, context: Any) -> pb.Document:
+        """The certificate of a release."""
+        beside = certificate_file((await self._released(request, context)).file)
+        return pb.Document(json=await self._done(beside.read_text, "utf-8"))
+
+    async def Verify(
+        self, request_iterator: AsyncIterator[pb.CertifiedPart], context: Any
+    ) -> pb.Verification:
+        """Whether a file is what its certificate says."""
+        caller = await self._asking(context)
+        file = await asked_first(request_iterator, self._seconds)
+        if len(file.certificate_json) > _LONGEST_CERTIFICATE:
+            raise BadInput(f"the certificate is longer than {_LONGEST_CERTIFICATE:,} characters.")
+        async with uploaded(self._service, file.name, request_iterator, self._seconds) as place:
+            certificate_file(place).write_text(file.certificate_json, "utf-8")
+            found = await self._done(self._service.verified, caller, place)
+        return pb.Verification(holds=found["holds"], json=json.dumps(found))
+
+    # The tenant's own things
+
+    async def ListKeys(self, request: pb.ListKeysRequest, context: Any) -> AsyncIterator[pb.Key]:
+        """All keys of the tenant."""
+        for one in await self._done(self._service.keys_of, await self._asking(context)):
+            yield made.key_message(one)
+
+    async def MakeKey(self, request: pb.NewKey, context: Any) -> pb.MadeKey:
+        """Make a key."""
+        caller = await self._asking(context)
+        key, token = await self._done(self._service.make_key, caller, **made.new_key(request))
+        return pb.MadeKey(key=made.key_message(key), token=token)
+
+    async def RevokeKey(self, request: pb.KeyRequest, context: Any) -> pb.Key:
+        """Let a key open nothing any more."""
+        caller = await self._asking(context)
+        return made.key_message(await self._done(self._service.revoke_key, caller, request.id))
+
+    async def GetPolicy(self, request: pb.GetPolicyRequest, context: Any) -> pb.Policy:
+        """How the tenant trusts its readers."""
+        return made.policy_message(await self._done(self._service.policy, await self._asking(context)))
+
+    async def SetPolicy(self, request: pb.NewPolicy, context: Any) -> pb.Policy:
+        """Replace the policy."""
+        caller = await self._asking(context)
+        new = made.new_policy(request)
+        policy = Policy.from_dict(new.policy)
+        return made.policy_message(await self._done(self._service.set_policy, caller, policy, new.after))
+
+    async def _asking(self, context: Any) -> Caller:
+        address = address_of_peer(context.peer())
+        authorization = _metadata(context, "authorization")
+        return await self._done(caller_of, self._service, self._guessing, authorization, address)
+
+    async def _done(self, function: Callable[..., _Result], *arguments: Any, **words: Any) -> _Result:
+        return await finished(self._threads, function, *arguments, **words)
+
+    async def _released(self, request: pb.ReleaseRequest, context: Any) -> Release:
+        return await self._done(self._service.release, await self._asking(context), request.id)
+
+    async def _parts(self, release: Release) -> AsyncIterator[pb.ReleasedPart]:
+        with open(release.file, "rb") as file:
+            yield pb.ReleasedPart(release=made.release_message(release))
+            while chunk := await self._done(file.read, _CHUNK):
+                yield pb.ReleasedPart(chunk=chunk)
+
+
+def address_of_peer(peer: str) -> str | None:
+    """The network address in what gRPC calls a peer, as in ipv4:192.0.2.1:4711 or ipv6:%5B::1%5D:4711."""
+    kind, _, rest = unquote(peer).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else None
+
+
+def _metadata(context: Any, name: str) -> str | None:
+    return next((value for key, value in context.invocation_metadata() or () if key == name), None)
+
+
+def _idempotency_key(context: Any) -> str | None:
+    key = _metadata(context, "idempotency-key")
+    if key is not None and not 1 <= len(key) <= _LONGEST_KEY:
+        raise BadInput(f"an idempotency-key has 1 to {_LONGEST_KEY} characters.")
+    return key

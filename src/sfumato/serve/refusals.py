@@ -1,0 +1,41 @@
+"""One word for each way of refusing, which machines may go by, and how long to wait before asking again."""
+
+from __future__ import annotations
+
+from sfumato.errors import SfumatoError
+from sfumato.ledger.errors import BudgetRefused, LedgerUnavailable
+from sfumato.serve.asking import TooManyGuesses, Unauthenticated
+from sfumato.serve.bodies import TooLarge, TooSlow
+from sfumato.serve.registry_errors import Conflict, QuotaRefused, RegistryUnavailable, Unknown
+from sfumato.serve.service import Forbidden, NotFound
+
+__all__ = ["refusal", "seconds_to_wait"]
+
+# The most special first.
+_WORDS: tuple[tuple[type[SfumatoError], str], ...] = (
+    (BudgetRefused, "budget-refused"),
+    (LedgerUnavailable, "ledger-unavailable"),
+    (RegistryUnavailable, "registry-unavailable"),
+    (QuotaRefused, "quota"),
+    (TooManyGuesses, "too-many-guesses"),
+    (Unauthenticated, "unauthenticated"),
+    (TooLarge, "too-large"),
+    (TooSlow, "too-slow"),
+    (Unknown, "not-found"),
+    (Conflict, "conflict"),
+    (Forbidden, "forbidden"),
+    (NotFound, "not-found"),
+)
+_UNAVAILABLE_SECONDS = 5.0
+
+
+def refusal(error: SfumatoError) -> str:
+    """The word for ``error``; bad-input where there is no other."""
+    return next((word for kind, word in _WORDS if isinstance(error, kind)), "bad-input")
+
+
+def seconds_to_wait(error: SfumatoError) -> float | None:
+    """After how long the same could be answered otherwise; None where waiting does not help."""
+    if isinstance(error, LedgerUnavailable | RegistryUnavailable):
+        return _UNAVAILABLE_SECONDS
+    return error.seconds if isinstance(error, QuotaRefused | TooManyGuesses) else None

@@ -1,0 +1,80 @@
+"""gRPC beside REST in one process, as people start it."""
+
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import urllib.request
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+pytest.importorskip("grpc_health", reason="the extra serve is not installed")
+pytest.importorskip("grpc_reflection", reason="the extra serve is not installed")
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from sfumato.serve.grpc_api import sfumato_pb2 as pb
+from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
+
+
+def _free_ports(count):
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def test_one_process_answers_both_and_ends_when_told_to(folder, executable):
+    tenant = [executable, "serve", "--data", "service", "tenant", "clinic", "--json"]
+    token = json.loads(subprocess.run(tenant, check=True, capture_output=True, text=True).stdout)["token"]
+    rest, port = _free_ports(2)
+    command = [executable, "serve", "--data", "service", "--port", str(rest), "--grpc-port", str(port)]
+    with open("log", "wb") as log:
+        run = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            asked = health_pb2.HealthCheckRequest(service="sfumato.v1.Sfumato")
+            healthy = health_pb2_grpc.HealthStub(channel).Check(asked, wait_for_ready=True, timeout=60)
+            assert healthy.status == health_pb2.HealthCheckResponse.SERVING
+            metadata = (("authorization", f"Bearer {token}"),)
+            stub = SfumatoStub(channel)
+            stub.OpenBudget(pb.NewBudget(dataset="ward", epsilon=8, delta=1e-5), metadata=metadata)
+            parts = list(stub.Protect(_parts(), metadata=metadata))
+            released = b"".join(part.chunk for part in parts[1:])
+        assert np.load(io.BytesIO(released))["X"].shape == (5, 3)
+        url = f"http://127.0.0.1:{rest}/v1/releases/{parts[0].release.id}/content"
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=30) as answer:
+            assert answer.read() == released
+        run.send_signal(signal.SIGTERM)
+        run.wait(60)
+    finally:
+        run.kill()
+        run.wait()
+    told = (folder / "log").read_text()
+    assert f"gRPC on 127.0.0.1:{port}" in told
+    for never in (token, "0.123456789", "Traceback", "rror"):
+        assert never not in told
+    assert os.listdir(folder / "service" / "work") == []
+
+
+def test_several_workers_are_refused_in_one_sentence(folder, executable):
+    command = [executable, "serve", "--data", "service", "--grpc-port", "8766", "--workers", "2"]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    assert answer.returncode == 2
+    assert "--workers 1" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def _parts():
+    asked = pb.Description(parameters={"epsilon": pb.Parameter(whole=1), "clip": pb.Parameter(number=1.0)})
+    yield pb.FilePart(file=pb.AskedFile(dataset="ward", name="x.npz", asked=asked))
+    out = io.BytesIO()
+    np.savez(out, X=np.full((5, 3), 0.123456789))
+    yield pb.FilePart(chunk=out.getvalue())

@@ -1,0 +1,168 @@
+"""Around the gRPC service: reflection, health, ports, addresses and the generated code."""
+
+# ruff: noqa: F401, F811 (fixtures are imported, and then named by the tests that take them)
+
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("grpc_health", reason="the extra serve is not installed")
+pytest.importorskip("grpc_reflection", reason="the extra serve is not installed")
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+import grpc
+from fastapi.testclient import TestClient
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_service import Code, channel, code_of, keys, listening, protected, refused, service, stub, ward
+
+import sfumato.serve.grpc_api.generate as generating
+from sfumato.errors import BadInput
+from sfumato.serve.grpc_api import sfumato_pb2 as pb
+from sfumato.serve.grpc_api.health import NAME
+from sfumato.serve.grpc_api.server import make_server
+from sfumato.serve.grpc_api.servicer import address_of_peer
+from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.guessing import Guessing
+from sfumato.serve.rest.app import make_app
+from sfumato.serve.rest.server import run
+
+
+def without_tables(service, database):
+    """Break a database of the service behind its back."""
+    with closing(sqlite3.connect(service.settings.data / database, isolation_level=None)) as connection:
+        for (name,) in connection.execute("select name from sqlite_master where type = 'table'").fetchall():
+            connection.execute(f"drop table {name}")
+
+
+def test_reflection_lists_the_service_and_describes_it(channel):
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    asked = [
+        reflection_pb2.ServerReflectionRequest(list_services=""),
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol=NAME),
+    ]
+    listed, described = stub.ServerReflectionInfo(iter(asked))
+    names = {one.name for one in listed.list_services_response.service}
+    assert {"sfumato.v1.Sfumato", "grpc.health.v1.Health"} <= names
+    assert b"Protect" in described.file_descriptor_response.file_descriptor_proto[0]
+
+
+@pytest.mark.parametrize("name", ["", "sfumato.v1.Sfumato"])
+def test_health_says_serving(channel, name):
+    stub = health_pb2_grpc.HealthStub(channel)
+    answer = stub.Check(health_pb2.HealthCheckRequest(service=name))
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.mark.parametrize("database", ["ledger.db", "service.db"])
+def test_health_tells_alive_from_ready(channel, service, database):
+    """Where a database has lost its tables the process still answers."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    without_tables(service, database)
+    statuses = [stub.Check(health_pb2.HealthCheckRequest(service=name)).status for name in ("", NAME)]
+    answer = health_pb2.HealthCheckResponse
+    assert statuses == [answer.SERVING, answer.NOT_SERVING]
+
+
+@pytest.mark.parametrize(
+    ("database", "word"), [("ledger.db", "ledger-unavailable"), ("service.db", "registry-unavailable")]
+)
+def test_without_a_database_calls_may_be_tried_again(stub, keys, service, database, word):
+    without_tables(service, database)
+    refused(Code.UNAVAILABLE, word, stub.ListBudgets, pb.ListBudgetsRequest(), metadata=keys["owner"])
+
+
+def test_what_nobody_foresaw_is_said_without_where_it_lies(stub, keys, ward, service, caplog):
+    release, _ = protected(stub, keys["owner"])
+    (file,) = service.settings.releases.glob(f"*/{release.id}/x.npz")
+    file.unlink()
+    asked = pb.ReleaseRequest(id=release.id)
+    told = refused(Code.INTERNAL, "unforeseen", stub.GetContent, asked, metadata=keys["owner"])
+    assert "x.npz" not in told
+    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("sfumato")]
+    assert "FileNotFoundError" in line
+    assert release.id not in line
+
+
+def test_wrong_keys_are_counted_together_whichever_way_they_come(service, keys):
+    guessing = Guessing()
+    wrong = {"Authorization": "Bearer sfu_" + "0" * 16 + "_" + "0" * 64}
+    with (
+        listening(service, guessing=guessing) as (server, _),
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+        TestClient(make_app(service, guessing=guessing), client=("127.0.0.1", 50_000)) as client,
+    ):
+        statuses = [client.get("/v1/me", headers=wrong).status_code for _ in range(20)]
+        assert statuses[0] == 401
+        given = {"metadata": keys["owner"]}
+        stub = SfumatoStub(channel)
+        refused(Code.RESOURCE_EXHAUSTED, "too-many-guesses", stub.Me, pb.MeRequest(), **given)
+
+
+def test_a_call_does_not_last_for_ever(service):
+    """Also of those services that need no key."""
+    silence = threading.Event()
+
+    def silent():
+        silence.wait(30)
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+
+    with (
+        listening(service, call_seconds=0.3) as (server, _),
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        reflection = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo
+        watch = health_pb2_grpc.HealthStub(channel).Watch
+        for call, asked in ((reflection, silent()), (watch, health_pb2.HealthCheckRequest())):
+            refused(Code.DEADLINE_EXCEEDED, "too-slow", call, asked, timeout=20)
+        silence.set()
+
+
+def test_health_does_not_know_what_there_is_not(channel):
+    asked = health_pb2.HealthCheckRequest(service="nothing")
+    assert code_of(health_pb2_grpc.HealthStub(channel).Check, asked) == Code.NOT_FOUND
+
+
+def test_a_port_that_is_taken_is_said_so(service, channel):
+    with listening(service) as (server, there):
+
+        async def again():
+            make_server(service, f"127.0.0.1:{server.port}")
+
+        with pytest.raises(BadInput, match="cannot listen"):
+            there(again())
+        with pytest.raises(BadInput, match="cannot listen"):
+            run(service.settings, "127.0.0.1", 1, 1, server.port)
+
+
+@pytest.mark.parametrize(("workers", "port", "told"), [(2, 2, "--workers 1"), (1, 1, "--grpc-port another")])
+def test_one_process_and_one_port_answer_grpc(service, workers, port, told):
+    with pytest.raises(BadInput, match=told):
+        run(service.settings, "127.0.0.1", 1, workers, port)
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:192.0.2.1:4711", "192.0.2.1"),
+        ("ipv6:%5B2001:db8::1%5D:4711", "2001:db8::1"),
+        ("ipv6:[::1]:4711", "::1"),
+        ("unix:/tmp/socket", None),
+        ("", None),
+    ],
+)
+def test_an_address_is_read_from_a_peer(peer, address):
+    assert address_of_peer(peer) == address
+
+
+def test_the_generated_code_is_that_of_the_proto(tmp_path):
+    tools = pytest.importorskip("grpc_tools.grpc_version", reason="grpcio-tools is not installed")
+    here = Path(generating.__file__).parent
+    stored = {name: (here / name).read_text() for name in generating.GENERATED}
+    if f"GRPC_GENERATED_VERSION = '{tools.VERSION}'" not in stored["sfumato_pb2_grpc.py"]:
+        pytest.skip(f"the code was generated by another version of grpcio-tools than {tools.VERSION}")
+    generating.generate(tmp_path)
+    folder = tmp_path / "sfumato" / "serve" / "grpc_api"
+    assert {name: (folder / name).read_text() for name in generating.GENERATED} == stored
