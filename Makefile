@@ -64,7 +64,8 @@ bench: .venv/dev.stamp  ## ratios against NumPy, OpenDP and diffprivlib; writes 
 
 papers: .venv/dev.stamp  ## regenerate the papers' tables and figures into docs/papers (hours; SFUMATO_DATA)
 	$(BIN)/sfumato paper multimedia-dp --output docs/papers
-	$(BIN)/sfumato paper tldp --data mnist --data cifar-10 --output docs/papers
+	$(BIN)/sfumato paper tldp --table 5 --figure 1 2 --data mnist --data cifar-10 --output docs/papers
+	$(BIN)/sfumato paper tldp --figure 3 --output docs/papers
 	$(BIN)/sfumato paper tadp-rme --data mnist --data fashion-mnist --output docs/papers
 	$(BIN)/sfumato paper curvature-publication --data mnist --data fashion-mnist --output docs/papers
 	$(BIN)/sfumato paper compactdp --output docs/papers

@@ -193,6 +193,7 @@ class Service:
         Bad input spends nothing; what is spent is durable before any noise is drawn.
         """
         name = self._known(caller, "protect", dataset)
+        self.registry.charge(caller.tenant, requests=0, bytes=file.stat().st_size)
         made = asked.made(kind_of(file))
         if request is not None:
             noise = Keyed(self._secret, dataset=name, version="1", release=request)

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from fastapi.testclient import TestClient
 
+from sfumato.serve.quotas import Quotas
 from sfumato.serve.rest.app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
@@ -175,6 +176,15 @@ def test_without_a_valid_key_nothing_is_answered(client, header):
     given = {} if header is None else {"Authorization": header}
     for path in ("/v1/budgets", "/v1/releases", "/v1/me", "/v1/keys"):
         problem(client.get(path, headers=given), 401, "unauthenticated")
+
+
+def test_a_tenant_brings_no_more_than_its_quota(client, keys, ward, service):
+    (clinic,) = [tenant for tenant in service.registry.tenants() if tenant.name == "clinic"]
+    service.registry.set_quotas(clinic.id, Quotas(None, 2 * len(npz()) + 10, None))
+    answers = [released(client, keys["publisher"]) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    problem(answers[-1], 429, "quota")
+    assert client.get("/v1/budgets/ward", headers=keys["owner"]).json()["spends"] == 2
 
 
 def test_guessing_keys_is_slowed_down(client, keys):
