@@ -11,7 +11,6 @@ import pytest
 from sfumato.errors import BadInput
 from sfumato.serve.api_keys import Token, digest_of
 from sfumato.serve.callers import Caller
-from sfumato.serve.names import new_tenant_id
 from sfumato.serve.registry import Registry
 from sfumato.serve.registry_errors import Conflict, RegistryUnavailable, Unknown
 from sfumato.serve.trust_policy import Context, Policy
@@ -66,7 +65,7 @@ def test_of_threads_that_make_the_same_tenant_one_succeeds(registry):
 
 
 @pytest.mark.parametrize(
-    "tenant_id", [new_tenant_id(), "", "clinic", "t\0", "' OR 1=1 --", None, 7, "\ud800"]
+    "tenant_id", ["t0123456789abcdef", "", "clinic", "t\0", "' OR 1=1 --", None, 7, "\ud800"]
 )
 def test_what_is_no_tenant_is_unknown_to_every_call(registry, tenant_id):
     calls = [
