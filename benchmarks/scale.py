@@ -401,7 +401,8 @@ def page(sets: Sequence[Pictures], clip: Video, tabled: Table, found: Sequence[R
         "",
         "## 500 hours of video a minute",
         "",
-        "What a large platform is said to receive. The paper on multimedia says that 42 nodes with GPUs would "
+        "What a large platform is said to receive. The paper on multimedia says that 42 nodes with GPUs "
+        "would "
         "do, without saying what one of them does in a second; on cores like these:",
         "",
         f"    500 h · 3,600 s/h / 60 s = {flow:,.0f} seconds of video in a second",
