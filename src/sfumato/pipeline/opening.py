@@ -49,5 +49,7 @@ def opener_of(
         return MediaMechanisms.of(mechanism)
     if isinstance(mechanism, MediaMechanisms):
         raise BadInput(f"{source.word} holds records; mechanisms for media are not for them.")
+    if source.kind == "array" and schema is not None:
+        raise BadInput("a schema declares a table; for an array give --clip or --bounds.")
     declared = schema if schema is None or isinstance(schema, Schema) else Schema.load(schema)
     return RecordFiles(mechanism, array, declared, then, bounds_from_data)
