@@ -81,6 +81,18 @@ def command(folder, executable):
     return run
 
 
+@pytest.fixture(scope="session")
+def heeding():
+    """The words of a command that Ctrl-C reaches, whatever the tests themselves were started to ignore."""
+
+    def words(*command):
+        # The program resets the signal itself: code between fork and exec may hang or abort beside threads.
+        reset = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL)"
+        return [sys.executable, "-c", f"{reset}; os.execv(sys.argv[1], sys.argv[1:])", *map(str, command)]
+
+    return words
+
+
 @pytest.fixture
 def called(folder):
     """Runs the command line in this process, which saves starting an interpreter."""

@@ -223,13 +223,10 @@ Remote(sys.argv[1]).put(pathlib.Path(sys.argv[2]))
 """
 
 
-def test_a_key_pressed_while_a_part_is_on_its_way_aborts_the_upload(s3, bucket, proxy, large):  # noqa: F811
+def test_a_key_pressed_while_a_part_is_on_its_way_aborts_the_upload(s3, bucket, proxy, large, heeding):  # noqa: F811
     proxy.spoil("PUT", "partNumber=2", "stall", times=1000)
     command = [sys.executable, "-c", UPLOAD, f"s3://{bucket}/large.bin", str(large)]
-    # Whoever runs tests in the background may have them ignore the key, and what they start would too.
-    process = subprocess.Popen(
-        command, stderr=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-    )
+    process = subprocess.Popen(heeding(*command), stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 40
     while not proxy.spoiled and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -210,7 +211,24 @@ def test_bad_files_are_named_and_the_rest_goes_on(called, sources, budget, spend
         assert spends(kind) == 1
 
 
-def test_an_object_store_is_read_and_written_like_a_folder(called, command, sources, budget, spends, s3):  # noqa: F811
+@pytest.fixture
+def temporary(monkeypatch):
+    """A temporary folder of this test's own, by a short path: the cluster puts sockets there."""
+    with tempfile.TemporaryDirectory(prefix="own", dir="/tmp") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        yield Path(folder)
+
+
+def test_an_object_store_is_read_and_written_like_a_folder(
+    called,
+    command,
+    sources,
+    budget,
+    spends,
+    s3,  # noqa: F811
+    temporary,
+):
     bucket = s3.bucket()
     for kind, words in sources.items():
         for file in Path(kind).rglob("*.*"):
@@ -233,7 +251,7 @@ def test_an_object_store_is_read_and_written_like_a_folder(called, command, sour
         assert spends(kind) == 1
         assert called("verify", there).code == 0
         assert s3.dangling(bucket) == []
-    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob("sfumato-[0-9a-f]*"))
+    assert not list(temporary.glob("sfumato-*"))
 
 
 def test_one_object_is_released_by_itself(called, sources, s3):  # noqa: F811

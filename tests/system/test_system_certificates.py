@@ -1,14 +1,13 @@
 """Every release has a certificate that 'sfumato verify' checks; whatever was tampered with is named."""
 
 import base64
-import fcntl
 import json
 import os
 import pty
 import sqlite3
 import stat
 import subprocess
-import termios
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from threading import Barrier
@@ -308,13 +307,14 @@ def test_an_encrypted_key_signs_only_with_its_passphrase(
 )
 def test_a_passphrase_is_asked_for_at_a_terminal(executable, fresh_home, typed, code, says):
     ours, theirs = pty.openpty()
+    owning = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+    at_terminal = [sys.executable, "-c", f"{owning}; os.execv(sys.argv[1], sys.argv[1:])"]
     process = subprocess.Popen(
-        [executable, "key", "new", "--encrypt"],
+        [*at_terminal, executable, "key", "new", "--encrypt"],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(theirs)
     shown = b""

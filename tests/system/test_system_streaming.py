@@ -107,13 +107,15 @@ def test_a_large_table_takes_little_memory(executable, folder):
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "stopped by SIGTERM")],
 )
 @pytest.mark.parametrize("older", [False, True])
-def test_a_signal_in_the_middle_leaves_nothing_behind(executable, folder, large, number, code, cause, older):
+def test_a_signal_in_the_middle_leaves_nothing_behind(
+    executable, heeding, folder, large, number, code, cause, older
+):
     kept = {}
     if older:
         kept = {"out.npy": b"older", "out.npy.cert.json": b"its statement"}
         for name, content in kept.items():
             (folder / name).write_bytes(content)
-    process = start(executable, large, "-o", "out.npy", *OPTIONS)
+    process = started(heeding(executable, "protect", large, "-o", "out.npy", *OPTIONS))
     deadline = time.monotonic() + 60
     # The hidden file is there while noise is drawn.
     while not any(name.startswith(".") for name in os.listdir(folder)):
@@ -127,10 +129,11 @@ def test_a_signal_in_the_middle_leaves_nothing_behind(executable, folder, large,
     assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == kept
 
 
-def test_a_signal_while_a_table_is_read_leaves_nothing_behind(executable, folder):
+def test_a_signal_while_a_table_is_read_leaves_nothing_behind(executable, heeding, folder):
     (folder / "t.toml").write_text('[columns.a]\nkind = "numeric"\nbounds = [0, 1]\n')
     (folder / "t.csv").write_text("a\n" + "0.5\n" * 6_000_000)
-    process = start(executable, "t.csv", "-o", "out.csv", "--schema", "t.toml", "--epsilon", "1", "--json")
+    words = ("t.csv", "-o", "out.csv", "--schema", "t.toml", "--epsilon", "1", "--json")
+    process = started(heeding(executable, "protect", *words))
     while not any(name.startswith(".") for name in os.listdir(folder)):
         assert process.poll() is None
         time.sleep(0.01)
@@ -141,12 +144,5 @@ def test_a_signal_while_a_table_is_read_leaves_nothing_behind(executable, folder
     assert sorted(os.listdir(folder)) == ["t.csv", "t.toml"]
 
 
-def start(executable, *words):
-    """The command in a process that Ctrl-C reaches, whatever the tests themselves were started to ignore."""
-    return subprocess.Popen(
-        [executable, "protect", *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+def started(command):
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
