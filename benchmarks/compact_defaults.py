@@ -1,6 +1,8 @@
-"""What CompactClassifier's defaults are worth where the paper is silent, on training pictures held back.
+"""What CompactDP's defaults are worth where the paper is silent, on training pictures held back.
 
-SFUMATO_DATA=… python benchmarks/compact_defaults.py [--runs 1]
+SFUMATO_DATA=… python benchmarks/compact_defaults.py [--runs 1] [--head]
+
+With --head it is CompactPrivate, at ε = 1 and δ = 1e-5, whose head is varied; otherwise CompactClassifier.
 
 Of the training pictures of Fashion-MNIST and CIFAR-10 (features of efficientnet-lite0) and of scikit-learn's
 digits (pixels) some are learned from, and others, training pictures too, are asked about; no test picture is
@@ -23,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.learn import CompactClassifier, make_extractor
+from sfumato.learn import CompactClassifier, CompactPrivate, make_extractor
 from sfumato.learn.compact import contraction, kernel_density
 from sfumato.noise import Seeded
 from sfumato.papers.datasets import load_parts
@@ -68,6 +70,23 @@ VARIANTS = (
 )
 
 
+HEADS = (
+    Variant("the defaults"),
+    Variant("sampling 0.02", {"sampling": 0.02}),
+    Variant("sampling 0.5", {"sampling": 0.5}),
+    Variant("25 steps", {"steps": 25}),
+    Variant("50 steps", {"steps": 50}),
+    Variant("200 steps", {"steps": 200}),
+    Variant("clip 0.3", {"clip": 0.3}),
+    Variant("clip 3", {"clip": 3.0}),
+    Variant("pace 1", {"pace": 1.0}),
+    Variant("pace 2", {"pace": 2.0}),
+    Variant("pace 8", {"pace": 8.0}),
+    Variant("no momentum", {"momentum": 0.0}),
+    Variant("momentum 0.9", {"momentum": 0.9}),
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     features: NDArray[np.float32]
@@ -102,29 +121,34 @@ def changed(constant: Constant | None) -> Iterator[None]:
         setattr(module, name, kept)
 
 
-def hits(variant: Variant, part: Part, run: int) -> NDArray[np.float64]:
+def hits(
+    learner: type[CompactClassifier | CompactPrivate], variant: Variant, part: Part, run: int
+) -> NDArray[np.float64]:
     """Whether each picture held back in ``run`` is told right."""
     order = np.random.default_rng(run).permutation(len(part.labels))
     learned, asked = np.split(order, [part.learned])
     with changed(variant.constant):
-        model = CompactClassifier(randomness=Seeded(run), **variant.options)
+        model = learner(randomness=Seeded(run), **variant.options)
         model.fit(part.features[learned], part.labels[learned])
-        found = model.predict(part.features[asked]) == part.labels[asked]
-    return found.astype(np.float64)
+        found = np.asarray(model.predict(part.features[asked])) == part.labels[asked]
+    return np.asarray(found, dtype=np.float64)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1, help="how often pictures are parted anew")
-    runs = range(parser.parse_args().runs)
+    parser.add_argument("--head", action="store_true", help="vary the head of CompactPrivate")
+    given = parser.parse_args()
+    runs = range(given.runs)
+    learner: type[CompactClassifier | CompactPrivate] = CompactPrivate if given.head else CompactClassifier
     data = parts()
     print(f"| changed | {' | '.join(data)} | gain | seconds a fit |\n|{'---|' * (len(data) + 3)}")
     first: dict[tuple[str, int], NDArray[np.float64]] = {}
-    for variant in VARIANTS:
+    for variant in HEADS if given.head else VARIANTS:
         begun = time.process_time()
         cells, gains, errors = [], [], []
         for name, part in data.items():
-            told = [hits(variant, part, run) for run in runs]
+            told = [hits(learner, variant, part, run) for run in runs]
             apart = np.array(
                 [one - first.setdefault((name, run), one) for run, one in zip(runs, told, strict=True)]
             )

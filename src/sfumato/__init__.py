@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from sfumato.loading import when_used
+
 if TYPE_CHECKING:
     from sfumato.audit import audit as audit
     from sfumato.errors import BadInput as BadInput
@@ -147,15 +149,13 @@ _ROOMS = ("learn", "publish")
 
 __all__ = ["__version__", *sorted([*_ROOM_OF, *_VERBS])]
 
+_load = when_used("sfumato", _ROOM_OF)
+
 
 def __getattr__(name: str) -> Any:
     if name in _VERBS or name in _ROOMS:
         return importlib.import_module(f"sfumato.{name}")
-    if name not in _ROOM_OF:
-        raise AttributeError(f"sfumato has no {name!r}; it has {', '.join(sorted(_ROOM_OF))}.")
-    value = getattr(importlib.import_module(f"sfumato.{_ROOM_OF[name]}"), name)
-    globals()[name] = value
-    return value
+    return _load(name)
 
 
 def __dir__() -> list[str]:

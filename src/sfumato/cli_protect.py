@@ -210,29 +210,27 @@ def protect(
     options = dict(locals())
     from sfumato import pipeline
 
-    _check_places(options)
-    made = _mechanism(options)
-    if request is not None:
-        made = _keyed(made, dataset, data_version, request)
-    with (
-        pipeline.opened_engine(engine, workers) as running,
-        terminal.progress(not as_json) as report,
-        cli_budget.maybe(ledger, dataset) as book,
-    ):
-        done = pipeline.protect(
-            source,
-            output,
-            made,
-            array=array,
-            schema=schema,
-            then=_then(alpha),
-            dataset=dataset,
-            ledger=book,
-            request=request,
-            bounds_from_data=bounds_from_data,
-            engine=running,
-            report=report,
-        )
+    # The engine first: a cluster gets ready while all that the mechanisms need is loaded.
+    with pipeline.opened_engine(engine, workers) as running:
+        _check_places(options)
+        made = _mechanism(options)
+        if request is not None:
+            made = _keyed(made, dataset, data_version, request)
+        with terminal.progress(not as_json) as report, cli_budget.maybe(ledger, dataset) as book:
+            done = pipeline.protect(
+                source,
+                output,
+                made,
+                array=array,
+                schema=schema,
+                then=_then(alpha),
+                dataset=dataset,
+                ledger=book,
+                request=request,
+                bounds_from_data=bounds_from_data,
+                engine=running,
+                report=report,
+            )
     print(json.dumps(done.to_dict()) if as_json else terminal.in_line(cli_shown.told(done)))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sfumato.errors import SfumatoError
 from sfumato.noise import each_block
-from sfumato.pipeline.protected import Report
+
+if TYPE_CHECKING:
+    from sfumato.pipeline.protected import Report
 
 __all__ = ["Done", "Engine", "LocalEngine"]
 

@@ -18,14 +18,16 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.noise import processors
 from sfumato.noise.parallel import THREADS
 from sfumato.pipeline.engine import Done, Engine, Piece, Result
-from sfumato.pipeline.protected import Report
 from sfumato.pipeline.ray_privacy import keep_ray_private, ray_folder
+
+if TYPE_CHECKING:
+    from sfumato.pipeline.protected import Report
 
 __all__ = ["RayEngine", "ray_engine"]
 
@@ -46,8 +48,9 @@ class RayEngine(Engine):
 
     retries, one_process = True, False
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, waking: Sequence[Any] = ()) -> None:
         self.workers = workers
+        self._waking = waking
 
     def each(
         self, work: Callable[[Piece], Result], pieces: Sequence[Piece], stage: str, report: Report
@@ -55,6 +58,9 @@ class RayEngine(Engine):
         """``work`` on every piece, told by ``report`` as tasks of several pieces are done."""
         import ray
 
+        # A task that finds no worker ready would have one more started, which makes all of them late.
+        if self._waking:
+            ray.wait(list(self._waking), num_returns=len(self._waking))
         done: Done[Piece, Result] = Done()
         size = max(1, min(_TASK_PIECES, len(pieces) // (_TASKS_A_WORKER * self.workers)))
         tasks = [{"pieces": pickle.dumps(pieces[at : at + size])} for at in range(0, len(pieces), size)]
@@ -132,12 +138,10 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
             )
         try:
             _hush()
-            engine = RayEngine(workers or _processors())
+            count = workers or _processors()
             wake = ray.remote(num_cpus=1)(_wake)
-            # Workers get ready while the files are listed; nobody waits for it.
-            waking = [wake.remote() for _ in range(engine.workers)]
-            yield engine
-            del waking
+            # Workers get ready while this process loads the rest and lists files.
+            yield RayEngine(count, [wake.remote() for _ in range(count)])
         finally:
             ray.shutdown()
 

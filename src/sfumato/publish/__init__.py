@@ -5,9 +5,9 @@ Publishers that train networks are loaded when they are first asked for, since t
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sfumato.loading import when_used
 from sfumato.publish.certified import CertifiedPublisher
 from sfumato.publish.k_anonymity import KAnonymityPublisher
 from sfumato.publish.obscuring import BlurPublisher, PixelationPublisher
@@ -31,16 +31,11 @@ __all__ = [
     "VAEGANDPPublisher",
 ]
 
-_NEED_TORCH = {
-    "CurvaturePublisher": "curvature_publisher",
-    "DPDMPublisher": "dpdm",
-    "VAEGANDPPublisher": "vaegan_dp",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _NEED_TORCH:
-        raise AttributeError(f"sfumato.publish has no {name!r}.")
-    value = getattr(importlib.import_module(f"sfumato.publish.{_NEED_TORCH[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = when_used(
+    "sfumato.publish",
+    {
+        "CurvaturePublisher": "curvature_publisher",
+        "DPDMPublisher": "dpdm",
+        "VAEGANDPPublisher": "vaegan_dp",
+    },
+)
