@@ -18,10 +18,13 @@ from sfumato.learn.compact.second_stage import CompactPrivate
 from sfumato.noise import Seeded
 from sfumato.papers.compactdp.attack import Attack, attack_all
 from sfumato.papers.compactdp.features import Features
-from sfumato.papers.compactdp.measured import OneRun
+from sfumato.papers.compactdp.findings import verdicts
+from sfumato.papers.compactdp.measured import Measured, OneRun, Proven
+from sfumato.papers.compactdp.methods import COMBINED, COMPACT
 from sfumato.papers.compactdp.pool import Pool, Source
 from sfumato.papers.compactdp.printed_findings import epsilon_of_less_noise, printed_says
 from sfumato.papers.compactdp.published import TABLES, TEXT
+from sfumato.papers.compactdp.results import Results
 from sfumato.papers.compactdp.second_stage import head_behind
 
 
@@ -152,3 +155,31 @@ def test_less_noise_is_a_larger_epsilon() -> None:
     assert epsilon_of_less_noise(1.0, 1.0) == pytest.approx(1.0)
     assert epsilon_of_less_noise(1.0, 0.5) > 2.0
     assert epsilon_of_less_noise(1.0, 0.05) > 20.0
+
+
+@pytest.mark.parametrize(("correct", "refuted"), [(60, False), (100, True)])
+def test_a_name_that_the_coins_refute_is_said_to_be_wrong(correct, refuted) -> None:
+    source = Source("digits", "pixels", 1200, 200)
+    attack = Attack("any", 0.6, 0.5, 0.7, 0.0, 0.0, 0.0, flagged=60, members=100, falsely=40, nonmembers=100)
+    rows = {
+        name: (
+            Measured(
+                name,
+                0.9,
+                0.9,
+                (attack,),
+                {},
+                OneRun(correct, 100, 400),
+                Proven(np.inf, "zero-out", "a first stage without noise"),
+                0.5,
+                1.0,
+                1.0,
+            ),
+        )
+        for name in (COMPACT, COMBINED[1.0])
+    }
+    results = Results(None, {}, {source: rows}, {}, {})
+    wrong = [said for held, said in verdicts(results) if "is not its ε" in said and not held]
+    assert len(wrong) == refuted
+    if refuted:
+        assert f"by {OneRun(correct, 100, 400).bound():.3g}, for this row with 95% confidence." in wrong[0]

@@ -72,7 +72,7 @@ class CompactPrivate(Learner):
         sampling: float = 0.1,
         steps: int = 100,
         clip: float = 1.0,
-        pace: float = 4.0,
+        pace: float = 2.0,
         momentum: float = 0.5,
         randomness: Randomness | None = None,
     ) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfumato.papers.compactdp.cells import by_line, percent, seeds_that_found
+from sfumato.papers.compactdp.measured import Measured
 from sfumato.papers.compactdp.methods import (
     CERTIFIED,
     COMBINED,
@@ -78,6 +79,14 @@ def _second_stage(source: Source, rows: Measures) -> Iterator[Verdict]:
         f"{source}: “rigorous privacy guarantees” of CompactDP with DP-SGD: of {len(sound)} of {len(proven)} "
         f"budgets something is proven; {proven[0].theorem}.",
     )
+    for epsilon, name in [*COMBINED.items(), (1.0, PAPER_NOISE)]:
+        bound = _bound(rows[name]) if name in rows else 0.0
+        if bound > epsilon:
+            yield (
+                False,
+                f"{source}: the ε that “{name}” is named by is not its ε: the coins bound that from below by "
+                f"{bound:.3g}, for this row with 95% confidence.",
+            )
     if PAPER_NOISE in rows:
         made = rows[PAPER_NOISE]
         head = max(one.head or 0.0 for one in made)
@@ -158,10 +167,7 @@ def _shown(value: float) -> str:
 
 def _proven(source: Source, rows: Measures) -> Iterator[str]:
     sound = {name: seeds for name, seeds in rows.items() if math.isfinite(seeds[0].proven.epsilon)}
-    bounds = {
-        name: max(made.one_run.bound(len(seeds)) for made in seeds if made.one_run is not None)
-        for name, seeds in rows.items()
-    }
+    bounds = {name: _bound(seeds) for name, seeds in rows.items()}
     broken = [name for name, seeds in sound.items() if bounds[name] > seeds[0].proven.epsilon]
     most = max(bounds, key=lambda name: bounds[name])
     if COMPACT in rows and COMPACT not in sound:
@@ -186,6 +192,11 @@ def _proven(source: Source, rows: Measures) -> Iterator[str]:
             for epsilon, certified, plain in pairs
         )
         yield f"{source}: certified contraction against DP-SGD on raw features, both proven: {listed}."
+
+
+def _bound(seeds: Sequence[Measured]) -> float:
+    """The largest lower bound on ε by the coins of any seed, corrected for there being several."""
+    return max(made.one_run.bound(len(seeds)) for made in seeds if made.one_run is not None)
 
 
 def _accuracy_of(made: Any) -> float:

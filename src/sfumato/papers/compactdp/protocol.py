@@ -75,13 +75,14 @@ CHOSEN = (
     "*CompactDP + DP-SGD* is run with the accountant's noise, and once more with the paper's σ = ησ₁. Of "
     "neither anything is proven: the first stage saw every record without noise",
     "every row is learned from the members alone; hyper-parameters are the defaults of the learners, and "
-    "nothing is chosen by looking at a result of this run; the step sizes of DPAdam, Autoclip and DPA were "
-    "set once, for features of length 1 at most. Where the paper is silent, the defaults of CompactDP itself "
-    "were chosen on training pictures held back from Fashion-MNIST, CIFAR-10 and digits, beside others that "
-    "benchmarks/compact_defaults.py prints; twice the width would gain less than a point there, at twice the "
-    "time. The range that they were chosen from had been found by an earlier look at digits and 2,000 test "
-    "pictures of Fashion-MNIST by pixels. The defaults of the certified rows were chosen on training "
-    "pictures held back from MNIST and Fashion-MNIST",
+    "nothing is chosen by looking at a result of this run; the step sizes of DPAdam, Autoclip and DPA "
+    "were set once, for features of length 1 at most. Where the paper is silent, the defaults of "
+    "CompactDP itself were chosen on training pictures held back from Fashion-MNIST, CIFAR-10 and digits,"
+    " beside others that benchmarks/compact_defaults.py prints (those of its second stage with --head); "
+    "twice the width would gain less than a point there, at twice the time. The range that they were "
+    "chosen from had been found by an earlier look at digits and 2,000 test pictures of Fashion-MNIST by "
+    "pixels. The defaults of the certified rows were chosen on training pictures held back from MNIST and"
+    " Fashion-MNIST",
     "several pictures of HAM10000 show one lesion; tests share no lesion with the rest, members and "
     "non-members may",
 )
