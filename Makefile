@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test explore check soak bench papers picture clean
+.PHONY: install demo test explore check advisories soak bench papers picture clean
 
 install: .venv/dev.stamp  ## the package, its extras for development, and the tools
 
@@ -55,6 +55,10 @@ check: .venv/dev.stamp  ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+advisories: .venv/dev.stamp  ## known vulnerabilities of the pinned packages; fails where no advisories can be had
+	$(PIP) 'pip-audit>=2.9'
+	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
 
 soak: .venv/dev.stamp postgres  ## 1,000 × kill -9 of writers that share a ledger, on SQLite and PostgreSQL
 	SFUMATO_SOAK_KILLS=1000 $(BIN)/python -m pytest -q tests/system/test_ledger_engines.py

@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato import cli_shown, terminal
-from sfumato.cli_options import BUDGET, FILES, PROMISE, ledger_option, option
+from sfumato.cli_options import (
+    BUDGET,
+    DATA,
+    PROMISE,
+    AsJson,
+    Classes,
+    Labels,
+    LedgerUrl,
+    ModelFolder,
+    PicturesOrFeatures,
+    PlanOnly,
+    TestFile,
+    White,
+    option,
+)
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -18,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["federate"]
 
-_TRAINING, _DATA, _RUN = "The training", "The dataset", "The run"
+_TRAINING, _RUN = "The training", "The run"
 # Options that are parameters of some mechanisms.
 _OPTIONS = ("noise", "span", "levels", "curvature", "calibration")
 
@@ -102,40 +116,21 @@ def federate(
     seed: Annotated[
         int, option(_TRAINING, "N", "Of the first model and the order of records; public, and not of noise.")
     ] = 0,
-    classes: Annotated[
-        int | None,
-        option(_DATA, "N", "For an .npz: how many classes there are, labelled 0 … N−1; this is public."),
-    ] = None,
+    classes: Classes = None,
     extractor: Annotated[
-        str | None, option(_DATA, "NAME", "What makes features of pictures; pixels unless given.")
+        str | None, option(DATA, "NAME", "What makes features of pictures; pixels unless given.")
     ] = None,
-    top: Annotated[
-        float | None,
-        option(_DATA, "VALUE", "The value of white: 255 for bytes, 65535 for 16 bits; else it is needed."),
-    ] = None,
-    pictures: Annotated[
-        str | None,
-        option(_DATA, "NAME", "Which array of an .npz holds the pictures or features; x unless given."),
-    ] = None,
-    labels: Annotated[
-        str | None, option(_DATA, "NAME", "Which array of an .npz holds the labels; y unless given.")
-    ] = None,
-    output: Annotated[
-        Path | None, option(FILES, "FOLDER", "Where the model is kept.", "-o", "--output")
-    ] = None,
-    test: Annotated[
-        Path | None,
-        option(FILES, "FILE", "Measure accuracy on these records, which are not protected by the promise."),
-    ] = None,
-    plan: Annotated[
-        bool,
-        option(FILES, None, "Say what it would promise and cost; read headers, write nothing.", "--plan"),
-    ] = False,
+    top: White = None,
+    pictures: PicturesOrFeatures = None,
+    labels: Labels = None,
+    output: ModelFolder = None,
+    test: TestFile = None,
+    plan: PlanOnly = False,
     dataset: Annotated[
         str | None, option(BUDGET, "NAME", "Charge the budgets NAME/client-1, NAME/client-2, …")
     ] = None,
-    ledger: Annotated[str | None, ledger_option()] = None,
-    as_json: Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")] = False,
+    ledger: LedgerUrl = None,
+    as_json: AsJson = False,
 ) -> None:
     """Let clients train a classifier together, and keep it with a statement of the promise to each client.
 

@@ -9,7 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato import cli_budget, cli_shown, terminal
-from sfumato.cli_options import BUDGET, FILES, PROMISE, ledger_option, option
+from sfumato.cli_options import (
+    BUDGET,
+    DATA,
+    FILES,
+    PROMISE,
+    AsJson,
+    Classes,
+    Labels,
+    LedgerUrl,
+    ModelFolder,
+    PicturesOrFeatures,
+    PlanOnly,
+    TestFile,
+    White,
+    option,
+)
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -22,7 +37,7 @@ _PARAMETERS = (
     *("epsilon", "delta", "neighbours", "steps", "clip", "pace", "momentum"),
     *("bandwidth", "share", "epochs", "batch", "rate", "sampling", "mode"),
 )
-_SOME, _DATA = "For some methods", "The dataset"
+_SOME = "For some methods"
 
 
 def learn(
@@ -45,14 +60,11 @@ def learn(
         str | None,
         option(PROMISE, "NAME", "What may become of a record: replace; zero-out unless given."),
     ] = None,
-    classes: Annotated[
-        int | None,
-        option(_DATA, "N", "For an .npz: how many classes there are, labelled 0 … N−1; this is public."),
-    ] = None,
+    classes: Classes = None,
     extractor: Annotated[
         str | None,
         option(
-            _DATA,
+            DATA,
             "NAME",
             "What makes features of pictures: scattering, pixels, efficientnet-lite0, mobilenet-v2, "
             "inception-v3, alexnet, vgg16 or a folder with weights; whitened-scattering unless given.",
@@ -60,19 +72,11 @@ def learn(
     ] = None,
     reach: Annotated[
         float | None,
-        option(_DATA, "LENGTH", "For features: longer ones are scaled back to this; it is public."),
+        option(DATA, "LENGTH", "For features: longer ones are scaled back to this; it is public."),
     ] = None,
-    top: Annotated[
-        float | None,
-        option(_DATA, "VALUE", "The value of white: 255 for bytes, 65535 for 16 bits; else it is needed."),
-    ] = None,
-    pictures: Annotated[
-        str | None,
-        option(_DATA, "NAME", "Which array of an .npz holds the pictures or features; x unless given."),
-    ] = None,
-    labels: Annotated[
-        str | None, option(_DATA, "NAME", "Which array of an .npz holds the labels; y unless given.")
-    ] = None,
+    top: White = None,
+    pictures: PicturesOrFeatures = None,
+    labels: Labels = None,
     steps: Annotated[int | None, option(_SOME, "N", "dp-sgd: steps of training.")] = None,
     clip: Annotated[
         float | None, option(_SOME, "LENGTH", "dp-sgd: longest gradient of one record, in units of reach.")
@@ -96,13 +100,8 @@ def learn(
     mode: Annotated[
         str | None, option(_SOME, "NAME", "compact-private: paper; accountant unless given.")
     ] = None,
-    output: Annotated[
-        Path | None, option(FILES, "FOLDER", "Where the model is kept.", "-o", "--output")
-    ] = None,
-    test: Annotated[
-        Path | None,
-        option(FILES, "FILE", "Measure accuracy on these records, which are not protected by the promise."),
-    ] = None,
+    output: ModelFolder = None,
+    test: TestFile = None,
     report: Annotated[
         Path | None, option(FILES, "FILE.html", "Write a report with what was measured; for yourself.")
     ] = None,
@@ -115,18 +114,12 @@ def learn(
             "--audit/--no-audit",
         ),
     ] = True,
-    plan: Annotated[
-        bool,
-        option(FILES, None, "Say what it would promise and cost; read headers, write nothing.", "--plan"),
-    ] = False,
+    plan: PlanOnly = False,
     dataset: Annotated[
         str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
     ] = None,
-    ledger: Annotated[
-        str | None,
-        ledger_option(),
-    ] = None,
-    as_json: Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")] = False,
+    ledger: LedgerUrl = None,
+    as_json: AsJson = False,
 ) -> None:
     """Learn a classifier from SOURCE and keep it, with a statement of what is promised to each record.
 

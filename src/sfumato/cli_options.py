@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from sfumato.cli_budget import LEDGER_HELP
 
-__all__ = ["BUDGET", "FILES", "PROMISE", "ledger_option", "option"]
+__all__ = [
+    "BUDGET",
+    "DATA",
+    "FILES",
+    "PROMISE",
+    "AsJson",
+    "Classes",
+    "Labels",
+    "LedgerUrl",
+    "ModelFolder",
+    "PicturesOrFeatures",
+    "PlanOnly",
+    "TestFile",
+    "White",
+    "option",
+]
 
-PROMISE, BUDGET, FILES = "The promise", "The budget", "Files"
+PROMISE, BUDGET, FILES, DATA = "The promise", "The budget", "Files", "The dataset"
 
 
 def option(panel: str, metavar: str | None, help: str, *names: str) -> Any:
@@ -18,6 +34,31 @@ def option(panel: str, metavar: str | None, help: str, *names: str) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel)
 
 
-def ledger_option() -> Any:
-    """Which ledger is charged, in the panel of the budget."""
-    return typer.Option(metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP, rich_help_panel=BUDGET)
+LedgerUrl = Annotated[
+    str | None,
+    typer.Option(metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP, rich_help_panel=BUDGET),
+]
+AsJson = Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")]
+PlanOnly = Annotated[
+    bool, option(FILES, None, "Say what it would promise and cost; read headers, write nothing.", "--plan")
+]
+ModelFolder = Annotated[Path | None, option(FILES, "FOLDER", "Where the model is kept.", "-o", "--output")]
+TestFile = Annotated[
+    Path | None,
+    option(FILES, "FILE", "Measure accuracy on these records, which are not protected by the promise."),
+]
+Classes = Annotated[
+    int | None,
+    option(DATA, "N", "For an .npz: how many classes there are, labelled 0 … N−1; this is public."),
+]
+White = Annotated[
+    float | None,
+    option(DATA, "VALUE", "The value of white: 255 for bytes, 65535 for 16 bits; else it is needed."),
+]
+PicturesOrFeatures = Annotated[
+    str | None,
+    option(DATA, "NAME", "Which array of an .npz holds the pictures or features; x unless given."),
+]
+Labels = Annotated[
+    str | None, option(DATA, "NAME", "Which array of an .npz holds the labels; y unless given.")
+]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from sfumato import cli_budget, cli_media, cli_shown, terminal
-from sfumato.cli_options import BUDGET, FILES, PROMISE, ledger_option, option
+from sfumato.cli_options import BUDGET, FILES, PROMISE, AsJson, LedgerUrl, option
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -182,10 +182,7 @@ def protect(
     dataset: Annotated[
         str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
     ] = None,
-    ledger: Annotated[
-        str | None,
-        ledger_option(),
-    ] = None,
+    ledger: LedgerUrl = None,
     request: Annotated[
         str | None,
         option(BUDGET, "ID", "May be repeated: charged once, the same bytes every time (keyed noise)."),
@@ -199,7 +196,7 @@ def protect(
     workers: Annotated[
         int | None, option(FILES, "N", "How many threads or workers; as many as processors unless given.")
     ] = None,
-    as_json: Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Release FILE so that nobody in it can be singled out, with a statement of what is promised.
 

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato import cli_budget, cli_shown, terminal
-from sfumato.cli_options import BUDGET, FILES, PROMISE, ledger_option, option
+from sfumato.cli_options import (
+    BUDGET,
+    DATA,
+    FILES,
+    PROMISE,
+    AsJson,
+    Classes,
+    Labels,
+    LedgerUrl,
+    PlanOnly,
+    White,
+    option,
+)
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -23,7 +35,7 @@ _PARAMETERS = (
     *("latent", "centres", "strategy", "decoder", "checkpoint", "time_budget", "embeddings", "small"),
     *("mode", "steps", "rate"),
 )
-_SOME, _DATA = "For some methods", "The dataset"
+_SOME = "For some methods"
 
 
 def publish(
@@ -50,22 +62,14 @@ def publish(
             "certified: what may become of a record: add/remove or zero-out; replace unless given.",
         ),
     ] = None,
-    classes: Annotated[
-        int | None,
-        option(_DATA, "N", "For an .npz: how many classes there are, labelled 0 … N−1; this is public."),
-    ] = None,
-    top: Annotated[
-        float | None,
-        option(_DATA, "VALUE", "The value of white: 255 for bytes, 65535 for 16 bits; else it is needed."),
-    ] = None,
+    classes: Classes = None,
+    top: White = None,
     pictures: Annotated[
-        str | None, option(_DATA, "NAME", "Which array of an .npz holds the pictures; x unless given.")
+        str | None, option(DATA, "NAME", "Which array of an .npz holds the pictures; x unless given.")
     ] = None,
-    labels: Annotated[
-        str | None, option(_DATA, "NAME", "Which array of an .npz holds the labels; y unless given.")
-    ] = None,
+    labels: Labels = None,
     records: Annotated[
-        int | None, option(_DATA, "N", "How many pictures to publish; about as many unless given.")
+        int | None, option(DATA, "N", "How many pictures to publish; about as many unless given.")
     ] = None,
     time_budget: Annotated[
         str | None, option(_SOME, "TIME", "Stop training after 90s, 20m or 1h30m; best effort by then.")
@@ -135,18 +139,12 @@ def publish(
             "--audit/--no-audit",
         ),
     ] = True,
-    plan: Annotated[
-        bool,
-        option(FILES, None, "Say what it would promise and cost; read headers, write nothing.", "--plan"),
-    ] = False,
+    plan: PlanOnly = False,
     dataset: Annotated[
         str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
     ] = None,
-    ledger: Annotated[
-        str | None,
-        ledger_option(),
-    ] = None,
-    as_json: Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")] = False,
+    ledger: LedgerUrl = None,
+    as_json: AsJson = False,
 ) -> None:
     """Publish a dataset of labelled pictures in the place of SOURCE, with a statement of what is promised.
 
