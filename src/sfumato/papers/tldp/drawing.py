@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.papers.tadp_rme.figure import tidy
+from sfumato.papers.tldp.looks import SOUND_GAUSSIAN, SOUND_LAPLACE, legend, look
 from sfumato.papers.tldp.points import Point, tensor_shape, variants
 from sfumato.papers.tldp.settings import CLEAN, WHOLE, Setting
 from sfumato.papers.tldp.sweep import Results
@@ -21,19 +22,7 @@ PANELS = {
     "tensor": "proven ε of a whole tensor",
 }
 #: Curve of the sound mechanisms -> the variant of TLDP whose (ε, δ) they keep to.
-_SOUND = {"sound, at TLDP-L's (ε, δ)": "TLDP-L", "sound, at TLDP-G's (ε, δ)": "TLDP-G"}
-#: Curve -> colour, marker, line.
-_LOOKS = {
-    **dict(zip(_SOUND, (("#2166ac", "D", "-"), ("#1b7837", "^", "-")), strict=True)),
-    "TLDP-L": ("#b2182b", "o", "-"),
-    "TLDP-G": ("#e08214", "s", "-"),
-    "TLDP-L-w": ("#f4a582", "o", "--"),
-    "TLDP-G-w": ("#fdb863", "s", "--"),
-    "Laplace": ("#8c8c8c", "v", ":"),
-    "Gaussian": ("#a6761d", "<", ":"),
-    "MVG": ("#bdbdbd", ">", ":"),
-    "IDN": ("#525252", "x", ":"),
-}
+_SOUND = {SOUND_LAPLACE: "TLDP-L", SOUND_GAUSSIAN: "TLDP-G"}
 _TITLES = {1: "type I, private training data", 2: "type II, private training features"}
 
 # How far an axis reaches down from its end.
@@ -127,15 +116,7 @@ class Drawing:
             clean = self.results.mean(self.number, data, Setting(CLEAN))
             for axes, (panel, label) in zip(panels, PANELS.items(), strict=True):
                 for kind, points in plotted[panel].items():
-                    colour, marker, line = _LOOKS[kind]
-                    (handles[kind],) = axes.plot(
-                        *zip(*points, strict=True),
-                        color=colour,
-                        marker=marker,
-                        linestyle=line,
-                        markersize=4.5,
-                        linewidth=1.3,
-                    )
+                    (handles[kind],) = axes.plot(*zip(*points, strict=True), **look(kind))
                 axes.axhline(clean, color="black", linewidth=0.8, linestyle="--")
                 axes.set_xscale("log")
                 axes.set_ylim(0.0, None)
@@ -145,8 +126,5 @@ class Drawing:
                     axes.set_xticks(self.results.run.epsilons, [f"{e:g}" for e in self.results.run.epsilons])
                     axes.minorticks_off()
                 tidy(axes, x=label, y="weighted F1" if panel == "claimed" else "", title=data)
-        order = [kind for kind in _LOOKS if kind in handles]
-        figure.legend(
-            [handles[kind] for kind in order], order, loc="outside lower center", ncols=5, frameon=False
-        )
+        legend(figure, handles)
         figure.savefig(folder / self.file, dpi=130)

@@ -11,28 +11,14 @@ from typing import Any
 from sfumato.papers.tadp_rme.figure import tidy
 from sfumato.papers.tldp.federated.methods import CLEAN, Method, kinds
 from sfumato.papers.tldp.federated.sweep import Measured, Results
+from sfumato.papers.tldp.looks import SOUND_FEDERATED, legend, look
 
-__all__ = ["PANELS", "SOUND", "Drawing", "curves"]
+__all__ = ["PANELS", "Drawing", "curves"]
 
 #: Panel -> what is along its axis.
 PANELS = {
     "claimed": "claimed ε of one round, the paper's axis (sound: proven, all rounds)",
     "proven": "proven ε of a client over all rounds, δ = 1e-5",
-}
-SOUND = "sound: noise for the whole client, all rounds"
-#: Curve -> colour, marker, line.
-_LOOKS = {
-    SOUND: ("#2166ac", "D", "-"),
-    "TLDP-L": ("#b2182b", "o", "-"),
-    "TLDP-G": ("#e08214", "s", "-"),
-    "TLDP-L, Δ = 256": ("#f4a582", "o", "-"),
-    "TLDP-G, Δ = 256": ("#fdb863", "s", "-"),
-    "LLAGP": ("#1b7837", "^", "--"),
-    "DPHSGD": ("#762a83", "P", "--"),
-    "Laplace": ("#8c8c8c", "v", ":"),
-    "Gaussian": ("#a6761d", "<", ":"),
-    "MVG": ("#bdbdbd", ">", ":"),
-    "IDN": ("#525252", "x", ":"),
 }
 # How far the proven axis reaches down from its end, and how wide the margin to its right is.
 _DECADES, _MARGIN = 1e5, 40.0
@@ -48,7 +34,7 @@ def curves(found: Measured, claimed: Sequence[float], totals: Sequence[float]) -
         made["claimed"][kind] = [(method.epsilon, found.mean(method)) for method in methods]
         made["proven"][kind] = [(method.proven(found.model), found.mean(method)) for method in methods]
     for panel in PANELS:
-        made[panel][SOUND] = [(epsilon, found.mean(found.chosen[epsilon])) for epsilon in totals]
+        made[panel][SOUND_FEDERATED] = [(epsilon, found.mean(found.chosen[epsilon])) for epsilon in totals]
     return made
 
 
@@ -130,16 +116,12 @@ class Drawing:
                 name = f"{data}, {found.model.size:,} parameters"
                 tidy(axes, x=label, y="weighted F1" if panel == "claimed" else "")
                 axes.set_title(name, fontsize=11, loc="left")
-        order = [kind for kind in _LOOKS if kind in handles]
-        figure.legend(
-            [handles[kind] for kind in order], order, loc="outside lower center", ncols=5, frameon=False
-        )
+        legend(figure, handles)
         figure.savefig(folder / self.file, dpi=130)
 
 
 def _draw(axes: Any, kind: str, points: Curve, margin: float) -> Any:
     """One curve; points without a finite ε stand beyond ``margin``, evenly."""
-    colour, marker, line = _LOOKS[kind]
     count = len(points)
     placed = [
         (x if math.isfinite(x) else margin * _MARGIN ** ((place + 0.5) / count), y)
@@ -147,9 +129,8 @@ def _draw(axes: Any, kind: str, points: Curve, margin: float) -> Any:
     ]
     finite = [at for at, (x, _) in zip(placed, points, strict=True) if math.isfinite(x)]
     beyond = [at for at, (x, _) in zip(placed, points, strict=True) if not math.isfinite(x)]
-    look = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4.5, "linewidth": 1.3}
     handle = None
     for part in (finite, beyond):
         if part:
-            (handle,) = axes.plot(*zip(*part, strict=True), **look)
+            (handle,) = axes.plot(*zip(*part, strict=True), **look(kind))
     return handle
