@@ -13,7 +13,6 @@ from sfumato.io.schema import Column
 
 __all__ = ["Place", "codes_of", "numbers_of"]
 
-_SHOWN_CHARACTERS = 40
 _SHOWN_CATEGORIES = 10
 _SPELLED_BOOLEANS = {"false": 0, "0": 0, "no": 0, "true": 1, "1": 1, "yes": 1}
 
@@ -27,17 +26,10 @@ class Place:
     first_row: int  # of the data, counted from 1
 
     def refuse(self, index: int, cells: Any, accepted: str) -> NoReturn:
-        """Refuse the cell at ``index`` of the run; its value is shown, shortened."""
+        """Refuse the cell at ``index`` of the run by its place: what it holds is private."""
         cell = cells[index]
-        if hasattr(cell, "as_buffer") and cell.is_valid:
-            text = cell.as_buffer().to_pybytes().decode("utf-8", "replace")
-        else:
-            text = str(cell.as_py()) if cell.is_valid else ""
-        if text == "":
-            held = "is empty"
-        else:
-            shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
-            held = f"holds {shown!r}"
+        blank = not cell.is_valid or (hasattr(cell, "as_buffer") and cell.as_buffer().size == 0)
+        held = "is empty" if blank else "is not as declared"
         row = self.first_row + index
         raise BadInput(f"{self.file}: column {self.column.name!r} {held} in data row {row}; {accepted}.")
 

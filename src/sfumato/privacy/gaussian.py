@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from scipy import special
@@ -94,7 +95,11 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     Lands on the safe side: ``gaussian_delta(gaussian_epsilon(mu, delta), mu) <= delta``. It is 0 where
     even ε = 0 needs no larger δ.
     """
-    mu, delta = _check_mu(mu), check_delta(delta)
+    return _solved_epsilon(_check_mu(mu), check_delta(delta))
+
+
+@lru_cache(maxsize=4096)
+def _solved_epsilon(mu: float, delta: float) -> float:
     if mu == 0.0 or gaussian_delta(0.0, mu) <= delta:
         return 0.0
     target = math.log(delta)
@@ -120,7 +125,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     Lands on the safe side: ``gaussian_delta(epsilon, gaussian_mu(epsilon, delta)) <= delta``.
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    return _solved_mu(check_epsilon(epsilon), check_delta(delta))
+
+
+@lru_cache(maxsize=4096)
+def _solved_mu(epsilon: float, delta: float) -> float:
     target = math.log(delta)
     if epsilon > 1e10:
         # Here Φ(−a) and δ(ε) agree to more digits of μ than a double has: solve ε/μ − μ/2 = −Φ⁻¹(δ).

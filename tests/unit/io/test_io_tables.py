@@ -82,25 +82,28 @@ def test_identifiers_may_be_anything_and_are_not_read(tmp_path):
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        ("x,old,Male,3,1", "column 'age' holds 'old' in data row 3; a finite number is accepted."),
-        ("x,nan,Male,3,1", "column 'age' holds 'nan' in data row 3;"),
-        ("x,-inf,Male,3,1", "column 'age' holds '-inf' in data row 3;"),
-        ("x,1e999,Male,3,1", "column 'age' holds '1e999' in data row 3;"),
+        ("x,old,Male,3,1", "column 'age' is not as declared in data row 3; a finite number is accepted."),
+        ("x,nan,Male,3,1", "column 'age' is not as declared in data row 3;"),
+        ("x,-inf,Male,3,1", "column 'age' is not as declared in data row 3;"),
+        ("x,1e999,Male,3,1", "column 'age' is not as declared in data row 3;"),
         ("x,,Male,3,1", "column 'age' is empty in data row 3;"),
-        ("x,NA,Male,3,1", "column 'age' holds 'NA' in data row 3;"),
+        ("x,NA,Male,3,1", "column 'age' is not as declared in data row 3;"),
         (
             "x,1,male,3,1",
-            "column 'sex' holds 'male' in data row 3; the declared categories are 'Female', 'Male'.",
+            "column 'sex' is not as declared in data row 3; the declared categories are 'Female', 'Male'.",
         ),
-        ("x,1, Male,3,1", "column 'sex' holds ' Male' in data row 3;"),
+        ("x,1, Male,3,1", "column 'sex' is not as declared in data row 3;"),
         ("x,1,,3,1", "column 'sex' is empty in data row 3;"),
-        ("x,1,Male,4,1", "column 'ward' holds '4' in data row 3; the declared categories are 7, 3, 12."),
+        (
+            "x,1,Male,4,1",
+            "column 'ward' is not as declared in data row 3; the declared categories are 7, 3, 12.",
+        ),
         (
             "x,1,Male,3,2",
-            "column 'member' holds '2' in data row 3; true, false, yes, no, 1 and 0 are accepted.",
+            "column 'member' is not as declared in data row 3; true, false, yes, no, 1 and 0 are accepted.",
         ),
         ("x,1,Male,3,", "column 'member' is empty in data row 3;"),
-        (f"x,1,{'M' * 41},3,1", f"column 'sex' holds '{'M' * 40}…' in data row 3;"),
+        (f"x,1,{'M' * 41},3,1", "column 'sex' is not as declared in data row 3;"),
         ("x,1,Male,3", "another length than its header in data row 3: 5 fields are accepted, not 4."),
         ("x,1,Male,3,1,1", "another length than its header in data row 3: 5 fields are accepted, not 6."),
     ],
@@ -123,7 +126,7 @@ def test_rows_are_counted_across_blocks(tmp_path):
 
 
 def test_text_that_is_not_utf8_is_refused_where_it_stands(tmp_path):
-    assert "column 'sex' holds '\ufffd' in data row 1" in refusal(
+    assert "column 'sex' is not as declared in data row 1" in refusal(
         tmp_path, HEADER.encode() + b"x,1,\xff,3,1\n"
     )
     assert "column names that are not UTF-8" in refusal(tmp_path, b"\xff\xfe,b\n1,2\n")
@@ -205,12 +208,12 @@ def test_parquet_of_every_plain_type(tmp_path, changes):
     ("changes", "sentence"),
     [
         ({"age": pa.array([1, None])}, "column 'age' is empty in data row 2;"),
-        ({"age": pa.array([1.0, float("nan")])}, "column 'age' holds 'nan' in data row 2;"),
+        ({"age": pa.array([1.0, float("nan")])}, "column 'age' is not as declared in data row 2;"),
         ({"age": pa.array([True, False])}, "column 'age' has type bool; numbers are accepted"),
         ({"sex": pa.array([None, "Male"])}, "column 'sex' is empty in data row 1;"),
         ({"sex": pa.array([["Male"], ["Male"]])}, "column 'sex' has type list"),
-        ({"ward": pa.array([3.0, 3.5])}, "column 'ward' holds '3.5' in data row 2;"),
-        ({"member": pa.array([0, 2])}, "column 'member' holds '2' in data row 2;"),
+        ({"ward": pa.array([3.0, 3.5])}, "column 'ward' is not as declared in data row 2;"),
+        ({"member": pa.array([0, 2])}, "column 'member' is not as declared in data row 2;"),
     ],
 )
 def test_parquet_with_bad_cells(tmp_path, changes, sentence):
