@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import math
 import struct
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,8 @@ MAGIC = b"\x93NUMPY"
 _MAX_HEADER_BYTES = 10_000  # NumPy's own limit: beyond it, parsing a header can exhaust the interpreter
 _MAX_DIMENSIONS = 64
 _MAX_ROW_BYTES = 1 << 30
+_TRIES = 20
+_PARSING = Lock()
 _LENGTH_FIELD = {(1, 0): "<H", (2, 0): "<I", (3, 0): "<I"}
 
 
@@ -63,7 +68,7 @@ def read_layout(stream: io.BufferedIOBase, label: str) -> Layout:
     # Versions 2 and 3 differ in how field names are encoded, and arrays with fields are refused below.
     read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
     try:
-        shape, fortran, dtype = read(text, max_header_size=_MAX_HEADER_BYTES)
+        shape, fortran, dtype = _parsed(read, text)
     except Exception as error:
         # A header is a Python literal: a broken one fails in the tokenizer, the parser or the constructor of
         # dtypes, each with exceptions of its own.
@@ -75,6 +80,19 @@ def read_layout(stream: io.BufferedIOBase, label: str) -> Layout:
         fortran=bool(fortran) and sum(length > 1 for length in shape) > 1,
         header_bytes=len(prefix) + text.getbuffer().nbytes,
     )
+
+
+def _parsed(read: Callable[..., Any], text: io.BytesIO) -> Any:
+    """What ``read`` finds in a header, also while other threads parse something.
+
+    Python 3.11 counts how deep its parser is in one place for all threads, and ends with a SystemError where
+    two of them were in it: ours take turns, and after what others did it is tried again.
+    """
+    for _ in range(_TRIES):
+        with _PARSING, suppress(SystemError):
+            return read(text, max_header_size=_MAX_HEADER_BYTES)
+        text.seek(0)
+    return read(text, max_header_size=_MAX_HEADER_BYTES)
 
 
 def check_array(shape: tuple[int, ...], dtype: np.dtype[Any], label: str) -> None:
