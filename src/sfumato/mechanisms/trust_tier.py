@@ -1,0 +1,108 @@
+"""One tier of a nested trust-adaptive release, drawn on its own whenever a reader of it asks.
+
+**Guarantee.** Tier i adds the noises of rungs 0…i, rung 0 of the most trusted tier's deviation σ₀ and rung j
+of √(σ²_j − σ²_{j−1}), to the same gridded records, and rounds the sum. Under keyed noise the rungs are a
+function of the secret, the content, the parameters and the list of all tiers, and not of the tier that is
+drawn: so whichever tiers are drawn, in whatever order, they are what ``TrustAdaptive.tiers`` would draw
+together. All of them are post-processing of the most trusted tier with noise that is independent of the data,
+and cost what it costs; one of them alone has noise of deviation σ_i and proves its own ε.
+
+**Edge cases.** Without keyed noise the rungs would be drawn anew for each tier, and readers of several could
+average them: that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms.parameters import share, shown
+from sfumato.mechanisms.trust import Tiers, TrustAdaptive
+from sfumato.noise import Randomness, Stream
+from sfumato.privacy import Guarantee
+
+__all__ = ["TrustTier", "level_among", "require_keyed"]
+
+
+class TrustTier(TrustAdaptive):
+    """The tier of inverse trust ``trust`` among ``levels``, for readers who come one at a time.
+
+    ``epsilon``, ``delta``, ``clip`` and ``bounds`` are those of :class:`TrustAdaptive`, calibrated
+    analytically. ``guarantee()`` is that of the tier alone; ``together()`` that of all tiers.
+    """
+
+    calibration = "analytic"
+
+    def __init__(
+        self,
+        trust: float = 1.0,
+        levels: Sequence[float] = (0.0, 1.0),
+        epsilon: Sequence[float] = (1.0, 8.0),
+        delta: float = 1e-6,
+        clip: float | None = None,
+        *,
+        bounds: Any = None,
+        neighbours: str = "replace",
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.trust = trust
+        self.levels = levels
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clip = clip
+        self.bounds = bounds
+        self.neighbours = neighbours
+        self.randomness = randomness
+
+    def together(self) -> Guarantee:
+        """What is proven for a reader, or a coalition of readers, who sees every tier."""
+        return self._tiers().guarantee()
+
+    def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
+        """The released rows of this tier; every rung is drawn, since all of them share one stream."""
+        levels, tier = level_among(self.trust, self.levels)
+        rungs = self._tiers().rungs(X.shape[1])
+        assert len(rungs) == len(levels)
+        return self._perturb_tiers(X, first, rungs)[tier]
+
+    def _tiers(self) -> Tiers:
+        levels, _ = level_among(self.trust, self.levels)
+        parameters = self.get_params(deep=False)
+        del parameters["levels"], parameters["randomness"]
+        return TrustAdaptive(**parameters).tiers(levels)
+
+    def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:
+        require_keyed(self)
+        return super()._streams(first, content)
+
+    def _context(self, columns: int) -> dict[str, Any]:
+        # Keyed by the whole ladder: no rung's noise serves at two scales, and every tier finds the same.
+        levels, _ = level_among(self.trust, self.levels)
+        return super()._context(columns) | {"trust": list(levels), "levels": list(levels)}
+
+    def _notes(self) -> tuple[str, ...]:
+        count = len(self.levels)
+        return (*super()._notes(), f"one of {count} nested tiers; all {count} together: {self.together()}")
+
+
+def level_among(trust: Any, levels: Any) -> tuple[tuple[float, ...], int]:
+    """All ``levels``, the most trusted first, and which of them ``trust`` is."""
+    given = list(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else []
+    known = tuple(sorted({share("levels", level) for level in given}))
+    if not known or len(known) != len(given):
+        raise BadInput(f"levels must be one or more different numbers from 0 to 1, not {shown(levels)}.")
+    if share("trust", trust) not in known:
+        raise BadInput(f"trust must be one of the levels {shown(list(known))}, not {shown(trust)}.")
+    return known, known.index(float(trust))
+
+
+def require_keyed(mechanism: Any) -> None:
+    """Refuse a tier whose noise would be drawn anew for every reader."""
+    if mechanism.keyed is None:
+        raise BadInput(
+            "a tier that is drawn on its own needs keyed noise: randomness=sf.Keyed(…); "
+            "TrustAdaptive.tiers draws all of them at once without."
+        )
