@@ -13,16 +13,19 @@ from sfumato.ledger.balance import Balance, Preview
 from sfumato.ledger.check import Damage, damages
 from sfumato.ledger.dataset import Dataset
 from sfumato.ledger.entry import Entry, Kind, guarantee_text, prices_text
+from sfumato.ledger.errors import LedgerUnavailable
 from sfumato.ledger.filter import Filter, Prices, add
 from sfumato.ledger.refusal import refusal
 from sfumato.ledger.rows import (
     add_dataset,
+    all_accounts,
     all_entries,
     append,
     entry_at,
     entry_of,
     entry_with_key,
     find_dataset,
+    identity_of,
     kept_guarantees,
     last_of_kind,
     names_of,
@@ -34,8 +37,9 @@ from sfumato.ledger.rows import (
     unaltered,
     whole_entry,
 )
+from sfumato.ledger.schema import prepare
 from sfumato.ledger.storage import Storage
-from sfumato.ledger.text import checked_key, checked_name, checked_purpose, short
+from sfumato.ledger.text import checked_key, checked_name, checked_purpose, lock_number, short
 from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import Guarantee, Neighbours, Unit
 
@@ -50,13 +54,14 @@ class Ledger:
     """
 
     def __init__(self, url: str = "sqlite:///sfumato-budget.db") -> None:
-        self._storage = Storage(url)
+        self._storage = Storage(url, prepare, what="ledger", unavailable=LedgerUnavailable)
         self._known: dict[str, Dataset] = {}
+        self._balances: dict[str, tuple[str, Balance]] = {}
 
     @property
     def identity(self) -> str:
         """What tells this ledger from every other one."""
-        return self._storage.identity
+        return self._storage.prepared
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +85,7 @@ class Ledger:
             Filter.for_budget(_number("epsilon", epsilon), _number("delta", delta)),
         )
         with self._storage.writing() as transaction:
-            self._storage.one_at_a_time(transaction, opened.name)
+            self._storage.one_at_a_time(transaction, lock_number(opened.name))
             known = find_dataset(transaction, opened.name)
             if known is None:
                 known, account = add_dataset(transaction, opened)
@@ -173,6 +178,28 @@ class Ledger:
         """The datasets, in the order in which they were opened."""
         with self._storage.reading() as transaction:
             return names_of(transaction)
+
+    def has(self, dataset: str) -> bool:
+        """Whether ``dataset`` was opened; once it was, the database is not asked again."""
+        return self._found(checked_name(dataset)) is not None
+
+    def balances(self) -> dict[str, Balance]:
+        """What every dataset may still spend, by its name; computed anew only where an entry was added."""
+        with self._storage.reading() as transaction:
+            found = all_accounts(transaction)
+        for known, account in found:
+            before = self._balances.get(known.name)
+            if before is None or before[0] != account.head:
+                self._balances[known.name] = (account.head, Balance.of(known, account))
+        return {known.name: self._balances[known.name][1] for known, _ in found}
+
+    def require_answer(self) -> None:
+        """Raise :class:`LedgerUnavailable` unless the database answers and is still this ledger."""
+        with self._storage.reading() as transaction:
+            if identity_of(transaction) != self.identity:
+                raise LedgerUnavailable(
+                    "the database holds another ledger than before: restart what uses it."
+                )
 
     def find(self, hash_: str) -> Entry | None:
         """The entry with this hash, if this ledger holds it unaltered."""
@@ -278,13 +305,19 @@ class Ledger:
         return append(transaction, known, account.after(entry, known.filter, held), entry)
 
     def _dataset(self, dataset: str) -> Dataset:
-        """What was fixed on opening, which never changes and is read once."""
         name = checked_name(dataset)
+        found = self._found(name)
+        if found is None:
+            raise _unknown(name)
+        return found
+
+    def _found(self, name: str) -> Dataset | None:
+        """What was fixed on opening, which never changes and is read once."""
         if name not in self._known:
             with self._storage.reading() as transaction:
                 known = find_dataset(transaction, name)
             if known is None:
-                raise _unknown(name)
+                return None
             self._known[name] = known
         return self._known[name]
 

@@ -11,19 +11,21 @@ from sfumato.ledger.account import Account, State
 from sfumato.ledger.dataset import Dataset
 from sfumato.ledger.entry import Entry, Kind, prices_of, prices_text
 from sfumato.ledger.errors import LedgerUnavailable
-from sfumato.ledger.tables import accounts, certificates, datasets, entries
+from sfumato.ledger.tables import accounts, certificates, datasets, entries, ledgers
 from sfumato.ledger.text import digest, short
 from sfumato.ledger.transaction import Row, Transaction
 
 __all__ = [
     "account_of",
     "add_dataset",
+    "all_accounts",
     "all_entries",
     "append",
     "entry_at",
     "entry_of",
     "entry_with_key",
     "find_dataset",
+    "identity_of",
     "kept_guarantees",
     "last_of_kind",
     "names_of",
@@ -43,6 +45,7 @@ _DATASET = select(datasets).where(datasets.c.digest == bindparam("digest"))
 _NEW_DATASET = insert(datasets).values({name: bindparam(name) for name in ("digest", "name", "terms")})
 _ACCOUNT = select(accounts).where(accounts.c.dataset == bindparam("of"))
 _LOCKED_ACCOUNT = _ACCOUNT.with_for_update()  # SQLite, which has no such clause, locks the whole file
+_ALL_ACCOUNTS = select(datasets, accounts).join(accounts).order_by(datasets.c.id)
 _NEW_ACCOUNT = insert(accounts)
 _TOTALS = [column.name for column in accounts.c if column.name != "dataset"]
 _NEW_TOTALS = (
@@ -58,6 +61,7 @@ _NEWEST = _OF_DATASET.where(entries.c.kind == bindparam("wanted")).order_by(entr
 _FIRST_PAGE = _OF_DATASET.order_by(entries.c.number).limit(_PAGE)
 _NEXT_PAGE = _FIRST_PAGE.where(entries.c.number > bindparam("last"))
 _NEW_ENTRY = insert(entries)
+_IDENTITY = select(ledgers)
 _NAMES = select(datasets.c.name).order_by(datasets.c.id)
 _HASHED = select(entries, datasets.c.name).join(datasets).where(entries.c.hash == bindparam("wanted"))
 _GIVEN_BACK = select(entries.c.refers_to).where(
@@ -84,12 +88,7 @@ _NEW_CERTIFICATE = insert(certificates)
 def find_dataset(transaction: Transaction, name: str) -> Dataset | None:
     """The dataset of this name, if there is one."""
     row = transaction.first(_DATASET, {"digest": digest(name)})
-    if row is None:
-        return None
-    try:
-        return Dataset.stored(row.id, row.name, row.terms)
-    except (ValueError, KeyError, TypeError):
-        raise _damaged(f"the terms of {short(name)}") from None
+    return None if row is None else _dataset_of(row)
 
 
 def add_dataset(transaction: Transaction, opened: Dataset) -> tuple[Dataset, Account]:
@@ -105,11 +104,13 @@ def add_dataset(transaction: Transaction, opened: Dataset) -> tuple[Dataset, Acc
 
 def read_account(transaction: Transaction, known: Dataset, *, lock: bool = False) -> Account:
     """The running totals; with ``lock``, nobody else changes them until the transaction ends."""
-    row = transaction.first(_LOCKED_ACCOUNT if lock else _ACCOUNT, {"of": known.id})
-    try:
-        return account_of(known, row)
-    except (ValueError, TypeError):
-        raise _damaged(f"the running totals of {short(known.name)}") from None
+    return _account_of(known, transaction.first(_LOCKED_ACCOUNT if lock else _ACCOUNT, {"of": known.id}))
+
+
+def all_accounts(transaction: Transaction) -> list[tuple[Dataset, Account]]:
+    """Every dataset with its running totals, in the order in which they were opened."""
+    found = [(_dataset_of(row), row) for row in transaction.all(_ALL_ACCOUNTS)]
+    return [(known, _account_of(known, row)) for known, row in found]
 
 
 def account_of(known: Dataset, row: Row | None) -> Account:
@@ -231,6 +232,26 @@ def whole_entry(ledger: str, known: Dataset, row: Row) -> Entry:
     if not unaltered(entry, row):
         raise _damaged(f"entry {row.number} of {short(known.name)}")
     return entry
+
+
+def identity_of(transaction: Transaction) -> str | None:
+    """Which ledger this is, if the row that says so is there."""
+    row = transaction.first(_IDENTITY, {})
+    return None if row is None else str(row.id)
+
+
+def _dataset_of(row: Row) -> Dataset:
+    try:
+        return Dataset.stored(row.id, row.name, row.terms)
+    except (ValueError, KeyError, TypeError):
+        raise _damaged(f"the terms of {short(row.name)}") from None
+
+
+def _account_of(known: Dataset, row: Row | None) -> Account:
+    try:
+        return account_of(known, row)
+    except (ValueError, TypeError):
+        raise _damaged(f"the running totals of {short(known.name)}") from None
 
 
 def _one(ledger: str, known: Dataset, row: Row | None) -> Entry | None:

@@ -6,7 +6,7 @@ import hashlib
 
 from sfumato.errors import BadInput
 
-__all__ = ["checked_key", "checked_name", "checked_purpose", "digest", "short"]
+__all__ = ["checked_key", "checked_name", "checked_purpose", "digest", "lock_number", "short"]
 
 _MAX_TEXT = 10_000
 # Keys are indexed as they are, and PostgreSQL indexes at most 2,704 bytes.
@@ -31,6 +31,11 @@ def checked_key(key: str | None) -> str | None:
 def digest(name: str) -> str:
     """SHA-256 of ``name``: what datasets are looked up by, since long names cannot be indexed everywhere."""
     return hashlib.sha256(name.encode()).hexdigest()
+
+
+def lock_number(name: str) -> int:
+    """The number of the lock that ``name`` has on PostgreSQL, of 64 bits."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
 def short(name: str) -> str:

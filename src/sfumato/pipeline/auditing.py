@@ -28,7 +28,8 @@ class Compared:
     """An original and what an audit needs beside it, read from files.
 
     Where the original holds several arrays and none is named, the one is meant that has the name of the
-    array in the release ``like``.
+    array in the release ``like``. Certificates count that were signed with a key that ``keys`` trust, unless
+    given those in the home folder.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class Compared:
         labels: str | None = None,
         array: str | None = None,
         schema: _Path | Schema | None = None,
+        keys: KeyRing | None = None,
     ) -> None:
         refuse_media(original)
+        self._keys = keys
         self.path = file_to_read(original)
         self.schema = Schema.load(schema) if isinstance(schema, str | os.PathLike) else schema
         if array is None and like is not None:
@@ -65,7 +68,7 @@ class Compared:
     def release(self, path: _Path) -> Release:
         """The release in the file ``path``, with the statement of the certificate beside it."""
         schema = None if self.schema is None else released_schema(self.schema)
-        return read_release(path, schema)
+        return read_release(path, schema, self._keys)
 
 
 def audit_files(
@@ -99,11 +102,11 @@ def audit_files(
     )
 
 
-def read_release(path: _Path, schema: Schema | None = None) -> Release:
+def read_release(path: _Path, schema: Schema | None = None, keys: KeyRing | None = None) -> Release:
     """The release in the file ``path``; nothing is proven of it unless its certificate holds."""
     found = read_records(path, schema=schema)
     file = file_to_read(path)
-    statement = certified_statement(file)
+    statement = certified_statement(file, keys)
     if schema is not None:
         # Columns were scaled on reading, so bounds in the parameters are not those of these numbers.
         plain = {
@@ -113,11 +116,11 @@ def read_release(path: _Path, schema: Schema | None = None) -> Release:
     return Release(found.values, statement, {"file": file.name, "rows": len(found.values)})
 
 
-def certified_statement(file: Path) -> Statement:
+def certified_statement(file: Path, keys: KeyRing | None = None) -> Statement:
     """What the certificate beside ``file`` states; nothing is proven where there is none, or it fails."""
     if not certificate_file(file).exists():
         return _nothing("no certificate stands beside the file")
-    checked = verify(file, KeyRing())
+    checked = verify(file, KeyRing() if keys is None else keys)
     if checked.certificate is None or not checked.holds:
         failed = next(check for check in checked.checks if check.outcome == "fails")
         return _nothing(f"its certificate does not hold: {failed.detail}")

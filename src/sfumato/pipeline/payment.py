@@ -7,16 +7,21 @@ refused, since a misspelt name would otherwise release for nothing.
 A *request* may be repeated: it is paid once, and its noise is keyed, so that it gives the same bytes. Its row
 remembers, under the secret of the noise, the content and every parameter that shapes the noise: what would be
 drawn anew is refused rather than released for nothing.
+
+A long job sets its price aside when it is accepted (a hold) and pays by committing the hold, which is durable
+before any noise is drawn. A hold is settled once, by a commit or by being given back: so one that was given
+back never drew, and one that was committed pays for what is drawn.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
@@ -24,9 +29,9 @@ from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
 
 if TYPE_CHECKING:
-    from sfumato.ledger import Ledger
+    from sfumato.ledger import Entry, Ledger
 
-__all__ = ["Content", "Payment", "terms_of"]
+__all__ = ["Content", "HeldPayment", "Payment", "terms_of"]
 
 _UNCHARGED = "not charged: no budget was opened yet"
 
@@ -140,6 +145,56 @@ class Payment:
             if (str(part.unit), str(part.neighbours)) == (budget.unit, budget.neighbours):
                 return part
         return statement.proven
+
+
+@dataclass(frozen=True)
+class HeldPayment(Payment):
+    """A payment that was, or is to be, set aside as the hold with this ``key`` of the ledger.
+
+    ``body`` is a digest of the file that is released, which stands for its content: a hold is made before the
+    file was read. ``before`` is called just before the hold is committed, and refuses by raising.
+    """
+
+    key: str = ""
+    body: bytes = b""
+    before: Callable[[], None] = lambda: None
+
+    def hold(
+        self, statement: Statement, purpose: str, noise: Keyed | None, declared: Mapping[str, Any] | None
+    ) -> Entry:
+        """Set aside what ``statement`` proves; asked again, the same hold, unless it was given back."""
+        assert self.ledger is not None
+        assert self.dataset is not None
+        if noise is not None:
+            told = Content()
+            told.add(np.frombuffer(self.body, np.uint8).reshape(1, -1))
+            purpose = f"{purpose} (content {told.commitment(noise, terms_of(statement, declared))})"
+        entry = self.ledger.hold(self.dataset, self.charged(statement), purpose, self.key)
+        if entry.purpose != purpose:
+            raise BadInput(
+                f"request {self.request!r} was made from other content, with other parameters or under "
+                "another name; give what has changed a new request."
+            )
+        return entry
+
+    def pay(
+        self,
+        statement: Statement,
+        purpose: str,
+        content: Content,
+        noise: Keyed | None,
+        declared: Mapping[str, Any] | None = None,
+    ) -> tuple[Statement, dict[str, Any] | None]:
+        """Commit the hold, durably; returns the row of the hold, which says what was paid for.
+
+        A hold that was given back meanwhile is refused, and so is one that was for something else.
+        """
+        assert self.ledger is not None
+        assert self.dataset is not None
+        entry = self.hold(statement, purpose, noise, declared)
+        self.before()
+        self.ledger.commit(self.dataset, entry.number)
+        return statement, {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
 
 
 def _canonical(value: Any) -> Any:

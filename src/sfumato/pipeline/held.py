@@ -1,0 +1,55 @@
+"""Files whose release is paid for in two steps: the price is set aside, and committed before drawing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sfumato.io import Schema
+from sfumato.ledger import Entry
+from sfumato.mechanisms import Mechanism
+from sfumato.pipeline.located import located
+from sfumato.pipeline.media_mechanisms import MediaMechanisms
+from sfumato.pipeline.opening import opener_of
+from sfumato.pipeline.payment import HeldPayment
+from sfumato.pipeline.protected import Protected, Report, silent
+from sfumato.pipeline.record_files import RecordFiles
+from sfumato.pipeline.single import protect_file
+from sfumato.report import KeyRing
+
+__all__ = ["HeldFile"]
+
+
+class HeldFile:
+    """The local file ``source``, which goes through ``mechanism`` to an output of the same name.
+
+    Opening it reads the header and refuses what cannot be released at all; nothing is charged yet.
+    """
+
+    def __init__(
+        self,
+        source: Path,
+        mechanism: Mechanism | MediaMechanisms,
+        *,
+        array: str | None = None,
+        schema: Schema | None = None,
+        report: Report = silent,
+    ) -> None:
+        self._name, self._report = source.name, report
+        opener = opener_of(located(source, folder=False), mechanism, array=array, schema=schema)
+        # Noise that anybody can draw again is not signed for.
+        self._signed = not opener.reproducible
+        self._file = (
+            opener.open(source, report=report) if isinstance(opener, RecordFiles) else opener.open(source)
+        )
+        self._file.fits(source)
+
+    def hold(self, payment: HeldPayment) -> Entry:
+        """Set its price aside."""
+        noise = payment.noise(self._file.mechanism.keyed)
+        return payment.hold(self._file.statement, self._name, noise, self._file.declared)
+
+    def protect(self, folder: Path, payment: HeldPayment, keys: KeyRing) -> Protected:
+        """Release it into ``folder``: check all of it, commit the hold, draw the noise."""
+        signer = keys.signing_or_new() if self._signed else None
+        output = folder / self._name
+        return protect_file(self._file, output, payment=payment, signer=signer, report=self._report)
