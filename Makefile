@@ -60,8 +60,9 @@ advisories: .venv/dev.stamp  ## known vulnerabilities of the pinned packages; fa
 	$(PIP) 'pip-audit>=2.9'
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
 
-soak: .venv/dev.stamp postgres  ## 1,000 × kill -9 of writers that share a ledger, on SQLite and PostgreSQL
+soak: .venv/dev.stamp postgres  ## kill -9: 1,000 × writers that share a ledger, 500 × workers of a service
 	SFUMATO_SOAK_KILLS=1000 $(BIN)/python -m pytest -q tests/system/test_ledger_engines.py
+	SFUMATO_SOAK_SERVE=500 $(BIN)/python -m pytest -q -s tests/system/test_serve_kill.py
 
 bench: .venv/dev.stamp  ## ratios against NumPy, OpenDP and diffprivlib; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py --write docs/benchmarks.md

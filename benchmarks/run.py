@@ -19,6 +19,7 @@ import noise
 import pictures
 import release
 import secure_sums
+import service_load
 import starting
 import streaming
 import structure
@@ -43,6 +44,7 @@ PARTS = {
     "Linear head: an epoch of DP-SGD; ratio = time of Opacus's hooks over ours": linear_head,
     "Federated: a round of Flower; ratio = time over the same without privacy": federated,
     "Secure sums: clients × parameters; ratio = seconds over three": secure_sums,
+    "Service: 224 × 224 colour JPEG over HTTP, two workers, one ledger on SQLite": service_load,
     "Structure: 10,000 × 784; ratio = time over one distance matrix by BLAS": structure,
 }
 

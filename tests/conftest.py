@@ -1,6 +1,7 @@
 """What all tests share: no test touches the keys or the ledger of whoever runs it; counts are printed."""
 
 import os
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import settings
@@ -21,6 +22,39 @@ def home(tmp_path_factory):
         patch.delenv("SFUMATO_LEDGER", raising=False)
         patch.delenv("SFUMATO_PASSPHRASE", raising=False)
         yield folder
+
+
+@pytest.fixture(scope="session")
+def self_signed(tmp_path_factory):
+    """A certificate of localhost that nobody else vouches for, and its key: two files of PEM."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    (folder / "certificate.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return folder / "certificate.pem", folder / "key.pem"
 
 
 def pytest_terminal_summary(terminalreporter):

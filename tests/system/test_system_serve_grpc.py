@@ -53,23 +53,47 @@ def test_one_process_answers_both_and_ends_when_told_to(folder, executable):
         with opener.open(request, timeout=30) as answer:
             assert answer.read() == released
         run.send_signal(signal.SIGTERM)
-        run.wait(60)
+        assert run.wait(60) == 0
     finally:
         run.kill()
         run.wait()
     told = (folder / "log").read_text()
     assert f"gRPC on 127.0.0.1:{port}" in told
-    for never in (token, "0.123456789", "Traceback", "rror"):
+    for never in (token, "0.123456789", "Traceback", "rror", "ward", "x.npz"):
         assert never not in told
     assert os.listdir(folder / "service" / "work") == []
 
 
-def test_several_workers_are_refused_in_one_sentence(folder, executable):
-    command = [executable, "serve", "--data", "service", "--grpc-port", "8766", "--workers", "2"]
-    answer = subprocess.run(command, capture_output=True, text=True)
-    assert answer.returncode == 2
-    assert "--workers 1" in answer.stderr
-    assert "Traceback" not in answer.stderr
+def test_several_workers_answer_grpc_on_one_port(folder, executable):
+    """Each has a socket of its own there; another service finds the port taken; one signal ends them all."""
+    tenant = [executable, "serve", "--data", "service", "tenant", "clinic", "--json"]
+    token = json.loads(subprocess.run(tenant, check=True, capture_output=True, text=True).stdout)["token"]
+    rest, port, other = _free_ports(3)
+    command = [executable, "serve", "--data", "service", "--workers", "2", "--grpc-port", str(port)]
+    with open("log", "wb") as log:
+        run = subprocess.Popen([*command, "--port", str(rest)], stdout=log, stderr=log)
+    try:
+        metadata = (("authorization", f"Bearer {token}"),)
+        asked = health_pb2.HealthCheckRequest(service="sfumato.v1.Sfumato")
+        for _ in range(16):
+            # A connection each, which the system gives to either worker.
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            with grpc.insecure_channel(f"127.0.0.1:{port}", options) as channel:
+                health_pb2_grpc.HealthStub(channel).Check(asked, wait_for_ready=True, timeout=60)
+                assert SfumatoStub(channel).Me(pb.MeRequest(), metadata=metadata).role == "owner"
+        second = subprocess.run([*command, "--port", str(other)], capture_output=True, text=True)
+        assert second.returncode == 2
+        assert f"gRPC cannot listen on 127.0.0.1:{port}" in second.stderr
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(60) == 0
+    finally:
+        run.kill()
+        run.wait()
+    lines = [json.loads(line) for line in (folder / "log").read_text().splitlines() if line.startswith("{")]
+    assert sum(line["event"] == "worker started" for line in lines) == 2
+    assert sum(line["event"] == "ended" for line in lines) == 2
+    assert sum(line.get("route") == "/sfumato.v1.Sfumato/Me" for line in lines) == 16
+    assert not [line for line in lines if line["level"] == "error"]
 
 
 def _parts():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sfumato.errors import SfumatoError
 from sfumato.serve.callers import Caller
 from sfumato.serve.guessing import Guessing
+from sfumato.serve.logs import note
 from sfumato.serve.service import Service
 
 __all__ = ["TooManyGuesses", "Unauthenticated", "caller_of"]
@@ -36,5 +37,6 @@ def caller_of(service: Service, guessing: Guessing, authorization: str | None, a
         if authorization is not None:
             guessing.failed(address)
         raise Unauthenticated("this needs a valid key, as in Authorization: Bearer sfu_….")
+    note(tenant=found.tenant, key=found.key_id)
     service.registry.charge(found.tenant)
     return found

@@ -1,17 +1,19 @@
-"""Files that clients send: streamed to a private file, no longer than is allowed."""
+"""Files that clients send: streamed to a private file, no longer than is allowed, at a pace."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterable
+import time
+from collections.abc import AsyncIterable, Callable
 from pathlib import Path
 
 from sfumato.errors import BadInput, SfumatoError
 
-__all__ = ["TooLarge", "TooSlow", "require_size", "written"]
+__all__ = ["Pace", "TooLarge", "TooSlow", "require_size", "written"]
 
 _PAUSE_SECONDS = 30.0
+_LEAST_RATE = 16 << 10
 
 
 class TooLarge(SfumatoError):
@@ -19,7 +21,28 @@ class TooLarge(SfumatoError):
 
 
 class TooSlow(SfumatoError):
-    """A sender that was silent for too long."""
+    """A sender that was silent for too long, or that sends less than a pace asks for."""
+
+
+class Pace:
+    """How fast a sender must be: half a minute, and for every 16 KiB that came a second more.
+
+    Who sends a byte now and then keeps a place among those who are answered no longer than who sends none.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._start = clock()
+        self.bytes = 0
+
+    def add(self, count: int) -> None:
+        """Count what came."""
+        self.bytes += count
+
+    def patience(self) -> float:
+        """How many seconds more may pass until something comes; 0 where the sender is too slow already."""
+        left = self._start + _PAUSE_SECONDS + self.bytes / _LEAST_RATE - self._clock()
+        return max(0.0, min(left, _PAUSE_SECONDS))
 
 
 def require_size(size: int, limit: int) -> None:
@@ -31,21 +54,21 @@ def require_size(size: int, limit: int) -> None:
 async def written(chunks: AsyncIterable[bytes], into: Path, limit: int) -> None:
     """Write ``chunks`` to ``into``, which only its owner may read.
 
-    Refused: more than ``limit`` bytes, nothing at all, and a sender that is silent for half a minute.
+    Refused: more than ``limit`` bytes, nothing at all, and a sender that does not keep the :class:`Pace`.
     """
-    done = 0
+    pace = Pace()
     descriptor = os.open(into, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "wb") as file:
         coming = aiter(chunks)
         while True:
             try:
-                chunk = await asyncio.wait_for(anext(coming), _PAUSE_SECONDS)
+                chunk = await asyncio.wait_for(anext(coming), pace.patience())
             except StopAsyncIteration:
                 break
             except TimeoutError:
                 raise TooSlow("the body came too slowly; send it again.") from None
-            done += len(chunk)
-            require_size(done, limit)
+            pace.add(len(chunk))
+            require_size(pace.bytes, limit)
             file.write(chunk)
-    if done == 0:
+    if pace.bytes == 0:
         raise BadInput("the body is empty; it must be the file to release.")

@@ -2,14 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from sfumato.errors import BadInput
 from sfumato.serve.asked import Asked
 
-__all__ = ["Budget", "Description", "Name", "NewBudget", "NewKey", "NewPolicy", "checked", "faults"]
+__all__ = [
+    "AuditDescription",
+    "Budget",
+    "Description",
+    "JobShown",
+    "Name",
+    "NewBudget",
+    "NewKey",
+    "NewPolicy",
+    "ReleaseShown",
+    "checked",
+    "faults",
+]
 
 #: Of a dataset.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -32,6 +44,65 @@ class Description(BaseModel):
         """The same for the service."""
         schema = None if self.columns is None else {"columns": self.columns}
         return Asked(self.mechanism, self.parameters, schema, self.array)
+
+
+class AuditDescription(BaseModel):
+    """How to attack a release."""
+
+    model_config = _STRICT
+
+    labels: str | None = Field(None, description="What to infer: an array or a column of the original.")
+    array: str | None = Field(None, description="Which array of the original.")
+    columns: dict[str, Any] | None = Field(None, description="Of tables: the columns of their schema.")
+    confidence: float = Field(0.99, gt=0.5, lt=1, description="Of all intervals and bounds.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Of the attackers' random choices.")
+
+
+class Paid(BaseModel):
+    """The row of the ledger that paid for a release."""
+
+    ledger: str
+    number: int
+    hash: str
+
+
+class ReleaseShown(BaseModel):
+    """One release: what it states, and what paid for it."""
+
+    id: str
+    dataset: str
+    name: str
+    created: str
+    sha256: str
+    request: str | None
+    paid: Paid | None
+    statement: dict[str, Any]
+
+
+class JobProblem(BaseModel):
+    """Why a job ended without a result."""
+
+    type: str
+    detail: str
+    retryable: bool = Field(description="Whether the same may succeed when it is asked for again.")
+    spent: bool = Field(description="Whether budget was spent all the same.")
+
+
+class JobShown(BaseModel):
+    """A job; ``result`` has the id of the release, or of the audit, that it made."""
+
+    id: str
+    kind: Literal["protect", "audit"]
+    dataset: str
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    stage: str | None
+    share: float | None = Field(
+        description="How much of the stage is done, from 0 to 1, where that is known."
+    )
+    created: str
+    ended: str | None
+    result: dict[str, Any] | None
+    problem: JobProblem | None
 
 
 class NewBudget(BaseModel):

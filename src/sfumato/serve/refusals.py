@@ -6,7 +6,8 @@ from sfumato.errors import SfumatoError
 from sfumato.ledger.errors import BudgetRefused, LedgerUnavailable
 from sfumato.serve.asking import TooManyGuesses, Unauthenticated
 from sfumato.serve.bodies import TooLarge, TooSlow
-from sfumato.serve.registry_errors import Conflict, QuotaRefused, RegistryUnavailable, Unknown
+from sfumato.serve.readiness import NotReady
+from sfumato.serve.registry_errors import Busy, Conflict, QuotaRefused, RegistryUnavailable, Unknown
 from sfumato.serve.service import Forbidden, NotFound
 
 __all__ = ["refusal", "seconds_to_wait"]
@@ -16,6 +17,8 @@ _WORDS: tuple[tuple[type[SfumatoError], str], ...] = (
     (BudgetRefused, "budget-refused"),
     (LedgerUnavailable, "ledger-unavailable"),
     (RegistryUnavailable, "registry-unavailable"),
+    (NotReady, "not-ready"),
+    (Busy, "busy"),
     (QuotaRefused, "quota"),
     (TooManyGuesses, "too-many-guesses"),
     (Unauthenticated, "unauthenticated"),
@@ -36,6 +39,6 @@ def refusal(error: SfumatoError) -> str:
 
 def seconds_to_wait(error: SfumatoError) -> float | None:
     """After how long the same could be answered otherwise; None where waiting does not help."""
-    if isinstance(error, LedgerUnavailable | RegistryUnavailable):
+    if isinstance(error, LedgerUnavailable | RegistryUnavailable | NotReady):
         return _UNAVAILABLE_SECONDS
-    return error.seconds if isinstance(error, QuotaRefused | TooManyGuesses) else None
+    return error.seconds if isinstance(error, Busy | QuotaRefused | TooManyGuesses) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -15,15 +16,18 @@ from sfumato.serve.names import checked_tenant, is_tenant_id, new_tenant_id
 from sfumato.serve.quotas import MOST, Quotas
 from sfumato.serve.registry_database import RegistryDatabase
 from sfumato.serve.registry_errors import Conflict, Unknown
+from sfumato.serve.registry_jobs import JobTable
 from sfumato.serve.registry_keys import add_key, key_with_digest, keys_of_tenant, revoke
 from sfumato.serve.registry_policies import VersionedPolicy, add_policy, newest_policy, policy_at
 from sfumato.serve.registry_quotas import add_quotas, begin, count, end, put_quotas, read_quotas
+from sfumato.serve.registry_releases import ReleaseTable
 from sfumato.serve.registry_tenants import Tenant, add_tenant, all_tenants, tenant_named, tenant_of_id
 from sfumato.serve.trust_policy import Policy
 
 __all__ = ["Registry"]
 
 _MOST_NAME = 200
+_UNLIMITED_SECONDS = 1.0
 _UNKNOWN_DIGEST = digest_of(Token.new())  # of a secret that nobody has
 
 
@@ -41,6 +45,11 @@ class Registry:
     def __init__(self, url: str, *, clock: Callable[[], datetime] = _now) -> None:
         self._clock = clock
         self._database = RegistryDatabase(url)
+        # Until when each tenant without quotas is known to have none, so that not every request writes.
+        self._unlimited: dict[str, float] = {}
+        #: Jobs that were accepted, and the releases of each tenant by their time.
+        self.jobs = JobTable(self._database, clock)
+        self.releases = ReleaseTable(self._database)
 
     def __enter__(self) -> Self:
         return self
@@ -52,13 +61,17 @@ class Registry:
         """Give back every connection."""
         self._database.close()
 
+    def require_answer(self) -> None:
+        """Raise :class:`RegistryUnavailable` unless the database answers and has its tables."""
+        self._database.require_answer()
+
     # Tenants
 
     def create_tenant(self, name: str) -> Tenant:
         """A new tenant; a name that is taken is refused."""
         made = Tenant(new_tenant_id(), checked_tenant(name), self._clock())
         with self._database.writing() as transaction:
-            self._database.one_at_a_time(transaction)
+            self._database.alone(transaction)
             if tenant_named(transaction, made.name) is not None:
                 raise Conflict(f"there is a tenant named {made.name!r} already; choose another name.")
             add_tenant(transaction, made)
@@ -150,20 +163,27 @@ class Registry:
             return read_quotas(transaction, tenant_id)
 
     def set_quotas(self, tenant_id: str, quotas: Quotas) -> None:
-        """Give the tenant these quotas; what it asked for in this minute and day stays counted."""
+        """Give the tenant these quotas; what was counted in this minute and day stays counted."""
         with self._database.writing() as transaction:
             _known(transaction, tenant_id)
             put_quotas(transaction, tenant_id, quotas)
+        self._unlimited.pop(tenant_id, None)
 
     def charge(self, tenant_id: str, requests: int = 1, bytes: int = 0) -> None:
         """Count what the tenant asks for, or raise :class:`QuotaRefused` and count nothing.
 
         It is whole, whoever else counts at the same time. Counts do not wait for the disk, so a power cut
-        may forget the last of them.
+        may forget the last of them. Of a tenant that nothing limits nothing is counted, and one that was just
+        given its first quotas by another process may go on without them for a second.
         """
         asked = (_checked_count("requests", requests), _checked_count("bytes", bytes))
+        if time.monotonic() < self._unlimited.get(tenant_id, 0.0):
+            return
+        # Whoever reads waits for nobody; whoever counts waits for all who write, and for their disk.
+        if self.quotas(tenant_id) == Quotas():
+            self._unlimited[tenant_id] = time.monotonic() + _UNLIMITED_SECONDS
+            return
         with self._database.counting() as transaction:
-            _known(transaction, tenant_id)
             count(transaction, tenant_id, self._clock().timestamp(), *asked)
 
     def begin_job(self, tenant_id: str, job: str, *, seconds: float = 60.0) -> None:
@@ -185,6 +205,10 @@ class Registry:
             _known(transaction, tenant_id)
             end(transaction, tenant_id, _checked_text("the id of a job", job))
 
+    def job_counts(self) -> dict[str, float]:
+        """How many jobs of all tenants are queued and running, and for how long the oldest is queued."""
+        return self.jobs.counts()
+
     # Policies
 
     def policy(self, tenant_id: str, version: int | None = None) -> VersionedPolicy:
@@ -204,7 +228,7 @@ class Registry:
         With ``after``, only where that is still the newest version: nobody undoes another's change unseen.
         """
         with self._database.writing() as transaction:
-            self._database.one_at_a_time(transaction)
+            self._database.alone(transaction)
             _known(transaction, tenant_id)
             newest = newest_policy(transaction, tenant_id).version
             if after is not None and after != newest:

@@ -7,14 +7,10 @@ forgets the last of them harms nobody, while one that forgets a revoked key woul
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from sqlalchemy import Connection, Engine, insert, inspect, select, text
 
-from sqlalchemy import Connection, Engine, bindparam, func, insert, inspect, select, text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-
-from sfumato.ledger.engine import engine_of, is_sqlite
+from sfumato.ledger.engine import is_sqlite
+from sfumato.ledger.storage import Storage
 from sfumato.ledger.transaction import Transaction
 from sfumato.serve.registry_errors import RegistryUnavailable
 from sfumato.serve.tables import VERSION, metadata, versions
@@ -23,102 +19,48 @@ __all__ = ["RegistryDatabase"]
 
 # Any number, the same for all: PostgreSQL lets one connection at a time make tables or tenants.
 _LOCK_NUMBER = 7_310_955
-_LOCK = select(func.pg_advisory_xact_lock(bindparam("number")))
-_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_VERSION = select(versions)
 
 
-class RegistryDatabase:
+class RegistryDatabase(Storage[None]):
     """A database with the registry's tables; made where they are missing."""
 
     def __init__(self, url: str) -> None:
-        self._engine = engine_of(url)
-        self._sqlite = is_sqlite(self._engine)
-        self._place = self._engine.url.render_as_string(hide_password=True)
-        self._troubles = (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error)
-        try:
-            _prepare(self._engine)
-        except self._troubles as error:
-            raise self._unavailable(error) from None
+        super().__init__(url, _prepare, what="registry", unavailable=RegistryUnavailable)
 
-    @contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        """One transaction, durable once it ends without an error; on SQLite nobody else writes beside it."""
-        with self._transaction() as (cursor, connection):
-            if self._sqlite:
-                cursor.execute("BEGIN IMMEDIATE")
-            yield Transaction(cursor, self._engine.dialect)
-            connection.commit()
+    def alone(self, transaction: Transaction) -> None:
+        """Let one writer at a time pass here."""
+        self.one_at_a_time(transaction, _LOCK_NUMBER)
 
-    @contextmanager
-    def counting(self) -> Iterator[Transaction]:
-        """The same, whole or not at all, that returns before it is on disk."""
-        with self._transaction() as (cursor, connection):
-            if not self._sqlite:
-                cursor.execute("SET LOCAL synchronous_commit = off")
-                yield Transaction(cursor, self._engine.dialect)
-                connection.commit()
-                return
-            cursor.execute("PRAGMA synchronous = NORMAL")
-            try:
-                cursor.execute("BEGIN IMMEDIATE")
-                yield Transaction(cursor, self._engine.dialect)
-                connection.commit()
-            finally:
-                connection.rollback()  # inside a transaction the setting would stay as it is
-                cursor.execute("PRAGMA synchronous = FULL")
-
-    @contextmanager
-    def reading(self) -> Iterator[Transaction]:
-        """One consistent view, whatever is written meanwhile."""
-        with self._transaction() as (cursor, _):
-            cursor.execute("BEGIN" if self._sqlite else _SNAPSHOT)
-            yield Transaction(cursor, self._engine.dialect)
-
-    def one_at_a_time(self, transaction: Transaction) -> None:
-        """Let one writer at a time pass here; SQLite has only one anyway."""
-        if not self._sqlite:
-            transaction.first(_LOCK, {"number": _LOCK_NUMBER})
-
-    def close(self) -> None:
-        """Give back every connection."""
-        self._engine.dispose()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[tuple[Any, Any]]:
-        try:
-            connection = self._engine.raw_connection()
-            try:
-                yield connection.cursor(), connection
-            finally:
-                connection.close()  # back into the pool, which rolls back what was not committed
-        except self._troubles as error:
-            raise self._unavailable(error) from None
-
-    def _unavailable(self, error: Exception) -> RegistryUnavailable:
-        """Trouble with the database as one sentence; what a statement held is never shown."""
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        reason = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
-        return RegistryUnavailable(f"the registry {self._place} could not be used: {reason}.")
+    def require_answer(self) -> None:
+        """Raise :class:`RegistryUnavailable` unless the database answers and has its tables."""
+        with self.reading() as transaction:
+            transaction.first(_VERSION, {})
 
 
 def _prepare(engine: Engine) -> None:
-    """Make the tables where there are none, and refuse those of another program or a newer version."""
+    """Make the tables where they are missing, and refuse those of another program or a newer version."""
     with engine.connect() as connection, connection.begin():
-        if _is_there(connection):
+        if _version(connection) == VERSION:
             return
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         if not is_sqlite(engine):
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER})"))
-        if not _is_there(connection):
-            metadata.create_all(connection)
-            connection.execute(insert(versions).values(version=VERSION))
+        before = _version(connection)
+        if before == VERSION:
+            return
+        # Versions so far only added tables, so those of an older one are made beside what is there.
+        metadata.create_all(connection)
+        connection.execute(versions.delete())
+        connection.execute(insert(versions).values(version=VERSION))
 
 
-def _is_there(connection: Connection) -> bool:
+def _version(connection: Connection) -> int | None:
+    """The version of the registry that is here; None where a new one can be made."""
     tables = set(inspect(connection).get_table_names())
     # A file is one program's; a server's database may be shared, as long as no name is taken.
     if not (tables if is_sqlite(connection.engine) else tables & set(metadata.tables)):
-        return False
+        return None
     if versions.name not in tables:
         raise RegistryUnavailable(
             "this database holds tables of another program; choose another for the registry."
@@ -129,9 +71,9 @@ def _is_there(connection: Connection) -> bool:
             f"this registry has {len(found)} rows for its version instead of one: another hand was here; "
             "restore a backup."
         )
-    if found[0] != VERSION:
+    if not 1 <= found[0] <= VERSION:
         raise RegistryUnavailable(
             f"this registry was written by another version of Sfumato (its tables are version {found[0]}, "
             f"those known here {VERSION}); install that version."
         )
-    return True
+    return int(found[0])

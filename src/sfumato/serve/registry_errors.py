@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.errors import BadInput, SfumatoError
 
-__all__ = ["Conflict", "QuotaRefused", "RegistryUnavailable", "Unknown"]
+__all__ = ["Busy", "Conflict", "QuotaRefused", "RegistryUnavailable", "Unknown"]
 
 
 class RegistryUnavailable(SfumatoError):
@@ -24,6 +24,15 @@ class QuotaRefused(SfumatoError):
     def __init__(self, sentence: str, seconds: float | None) -> None:
         super().__init__(sentence)
         self.seconds = seconds
+
+
+class Busy(SfumatoError):
+    """The same is being asked for by somebody else, and it is not known yet what will become of it.
+
+    After ``seconds`` it is.
+    """
+
+    seconds = 5.0
 
 
 class Unknown(BadInput):

@@ -1,27 +1,64 @@
-"""What a service is told when it starts: where it keeps things, and how much it takes."""
+"""What a service is told when it starts: where it keeps things, how much it takes, where it listens.
+
+Each setting has a variable of the environment, by which the worker processes of a service are told too.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
+from typing import Any, Self
 
+from sfumato.errors import BadInput
 from sfumato.report import KeyRing
+from sfumato.serve.addresses import Network, network_of
 
-__all__ = ["Settings"]
+__all__ = ["Listening", "Settings", "variable_of"]
+
+
+class _FromEnvironment:
+    """Settings whose every field has a variable."""
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """The settings that :meth:`environment` made."""
+        kinds = {field.name: str(field.type).partition(" ")[0] for field in fields(cls)}  # type: ignore[arg-type]
+        given = {
+            name: _read(kind, environment[variable_of(name)])
+            for name, kind in kinds.items()
+            if environment.get(variable_of(name))
+        }
+        return cls(**given)
+
+    def environment(self) -> dict[str, str]:
+        """Variables of the environment that say the same; an empty one says nothing."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {variable_of(name): _written(value) for name, value in values.items()}
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(_FromEnvironment):
     """A service that keeps its things under ``data``, a folder that only its owner may enter.
 
-    ``database`` (tenants, keys, policies) and ``ledger`` (budgets) are URLs of SQLite or PostgreSQL; unless
-    given they are files in ``data``. ``body_bytes`` is the most that one request may bring.
+    ``database`` (tenants, keys, policies, jobs) and ``ledger`` (budgets) are URLs of SQLite or PostgreSQL;
+    unless given they are files in ``data``. ``body_bytes`` is the most that one request may bring.
+    ``trusted_proxies`` are networks, with commas between them, whose word about who asks is believed.
+    ``sources`` are what tenants may have served from, each as in ``clinic=s3://bucket/folder``.
     """
 
     data: Path
     database: str | None = None
     ledger: str | None = None
     body_bytes: int = 256 << 20
+    trusted_proxies: str = ""
+    sources: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _ = self.trusted  # what is no network is said now
 
     @property
     def database_url(self) -> str:
@@ -47,3 +84,103 @@ class Settings:
     def work(self) -> Path:
         """Where private bodies lie while they are worked on."""
         return self.data / "work"
+
+    @cached_property
+    def trusted(self) -> tuple[Network, ...]:
+        """The networks of ``trusted_proxies``."""
+        words = [word.strip() for word in self.trusted_proxies.split(",")]
+        try:
+            return tuple(network_of(word) for word in words if word)
+        except ValueError:
+            raise BadInput(
+                f"trusted proxies are networks, as in 10.0.0.0/8,192.0.2.7, not {self.trusted_proxies!r}."
+            ) from None
+
+
+@dataclass(frozen=True)
+class Listening(_FromEnvironment):
+    """Where a service answers, with how many ``workers``, and how it ends.
+
+    ``grpc_port`` is None where gRPC is not answered. With ``tls_certificate`` and ``tls_key``, files of PEM,
+    both are answered over TLS alone. ``metrics_token_file`` holds the token that opens /metrics, which is not
+    there without one. ``log_file`` is None for standard error. Told to end, a service says for
+    ``drain_seconds`` that it is not ready while it still answers, and then gives what is under way
+    ``grace_seconds``.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    grpc_port: int | None = None
+    workers: int = 1
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    metrics_token_file: Path | None = None
+    log_file: Path | None = None
+    drain_seconds: float = 0.0
+    grace_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.grpc_port == self.port:
+            raise BadInput(f"REST and gRPC cannot share port {self.port}: give --grpc-port another.")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise BadInput("TLS needs both, --tls-certificate and --tls-key.")
+
+    @property
+    def address(self) -> str:
+        """Of REST, as in 127.0.0.1:8765."""
+        return self._address(self.port)
+
+    @property
+    def grpc_address(self) -> str | None:
+        """Of gRPC, if it is answered."""
+        return None if self.grpc_port is None else self._address(self.grpc_port)
+
+    def require_tls(self) -> None:
+        """Say what is wrong with the certificate and its key, where there are such."""
+        if self.tls_certificate is None:
+            return
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.tls_certificate, self.tls_key)
+        except OSError:  # of which those of TLS are a kind
+            raise BadInput(
+                "TLS needs a certificate and its own key, two files of PEM that can be read."
+            ) from None
+
+    def metrics_token(self) -> str | None:
+        """What opens /metrics; None where nothing does."""
+        if self.metrics_token_file is None:
+            return None
+        try:
+            token = self.metrics_token_file.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            raise BadInput(
+                f"the file {self.metrics_token_file.name} with the token of /metrics cannot be read."
+            ) from None
+        if len(token) < 16:
+            raise BadInput(
+                "the token of /metrics must have 16 characters or more, as 'openssl rand -hex 32' has."
+            )
+        return token
+
+    def _address(self, port: int) -> str:
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+
+
+def variable_of(name: str) -> str:
+    """The variable of the environment that says the setting ``name``."""
+    return f"SFUMATO_SERVE_{name.upper()}"
+
+
+def _read(kind: str, text: str) -> Any:
+    if kind.startswith("tuple"):
+        return tuple(text.split("\n"))
+    try:
+        return {"Path": Path, "int": int, "float": float}.get(kind, str)(text)
+    except ValueError:
+        raise BadInput(f"a setting of the service must be a number, not {text!r}.") from None
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "\n".join(value)
+    return "" if value is None else str(value.absolute() if isinstance(value, Path) else value)

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, MetaData, Table, Text
 
-__all__ = ["VERSION", "jobs", "keys", "metadata", "policies", "quotas", "tenants", "versions"]
+__all__ = [
+    "VERSION",
+    "job_records",
+    "jobs",
+    "keys",
+    "metadata",
+    "policies",
+    "quotas",
+    "releases",
+    "tenants",
+    "versions",
+]
 
-#: The version of the tables below.
-VERSION = 1
+#: The version of the tables below. The second added jobs and releases, and changed nothing else.
+VERSION = 2
 
 metadata = MetaData()
 
@@ -56,7 +67,7 @@ quotas = Table(
     Column("bytes", BigInteger, nullable=False),
 )
 
-#: Jobs under way; one that is not kept alive ends by itself at ``until``, in seconds of the epoch.
+#: What counts as a job of a tenant: until it ends, or until ``until``, in seconds of the epoch.
 jobs = Table(
     "serve_jobs",
     metadata,
@@ -74,3 +85,51 @@ policies = Table(
     Column("created", Text, nullable=False),
     Column("document", Text, nullable=False),
 )
+
+#: Every job that was accepted, as sfumato.serve.jobs tells it. ``worker`` has it in hand until ``until``, in
+#: seconds of the epoch; ``attempt`` numbers its holds, ``tries`` how often somebody took it in hand.
+job_records = Table(
+    "serve_job_records",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, ForeignKey("serve_tenants.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("dataset", Text, nullable=False),
+    Column("request", Text),
+    Column("asked", Text, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("created", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("stage", Text),
+    Column("share", Float(53)),
+    Column("ended", Text),
+    Column("attempt", Integer, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("hold", BigInteger),
+    Column("worker", Text),
+    Column("until", Float(53), nullable=False),
+    Column("cancelled", Integer, nullable=False),
+    Column("result", Text),
+    Column("problem", Text),
+)
+Index("serve_job_records_state", job_records.c.state, job_records.c.created)
+Index("serve_job_records_tenant", job_records.c.tenant, job_records.c.created)
+Index(
+    "serve_job_records_request",
+    job_records.c.tenant,
+    job_records.c.kind,
+    job_records.c.dataset,
+    job_records.c.request,
+    unique=True,
+)
+
+#: Where a tenant's releases are found, by their time; a row without a release in its folder is none.
+releases = Table(
+    "serve_releases",
+    metadata,
+    Column("tenant", Text, ForeignKey("serve_tenants.id"), primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("dataset", Text, nullable=False),
+    Column("created", Text, nullable=False),
+)
+Index("serve_releases_created", releases.c.tenant, releases.c.created)

@@ -36,7 +36,7 @@ def service(tmp_path):
 
 
 @contextmanager
-def listening(service, **words):
+def listening(service, *, address="127.0.0.1:0", **words):
     """A server on a free port of the loopback, in a loop of its own; and how to run something there."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -46,7 +46,7 @@ def listening(service, **words):
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(60)
 
     async def started():
-        server = make_server(service, "127.0.0.1:0", **words)
+        server = make_server(service, address, **words)
         await server.start()
         return server
 

@@ -218,7 +218,7 @@ def test_bad_input_is_refused_and_spends_nothing(stub, keys, ward, service, word
     assert str(service.settings.data) not in sentence
     assert budget(stub, keys).spends == 0
     assert list(stub.ListReleases(pb.ListReleasesRequest(), metadata=keys["owner"])) == []
-    assert os.listdir(service.settings.work) == []
+    assert list(service.settings.work.rglob("*.*")) == []
 
 
 def test_tables_and_pictures_go_the_same_way(stub, keys):

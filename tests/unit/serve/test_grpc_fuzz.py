@@ -5,6 +5,7 @@
 import os
 import random
 import socket
+import time
 
 import pytest
 
@@ -82,7 +83,7 @@ def test_no_malformed_message_breaks_it(channel, stub, keys, ward, service):
             codes.add(code_of(call, raw, metadata=keys["owner"], timeout=30))
     assert codes <= ALLOWED, codes
     assert Code.INVALID_ARGUMENT in codes
-    assert os.listdir(service.settings.work) == []
+    assert list(service.settings.work.rglob("*.*")) == []
     assert stub.Me(pb.MeRequest(), metadata=keys["owner"]).role == "owner"
 
 
@@ -99,6 +100,66 @@ def test_no_malformed_message_breaks_what_stands_beside_it(channel, path, stream
     codes = {code_of(call, [random_.randbytes(random_.randrange(40))]) for _ in range(50)}
     assert codes <= ALLOWED
     assert Code.INVALID_ARGUMENT in codes
+
+
+METADATA = [
+    [],
+    [("authorization", "")],
+    [("authorization", "Bearer")],
+    [("authorization", "Bearer " + "x" * 5000)],
+    [("authorization", "Bearer sfu_1_2"), ("authorization", "Bearer sfu_3_4")],
+    [("authorization-bin", b"\xff\x00")],
+    [("x-forwarded-for", "10.0.0.1"), ("authorization", "Basic eDp5")],
+]
+
+
+@pytest.mark.parametrize("metadata", METADATA, ids=range(len(METADATA)))
+def test_metadata_that_names_no_key_opens_no_method(channel, metadata):
+    codes = set()
+    for method in METHODS:
+        call = raw_call(channel, f"/{NAME}/{method.name}", method.client_streaming, method.server_streaming)
+        codes.add(code_of(call, [b""], metadata=metadata, timeout=30))
+    assert codes <= {Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED}, codes  # the latter after many guesses
+
+
+@pytest.mark.parametrize("request_", ["", "x" * 129, "a b", "~" * 128])
+def test_idempotency_keys_of_all_kinds_are_taken_or_refused(channel, stub, keys, ward, request_):
+    metadata = [*keys["owner"], ("idempotency-key", request_)]
+    assert code_of(stub.Protect, parts(), metadata=metadata) in {Code.OK, Code.INVALID_ARGUMENT}
+
+
+def test_a_small_message_that_unpacks_to_a_large_one_is_refused(service, keys, ward):
+    """Compression is the transport's; the limit of a message is that of what comes out of it."""
+    with listening(service) as (server, _):
+        address = f"127.0.0.1:{server.port}"
+        with grpc.insecure_channel(address, compression=grpc.Compression.Gzip) as channel:
+
+            def bomb():
+                yield next(iter(parts()))
+                yield pb.FilePart(chunk=bytes(64 << 20))
+
+            assert (
+                code_of(SfumatoStub(channel).Plan, bomb(), metadata=keys["owner"]) == Code.RESOURCE_EXHAUSTED
+            )
+            assert SfumatoStub(channel).Me(pb.MeRequest(), metadata=keys["owner"]).role == "owner"
+
+
+def test_streams_that_break_off_leave_nothing_behind(channel, stub, keys, ward, service):
+    """Cancelled after nothing, after what is asked, and in the middle of the file."""
+
+    def broken(count):
+        yield from list(parts(chunk=100))[:count]
+        raise RuntimeError("the client is gone")
+
+    for method in ("Plan", "Protect"):
+        for count in range(4):
+            sent = broken(count)
+            assert code_of(getattr(stub, method), sent, metadata=keys["owner"], timeout=30) != Code.OK
+    assert stub.GetBudget(pb.DatasetRequest(dataset="ward"), metadata=keys["owner"]).spends == 0
+    end = time.monotonic() + 10.0
+    while list(service.settings.work.rglob("*.*")) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert list(service.settings.work.rglob("*.*")) == []
 
 
 def test_bytes_that_are_no_call_break_nothing(service, keys):

@@ -2,6 +2,8 @@
 
 # ruff: noqa: F401, F811 (fixtures are imported, and then named by the tests that take them)
 
+import json
+import socket
 import sqlite3
 import threading
 from contextlib import closing
@@ -20,14 +22,19 @@ from grpc_service import Code, channel, code_of, keys, listening, protected, ref
 
 import sfumato.serve.grpc_api.generate as generating
 from sfumato.errors import BadInput
+from sfumato.serve import refusals
+from sfumato.serve.grpc_api import guard
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
 from sfumato.serve.grpc_api.health import NAME
 from sfumato.serve.grpc_api.server import make_server
 from sfumato.serve.grpc_api.servicer import address_of_peer
 from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.guessing import Guessing
+from sfumato.serve.readiness import Readiness
 from sfumato.serve.rest.app import make_app
-from sfumato.serve.rest.server import run
+from sfumato.serve.rest.problems import STATUS
+from sfumato.serve.settings import Listening
+from sfumato.serve.workers import run
 
 
 def without_tables(service, database):
@@ -74,16 +81,19 @@ def test_without_a_database_calls_may_be_tried_again(stub, keys, service, databa
     refused(Code.UNAVAILABLE, word, stub.ListBudgets, pb.ListBudgetsRequest(), metadata=keys["owner"])
 
 
-def test_what_nobody_foresaw_is_said_without_where_it_lies(stub, keys, ward, service, caplog):
+def test_what_nobody_foresaw_is_said_without_where_it_lies(stub, keys, ward, service, capfd):
     release, _ = protected(stub, keys["owner"])
     (file,) = service.settings.releases.glob(f"*/{release.id}/x.npz")
     file.unlink()
     asked = pb.ReleaseRequest(id=release.id)
     told = refused(Code.INTERNAL, "unforeseen", stub.GetContent, asked, metadata=keys["owner"])
     assert "x.npz" not in told
-    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("sfumato")]
-    assert "FileNotFoundError" in line
-    assert release.id not in line
+    logged = capfd.readouterr().err
+    (line,) = [one for one in map(json.loads, logged.splitlines()) if one["event"] == "unforeseen"]
+    assert line["error"] == "FileNotFoundError"
+    assert line["request"] in told
+    assert release.id not in logged
+    assert "x.npz" not in logged
 
 
 def test_wrong_keys_are_counted_together_whichever_way_they_come(service, keys):
@@ -120,6 +130,12 @@ def test_a_call_does_not_last_for_ever(service):
         silence.set()
 
 
+def test_every_refusal_has_a_status_and_a_code():
+    words = {word for _, word in refusals._WORDS}
+    assert words <= set(STATUS)
+    assert words | {"bad-input"} <= set(guard._CODES)
+
+
 def test_health_does_not_know_what_there_is_not(channel):
     asked = health_pb2.HealthCheckRequest(service="nothing")
     assert code_of(health_pb2_grpc.HealthStub(channel).Check, asked) == Code.NOT_FOUND
@@ -134,13 +150,51 @@ def test_a_port_that_is_taken_is_said_so(service, channel):
         with pytest.raises(BadInput, match="cannot listen"):
             there(again())
         with pytest.raises(BadInput, match="cannot listen"):
-            run(service.settings, "127.0.0.1", 1, 1, server.port)
+            run(service.settings, Listening(port=free_port(), grpc_port=server.port))
 
 
-@pytest.mark.parametrize(("workers", "port", "told"), [(2, 2, "--workers 1"), (1, 1, "--grpc-port another")])
-def test_one_process_and_one_port_answer_grpc(service, workers, port, told):
-    with pytest.raises(BadInput, match=told):
-        run(service.settings, "127.0.0.1", 1, workers, port)
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+def test_rest_and_grpc_have_a_port_each():
+    with pytest.raises(BadInput, match="--grpc-port another"):
+        Listening(port=1234, grpc_port=1234)
+
+
+def test_processes_that_share_a_port_share_its_calls(service, keys):
+    """What a parent reserves is theirs; the first server that is gone leaves all calls to the second."""
+    port = free_port()
+    with listening(service, shared=True, address=f"127.0.0.1:{port}"):
+        with listening(service, shared=True, address=f"127.0.0.1:{port}") as (second, _):
+            assert second.port == port
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            assert SfumatoStub(channel).Me(pb.MeRequest(), metadata=keys["owner"], timeout=10).role == "owner"
+
+
+def test_calls_over_tls(service, keys, self_signed):
+    certificate, key = self_signed
+    with listening(service, certificate=certificate, key=key) as (server, _):
+        trust = grpc.ssl_channel_credentials(certificate.read_bytes())
+        with grpc.secure_channel(f"localhost:{server.port}", trust) as channel:
+            assert SfumatoStub(channel).Me(pb.MeRequest(), metadata=keys["owner"], timeout=10).role == "owner"
+        with grpc.insecure_channel(f"localhost:{server.port}") as channel:
+            code = code_of(SfumatoStub(channel).Me, pb.MeRequest(), metadata=keys["owner"], timeout=10)
+        assert code == Code.UNAVAILABLE
+
+
+def test_a_server_that_drains_is_alive_and_not_ready(service):
+    readiness = Readiness(service)
+    with (
+        listening(service, readiness=readiness) as (server, _),
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        stub = health_pb2_grpc.HealthStub(channel)
+        readiness.draining = True
+        statuses = [stub.Check(health_pb2.HealthCheckRequest(service=name)).status for name in ("", NAME)]
+    answer = health_pb2.HealthCheckResponse
+    assert statuses == [answer.SERVING, answer.NOT_SERVING]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_message_is_no_larger_than_is_allowed(service, stub, keys, ward, compr
         protected(SfumatoStub(narrow), keys["owner"], b"x" * 20_000, chunk=20_000)
     assert raised.value.code() == Code.RESOURCE_EXHAUSTED
     assert budget(stub, keys).spends == 0
-    assert os.listdir(service.settings.work) == []
+    assert list(service.settings.work.rglob("*.*")) == []
 
 
 def test_a_sender_that_falls_silent_is_not_waited_for(service, keys):
@@ -84,7 +84,7 @@ def test_a_sender_that_falls_silent_is_not_waited_for(service, keys):
         for first in ([], list(parts())):
             refused(Code.DEADLINE_EXCEEDED, "too-slow", slow.Plan, silent(first), metadata=keys["owner"])
         silence.set()
-    assert os.listdir(service.settings.work) == []
+    assert list(service.settings.work.rglob("*.*")) == []
 
 
 def test_a_client_that_goes_away_leaves_nothing_behind_and_finds_its_release_again(service, keys):
@@ -102,7 +102,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind_and_finds_its_release_aga
         release, _ = protected(stub, metadata, npz(rows=5000), chunk=1 << 14)
         assert budget(stub, keys).spends == 1
         assert release.request == "leaving"
-    assert os.listdir(service.settings.work) == []
+    assert list(service.settings.work.rglob("*.*")) == []
 
 
 def test_calls_under_way_are_ended_before_the_server_stops(service, keys):

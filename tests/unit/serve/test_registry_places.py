@@ -43,9 +43,9 @@ def test_neither_takes_the_others_file(tmp_path, registry, registry_file):
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("UPDATE serve_versions SET version = 99", "tables are version 99, those known here 1"),
+        ("UPDATE serve_versions SET version = 99", f"tables are version 99, those known here {VERSION}"),
         ("DELETE FROM serve_versions", "0 rows for its version"),
-        ("INSERT INTO serve_versions VALUES (2)", "2 rows for its version"),
+        ("INSERT INTO serve_versions VALUES (99)", "2 rows for its version"),
     ],
 )
 def test_a_registry_of_another_version_or_hand_is_refused(
@@ -54,6 +54,19 @@ def test_a_registry_of_another_version_or_hand_is_refused(
     registry_sql(statement)
     with pytest.raises(RegistryUnavailable, match=words):
         Registry(f"sqlite:///{registry_file}")
+
+
+def test_a_registry_of_an_older_version_is_carried_forward(registry, registry_file, registry_sql):
+    """Versions only added tables: what was there stays."""
+    clinic = registry.create_tenant("clinic")
+    for name in ("serve_job_records", "serve_releases"):
+        registry_sql(f"DROP TABLE {name}")
+    registry_sql("UPDATE serve_versions SET version = 1")
+    with Registry(f"sqlite:///{registry_file}") as again:
+        assert [one.id for one in again.tenants()] == [clinic.id]
+    assert registry_sql("SELECT version FROM serve_versions") == [(VERSION,)]
+    tables = {name for (name,) in registry_sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert tables == set(metadata.tables)
 
 
 def test_what_is_no_database_is_told_in_a_sentence(tmp_path):

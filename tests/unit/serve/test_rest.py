@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 
 import numpy as np
 import pytest
@@ -222,14 +221,14 @@ def test_bad_input_is_a_problem_and_spends_nothing(client, keys, ward, service, 
     assert str(service.settings.data) not in sentence
     assert client.get("/v1/budgets/ward", headers=keys["owner"]).json()["spends"] == 0
     assert client.get("/v1/releases", headers=keys["owner"]).json() == []
-    assert os.listdir(service.settings.work) == []
+    assert list(service.settings.work.rglob("*.*")) == []
 
 
 def test_what_is_kept_is_for_its_owner_alone(client, keys, ward, service):
     released(client, keys["publisher"])
     for place in (service.settings.data, service.settings.releases, service.settings.work):
         assert place.stat().st_mode & 0o077 == 0
-    assert os.listdir(service.settings.work) == []
+    assert list(service.settings.work.rglob("*.*")) == []
 
 
 def test_tables_and_pictures_go_the_same_way(client, keys):

@@ -1,4 +1,4 @@
-"""Around every call: messages that are none and errors of all kinds are answered by a status.
+"""Around every call: messages that are none and errors of all kinds are answered by a status, and counted.
 
 The status has a code, one sentence, and in its trailing metadata ``sfumato-refusal``, the word for the kind
 of error that REST calls its type, and ``retry-delay``, whole seconds, where waiting helps.
@@ -7,9 +7,9 @@ of error that REST calls its type, and ``retry-delay``, whole seconds, where wai
 from __future__ import annotations
 
 import inspect
-import logging
 import math
-import traceback
+import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +19,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.serve.grpc_api.deadlines import within
+from sfumato.serve.logs import noting, told
+from sfumato.serve.metrics import Metrics
 from sfumato.serve.refusals import refusal, seconds_to_wait
 
 __all__ = ["Guard"]
@@ -28,6 +30,8 @@ _CODES: Mapping[str, grpc.StatusCode] = {
     "budget-refused": grpc.StatusCode.FAILED_PRECONDITION,
     "ledger-unavailable": grpc.StatusCode.UNAVAILABLE,
     "registry-unavailable": grpc.StatusCode.UNAVAILABLE,
+    "not-ready": grpc.StatusCode.UNAVAILABLE,
+    "busy": grpc.StatusCode.UNAVAILABLE,
     "quota": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "too-many-guesses": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "too-large": grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -41,68 +45,85 @@ _CODES: Mapping[str, grpc.StatusCode] = {
 _LONGEST = 1000
 _TOO_LONG = "the call lasted longer than this service allows; ask again."
 _MALFORMED = object()
-_log = logging.getLogger(__name__)
 
 
 class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """Guards all services of a server, also those that are not ours; a call may last ``seconds``."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, metrics: Metrics) -> None:
+        self._seconds, self._metrics = seconds, metrics
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
     ) -> Any:
         """The handler of a call, guarded; None where there is no such method."""
         found = await continuation(handler_call_details)
-        return None if found is None else _guarded(found, self._seconds)
+        return None if found is None else self._guarded(found, handler_call_details.method)
 
+    def _guarded(self, handler: Any, method: str) -> Any:
+        kind = ("stream_" if handler.request_streaming else "unary_") + (
+            "stream" if handler.response_streaming else "unary"
+        )
+        inner = getattr(handler, kind)
+        read = _messages if handler.request_streaming else _message
+        wrap = self._answers if inspect.isasyncgenfunction(inner) else self._answer
+        make = getattr(grpc, f"{kind}_rpc_method_handler")
+        read_raw = _tolerant(handler.request_deserializer)
+        return make(wrap(inner, read, method), read_raw, handler.response_serializer)
 
-def _guarded(handler: Any, seconds: float) -> Any:
-    kind = ("stream_" if handler.request_streaming else "unary_") + (
-        "stream" if handler.response_streaming else "unary"
-    )
-    inner = getattr(handler, kind)
-    read = _messages if handler.request_streaming else _message
-    wrap = _answers if inspect.isasyncgenfunction(inner) else _answer
-    make = getattr(grpc, f"{kind}_rpc_method_handler")
-    read_raw = _tolerant(handler.request_deserializer)
-    return make(wrap(inner, read, seconds), read_raw, handler.response_serializer)
+    def _answer(self, inner: Any, read: Any, method: str) -> Any:
+        async def guarded(request: Any, context: Any) -> Any:
+            async with self._watched(context, method), within(self._seconds, _TOO_LONG):
+                return await inner(read(request), context)
 
+        return guarded
 
-def _answer(inner: Any, read: Any, seconds: float) -> Any:
-    async def guarded(request: Any, context: Any) -> Any:
-        async with _refusals(context), within(seconds, _TOO_LONG):
-            return await inner(read(request), context)
+    def _answers(self, inner: Any, read: Any, method: str) -> Any:
+        async def guarded(request: Any, context: Any) -> AsyncIterator[Any]:
+            async with self._watched(context, method), within(self._seconds, _TOO_LONG):
+                async for one in inner(read(request), context):
+                    yield one
 
-    return guarded
+        return guarded
 
-
-def _answers(inner: Any, read: Any, seconds: float) -> Any:
-    async def guarded(request: Any, context: Any) -> AsyncIterator[Any]:
-        async with _refusals(context), within(seconds, _TOO_LONG):
-            async for one in inner(read(request), context):
-                yield one
-
-    return guarded
-
-
-@asynccontextmanager
-async def _refusals(context: Any) -> AsyncIterator[None]:
-    try:
-        yield
-    except grpc.aio.AbortError:
-        raise
-    except SfumatoError as error:
-        word, seconds = refusal(error), seconds_to_wait(error)
-        wait = () if seconds is None else (("retry-delay", str(math.ceil(seconds))),)
-        await context.abort(_CODES[word], _sentence(error), (("sfumato-refusal", word), *wait))
-    except Exception as error:
-        # Where, not what: the text of an error that nobody foresaw may hold a private value.
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        _log.error("unforeseen %s at %s:%s", type(error).__name__, place.filename, place.lineno)
-        sentence = "something unforeseen happened; it is in the log by its time."
-        await context.abort(grpc.StatusCode.INTERNAL, sentence, (("sfumato-refusal", "unforeseen"),))
+    @asynccontextmanager
+    async def _watched(self, context: Any, method: str) -> AsyncIterator[None]:
+        """Refuse by a status what goes wrong in the block, and count and log how it ended."""
+        call, begun = secrets.token_hex(8), time.perf_counter()
+        status, word = "CANCELLED", None
+        with noting() as notes:
+            try:
+                yield
+                status = "OK"
+            except grpc.aio.AbortError:
+                status = "ABORTED"
+                raise
+            except SfumatoError as error:
+                word, seconds = refusal(error), seconds_to_wait(error)
+                code, wait = (
+                    _CODES[word],
+                    () if seconds is None else (("retry-delay", str(math.ceil(seconds))),),
+                )
+                status = code.name
+                await context.abort(code, _sentence(error), (("sfumato-refusal", word), *wait))
+            except Exception as error:
+                told("unforeseen", level="error", request=call, error=error, **notes)
+                status, word = "INTERNAL", "unforeseen"
+                sentence = f"something unforeseen happened; it is in the log as request {call}."
+                await context.abort(grpc.StatusCode.INTERNAL, sentence, (("sfumato-refusal", word),))
+            finally:
+                seconds_taken = time.perf_counter() - begun
+                self._metrics.answered("grpc", method, "POST", status, seconds_taken, refusal=word)
+                if status != "OK" or not method.startswith("/grpc."):
+                    told(
+                        "call",
+                        request=call,
+                        route=method,
+                        status=status,
+                        refusal=word,
+                        ms=1000.0 * seconds_taken,
+                        **notes,
+                    )
 
 
 def _sentence(error: SfumatoError) -> str:

@@ -1,4 +1,4 @@
-"""Health: the process is alive where it answers, our service is ready where its databases answer too."""
+"""Health: the process is alive where it answers, our service is ready where it could release something."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 
 from grpc_health.v1 import health, health_pb2  # type: ignore[import-untyped]
 
-from sfumato.ledger.errors import LedgerUnavailable
 from sfumato.serve.grpc_api.sfumato_pb2 import DESCRIPTOR
 from sfumato.serve.grpc_api.threads import finished
-from sfumato.serve.registry_errors import RegistryUnavailable
-from sfumato.serve.service import Service
+from sfumato.serve.readiness import Readiness
 
 __all__ = ["NAME", "Health"]
 
@@ -20,23 +18,15 @@ NAME: str = DESCRIPTOR.services_by_name["Sfumato"].full_name
 
 
 class Health(health.aio.HealthServicer):  # type: ignore[misc]
-    """Says of ``service`` whether it could release something; without a name, whether the process answers."""
+    """Says whether our service could release something; without a name, whether the process answers."""
 
-    def __init__(self, service: Service, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, readiness: Readiness, threads: ThreadPoolExecutor) -> None:
         super().__init__()
-        self._service, self._threads = service, threads
+        self._readiness, self._threads = readiness, threads
 
     async def Check(self, request: Any, context: Any) -> Any:
         """SERVING or not; a service that is not here is not found."""
         answer = await super().Check(request, context)
-        if request.service == NAME and not await finished(self._threads, self._ready):
+        if request.service == NAME and await finished(self._threads, self._readiness.trouble):
             return health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING)
         return answer
-
-    def _ready(self) -> bool:
-        try:
-            self._service.ledger.names()
-            self._service.registry.tenants()
-        except (LedgerUnavailable, RegistryUnavailable):
-            return False
-        return True

@@ -10,19 +10,31 @@ from sfumato.serve.api_keys import ApiKey
 from sfumato.serve.asked import Asked
 from sfumato.serve.callers import Caller
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
-from sfumato.serve.models import Budget, Description, NewBudget, NewKey, NewPolicy, checked
+from sfumato.serve.jobs import Job
+from sfumato.serve.models import (
+    AuditDescription,
+    Budget,
+    Description,
+    NewBudget,
+    NewKey,
+    NewPolicy,
+    checked,
+)
 from sfumato.serve.registry_policies import VersionedPolicy
 from sfumato.serve.service import Release
 
 __all__ = [
+    "asked_audit",
     "asked_of",
     "budget_message",
     "caller_message",
     "document",
+    "job_message",
     "key_message",
     "new_budget",
     "new_key",
     "new_policy",
+    "page_of",
     "policy_message",
     "release_message",
 ]
@@ -39,6 +51,21 @@ def asked_of(described: Any) -> Asked:
         "array": _given(described, "array"),
     }
     return checked("asked", Description, fields).asked()
+
+
+def asked_audit(message: Any) -> AuditDescription:
+    """What an audit is asked to do."""
+    columns = _given(message, "columns_json")
+    fields = {name: _given(message, name) for name in ("labels", "array", "confidence", "seed")}
+    fields["columns"] = None if columns is None else _parsed("columns_json", columns)
+    given = {name: value for name, value in fields.items() if value is not None}
+    return checked("asked", AuditDescription, given)
+
+
+def page_of(message: Any) -> dict[str, Any]:
+    """The words of a page that is asked for."""
+    words = {name: _given(message, name) for name in ("limit", "cursor")}
+    return {name: value for name, value in words.items() if value is not None}
 
 
 def new_budget(message: Any) -> dict[str, Any]:
@@ -106,6 +133,15 @@ def release_message(release: Release) -> pb.Release:
         paid_json=None if paid is None else json.dumps(paid),
         statement_json=json.dumps(statement),
     )
+
+
+def job_message(job: Job) -> pb.Job:
+    """A job."""
+    fields = job.to_dict()
+    for name in ("result", "problem"):
+        value = fields.pop(name)
+        fields[f"{name}_json"] = None if value is None else json.dumps(value)
+    return pb.Job(**fields)
 
 
 def document(found: Any) -> pb.Document:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -16,6 +17,8 @@ from sfumato.serve.grpc_api.health import NAME, Health
 from sfumato.serve.grpc_api.servicer import Servicer
 from sfumato.serve.grpc_api.sfumato_pb2_grpc import add_SfumatoServicer_to_server
 from sfumato.serve.guessing import Guessing
+from sfumato.serve.metrics import Metrics
+from sfumato.serve.readiness import Readiness
 from sfumato.serve.service import Service
 
 __all__ = ["Server", "make_server"]
@@ -36,7 +39,7 @@ class Server:
         """Take no more calls, give those under way so many ``seconds``, and let what is worked on end."""
         await self._health.enter_graceful_shutdown()
         await self._server.stop(seconds)
-        await asyncio.to_thread(self._threads.shutdown)
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
 
 def make_server(
@@ -44,6 +47,11 @@ def make_server(
     address: str,
     *,
     guessing: Guessing | None = None,
+    metrics: Metrics | None = None,
+    readiness: Readiness | None = None,
+    shared: bool = False,
+    certificate: Path | None = None,
+    key: Path | None = None,
     message_bytes: int = 4 << 20,
     upload_seconds: float = 600.0,
     call_seconds: float = 900.0,
@@ -52,24 +60,34 @@ def make_server(
 ) -> Server:
     """A server of ``service`` on ``address``, as in 127.0.0.1:8766; port 0 is any that is free.
 
-    Made in the event loop that it then runs in. ``guessing`` counts wrong keys, together with another server
-    where it is shared. A message has at most ``message_bytes``, so a file comes in chunks of less, and the
-    whole within ``upload_seconds``; a call lasts at most ``call_seconds``. Of more than so many ``calls`` at
-    once the rest are refused.
+    Made in the event loop that it then runs in. ``guessing`` counts wrong keys, ``metrics`` calls, and
+    ``readiness`` is asked, together with another server where they are its too. With ``shared``, other
+    processes may answer on the same address; with ``certificate`` and ``key``, files of PEM, it answers over
+    TLS alone. A message has at most ``message_bytes``, so a file comes in chunks of less, and the whole
+    within ``upload_seconds``; a call lasts at most ``call_seconds``. Of more than so many ``calls`` at once
+    the rest are refused.
     """
     options = [
         ("grpc.max_receive_message_length", message_bytes),
-        ("grpc.so_reuseport", 0),  # else two services could share a port and each answer half the calls
+        # Unless asked for: else two services could share a port and each answer half the calls.
+        ("grpc.so_reuseport", int(shared)),
     ]
-    made = grpc.aio.server(interceptors=[Guard(call_seconds)], options=options, maximum_concurrent_rpcs=calls)
+    guard = Guard(call_seconds, metrics or Metrics(service))
+    made = grpc.aio.server(interceptors=[guard], options=options, maximum_concurrent_rpcs=calls)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="sfumato-grpc")
     own = Servicer(service, guessing or Guessing(), pool, upload_seconds)
     add_SfumatoServicer_to_server(own, made)  # type: ignore[no-untyped-call]
-    healthy = Health(service, pool)
+    healthy = Health(readiness or Readiness(service), pool)
     health_pb2_grpc.add_HealthServicer_to_server(healthy, made)
     reflection.enable_server_reflection((NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), made)
     try:
-        port = made.add_insecure_port(address)
+        if certificate is None or key is None:
+            port = made.add_insecure_port(address)
+        else:
+            pair = (key.read_bytes(), certificate.read_bytes())
+            port = made.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+    except OSError:
+        raise BadInput("the certificate or the key of TLS cannot be read.") from None
     except RuntimeError:
         raise BadInput(f"gRPC cannot listen on {address}: is the port taken?") from None
     return Server(made, healthy, pool, port)

@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
-from urllib.parse import unquote
+from collections.abc import AsyncIterator
+from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.report import certificate_file
-from sfumato.serve.asking import caller_of
-from sfumato.serve.callers import Caller
 from sfumato.serve.grpc_api import messages as made
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
+from sfumato.serve.grpc_api.calls import address_of_peer, idempotency_key
+from sfumato.serve.grpc_api.job_calls import JobCalls
 from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoServicer
-from sfumato.serve.grpc_api.threads import finished
 from sfumato.serve.grpc_api.uploads import asked_first, uploaded
-from sfumato.serve.guessing import Guessing
-from sfumato.serve.service import Release, Service
 from sfumato.serve.trust_policy import Policy
 
 __all__ = ["Servicer", "address_of_peer"]
 
-_CHUNK = 256 << 10
-_LONGEST_KEY = 128
 _LONGEST_CERTIFICATE = 100_000
-_Result = TypeVar("_Result")
 
 
-class Servicer(SfumatoServicer):
-    """The operations of ``service``, worked on in ``threads``; a file must come within ``seconds``."""
-
-    def __init__(
-        self, service: Service, guessing: Guessing, threads: ThreadPoolExecutor, seconds: float
-    ) -> None:
-        self._service, self._guessing, self._threads, self._seconds = service, guessing, threads, seconds
+class Servicer(JobCalls, SfumatoServicer):
+    """The operations of a service; those on jobs and evidence are :class:`JobCalls`."""
 
     async def Me(self, request: pb.MeRequest, context: Any) -> pb.Caller:
         """Who asks."""
@@ -81,7 +68,7 @@ class Servicer(SfumatoServicer):
     ) -> AsyncIterator[pb.ReleasedPart]:
         """Release a file."""
         caller = await self._asking(context)
-        key = _idempotency_key(context)
+        key = idempotency_key(context)
         file = await asked_first(request_iterator, self._seconds)
         asked = made.asked_of(file.asked)
         async with uploaded(self._service, file.name, request_iterator, self._seconds) as place:
@@ -90,8 +77,9 @@ class Servicer(SfumatoServicer):
             yield part
 
     async def ListReleases(self, request: pb.ListReleasesRequest, context: Any) -> AsyncIterator[pb.Release]:
-        """All releases that the key may see."""
-        for one in await self._done(self._service.releases, await self._asking(context)):
+        """A page of releases."""
+        caller = await self._asking(context)
+        for one in await self._done(self._service.releases, caller, **made.page_of(request)):
             yield made.release_message(one)
 
     async def GetRelease(self, request: pb.ReleaseRequest, context: Any) -> pb.Release:
@@ -149,37 +137,3 @@ class Servicer(SfumatoServicer):
         new = made.new_policy(request)
         policy = Policy.from_dict(new.policy)
         return made.policy_message(await self._done(self._service.set_policy, caller, policy, new.after))
-
-    async def _asking(self, context: Any) -> Caller:
-        address = address_of_peer(context.peer())
-        authorization = _metadata(context, "authorization")
-        return await self._done(caller_of, self._service, self._guessing, authorization, address)
-
-    async def _done(self, function: Callable[..., _Result], *arguments: Any, **words: Any) -> _Result:
-        return await finished(self._threads, function, *arguments, **words)
-
-    async def _released(self, request: pb.ReleaseRequest, context: Any) -> Release:
-        return await self._done(self._service.release, await self._asking(context), request.id)
-
-    async def _parts(self, release: Release) -> AsyncIterator[pb.ReleasedPart]:
-        with open(release.file, "rb") as file:
-            yield pb.ReleasedPart(release=made.release_message(release))
-            while chunk := await self._done(file.read, _CHUNK):
-                yield pb.ReleasedPart(chunk=chunk)
-
-
-def address_of_peer(peer: str) -> str | None:
-    """The network address in what gRPC calls a peer, as in ipv4:192.0.2.1:4711 or ipv6:%5B::1%5D:4711."""
-    kind, _, rest = unquote(peer).partition(":")
-    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else None
-
-
-def _metadata(context: Any, name: str) -> str | None:
-    return next((value for key, value in context.invocation_metadata() or () if key == name), None)
-
-
-def _idempotency_key(context: Any) -> str | None:
-    key = _metadata(context, "idempotency-key")
-    if key is not None and not 1 <= len(key) <= _LONGEST_KEY:
-        raise BadInput(f"an idempotency-key has 1 to {_LONGEST_KEY} characters.")
-    return key

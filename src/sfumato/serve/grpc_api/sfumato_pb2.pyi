@@ -19,8 +19,20 @@ class ListBudgetsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ListReleasesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("limit", "cursor")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    cursor: str
+    def __init__(self, limit: _Optional[int] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class ListJobsRequest(_message.Message):
+    __slots__ = ("limit", "cursor")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    cursor: str
+    def __init__(self, limit: _Optional[int] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class ListKeysRequest(_message.Message):
     __slots__ = ()
@@ -41,6 +53,30 @@ class ReleaseRequest(_message.Message):
     ID_FIELD_NUMBER: _ClassVar[int]
     id: str
     def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class JobRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class AuditRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class ReportRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class Chunk(_message.Message):
+    __slots__ = ("chunk",)
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    chunk: bytes
+    def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
 
 class KeyRequest(_message.Message):
     __slots__ = ("id",)
@@ -180,6 +216,68 @@ class ReleasedPart(_message.Message):
     release: Release
     chunk: bytes
     def __init__(self, release: _Optional[_Union[Release, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+
+class AskedAudit(_message.Message):
+    __slots__ = ("dataset", "release", "certificate_json", "labels", "array", "columns_json", "confidence", "seed")
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_JSON_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_JSON_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    dataset: str
+    release: str
+    certificate_json: str
+    labels: str
+    array: str
+    columns_json: str
+    confidence: float
+    seed: int
+    def __init__(self, dataset: _Optional[str] = ..., release: _Optional[str] = ..., certificate_json: _Optional[str] = ..., labels: _Optional[str] = ..., array: _Optional[str] = ..., columns_json: _Optional[str] = ..., confidence: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
+
+class AuditFile(_message.Message):
+    __slots__ = ("part", "name")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    part: str
+    name: str
+    def __init__(self, part: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class AuditPart(_message.Message):
+    __slots__ = ("asked", "file", "chunk")
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    asked: AskedAudit
+    file: AuditFile
+    chunk: bytes
+    def __init__(self, asked: _Optional[_Union[AskedAudit, _Mapping]] = ..., file: _Optional[_Union[AuditFile, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("id", "kind", "dataset", "state", "stage", "share", "created", "ended", "result_json", "problem_json")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_JSON_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    kind: str
+    dataset: str
+    state: str
+    stage: str
+    share: float
+    created: str
+    ended: str
+    result_json: str
+    problem_json: str
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., dataset: _Optional[str] = ..., state: _Optional[str] = ..., stage: _Optional[str] = ..., share: _Optional[float] = ..., created: _Optional[str] = ..., ended: _Optional[str] = ..., result_json: _Optional[str] = ..., problem_json: _Optional[str] = ...) -> None: ...
 
 class CertifiedFile(_message.Message):
     __slots__ = ("name", "certificate_json")

@@ -99,6 +99,41 @@ class SfumatoStub:
                 request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.CertifiedPart.SerializeToString,
                 response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Verification.FromString,
                 _registered_method=True)
+        self.Submit = channel.stream_unary(
+                '/sfumato.v1.Sfumato/Submit',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.FilePart.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.FromString,
+                _registered_method=True)
+        self.SubmitAudit = channel.stream_unary(
+                '/sfumato.v1.Sfumato/SubmitAudit',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.AuditPart.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.FromString,
+                _registered_method=True)
+        self.ListJobs = channel.unary_stream(
+                '/sfumato.v1.Sfumato/ListJobs',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ListJobsRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.FromString,
+                _registered_method=True)
+        self.GetJob = channel.unary_unary(
+                '/sfumato.v1.Sfumato/GetJob',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.JobRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.FromString,
+                _registered_method=True)
+        self.CancelJob = channel.unary_unary(
+                '/sfumato.v1.Sfumato/CancelJob',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.JobRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.FromString,
+                _registered_method=True)
+        self.GetAudit = channel.unary_unary(
+                '/sfumato.v1.Sfumato/GetAudit',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.AuditRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+                _registered_method=True)
+        self.GetReport = channel.unary_stream(
+                '/sfumato.v1.Sfumato/GetReport',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReportRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Chunk.FromString,
+                _registered_method=True)
         self.ListKeys = channel.unary_stream(
                 '/sfumato.v1.Sfumato/ListKeys',
                 request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ListKeysRequest.SerializeToString,
@@ -181,7 +216,7 @@ class SfumatoServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListReleases(self, request, context):
-        """All releases that the key may see, newest first.
+        """A page of the releases that the key may see, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -210,6 +245,56 @@ class SfumatoServicer:
 
     def Verify(self, request_iterator, context):
         """Whether a released file is what its certificate says.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Submit(self, request_iterator, context):
+        """Release a file as a job: its price is set aside now, and spent when the job begins to draw. With the
+        metadata "idempotency-key" the call may be repeated, and is the same job.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SubmitAudit(self, request_iterator, context):
+        """Attack a release as a job; it costs nothing. With the metadata "idempotency-key" as above.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListJobs(self, request, context):
+        """A page of the jobs that the key may see, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetJob(self, request, context):
+        """How a job stands.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelJob(self, request, context):
+        """Cancel a job: before it begins to draw its price is given back, afterwards it stays spent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAudit(self, request, context):
+        """What an audit found: every attack, and the statement with its measured column.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetReport(self, request, context):
+        """The report of a release or of an audit, a page of HTML in chunks.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -312,6 +397,41 @@ def add_SfumatoServicer_to_server(servicer, server):
                     servicer.Verify,
                     request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.CertifiedPart.FromString,
                     response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Verification.SerializeToString,
+            ),
+            'Submit': grpc.stream_unary_rpc_method_handler(
+                    servicer.Submit,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.FilePart.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.SerializeToString,
+            ),
+            'SubmitAudit': grpc.stream_unary_rpc_method_handler(
+                    servicer.SubmitAudit,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.AuditPart.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.SerializeToString,
+            ),
+            'ListJobs': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListJobs,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ListJobsRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.SerializeToString,
+            ),
+            'GetJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetJob,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.JobRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.SerializeToString,
+            ),
+            'CancelJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelJob,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.JobRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.SerializeToString,
+            ),
+            'GetAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAudit,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.AuditRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.SerializeToString,
+            ),
+            'GetReport': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetReport,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReportRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Chunk.SerializeToString,
             ),
             'ListKeys': grpc.unary_stream_rpc_method_handler(
                     servicer.ListKeys,
@@ -664,6 +784,195 @@ class Sfumato:
             '/sfumato.v1.Sfumato/Verify',
             sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.CertifiedPart.SerializeToString,
             sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Verification.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Submit(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/sfumato.v1.Sfumato/Submit',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.FilePart.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubmitAudit(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/sfumato.v1.Sfumato/SubmitAudit',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.AuditPart.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/ListJobs',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ListJobsRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/GetJob',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.JobRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/CancelJob',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.JobRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/GetAudit',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.AuditRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetReport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/GetReport',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReportRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Chunk.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,7 +23,9 @@ async def finished(
     A caller that goes away meanwhile is let go only when the function has ended: no thread can be stopped,
     and the private file it works on lies there until its call ends.
     """
-    job = asyncio.get_running_loop().run_in_executor(threads, partial(function, *arguments, **words))
+    # With the call's own context, in which what is noted for its line in the log finds it.
+    work = partial(copy_context().run, function, *arguments, **words)
+    job = asyncio.get_running_loop().run_in_executor(threads, work)
     try:
         return await asyncio.shield(job)
     except asyncio.CancelledError:

@@ -1,33 +1,46 @@
 """The application: its routes, its document, and whether it is alive and ready."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import Any
-
 from fastapi import APIRouter, FastAPI
+from fastapi.responses import RedirectResponse
 
 import sfumato
+from sfumato.serve.dashboard import make_dashboard
 from sfumato.serve.guessing import Guessing
-from sfumato.serve.models import Description
-from sfumato.serve.rest import budget_routes, release_routes, tenant_routes
-from sfumato.serve.rest.asking import Here
-from sfumato.serve.rest.problems import PROBLEMS, SCHEMA, add_problems
+from sfumato.serve.metrics import Metrics
+from sfumato.serve.proxy import proxy_mount
+from sfumato.serve.proxy import routes as proxy_routes
+from sfumato.serve.readiness import Readiness
+from sfumato.serve.rest import (
+    budget_routes,
+    evidence_routes,
+    job_routes,
+    operation_routes,
+    release_routes,
+    tenant_routes,
+)
+from sfumato.serve.rest.bodies import Bounded
+from sfumato.serve.rest.document import describe
+from sfumato.serve.rest.problems import PROBLEMS, add_problems
+from sfumato.serve.rest.watching import Watched
 from sfumato.serve.service import Service
 
 __all__ = ["make_app"]
 
-_health = APIRouter(include_in_schema=False)
+_ROUTES = (budget_routes, release_routes, job_routes, evidence_routes, tenant_routes, proxy_routes)
 
 
 def make_app(
     service: Service,
     *,
     guessing: Guessing | None = None,
-    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None,
+    metrics: Metrics | None = None,
+    readiness: Readiness | None = None,
+    metrics_token: str | None = None,
 ) -> FastAPI:
-    """The application of ``service``; ``lifespan`` is what goes on from its start to its end.
+    """The application of ``service``.
 
-    ``guessing`` counts wrong keys, together with another server where it is shared.
+    ``guessing`` counts wrong keys, ``metrics`` requests and ``readiness`` is asked, together with another
+    server where they are shared. Without a ``metrics_token`` there is no page of metrics.
     """
     app = FastAPI(
         title="Sfumato",
@@ -36,34 +49,28 @@ def make_app(
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
-        lifespan=lifespan,
     )
     app.state.service, app.state.guessing = service, guessing or Guessing()
+    app.state.metrics, app.state.metrics_token = metrics or Metrics(service), metrics_token
+    app.state.readiness = readiness or Readiness(service)
     add_problems(app)
-    app.include_router(_health)
-    for routes in (budget_routes, release_routes, tenant_routes):
+    app.add_middleware(Bounded)
+    app.add_middleware(Watched, metrics=app.state.metrics, trusted=service.settings.trusted)
+    app.include_router(operation_routes.router)
+    for routes in _ROUTES:
         app.include_router(routes.router, prefix="/v1", responses=dict(PROBLEMS))
-    described = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        document = described()
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        schemas |= {"Problem": dict(SCHEMA), "Description": Description.model_json_schema()}
-        return document
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.include_router(_front)
+    app.mount("/ui", make_dashboard(service, app.state.guessing))
+    # Not mounted by the framework, which would redirect the bare /s3, whose path clients have signed.
+    app.router.routes.append(proxy_mount(service, app.state.guessing))
+    describe(app)
     return app
 
 
-@_health.get("/healthz")
-def alive() -> dict[str, str]:
-    """Whether the process answers."""
-    return {"status": "alive"}
+_front = APIRouter(include_in_schema=False)
 
 
-@_health.get("/readyz")
-def ready(service: Here) -> dict[str, str]:
-    """Whether it could release something: its databases answer."""
-    service.ledger.names()
-    service.registry.tenants()
-    return {"status": "ready"}
+@_front.get("/")
+def front() -> RedirectResponse:
+    """People who come without a path look for the pages."""
+    return RedirectResponse("/ui/")

@@ -11,7 +11,7 @@ from sfumato.serve.service import Service
 __all__ = ["Asking", "Here"]
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:
     found: Service = request.app.state.service
     return found
 

@@ -16,14 +16,19 @@ from sfumato.errors import SfumatoError
 from sfumato.serve.models import faults
 from sfumato.serve.refusals import refusal, seconds_to_wait
 
-__all__ = ["PROBLEMS", "SCHEMA", "add_problems", "problem"]
+__all__ = ["MEDIA", "PROBLEMS", "REFUSAL", "SCHEMA", "STATUS", "add_problems", "problem"]
 
-_MEDIA = "application/problem+json"
-# The status of each way of refusing; 400 where there is no other.
-_STATUS: Mapping[str, int] = {
+#: What problems are.
+MEDIA = "application/problem+json"
+#: Where the word of a refusal stands in the scope of its request, for those who count.
+REFUSAL = "sfumato.refusal"
+#: The status of each way of refusing; 400 where there is no other.
+STATUS: Mapping[str, int] = {
     "budget-refused": 409,
     "ledger-unavailable": 503,
     "registry-unavailable": 503,
+    "not-ready": 503,
+    "busy": 503,
     "quota": 429,
     "too-many-guesses": 429,
     "unauthenticated": 401,
@@ -33,13 +38,13 @@ _STATUS: Mapping[str, int] = {
     "forbidden": 403,
     "not-found": 404,
 }
-#: What any operation may answer, for the OpenAPI document.
+#: What operations may answer, for the OpenAPI document, which tells those of each.
 PROBLEMS: Mapping[int | str, dict[str, Any]] = {
     status: {
         "description": HTTPStatus(status).phrase,
-        "content": {_MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    for status in (400, 401, 403, 404, 409, 413, 422, 429, 503)
+    for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503)
 }
 SCHEMA: Mapping[str, Any] = {
     "title": "Problem",
@@ -57,30 +62,30 @@ SCHEMA: Mapping[str, Any] = {
 def problem(status: int, kind: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """The answer."""
     content = {"type": kind, "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    return JSONResponse(content, status, headers=dict(headers or {}), media_type=_MEDIA)
+    return JSONResponse(content, status, headers=dict(headers or {}), media_type=MEDIA)
 
 
 def add_problems(app: FastAPI) -> None:
-    """Let every error of ``app`` be answered by a problem."""
+    """Let every refusal of ``app`` be answered by a problem; ``watching`` answers what nobody foresaw."""
 
     @app.exception_handler(SfumatoError)
     def refused(request: Request, error: SfumatoError) -> JSONResponse:
         word, seconds = refusal(error), seconds_to_wait(error)
         headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
+        request.scope[REFUSAL] = word
         if word == "unauthenticated":
             headers["WWW-Authenticate"] = "Bearer"
-        return problem(_STATUS.get(word, 400), word, str(error), headers)
+        return problem(STATUS.get(word, 400), word, str(error), headers)
 
     @app.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
+        request.scope[REFUSAL] = "malformed"
         # Where it is wrong and what is expected there; never the value that came.
         return problem(422, "malformed", f"the request is malformed at {faults(error.errors())}.")
 
     @app.exception_handler(HTTPException)
     def plain(request: Request, error: HTTPException) -> JSONResponse:
         status = HTTPStatus(error.status_code)
-        return problem(status, status.phrase.lower().replace(" ", "-"), f"{status.phrase}.", error.headers)
-
-    @app.exception_handler(Exception)
-    def unforeseen(request: Request, error: Exception) -> JSONResponse:
-        return problem(500, "unforeseen", "something unforeseen happened; it is in the log by its time.")
+        word = status.phrase.lower().replace(" ", "-")
+        request.scope[REFUSAL] = word
+        return problem(status, word, f"{status.phrase}.", error.headers)

@@ -7,30 +7,48 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, Response
 
+from sfumato.errors import BadInput
 from sfumato.report import certificate_file
-from sfumato.serve.models import Description, Name, checked
+from sfumato.serve.models import Description, Name, ReleaseShown, checked
 from sfumato.serve.rest.asking import Asking, Here
-from sfumato.serve.rest.bodies import received
-from sfumato.serve.service import Release, file_name
+from sfumato.serve.rest.paging import PAGED, Cursor, Limit, link_next
+from sfumato.serve.rest.uploads import BINARY, body_of, upload
+from sfumato.serve.service import Release
 
-__all__ = ["router"]
+__all__ = ["DESCRIPTION", "Asked", "Key", "Named", "router"]
 
 router = APIRouter(tags=["releases"])
 
-_BINARY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_BODY: dict[str, Any] = {"requestBody": {"content": _BINARY, "required": True}}
+#: The part of a form that says how to release a file.
+DESCRIPTION: dict[str, Any] = {"$ref": "#/components/schemas/Description"}
 _RELEASED: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The released file; the header Link says where its certificate is.",
-        "content": _BINARY,
+        "content": dict(BINARY),
+        "headers": {
+            "Sfumato-Release": {"description": "The id of the release.", "schema": {"type": "string"}},
+            "ETag": {"description": "SHA-256 of the file.", "schema": {"type": "string"}},
+            "Link": {"description": "The certificate of the release.", "schema": {"type": "string"}},
+        },
     }
 }
 
-_Named = Annotated[str, Query(alias="name", description="The file's name; its suffix says what it is.")]
-_Asked = Annotated[
-    str, Query(description="How to release it: JSON as the schema Description says.", max_length=100_000)
+#: The name of a file that is the whole body.
+Named = Annotated[
+    str | None,
+    Query(
+        alias="name",
+        description="The file's name; its suffix says what it is. A file in a form has its own.",
+        max_length=200,
+    ),
 ]
-_Key = Annotated[
+#: What is asked for, where the file is the whole body.
+Asked = Annotated[
+    str | None,
+    Query(description="How to release it: JSON as the schema Description says.", max_length=100_000),
+]
+#: A request that may be repeated.
+Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
@@ -41,47 +59,58 @@ _Key = Annotated[
 ]
 
 
-@router.post("/datasets/{dataset}/plan", openapi_extra=_BODY)
+@router.post("/datasets/{dataset}/plan", openapi_extra=body_of(asked=DESCRIPTION))
 async def plan(
-    request: Request, service: Here, asking: Asking, dataset: Name, named: _Named, asked: _Asked = "{}"
+    request: Request, service: Here, asking: Asking, dataset: Name, named: Named = None, asked: Asked = None
 ) -> dict[str, Any]:
-    """What a release of the body, a file, would promise and cost; nothing is spent."""
-    described = checked("asked", Description, asked).asked()
-    with service.body(file_name(named)) as place:
-        await received(request, place, service.settings.body_bytes)
-        return await run_in_threadpool(service.plan, asking, described, place, dataset)
+    """What a release of a file would promise and cost; nothing is spent."""
+    async with upload(request, service, named, {"asked": asked}) as sent:
+        described = checked("asked", Description, sent.words.get("asked", "{}")).asked()
+        return await run_in_threadpool(service.plan, asking, described, sent.files["file"], dataset)
 
 
 @router.post(
-    "/datasets/{dataset}/protect", openapi_extra=_BODY, responses=_RELEASED, response_class=FileResponse
+    "/datasets/{dataset}/protect",
+    openapi_extra=body_of(asked=DESCRIPTION),
+    responses=_RELEASED,
+    response_class=FileResponse,
 )
 async def protect(
     request: Request,
     service: Here,
     asking: Asking,
     dataset: Name,
-    named: _Named,
-    asked: _Asked = "{}",
-    key: _Key = None,
+    named: Named = None,
+    asked: Asked = None,
+    key: Key = None,
 ) -> Response:
-    """Release the body, a file; the dataset's budget is charged before anything is drawn."""
-    described = checked("asked", Description, asked).asked()
-    with service.body(file_name(named)) as place:
-        await received(request, place, service.settings.body_bytes)
-        done = await run_in_threadpool(service.protect, asking, described, place, dataset, request=key)
+    """Release a file; the dataset's budget is charged before anything is drawn."""
+    async with upload(request, service, named, {"asked": asked}) as sent:
+        described = checked("asked", Description, sent.words.get("asked", "{}")).asked()
+        file = sent.files["file"]
+        done = await run_in_threadpool(service.protect, asking, described, file, dataset, request=key)
     return _file(done)
 
 
-@router.get("/releases")
-def releases(service: Here, asking: Asking) -> list[dict[str, Any]]:
-    """All releases that the key may see, newest first."""
-    return [one.to_dict() for one in service.releases(asking)]
+@router.get("/releases", responses=PAGED)
+def releases(
+    request: Request,
+    response: Response,
+    service: Here,
+    asking: Asking,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> list[ReleaseShown]:
+    """A page of the releases that the key may see, newest first."""
+    page = service.releases(asking, limit=limit, cursor=cursor)
+    link_next(request, response, page, limit)
+    return [ReleaseShown(**one.to_dict()) for one in page]
 
 
 @router.get("/releases/{release}")
-def release(service: Here, asking: Asking, release: str) -> dict[str, Any]:
+def release(service: Here, asking: Asking, release: str) -> ReleaseShown:
     """One release: its three columns, and what paid for it."""
-    return service.release(asking, release).to_dict()
+    return ReleaseShown(**service.release(asking, release).to_dict())
 
 
 @router.get("/releases/{release}/content", responses=_RELEASED, response_class=FileResponse)
@@ -98,19 +127,23 @@ def certificate(service: Here, asking: Asking, release: str) -> dict[str, Any]:
     return found
 
 
-@router.post("/verify", openapi_extra=_BODY)
+@router.post("/verify", openapi_extra=body_of(certificate={"type": "string"}))
 async def verify(
     request: Request,
     service: Here,
     asking: Asking,
-    named: _Named,
-    certificate: Annotated[str, Query(description="The certificate, as JSON.", max_length=100_000)],
+    named: Named = None,
+    certificate: Annotated[
+        str | None, Query(description="The certificate, as JSON.", max_length=100_000)
+    ] = None,
 ) -> dict[str, Any]:
-    """Whether the body, a released file, is what its certificate says."""
-    with service.body(file_name(named)) as place:
-        await received(request, place, service.settings.body_bytes)
-        certificate_file(place).write_text(certificate, "utf-8")
-        return await run_in_threadpool(service.verified, asking, place)
+    """Whether a released file is what its certificate says."""
+    async with upload(request, service, named, {"certificate": certificate}) as sent:
+        if "certificate" not in sent.words:
+            raise BadInput("the certificate of the file is missing; give it in the query or in the form.")
+        file = sent.files["file"]
+        certificate_file(file).write_text(sent.words["certificate"], "utf-8")
+        return await run_in_threadpool(service.verified, asking, file)
 
 
 def _file(done: Release) -> Response:

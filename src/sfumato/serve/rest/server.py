@@ -1,122 +1,201 @@
-"""The server: one process, or several that share a socket, until it is told to end."""
+"""One process that answers: REST, gRPC beside it and the runner of jobs, from its start to its end."""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import gc
+import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 
 from sfumato.errors import BadInput
+from sfumato.serve import logs
 from sfumato.serve.guessing import Guessing
+from sfumato.serve.jobs_runner import Runner
+from sfumato.serve.metrics import Metrics
+from sfumato.serve.readiness import Readiness
 from sfumato.serve.rest.app import make_app
+from sfumato.serve.rest.connections import PatientProtocol
 from sfumato.serve.service import Service
-from sfumato.serve.settings import Settings
+from sfumato.serve.settings import Listening, Settings
 
-__all__ = ["app_of_environment", "run"]
+__all__ = ["Ending", "ending", "listen", "serve"]
 
-_NAMES = ("data", "database", "ledger", "body_bytes")
-_GRPC = "SFUMATO_SERVE_GRPC"
-_GRACE_SECONDS = 30
+_CONNECTIONS = 256
+# Threads take turns this often: one that computes must not keep the one that answers waiting.
+_TURN_SECONDS = 0.0005
 
 
-def run(settings: Settings, host: str, port: int, workers: int, grpc_port: int | None = None) -> None:
-    """Answer until a signal; requests under way are finished first.
+class Ending:
+    """How many signals told the process to end."""
 
-    With ``grpc_port`` the process also answers gRPC there, on the same host. Several workers cannot share
-    that port: each would need one of its own.
+    def __init__(self) -> None:
+        self.signals = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Count one more."""
+        self.signals += 1
+
+
+@contextmanager
+def ending() -> Iterator[Ending]:
+    """Let SIGTERM, SIGINT and SIGHUP say that the process is to end, instead of ending it.
+
+    What the caller chose to ignore, as nohup does, stays ignored.
     """
-    if grpc_port is not None:
-        _require_grpc(host, port, workers, grpc_port)
-    # Workers are processes of their own, which are told by their environment.
-    for name in _NAMES:
-        value = getattr(settings, name)
-        if value is not None:
-            os.environ[_variable(name)] = str(Path(value).absolute() if name == "data" else value)
-    os.environ.pop(_GRPC, None)
-    if grpc_port is not None:
-        os.environ[_GRPC] = _address(host, grpc_port)
-    Service(settings).close()  # what is wrong with the settings is said before anybody listens
-    also = "" if grpc_port is None else f" and for gRPC on {_address(host, grpc_port)}"
-    told = f"Sfumato listens on http://{_address(host, port)}/v1{also}; Ctrl-C ends it."
-    print(told, file=sys.stderr, flush=True)
-    uvicorn.run(
-        "sfumato.serve.rest.server:app_of_environment",
-        factory=True,
-        host=host,
-        port=port,
-        workers=workers,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-        limit_concurrency=256,
-        h11_max_incomplete_event_size=64 << 10,
-    )
+    made = Ending()
+    if threading.current_thread() is not threading.main_thread():
+        yield made
+        return
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    minded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, made) for number in minded}
+    try:
+        yield made
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def app_of_environment() -> FastAPI:
-    """The application of the settings that :func:`run` has put into the environment."""
-    given = {name: os.environ[_variable(name)] for name in _NAMES if _variable(name) in os.environ}
-    settings = Settings(
-        data=Path(given["data"]),
-        database=given.get("database"),
-        ledger=given.get("ledger"),
-        body_bytes=int(given["body_bytes"]),
-    )
-    service, address = Service(settings), os.environ.get(_GRPC)
-    if address is None:
-        return make_app(service)
-    guessing = Guessing()  # one count of wrong keys, whichever way they come
-    return make_app(service, guessing=guessing, lifespan=_beside(service, address, guessing))
+def listen(listening: Listening) -> socket.socket:
+    """The socket of REST, on which several processes may answer."""
+    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+    made = socket.socket(family)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((listening.host, listening.port))
+        made.listen(2048)
+    except (OSError, UnicodeError):
+        made.close()
+        raise BadInput(f"REST cannot listen on {listening.address}: is the port taken?") from None
+    made.setblocking(False)
+    return made
 
 
-def _beside(
-    service: Service, address: str, guessing: Guessing
-) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    """A gRPC server on ``address`` for as long as an application lives."""
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        from sfumato.serve.grpc_api.server import make_server
-
-        server = make_server(service, address, guessing=guessing)
-        await server.start()
-        try:
-            yield
-        finally:
-            await server.stop(_GRACE_SECONDS)
-
-    return lifespan
-
-
-def _require_grpc(host: str, port: int, workers: int, grpc_port: int) -> None:
-    """Say what stands in the way of gRPC before anybody listens."""
-    if workers != 1:
-        raise BadInput(
-            f"gRPC is answered by one process, not {workers}: give --workers 1, "
-            "or start several services on one --data, each with ports of its own."
+def serve(settings: Settings, listening: Listening, rest: socket.socket, end: Ending) -> None:
+    """Answer on ``rest`` until told to ``end``; what is under way is finished first."""
+    sys.setswitchinterval(_TURN_SECONDS)
+    service, guessing = Service(settings), Guessing()  # one count of wrong keys, whichever way they come
+    metrics, readiness = Metrics(service), Readiness(service)
+    try:
+        app = make_app(
+            service,
+            guessing=guessing,
+            metrics=metrics,
+            readiness=readiness,
+            metrics_token=listening.metrics_token(),
         )
-    if grpc_port == port:
-        raise BadInput(f"REST and gRPC cannot share port {port}: give --grpc-port another.")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, grpc_port))
-        except OSError:
-            raise BadInput(f"gRPC cannot listen on {_address(host, grpc_port)}: is the port taken?") from None
+        config = uvicorn.Config(
+            app,
+            http=PatientProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=round(listening.grace_seconds),
+            limit_concurrency=_CONNECTIONS,
+            h11_max_incomplete_event_size=64 << 10,
+            ssl_certfile=listening.tls_certificate,
+            ssl_keyfile=listening.tls_key,
+        )
+        # What was made so far lasts as long as the process: looking through it for what could be thrown away
+        # would stop everything for a tenth of a second, again and again.
+        gc.collect()
+        gc.freeze()
+        beside = _Beside(service, listening, guessing, metrics, readiness)
+        _Server(config, end, listening, readiness, beside).run(sockets=[rest])
+        logs.told("ended")
+    finally:
+        service.close()
 
 
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+class _Server(uvicorn.Server):
+    """Uvicorn's, told to end by us, with what goes on beside it from its start to its end."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        end: Ending,
+        listening: Listening,
+        readiness: Readiness,
+        beside: _Beside,
+    ) -> None:
+        super().__init__(config)
+        self._end, self._listening, self._readiness, self._beside = end, listening, readiness, beside
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to :func:`ending`."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start everything."""
+        await self._beside.start()
+        await super().startup(sockets)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to end, asked ten times a second; a second signal does not wait for the first's end."""
+        now = asyncio.get_running_loop().time()
+        if self._end.signals and not self._readiness.draining:
+            self._readiness.draining = True
+            self._ends = now + self._listening.drain_seconds
+        if self._readiness.draining:
+            self.should_exit = self._end.signals > 1 or now >= self._ends
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take nothing new anywhere, and let all that is under way end at the same time."""
+        await asyncio.gather(super().shutdown(sockets), self._beside.stop())
 
 
-def _variable(name: str) -> str:
-    return f"SFUMATO_SERVE_{name.upper()}"
+class _Beside:
+    """What goes on beside REST: the runner of jobs, and a gRPC server."""
+
+    def __init__(
+        self,
+        service: Service,
+        listening: Listening,
+        guessing: Guessing,
+        metrics: Metrics,
+        readiness: Readiness,
+    ) -> None:
+        self._listening = listening
+        self._parts = (service, guessing, metrics, readiness)
+        self._runner = readiness.runner = Runner(service)
+        self._grpc: Any = None
+
+    async def start(self) -> None:
+        """Answer gRPC, and work on jobs."""
+        address = self._listening.grpc_address
+        if address is not None:
+            from sfumato.serve.grpc_api.server import make_server
+
+            service, guessing, metrics, readiness = self._parts
+            self._grpc = make_server(
+                service,
+                address,
+                guessing=guessing,
+                metrics=metrics,
+                readiness=readiness,
+                shared=self._listening.workers > 1,
+                certificate=self._listening.tls_certificate,
+                key=self._listening.tls_key,
+            )
+            await self._grpc.start()
+        self._runner.start()
+
+    async def stop(self) -> None:
+        """Take nothing new, and give what is under way its time."""
+        seconds = self._listening.grace_seconds
+        ends = [asyncio.to_thread(self._runner.stop, seconds)]
+        if self._grpc is not None:
+            ends.append(self._grpc.stop(seconds))
+        await asyncio.gather(*ends)

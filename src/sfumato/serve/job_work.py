@@ -1,0 +1,110 @@
+"""The work on one job, from the moment it is in hand to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sfumato.errors import SfumatoError
+from sfumato.ledger.errors import LedgerUnavailable
+from sfumato.serve.audits import Audits
+from sfumato.serve.job_watch import Cancelled, Lost, PutBack, Watch
+from sfumato.serve.kept_jobs import LEASE_SECONDS, KeptJobs
+from sfumato.serve.logs import told
+from sfumato.serve.refusals import refusal
+from sfumato.serve.registry_errors import RegistryUnavailable
+from sfumato.serve.registry_jobs import JobRecord
+
+__all__ = ["Work", "problem_of"]
+
+
+class Work:
+    """What a ``worker`` does with the jobs that it takes in hand."""
+
+    def __init__(self, jobs: KeptJobs, audits: Audits, worker: str, lease: float = LEASE_SECONDS) -> None:
+        self._jobs, self._audits, self._worker, self._lease = jobs, audits, worker, lease
+
+    def do(self, record: JobRecord, watch: Watch) -> None:
+        """Work on ``record``, which the worker has in hand, and end it.
+
+        Where a database does not answer nothing is known about the job: it is left as it is, its lease runs
+        out, and the janitor finds out.
+        """
+        try:
+            self._tried(record, watch)
+        except (Lost, LedgerUnavailable, RegistryUnavailable):
+            return
+        except PutBack:
+            self._jobs.queued(record.id, self._worker, tries=record.tries - 1)
+        except Exception as error:
+            told("unforeseen", level="error", tenant=record.tenant, job=record.id, error=error)
+
+    def _tried(self, record: JobRecord, watch: Watch) -> None:
+        try:
+            watch.cancelled = watch.cancelled or record.cancelled
+            watch.check()
+            if record.kind == "audit":
+                result: Mapping[str, Any] = self._audits.work(record, self._jobs.files, watch.report)
+                watch.check()
+            else:
+                result = self._protect(record, watch)
+            self._publish(record, watch, result)
+        except Cancelled:
+            self._jobs.cancelled(record, self._worker)
+        except (Lost, PutBack, LedgerUnavailable, RegistryUnavailable):
+            raise
+        except SfumatoError as error:
+            self._failed(record, refusal(error), str(error), retryable=False)
+        except Exception:
+            sentence = "something unforeseen happened; it is in the log by its time."
+            self._failed(record, "unforeseen", sentence, retryable=False)
+            raise
+
+    def _protect(self, record: JobRecord, watch: Watch) -> dict[str, Any]:
+        jobs = self._jobs
+        opened, file = jobs.opened_file(record, watch.report)
+
+        def before() -> None:
+            self._require(record, watch)
+            watch.committed = True
+
+        with jobs.resources.work.folder() as folder:
+            done = opened.protect(folder, jobs.payment(record, file, before), jobs.resources.keys)
+            self._require(record, watch)
+            id_ = jobs.release_id(record)
+            made = jobs.releases.keep(record.tenant, id_, record.dataset, record.request, done)
+        return {"release": made.id, "name": made.name, "sha256": made.sha256, "paid": made.paid}
+
+    def _require(self, record: JobRecord, watch: Watch) -> None:
+        """Go on only with a job that is durably ours, and not cancelled."""
+        watch.check()
+        found = self._jobs.table.still(record.id, self._worker, self._lease)
+        if found is None:
+            raise Lost
+        watch.kept()
+        if found.cancelled:
+            raise Cancelled
+
+    def _publish(self, record: JobRecord, watch: Watch, result: Mapping[str, Any]) -> None:
+        """End the job with what it made; made in vain, nothing of it remains."""
+        done = self._jobs.table.finish(record.id, self._worker, "done", result=result, unless_cancelled=True)
+        if done is not None:
+            self._jobs.files.remove(record.id)
+            return
+        now = self._jobs.table.get(record.id)
+        if now is not None and now.worker == self._worker:
+            raise Cancelled
+        if record.kind == "protect" and record.request is None:
+            self._jobs.releases.discard(record.tenant, self._jobs.release_id(record))
+        raise Lost
+
+    def _failed(self, record: JobRecord, kind: str, sentence: str, *, retryable: bool) -> None:
+        spent = record.kind == "protect" and not self._jobs.returned(record)
+        problem = problem_of(kind, sentence, retryable=retryable, spent=spent)
+        if self._jobs.table.finish(record.id, self._worker, "failed", problem=problem) is not None:
+            self._jobs.files.remove(record.id)
+
+
+def problem_of(kind: str, sentence: str, *, retryable: bool, spent: bool) -> dict[str, Any]:
+    """Why a job ended without a result."""
+    return {"type": kind, "detail": sentence, "retryable": retryable, "spent": spent}

@@ -1,0 +1,197 @@
+"""Jobs that are kept: their records, their files and their money, for whoever has one in hand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from sfumato.errors import BadInput
+from sfumato.io.formats import kind_of
+from sfumato.ledger import Entry
+from sfumato.pipeline.held import HeldFile
+from sfumato.pipeline.payment import HeldPayment
+from sfumato.pipeline.protected import Report, silent
+from sfumato.report import file_digest
+from sfumato.serve.asked import Asked, keyed_by
+from sfumato.serve.callers import Caller
+from sfumato.serve.job_files import JobFiles
+from sfumato.serve.names import ledger_name
+from sfumato.serve.registry_errors import Busy
+from sfumato.serve.registry_jobs import ENDED, JobRecord
+from sfumato.serve.releases import Releases, new_id
+from sfumato.serve.resources import Resources
+
+__all__ = ["LEASE_SECONDS", "KeptJobs", "content_of"]
+
+#: How long a job stays in the hands of someone who gives no sign.
+LEASE_SECONDS = 20.0
+# Accepting takes an instant; who was cut off meanwhile asks again soon.
+_ACCEPTING_SECONDS = 5.0
+
+
+class KeptJobs:
+    """The jobs of a service; :mod:`sfumato.serve.jobs` says what may be done with them, and why."""
+
+    def __init__(self, resources: Resources, releases: Releases) -> None:
+        self.resources, self.releases = resources, releases
+        self.table = resources.registry.jobs
+        self.files = JobFiles(resources.jobs, resources.settings.work)
+        #: Set when there may be something to do.
+        self.news = Event()
+
+    def new(
+        self,
+        caller: Caller,
+        kind: str,
+        dataset: str,
+        request: str | None,
+        asked: Mapping[str, Any],
+        files: list[Path],
+    ) -> JobRecord:
+        """A record of what is asked for, not kept yet."""
+        return JobRecord(
+            id=new_id(),
+            tenant=caller.tenant,
+            kind=kind,
+            dataset=dataset,
+            request=request,
+            asked=asked,
+            content=content_of(self.resources, caller.tenant, kind, asked, files),
+            created=datetime.now(UTC).isoformat(timespec="microseconds"),
+        )
+
+    def repeated(self, new: JobRecord) -> JobRecord | None:
+        """The job of the same request, if there is one; other content under the request is refused."""
+        before = self.table.of_request(new)
+        return None if before is None else _same(before, new)
+
+    def accepted(self, new: JobRecord, take: Callable[[], object]) -> JobRecord:
+        """Keep ``new`` and, before it, its files; returns the job of the same request, if one was first."""
+        try:
+            take()
+            kept = self.table.add(new, f"accepting {secrets.token_hex(8)}", _ACCEPTING_SECONDS)
+        except BaseException:
+            self.files.remove(new.id)
+            raise
+        if kept.id != new.id:
+            self.files.remove(new.id)
+            return _same(kept, new)
+        return kept
+
+    def queued(self, id_: str, worker: str, **changes: Any) -> JobRecord | None:
+        """Put a job in hand into the queue; where somebody took it over, how it stands now, if it does."""
+        queued = self.table.queue(id_, worker, **changes)
+        self.news.set()
+        return queued or self.table.get(id_)
+
+    def payment(
+        self, record: JobRecord, file: Path, before: Callable[[], None] = lambda: None
+    ) -> HeldPayment:
+        """What pays for the present attempt at ``record``, which releases ``file``."""
+        return HeldPayment(
+            ledger_name(record.tenant, record.dataset),
+            self.resources.ledger,
+            record.request,
+            key=_hold_key(record),
+            body=bytes.fromhex(file_digest(file)) if record.request is not None else b"",
+            before=before,
+        )
+
+    def opened_file(self, record: JobRecord, report: Report = silent) -> tuple[HeldFile, Path]:
+        """The kept file of a release, opened, and where it is."""
+        file = self.files.find(record.id, "file")
+        if file is None:
+            raise BadInput("the file of the job is not there any more; ask for it again.")
+        return self.opened(record, file, report), file
+
+    def hold(self, record: JobRecord) -> Entry:
+        """Set the price of the present attempt aside; done before, the same hold."""
+        opened, file = self.opened_file(record)
+        return opened.hold(self.payment(record, file))
+
+    def returned(self, record: JobRecord) -> bool:
+        """Give the hold of the present attempt back, if it was not committed; whether it was not."""
+        if record.hold is None:
+            return True
+        try:
+            self.resources.ledger.release_hold(ledger_name(record.tenant, record.dataset), record.hold)
+        except BadInput:  # settled by a commit: the ledger's word is the last one
+            return False
+        return True
+
+    def release_id(self, record: JobRecord) -> str:
+        """The id of what the job releases."""
+        if record.request is None:
+            return record.id
+        return self.releases.id_of_request(record.tenant, record.dataset, record.request)
+
+    def cancelled(self, record: JobRecord, worker: str) -> JobRecord:
+        """End a job that is to be cancelled and that ``worker`` has in hand."""
+        returned = self.returned(record)
+        if record.kind == "protect" and not returned:
+            self.releases.discard(record.tenant, self.release_id(record))
+        problem = {
+            "type": "cancelled",
+            "detail": "the job was cancelled before it drew anything; its price was given back."
+            if returned
+            else "the job was cancelled after it had begun to draw; its price is spent.",
+            "retryable": True,
+            "spent": not returned,
+        }
+        ended = self.table.finish(record.id, worker, "cancelled", problem=problem)
+        self.files.remove(record.id)
+        return ended or record
+
+    def forgotten(self, id_: str, worker: str) -> None:
+        """Let a job that ``worker`` has in hand never have been; one that others took over stays theirs."""
+        if self.table.drop(id_, worker):
+            self.files.remove(id_)
+
+    def swept(self) -> None:
+        """Remove the files of jobs that have ended, or were never kept."""
+        for id_ in self.files.of_jobs():
+            found = self.table.get(id_)
+            if self.files.is_old(id_) if found is None else found.state in ENDED:
+                self.files.remove(id_)
+
+    def opened(self, record: JobRecord, file: Path, report: Report = silent) -> HeldFile:
+        """``file``, which may be as good as kept, opened for what the job is asked to do."""
+        asked = Asked(**record.asked)
+        made = asked.made(kind_of(file))
+        if record.request is not None:
+            name = ledger_name(record.tenant, record.dataset)
+            made = keyed_by(made, self.resources.noise_of_request(name, record.request))
+        return HeldFile(file, made, array=asked.array, schema=asked.declared(), report=report)
+
+
+def content_of(
+    resources: Resources, tenant: str, kind: str, asked: Mapping[str, Any], files: list[Path]
+) -> str:
+    """What tells apart what is asked for and of which files, readable to nobody."""
+    told = [kind, asked, [[file.name, file_digest(file)] for file in files]]
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
+    return resources.commitment(tenant, "contents of requests", digest)
+
+
+def _hold_key(record: JobRecord) -> str:
+    """The ledger's key of the attempt's hold; the first of a request has the request's own."""
+    if record.request is None:
+        return f"job {record.id} attempt {record.attempt}"
+    return record.request if record.attempt == 1 else f"{record.request} attempt {record.attempt}"
+
+
+def _same(before: JobRecord, new: JobRecord) -> JobRecord:
+    if before.content != new.content:
+        raise BadInput(
+            f"request {new.request!r} was made from other content, with other parameters or under another "
+            "name; give what has changed a new request."
+        )
+    if before.state == "accepted":
+        raise Busy("the job is being accepted; ask again in a moment.")
+    return before

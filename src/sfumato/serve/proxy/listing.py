@@ -1,0 +1,164 @@
+"""Lists as S3 gives them: buckets, and the objects of one in pages.
+
+Only what can be released is listed. The size of an object that nobody asked for yet is not known, since it is
+not drawn yet, and is given as 0; a listing draws nothing and spends nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import quote
+from xml.sax.saxutils import escape
+
+from sfumato.errors import BadInput
+from sfumato.serve.proxy.declared import Bucket
+from sfumato.serve.proxy.objects import ObjectTier
+from sfumato.serve.proxy.refusals import Refused
+from sfumato.serve.proxy.sources import Found
+
+__all__ = ["ASKED", "Page", "bucket_list", "location", "page_of", "released_only"]
+
+_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+_MOST = 1000
+#: What may be asked of a list.
+ASKED = frozenset(
+    {
+        "list-type",
+        "prefix",
+        "delimiter",
+        "max-keys",
+        "continuation-token",
+        "start-after",
+        "encoding-type",
+        "fetch-owner",
+    }
+)
+
+
+def bucket_list(buckets: Sequence[Bucket]) -> bytes:
+    """All buckets that the reader may read."""
+    each = "".join(
+        f"<Bucket><Name>{bucket.name}</Name><CreationDate>{stamp(bucket.created)}</CreationDate></Bucket>"
+        for bucket in buckets
+    )
+    owner = "<Owner><ID>sfumato</ID><DisplayName>sfumato</DisplayName></Owner>"
+    text = f"<ListAllMyBucketsResult {_SPACE}>{owner}<Buckets>{each}</Buckets></ListAllMyBucketsResult>"
+    return (_HEAD + text).encode()
+
+
+def location() -> bytes:
+    """The region of every bucket: the one that has no name."""
+    return f"{_HEAD}<LocationConstraint {_SPACE}/>".encode()
+
+
+def released_only(bucket: Bucket, found: Iterable[Found]) -> list[Found]:
+    """Those of ``found`` that the bucket releases."""
+    return [one for one in found if _is_released(bucket, one.key)]
+
+
+def _is_released(bucket: Bucket, key: str) -> bool:
+    try:
+        bucket.terms(key)
+    except BadInput:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is asked of a list of objects, checked."""
+
+    prefix: str
+    delimiter: str
+    most: int
+    after: str
+    token: str | None
+    start_after: str
+    encoded: bool
+
+    def xml(self, bucket: Bucket, found: Sequence[Found], tier: Callable[[Found], ObjectTier]) -> bytes:
+        """The page: objects and, where a delimiter is given, what they have in common up to it."""
+        entries: list[str] = []
+        shown, last, more = 0, "", False
+        for one in found:
+            if not one.key.startswith(self.prefix) or one.key.encode() <= self.after.encode():
+                continue
+            rest = one.key[len(self.prefix) :]
+            end = rest.find(self.delimiter) if self.delimiter else -1
+            common = "" if end < 0 else self.prefix + rest[: end + len(self.delimiter)]
+            # A page may have ended with what several keys have in common, some of which come after it.
+            if common and common in (last, self.after if self.token else None):
+                continue
+            if shown == self.most:
+                more = True
+                break
+            if common:
+                entries.append(f"<CommonPrefixes><Prefix>{self._text(common)}</Prefix></CommonPrefixes>")
+            else:
+                entries.append(self._object(bucket, tier(one)))
+            shown, last = shown + 1, common or one.key
+        return self._whole(bucket, entries, shown, last if more and self.most else None)
+
+    def _object(self, bucket: Bucket, one: ObjectTier) -> str:
+        return (
+            f"<Contents><Key>{self._text(one.found.key)}</Key>"
+            f"<LastModified>{stamp(one.found.modified or bucket.created)}</LastModified>"
+            f"<ETag>{escape(one.etag)}</ETag><Size>{one.size or 0}</Size>"
+            "<StorageClass>STANDARD</StorageClass></Contents>"
+        )
+
+    def _whole(self, bucket: Bucket, entries: list[str], shown: int, last: str | None) -> bytes:
+        told = [
+            f"<Name>{bucket.name}</Name>",
+            f"<Prefix>{self._text(self.prefix)}</Prefix>",
+            f"<Delimiter>{self._text(self.delimiter)}</Delimiter>" if self.delimiter else "",
+            f"<StartAfter>{self._text(self.start_after)}</StartAfter>" if self.start_after else "",
+            "<EncodingType>url</EncodingType>" if self.encoded else "",
+            f"<ContinuationToken>{escape(self.token)}</ContinuationToken>" if self.token else "",
+            f"<KeyCount>{shown}</KeyCount><MaxKeys>{self.most}</MaxKeys>",
+            f"<IsTruncated>{'false' if last is None else 'true'}</IsTruncated>",
+            "" if last is None else f"<NextContinuationToken>{_token(last)}</NextContinuationToken>",
+        ]
+        text = f"<ListBucketResult {_SPACE}>{''.join(told)}{''.join(entries)}</ListBucketResult>"
+        return (_HEAD + text).encode("utf-8", "replace")
+
+    def _text(self, text: str) -> str:
+        return quote(text, safe="/") if self.encoded else escape(text)
+
+
+def page_of(query: Mapping[str, str]) -> Page:
+    """The page that a query asks for."""
+    most, coding = query.get("max-keys", str(_MOST)), query.get("encoding-type", "")
+    if not (most.isascii() and most.isdigit() and len(most) <= 10):
+        raise Refused("InvalidArgument", "max-keys must be a whole number.")
+    if coding not in ("", "url"):
+        raise Refused("InvalidArgument", "encoding-type is url, or left out.")
+    token, start = query.get("continuation-token"), query.get("start-after", "")
+    texts = (query.get("prefix", ""), query.get("delimiter", ""), start)
+    if any(len(one) > 1024 or not one.isprintable() for one in texts):
+        raise Refused(
+            "InvalidArgument", "prefix, delimiter and start-after are at most 1,024 printable characters."
+        )
+    after = start if token is None else _untoken(token)
+    return Page(texts[0], texts[1], min(int(most), _MOST), after, token, start, coding == "url")
+
+
+def stamp(time: datetime) -> str:
+    """``time`` as S3 writes it in XML."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def _token(last: str) -> str:
+    return base64.urlsafe_b64encode(last.encode("utf-8", "surrogateescape")).decode()
+
+
+def _untoken(token: str) -> str:
+    try:
+        return base64.b64decode(token.encode("ascii"), b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise Refused("InvalidArgument", "this continuation-token is none of ours.") from None

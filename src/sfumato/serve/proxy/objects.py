@@ -1,0 +1,208 @@
+"""Protected objects: drawn once, kept, and given to every reader of their tier.
+
+An object version is paid for before anything is drawn, under a key that is the same whoever asks; its noise
+is keyed by the bucket, the object's key and its version. So whatever happens between paying and keeping, the
+next who asks gets the same bytes, and pays nothing. Names of kept files are keyed digests: they tell neither
+what object they are of nor, across tenants, whether two are equal.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+import sfumato
+from sfumato.errors import BadInput
+from sfumato.io.formats import suffix_of
+from sfumato.io.remote_faults import Fault
+from sfumato.io.stores import named
+from sfumato.noise import Keyed
+from sfumato.pipeline.payment import Content, Payment
+from sfumato.pipeline.protected import silent
+from sfumato.report import Certificate, certificate_file, file_digest
+from sfumato.serve.bodies import TooLarge
+from sfumato.serve.names import ledger_name
+from sfumato.serve.proxy.declared import Bucket
+from sfumato.serve.proxy.refusals import Refused
+from sfumato.serve.proxy.sources import Found, Source
+from sfumato.serve.service import Service
+from sfumato.serve.unpacking import require_unpacked
+
+__all__ = ["ObjectTier", "Objects"]
+
+# How many are drawn at the same time, and how long others wait for one that somebody else draws.
+_AT_ONCE = 2
+_PATIENCE_SECONDS = 600.0
+# How much larger than the largest object one may be once it is unpacked.
+_UNPACKED = 4
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class ObjectTier:
+    """One tier of one version of an object: where it is kept, and what its bytes are told apart by."""
+
+    bucket: Bucket
+    found: Found
+    level: float
+    version_digest: str
+    digest: str
+    file: Path
+
+    @property
+    def etag(self) -> str:
+        """The tag of its bytes; not an MD5 of them, which its dash says to those who would compare."""
+        return f'"{self.digest[:32]}-1"'
+
+    @property
+    def certificate(self) -> Path:
+        """Where its certificate is kept."""
+        return certificate_file(self.file)
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes it has; None before it is drawn, when nobody can know."""
+        try:
+            return self.file.stat().st_size
+        except FileNotFoundError:
+            return None
+
+
+class Objects:
+    """The protected objects of ``service``."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    def of(self, bucket: Bucket, found: Found, level: float) -> ObjectTier:
+        """The tier ``level`` of an object as it is in the source now; nothing is drawn."""
+        noise = self._service.noise(ledger_name(bucket.tenant, bucket.dataset), f"s3 {bucket.id}")
+        version = [found.key, found.version, found.size]
+        digest = noise.commitment(json.dumps([*version, level]).encode())
+        folder = self._service.settings.data / "proxy" / bucket.tenant / bucket.id
+        file = folder / f"{digest}{suffix_of(found.key.rsplit('/', 1)[-1])}"
+        whole = noise.commitment(json.dumps(version).encode())
+        return ObjectTier(bucket, found, level, whole, digest, file)
+
+    async def drawn(self, source: Source, one: ObjectTier, *, tell: bool) -> None:
+        """Return when ``one`` is kept; the first who asks pays and draws, others wait for it.
+
+        Why an object cannot be released is its owner's business: only they are to be told (``tell``).
+        """
+        if one.size is not None:
+            return
+        if one.found.size > self._service.settings.body_bytes:
+            raise Refused("EntityTooLarge", "the object is larger than this service releases.")
+        one.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        # A few locks for all objects, so that they do not become more with every one.
+        async with _alone(one.file.parent / f"lock-{one.version_digest[:2]}"):
+            if one.size is not None:
+                return
+            try:
+                await anyio.to_thread.run_sync(partial(self._draw, source, one), limiter=self._limiter)
+            except BadInput as error:
+                if tell or isinstance(error, Fault):
+                    raise
+                # A sentence about a file may say what is in it, such as in which row a value is missing.
+                raise Refused(
+                    "AccessDenied", "this object cannot be released as it is; its owner is told why."
+                ) from None
+
+    def _draw(self, source: Source, one: ObjectTier) -> None:
+        bucket, service = one.bucket, self._service
+        last = one.found.key.rsplit("/", 1)[-1]
+        name = ledger_name(bucket.tenant, bucket.dataset)
+        service.registry.charge(bucket.tenant, requests=0, bytes=one.found.size)
+        with service.body(f"object{suffix_of(last)}") as path:
+            source.fetch(one.found, path)
+            _require_unpacked(path, _UNPACKED * service.settings.body_bytes)
+            with named(path, last), named(one.file, last):
+                opened = bucket.terms(last).opened(
+                    path, one.level, bucket.tiers.levels, partial(self._noise, one)
+                )
+                file, content = opened.file, Content()
+                file.fits(one.file)
+                file.check(silent, content)
+                committed = content.commitment(self._noise(one, None), opened.terms)
+                purpose = f"{bucket.name}/{last} (content {committed})"
+                key = f"s3 {one.version_digest}" + ("" if opened.nested else f" tier {one.level!r}")
+                price = Payment(name, service.ledger).charged(opened.charged)
+                entry = service.ledger.spend(name, price, purpose, key)
+                if entry.purpose != purpose:
+                    raise BadInput(
+                        "this version of the object was released from other content or by another version of "
+                        "the mechanism; put the object again."
+                    )
+
+                def certified(written: Path) -> bytes:
+                    sealed = Certificate(
+                        file_name=last,
+                        sha256=file_digest(written),
+                        statement=file.statement,
+                        rows=file.rows or 0,
+                        columns=file.values,
+                        dataset=name,
+                        ledger={"ledger": entry.ledger, "number": entry.number, "hash": entry.hash},
+                        version=sfumato.__version__,
+                        left_out=file.left_out,
+                    ).signed(service.keys.signing())
+                    service.ledger.keep_certificate(name, entry.number, sealed.decode())
+                    return sealed
+
+                _sweep(one.file.parent)
+                file.write(one.file, (one.certificate, certified), silent)
+
+    def _noise(self, one: ObjectTier, level: float | None) -> Keyed:
+        """The noise of all tiers of an object version, or of one that is not nested."""
+        name = ledger_name(one.bucket.tenant, one.bucket.dataset)
+        tier = "" if level is None else f" tier {level!r}"
+        return self._service.noise(name, f"s3 {one.bucket.id} {one.version_digest}{tier}")
+
+
+def _require_unpacked(path: Path, most: int) -> None:
+    try:
+        require_unpacked(path, most)
+    except TooLarge:
+        raise Refused(
+            "EntityTooLarge", "the object is larger, unpacked, than this service releases."
+        ) from None
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes that were killed left half written, a day after that."""
+    for entry in os.scandir(folder):
+        with suppress(FileNotFoundError):
+            if entry.name.startswith(".") and entry.stat().st_mtime < time.time() - _DAY:
+                os.unlink(entry)
+
+
+@asynccontextmanager
+async def _alone(lock: Path) -> AsyncIterator[None]:
+    """One at a time, in all processes; the system lets go when a process ends, however it ends."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    pause, end = 0.01, anyio.current_time() + _PATIENCE_SECONDS
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if anyio.current_time() > end:
+                    raise Refused("SlowDown", "the object is still being drawn; ask again.", 5.0) from None
+                await anyio.sleep(pause)
+                pause = min(0.2, pause * 1.5)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,154 @@
+"""Releases that are kept: each in a folder of its tenant, with the file, its certificate and its record."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sfumato.io.atomic import write_whole
+from sfumato.pipeline import Protected
+from sfumato.report import certificate_file, file_digest
+from sfumato.serve.access import NotFound, is_id, require
+from sfumato.serve.callers import Caller
+from sfumato.serve.resources import Resources
+
+__all__ = ["Release", "Releases", "new_id"]
+
+_RECORD = "release.json"
+
+
+def new_id() -> str:
+    """An id that no release and no job has."""
+    return secrets.token_hex(12)
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release of a tenant: its file, what it states and what paid for it."""
+
+    id: str
+    dataset: str
+    name: str
+    created: str
+    sha256: str
+    statement: Mapping[str, Any]
+    paid: Mapping[str, Any] | None
+    request: str | None
+    file: Path
+    content: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values; neither where it lies nor what it was made from, ``content``."""
+        return {
+            "id": self.id,
+            "dataset": self.dataset,
+            "name": self.name,
+            "created": self.created,
+            "sha256": self.sha256,
+            "request": self.request,
+            "paid": None if self.paid is None else dict(self.paid),
+            "statement": dict(self.statement),
+        }
+
+
+class Releases:
+    """The releases in the folders of a service. One that was cut off has no record, and is not there."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._place = resources.settings.releases
+
+    def id_of_request(self, tenant: str, dataset: str, request: str) -> str:
+        """The id of what a tenant asks for under an idempotency key, the same for each repetition."""
+        key = f"{dataset}\0{request}".encode()
+        return self._resources.commitment(tenant, "folders of requests", key)[:24]
+
+    def folder(self, tenant: str, id_: str) -> Path:
+        """Where the release of this id lies, or will."""
+        return self._place / tenant / id_
+
+    def keep(
+        self,
+        tenant: str,
+        id_: str,
+        dataset: str,
+        request: str | None,
+        done: Protected,
+        content: str | None = None,
+    ) -> Release:
+        """Let what was released be there: it is moved from where it was drawn, and appears whole.
+
+        What is there already stays as it is: of one request it is the same to the letter, and somebody may be
+        reading it.
+        """
+        before = self.read(tenant, id_)
+        if before is not None:
+            return before
+        folder = self.folder(tenant, id_)
+        for place in (folder.parent, folder):
+            place.mkdir(mode=0o700, exist_ok=True)
+        file = folder / done.output.name
+        made = Release(
+            id=id_,
+            dataset=dataset,
+            name=file.name,
+            created=datetime.now(UTC).isoformat(),
+            sha256=file_digest(done.output),
+            statement=done.statement.to_dict(),
+            paid=done.paid,
+            request=request,
+            file=file,
+            content=content,
+        )
+        # The index first: an entry that leads nowhere is passed over, a release without one is not found.
+        self._resources.registry.releases.add(tenant, id_, dataset, made.created)
+        os.replace(done.certificate_file, certificate_file(file))
+        os.replace(done.output, file)
+        record = made.to_dict() | {"content": content}
+        write_whole(folder / _RECORD, json.dumps(record).encode())
+        return made
+
+    def discard(self, tenant: str, id_: str) -> None:
+        """Remove whatever the folder ``id_`` holds, the record first."""
+        folder = self.folder(tenant, id_)
+        with suppress(FileNotFoundError):
+            (folder / _RECORD).unlink()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def read(self, tenant: str, id_: str) -> Release | None:
+        """What is kept under this id; None of a release that was cut off."""
+        folder = self.folder(tenant, id_)
+        try:
+            kept = json.loads((folder / _RECORD).read_bytes())
+        except FileNotFoundError:
+            return None
+        return Release(file=folder / kept["name"], **kept)
+
+    def one(self, caller: Caller, id_: str) -> Release:
+        """A release that the caller may see."""
+        found = self.read(caller.tenant, id_) if is_id(id_) else None
+        if found is None or not caller.may("read", found.dataset):
+            raise NotFound(f"there is no release {id_[:40]!r}.")
+        return found
+
+    def page(self, caller: Caller, limit: int, cursor: str | None) -> list[Release]:
+        """At most ``limit`` releases that the caller may see, newest first, after that of id ``cursor``."""
+        require(caller, "read", None)
+        page: list[Release] = []
+        for row in self._resources.registry.releases.newest(caller.tenant, cursor):
+            if not caller.may("read", row.dataset):
+                continue
+            found = self.read(caller.tenant, row.id)
+            if found is not None:
+                page.append(found)
+            if len(page) == limit:
+                break
+        return page

@@ -1,0 +1,56 @@
+"""The OpenAPI document: what each operation answers, also where it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI
+
+from sfumato.serve.models import Description
+from sfumato.serve.rest.problems import MEDIA, SCHEMA
+
+__all__ = ["describe"]
+
+# What any operation that needs a key may answer: no key, one that does not allow it, too many, and trouble.
+_ALWAYS = {"401", "403", "429", "500", "503"}
+_METHODS = ("get", "post", "put", "delete", "patch")
+
+
+def describe(app: FastAPI) -> None:
+    """Let the document of ``app`` have our schemas, and of each operation only the problems it can have."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        document = described()
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas |= {"Problem": dict(SCHEMA), "Description": Description.model_json_schema()}
+        for path in document["paths"].values():
+            for method in set(path) & set(_METHODS):
+                possible = _possible(method, path[method])
+                answers = path[method]["responses"]
+                path[method]["responses"] = {
+                    status: answer
+                    for status, answer in answers.items()
+                    if status in possible or MEDIA not in answer.get("content", {})
+                }
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _possible(method: str, operation: Mapping[str, Any]) -> set[str]:
+    """The problems that an operation can have."""
+    found = set(_ALWAYS)
+    given = {one["in"] for one in operation.get("parameters", ()) if one["name"].lower() != "authorization"}
+    if given or "requestBody" in operation:
+        found |= {"400", "422"}
+    if "path" in given:
+        found.add("404")
+    if "requestBody" in operation:
+        found |= {"408", "413"}
+    if method != "get":
+        found.add("409")
+    return found

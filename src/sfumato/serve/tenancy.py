@@ -1,0 +1,109 @@
+"""A tenant's own things: its keys, how it trusts its readers, and its budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sfumato.serve.access import Forbidden, known, named, require
+from sfumato.serve.api_keys import ApiKey
+from sfumato.serve.callers import Caller
+from sfumato.serve.names import ledger_name
+from sfumato.serve.registry_policies import VersionedPolicy
+from sfumato.serve.resources import Resources
+from sfumato.serve.trust_policy import Policy
+
+__all__ = ["Tenancy"]
+
+
+class Tenancy:
+    """What a service does for tenants beside releasing anything."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.settings, self.keys = resources.settings, resources.keys
+        self.registry, self.ledger = resources.registry, resources.ledger
+
+    # Keys and the policy of a tenant
+
+    def make_key(
+        self,
+        caller: Caller,
+        *,
+        name: str,
+        role: str,
+        scopes: Sequence[str] | None = None,
+        datasets: Sequence[str] | None = None,
+        reader: str | None = None,
+        expires: datetime | None = None,
+    ) -> tuple[ApiKey, str]:
+        """A key of the caller's tenant and its token, which is shown this once.
+
+        It allows nothing that the caller's own does not.
+        """
+        require(caller, "keys", None)
+        granted: dict[str, Any] = {"role": role, "scopes": scopes, "reader": reader}
+        if not caller.may_grant(**granted):
+            raise Forbidden("a key cannot be given what the key that makes it does not have.")
+        return self.registry.create_key(
+            caller.tenant, name=name, datasets=datasets, expires=expires, **granted
+        )
+
+    def keys_of(self, caller: Caller) -> list[ApiKey]:
+        """The keys of the caller's tenant; never their secrets."""
+        require(caller, "keys", None)
+        return self.registry.keys(caller.tenant)
+
+    def revoke_key(self, caller: Caller, key_id: str) -> ApiKey:
+        """Let a key of the caller's tenant open nothing any more."""
+        require(caller, "keys", None)
+        return self.registry.revoke_key(caller.tenant, key_id)
+
+    def policy(self, caller: Caller) -> VersionedPolicy:
+        """How the caller's tenant trusts its readers."""
+        require(caller, "policy", None)
+        return self.registry.policy(caller.tenant)
+
+    def set_policy(self, caller: Caller, policy: Policy, after: int | None) -> VersionedPolicy:
+        """Replace the policy, if the one in force is still number ``after``."""
+        require(caller, "policy", None)
+        return self.registry.set_policy(caller.tenant, policy, after=after)
+
+    # Budgets
+
+    def open_budget(
+        self,
+        caller: Caller,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        unit: str = "record",
+        neighbours: str = "replace",
+    ) -> dict[str, Any]:
+        """Give ``dataset`` a budget; the same one again changes nothing."""
+        name = named(caller, "budget", dataset)
+        self.ledger.open(name, epsilon, delta, unit, neighbours)
+        return self._balance(name, dataset)
+
+    def budgets(self, caller: Caller) -> list[dict[str, Any]]:
+        """The budgets of the caller's tenant that the key may see."""
+        require(caller, "read", None)
+        start = ledger_name(caller.tenant, "")
+        names = [name.removeprefix(start) for name in self.ledger.names() if name.startswith(start)]
+        return [
+            self._balance(ledger_name(caller.tenant, name), name)
+            for name in sorted(names)
+            if caller.may("read", name)
+        ]
+
+    def budget(self, caller: Caller, dataset: str) -> dict[str, Any]:
+        """What ``dataset`` may still spend."""
+        return self._balance(known(self.ledger, caller, "read", dataset), dataset)
+
+    def history(self, caller: Caller, dataset: str) -> list[dict[str, Any]]:
+        """Every entry of the budget of ``dataset``, oldest first."""
+        return [entry.to_dict() for entry in self.ledger.history(known(self.ledger, caller, "read", dataset))]
+
+    def _balance(self, name: str, dataset: str) -> dict[str, Any]:
+        return self.ledger.balance(name).to_dict() | {"dataset": dataset}

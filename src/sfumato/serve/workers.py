@@ -1,0 +1,178 @@
+"""A service as people start it: one process, or a parent that keeps several workers answering.
+
+Workers share the socket of REST, which their parent holds; on the port of gRPC each has a socket of its own,
+among which the system shares out the connections. A worker that dies is replaced, and workers whose parent
+died end: none goes on alone. Run as a module, this is a worker.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from sfumato.errors import BadInput, SfumatoError
+from sfumato.serve import logs
+from sfumato.serve.metrics import FOLDER_VARIABLE, forget_worker
+from sfumato.serve.rest.server import Ending, ending, listen, serve
+from sfumato.serve.service import Service
+from sfumato.serve.settings import Listening, Settings
+
+__all__ = ["run"]
+
+_SOCKET = "SFUMATO_SERVE_SOCKET"
+# A worker that dies sooner than this is started again only after as long, so that a service that cannot start
+# does not keep a machine busy.
+_SOON_SECONDS = 1.0
+# What a worker may take beyond its grace.
+_LAST_SECONDS = 10.0
+
+
+def run(settings: Settings, listening: Listening) -> None:
+    """Answer until a signal; what is under way is finished first."""
+    with ExitStack() as stack:
+        end = stack.enter_context(ending())
+        Service(settings).close()  # what is wrong with the settings is said before anybody listens
+        listening.metrics_token()
+        listening.require_tls()
+        rest = stack.enter_context(listen(listening))
+        if listening.grpc_port is not None:
+            stack.enter_context(_reserved(listening))
+        logs.start(listening.log_file)
+        scheme = "http" if listening.tls_certificate is None else "https"
+        also = "" if listening.grpc_address is None else f" and for gRPC on {listening.grpc_address}"
+        _say(f"Sfumato listens on {scheme}://{listening.address}/v1{also}; Ctrl-C ends it.")
+        if listening.workers == 1:
+            serve(settings, listening, rest, end)
+        else:
+            _Parent(settings, listening, rest, end).run()
+    _say("Sfumato has ended; what was under way is finished or was given back.")
+
+
+class _Parent:
+    def __init__(self, settings: Settings, listening: Listening, rest: socket.socket, end: Ending) -> None:
+        self._listening, self._rest, self._end = listening, rest, end
+        # Of this machine, not of the data: what processes here did, in files that they map into memory.
+        self._folder = Path(tempfile.mkdtemp(prefix="sfumato-metrics-"))
+        self._environment = {
+            **os.environ,
+            **settings.environment(),
+            **listening.environment(),
+            _SOCKET: str(rest.fileno()),
+            FOLDER_VARIABLE: str(self._folder),
+        }
+        self._workers: dict[subprocess.Popen[bytes], float] = {}
+
+    def run(self) -> None:
+        """Keep workers answering until told to end, and then wait for them."""
+        try:
+            while not self._end.signals:
+                for worker in [one for one in self._workers if one.poll() is not None]:
+                    self._replace(worker)
+                while len(self._workers) < self._listening.workers and not self._end.signals:
+                    self._start()
+                time.sleep(0.1)
+        finally:
+            self._stop()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self) -> None:
+        # Its standard input is a pipe whose other end only we hold: it ends when we do, however that happens.
+        # A group of its own, so that Ctrl-C reaches the parent alone, which tells each worker once.
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "sfumato.serve.workers"],
+            stdin=subprocess.PIPE,
+            env=self._environment,
+            pass_fds=[self._rest.fileno()],
+            process_group=0,
+        )
+        self._workers[worker] = time.monotonic()
+        logs.told("worker started", worker=worker.pid)
+
+    def _replace(self, worker: subprocess.Popen[bytes]) -> None:
+        began = self._workers.pop(worker)
+        self._gone(worker)
+        logs.told("worker died", level="error", worker=worker.pid, status=worker.returncode)
+        if time.monotonic() - began < _SOON_SECONDS:
+            time.sleep(_SOON_SECONDS)
+
+    def _stop(self) -> None:
+        """Tell all to end, once more for each further signal, and wait until they have."""
+        self._rest.close()  # theirs too, once they take nothing new: whoever comes then is refused at once
+        ends = (
+            time.monotonic() + self._listening.drain_seconds + self._listening.grace_seconds + _LAST_SECONDS
+        )
+        passed = 0
+        while self._workers:
+            wanted = max(1, self._end.signals)
+            for worker in list(self._workers):
+                if worker.poll() is not None:
+                    self._workers.pop(worker)
+                    self._gone(worker)
+                elif time.monotonic() > ends:
+                    logs.told("worker does not end", level="error", worker=worker.pid)
+                    worker.kill()
+                elif passed < wanted:
+                    worker.send_signal(signal.SIGTERM)
+            passed = wanted
+            time.sleep(0.05)
+
+    def _gone(self, worker: subprocess.Popen[bytes]) -> None:
+        if worker.stdin is not None:
+            worker.stdin.close()
+        forget_worker(self._folder, worker.pid)
+
+
+def _reserved(listening: Listening) -> socket.socket:
+    """A socket that keeps the port of gRPC ours: other services find it taken, our workers may share it."""
+    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((listening.host, listening.grpc_port))
+        made = socket.socket(family)
+        if listening.workers > 1:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            made.bind((listening.host, listening.grpc_port))
+        return made
+    except (OSError, UnicodeError):
+        raise BadInput(f"gRPC cannot listen on {listening.grpc_address}: is the port taken?") from None
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _work() -> None:
+    """Be a worker, by what the environment says, for as long as the parent lives."""
+    os.umask(0o077)
+    settings, listening = Settings.of_environment(), Listening.of_environment()
+    logs.start(listening.log_file)
+    with ending() as end:
+        threading.Thread(target=_follow_parent, args=(end,), daemon=True).start()
+        with socket.socket(fileno=int(os.environ[_SOCKET])) as rest:
+            serve(settings, listening, rest, end)
+
+
+def _follow_parent(end: Ending) -> None:
+    while os.read(0, 1):
+        pass
+    if not end.signals:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    try:
+        _work()
+    except SfumatoError as error:
+        logs.told("worker cannot start", level="error", error=error)
+        _say(f"sfumato: {error}")
+        sys.exit(error.exit_code)

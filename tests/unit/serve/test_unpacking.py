@@ -1,0 +1,115 @@
+"""Files that are much more than their bytes are refused before anything is done with them."""
+
+import gzip
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+
+from sfumato.serve.bodies import TooLarge
+from sfumato.serve.unpacking import MOST_PIXELS, require_unpacked
+
+MOST = 4 << 20
+
+
+def png(width, height):
+    """A picture whose header says so; its pixels are not looked at."""
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = zlib.compress(b"\0" * 100)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def packed_table(rows):
+    return gzip.compress(b"age\n" + b"31\n" * rows)
+
+
+def archive(rows):
+    out = io.BytesIO()
+    np.savez_compressed(out, X=np.zeros((rows, 4)))
+    return out.getvalue()
+
+
+def parquet(rows):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    out = io.BytesIO()
+    pq.write_table(pa.table({"age": np.zeros(rows)}), out)
+    return out.getvalue()
+
+
+def flac(samples):
+    soundfile = pytest.importorskip("soundfile")
+    out = io.BytesIO()
+    soundfile.write(out, np.zeros((samples, 2)), 48_000, format="FLAC")
+    return out.getvalue()
+
+
+def film(frames):
+    av = pytest.importorskip("av")
+    out = io.BytesIO()
+    with av.open(out, "w", format="matroska") as container:
+        stream = container.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 320, 240, "yuv420p"
+        picture = av.VideoFrame.from_ndarray(np.zeros((240, 320, 3), np.uint8), format="rgb24")
+        for number in range(frames):
+            picture.pts = number
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode())
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "small", "large"),
+    [
+        ("a.csv.gz", packed_table, 1000, 2_000_000),
+        ("a.npz", archive, 1000, 200_000),
+        ("a.parquet", parquet, 1000, 1_000_000),
+        ("a.flac", flac, 48_000, 1_000_000),
+        ("a.mkv", film, 3, 60),
+    ],
+)
+def test_what_unpacks_to_too_much_is_refused_and_what_does_not_is_taken(tmp_path, name, made, small, large):
+    file = tmp_path / name
+    file.write_bytes(made(small))
+    require_unpacked(file, MOST)
+    file.write_bytes(made(large))
+    assert file.stat().st_size < MOST / 20
+    with pytest.raises(TooLarge, match="unpacks to more than"):
+        require_unpacked(file, MOST)
+
+
+def test_a_table_may_be_packed_in_several_members(tmp_path):
+    file = tmp_path / "a.csv.gz"
+    file.write_bytes(packed_table(700_000) + packed_table(10))
+    require_unpacked(file, MOST)
+    file.write_bytes(packed_table(700_000) * 3)
+    with pytest.raises(TooLarge):
+        require_unpacked(file, MOST)
+
+
+def test_pictures_have_a_limit_of_their_own(tmp_path):
+    file = tmp_path / "a.png"
+    file.write_bytes(png(500, 500))
+    require_unpacked(file, MOST)
+    file.write_bytes(png(MOST_PIXELS // 1000 + 1, 1000))
+    with pytest.raises(TooLarge, match="pixels"):
+        require_unpacked(file, 1 << 40)
+
+
+@pytest.mark.parametrize(
+    "name", ["a.csv.gz", "a.csv", "a.npz", "a.npy", "a.parquet", "a.png", "a.jpg", "a.wav", "a.flac", "a.mp4"]
+)
+@pytest.mark.parametrize(
+    "content", [b"", b"PK\x03\x04", b"\x1f\x8b\x08\0\0", b"PAR1PAR1", bytes(range(256)) * 9]
+)
+def test_what_cannot_be_read_is_left_to_whoever_reads_it(tmp_path, name, content):
+    file = tmp_path / name
+    file.write_bytes(content)
+    require_unpacked(file, MOST)
