@@ -34,12 +34,14 @@ class Calls:
         self._service, self._guessing, self._threads, self._seconds = service, guessing, threads, seconds
 
     async def _asking(self, context: Any) -> Caller:
+        authorization, address = _metadata(context, "authorization"), self._address(context)
+        return await self._done(caller_of, self._service, self._guessing, authorization, address)
+
+    def _address(self, context: Any) -> str | None:
+        """Where the call comes from."""
         # A proxy may add a line of its own after those that came: the last of all is the one it wrote.
         forwarded = ",".join(_all_metadata(context, "x-forwarded-for")) or None
-        trusted = self._service.settings.trusted
-        address = address_behind(address_of_peer(context.peer()), forwarded, trusted)
-        authorization = _metadata(context, "authorization")
-        return await self._done(caller_of, self._service, self._guessing, authorization, address)
+        return address_behind(address_of_peer(context.peer()), forwarded, self._service.settings.trusted)
 
     async def _done(self, function: Callable[..., _Result], *arguments: Any, **words: Any) -> _Result:
         return await finished(self._threads, function, *arguments, **words)

@@ -20,8 +20,10 @@ from sfumato.serve.models import (
     NewPolicy,
     checked,
 )
+from sfumato.serve.proxy.declared import NewBucket, NewReader
 from sfumato.serve.registry_policies import VersionedPolicy
 from sfumato.serve.service import Release
+from sfumato.serve.tiers import ReaderFacts
 
 __all__ = [
     "asked_audit",
@@ -29,13 +31,16 @@ __all__ = [
     "budget_message",
     "caller_message",
     "document",
+    "facts_of",
     "job_message",
     "key_message",
+    "new_bucket",
     "new_budget",
     "new_key",
     "new_policy",
     "page_of",
     "policy_message",
+    "reader_message",
     "release_message",
 ]
 
@@ -88,6 +93,26 @@ def new_key(message: Any) -> dict[str, Any]:
         "expires": _given(message, "expires"),
     }
     return checked("the key", NewKey, fields).model_dump()
+
+
+def new_bucket(message: Any) -> NewBucket:
+    """The bucket that is to be declared."""
+    return checked("the bucket", NewBucket, _parsed("json", message.json))
+
+
+def facts_of(message: Any) -> ReaderFacts:
+    """What is to be said of a reader."""
+    fields = {
+        "authorisations": list(message.authorisations),
+        "jurisdiction": _given(message, "jurisdiction"),
+    }
+    new = checked("the reader", NewReader, fields)
+    return ReaderFacts.of(new.authorisations, new.jurisdiction)
+
+
+def reader_message(reader: str, facts: ReaderFacts) -> pb.Reader:
+    """What is said of a reader."""
+    return pb.Reader(reader=reader, **facts.to_dict())
 
 
 def new_policy(message: Any) -> NewPolicy:

@@ -10,6 +10,7 @@ from sfumato.errors import BadInput
 from sfumato.report import certificate_file
 from sfumato.serve.grpc_api import messages as made
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
+from sfumato.serve.grpc_api.bucket_calls import BucketCalls
 from sfumato.serve.grpc_api.calls import address_of_peer, idempotency_key
 from sfumato.serve.grpc_api.job_calls import JobCalls
 from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoServicer
@@ -21,8 +22,8 @@ __all__ = ["Servicer", "address_of_peer"]
 _LONGEST_CERTIFICATE = 100_000
 
 
-class Servicer(JobCalls, SfumatoServicer):
-    """The operations of a service; those on jobs and evidence are :class:`JobCalls`."""
+class Servicer(BucketCalls, JobCalls, SfumatoServicer):
+    """The operations of a service; others are :class:`JobCalls` and :class:`BucketCalls`."""
 
     async def Me(self, request: pb.MeRequest, context: Any) -> pb.Caller:
         """Who asks."""

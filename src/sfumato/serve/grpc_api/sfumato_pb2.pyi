@@ -38,6 +38,14 @@ class ListKeysRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ListBucketsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListReadersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class GetPolicyRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -384,3 +392,43 @@ class Policy(_message.Message):
     version: int
     policy_json: str
     def __init__(self, version: _Optional[int] = ..., policy_json: _Optional[str] = ...) -> None: ...
+
+class BucketRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class Tier(_message.Message):
+    __slots__ = ("tier", "tiers")
+    TIER_FIELD_NUMBER: _ClassVar[int]
+    TIERS_FIELD_NUMBER: _ClassVar[int]
+    tier: float
+    tiers: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, tier: _Optional[float] = ..., tiers: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class ReaderRequest(_message.Message):
+    __slots__ = ("reader",)
+    READER_FIELD_NUMBER: _ClassVar[int]
+    reader: str
+    def __init__(self, reader: _Optional[str] = ...) -> None: ...
+
+class Reader(_message.Message):
+    __slots__ = ("reader", "authorisations", "jurisdiction")
+    READER_FIELD_NUMBER: _ClassVar[int]
+    AUTHORISATIONS_FIELD_NUMBER: _ClassVar[int]
+    JURISDICTION_FIELD_NUMBER: _ClassVar[int]
+    reader: str
+    authorisations: _containers.RepeatedScalarFieldContainer[str]
+    jurisdiction: str
+    def __init__(self, reader: _Optional[str] = ..., authorisations: _Optional[_Iterable[str]] = ..., jurisdiction: _Optional[str] = ...) -> None: ...
+
+class AccessKey(_message.Message):
+    __slots__ = ("access_key_id", "secret_access_key", "path")
+    ACCESS_KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    SECRET_ACCESS_KEY_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    access_key_id: str
+    secret_access_key: str
+    path: str
+    def __init__(self, access_key_id: _Optional[str] = ..., secret_access_key: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...

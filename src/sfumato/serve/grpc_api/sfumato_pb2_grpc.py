@@ -159,6 +159,51 @@ class SfumatoStub:
                 request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.NewPolicy.SerializeToString,
                 response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Policy.FromString,
                 _registered_method=True)
+        self.DeclareBucket = channel.unary_unary(
+                '/sfumato.v1.Sfumato/DeclareBucket',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+                _registered_method=True)
+        self.ListBuckets = channel.unary_stream(
+                '/sfumato.v1.Sfumato/ListBuckets',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ListBucketsRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+                _registered_method=True)
+        self.GetBucket = channel.unary_unary(
+                '/sfumato.v1.Sfumato/GetBucket',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.BucketRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+                _registered_method=True)
+        self.GetTier = channel.unary_unary(
+                '/sfumato.v1.Sfumato/GetTier',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.BucketRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Tier.FromString,
+                _registered_method=True)
+        self.RemoveBucket = channel.unary_unary(
+                '/sfumato.v1.Sfumato/RemoveBucket',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.BucketRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+                _registered_method=True)
+        self.ListReaders = channel.unary_stream(
+                '/sfumato.v1.Sfumato/ListReaders',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ListReadersRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.FromString,
+                _registered_method=True)
+        self.SayOfReader = channel.unary_unary(
+                '/sfumato.v1.Sfumato/SayOfReader',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.FromString,
+                _registered_method=True)
+        self.ForgetReader = channel.unary_unary(
+                '/sfumato.v1.Sfumato/ForgetReader',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReaderRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.FromString,
+                _registered_method=True)
+        self.GetAccessKey = channel.unary_unary(
+                '/sfumato.v1.Sfumato/GetAccessKey',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.KeyRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.AccessKey.FromString,
+                _registered_method=True)
 
 
 class SfumatoServicer:
@@ -335,6 +380,70 @@ class SfumatoServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeclareBucket(self, request, context):
+        """Declare a bucket whose objects readers get protected, by JSON as over REST; the same one again changes
+        nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBuckets(self, request, context):
+        """The buckets that the key may read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetBucket(self, request, context):
+        """One bucket.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTier(self, request, context):
+        """The tier that whoever asks gets of a bucket, from where they ask; nothing is spent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveBucket(self, request, context):
+        """Let a bucket be read no longer; what was paid for it stays paid.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReaders(self, request, context):
+        """What the tenant says of its readers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SayOfReader(self, request, context):
+        """Say which authorisations a reader has and what law it is under, for the policy to go by.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetReader(self, request, context):
+        """Say nothing of a reader any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAccessKey(self, request, context):
+        """The access key of a key, with which clients of S3 sign; it lives and ends with the key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SfumatoServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -457,6 +566,51 @@ def add_SfumatoServicer_to_server(servicer, server):
                     servicer.SetPolicy,
                     request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.NewPolicy.FromString,
                     response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Policy.SerializeToString,
+            ),
+            'DeclareBucket': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeclareBucket,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.SerializeToString,
+            ),
+            'ListBuckets': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListBuckets,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ListBucketsRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.SerializeToString,
+            ),
+            'GetBucket': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetBucket,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.BucketRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.SerializeToString,
+            ),
+            'GetTier': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTier,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.BucketRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Tier.SerializeToString,
+            ),
+            'RemoveBucket': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveBucket,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.BucketRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.SerializeToString,
+            ),
+            'ListReaders': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListReaders,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ListReadersRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.SerializeToString,
+            ),
+            'SayOfReader': grpc.unary_unary_rpc_method_handler(
+                    servicer.SayOfReader,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.SerializeToString,
+            ),
+            'ForgetReader': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetReader,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReaderRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.SerializeToString,
+            ),
+            'GetAccessKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAccessKey,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.KeyRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.AccessKey.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1108,6 +1262,249 @@ class Sfumato:
             '/sfumato.v1.Sfumato/SetPolicy',
             sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.NewPolicy.SerializeToString,
             sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Policy.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeclareBucket(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/DeclareBucket',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBuckets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/ListBuckets',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ListBucketsRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetBucket(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/GetBucket',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.BucketRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTier(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/GetTier',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.BucketRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Tier.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveBucket(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/RemoveBucket',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.BucketRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReaders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/ListReaders',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ListReadersRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SayOfReader(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/SayOfReader',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetReader(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/ForgetReader',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReaderRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Reader.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAccessKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/GetAccessKey',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.KeyRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.AccessKey.FromString,
             options,
             channel_credentials,
             insecure,
