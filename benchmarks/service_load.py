@@ -22,7 +22,7 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ from timing import Row
 
 WORKERS = 2
 ROUNDS, SECONDS = 3, 4.0
-CLIENTS = 8
+CLIENTS, CONNECTIONS = 8, 32
 THREADS = (1, CLIENTS // WORKERS)
 RATE, PLANS = 200, 2000
 MINUTES = 0.5
@@ -53,12 +53,16 @@ def measure(minutes: float = MINUTES) -> list[Row]:
             pool.map(library_rate, [(0.5, 1)] * WORKERS, chunksize=1)
             asyncio.run(service.releases(files, 0.5))
             library: dict[int, float] = dict.fromkeys(THREADS, 0.0)
-            served = []
+            served, own_seconds, its_seconds = [], [], []
             for _ in range(ROUNDS):
                 for threads in THREADS:
                     rates = pool.map(library_rate, [(SECONDS, threads)] * WORKERS, chunksize=1)
-                    library[threads] = max(library[threads], sum(rates))
+                    library[threads] = max(library[threads], sum(rate for rate, _ in rates))
+                    own_seconds += [seconds for _, seconds in rates]
+                before, done = service.processor(), service.released
                 served.append(asyncio.run(service.releases(files, SECONDS)))
+                its_seconds.append((service.processor() - before) / (service.released - done))
+        asyncio.run(service.plans(files, RATE, RATE))  # the first of each worker, and what they import
         waits = sorted(asyncio.run(service.plans(files, RATE, PLANS)))
         growth = asyncio.run(service.watched(files, minutes))
         spends = service.budget("photos")["spends"]
@@ -72,6 +76,11 @@ def measure(minutes: float = MINUTES) -> list[Row]:
             for threads, rate in library.items()
         ),
         Row(f"protect, {WORKERS} workers; ratio = over the library", f"{best:,.0f} /s", best / own, 0.6),
+        Row(
+            "processor time of a release; ratio = the library's over the service's",
+            f"{1e3 * min(its_seconds):.1f} ms",
+            min(own_seconds) / min(its_seconds),
+        ),
         Row(f"plan at {RATE} /s, p50; ratio = over 20 ms", f"{1e3 * half:.1f} ms", half / 0.02),
         Row(f"plan at {RATE} /s, p99; ratio = over 20 ms", f"{1e3 * most:.1f} ms", most / 0.02, at_most=1.0),
         Row(
@@ -83,6 +92,9 @@ def measure(minutes: float = MINUTES) -> list[Row]:
         Row("answers that are errors; ratio = how many", kinds, lost, at_most=0.0),
         Row("spends without a release; ratio = how many", f"{spends:,} spends", paid, at_most=0.0),
     ]
+
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 # The library
@@ -104,8 +116,11 @@ def begin(barrier: Barrier, folder: str, files: list[bytes]) -> None:
         (FOLDER / f"{number}.jpg").write_bytes(file)
 
 
-def library_rate(asked: tuple[float, int]) -> float:
-    """Releases a second of this process with so many threads, while the others do the same."""
+def library_rate(asked: tuple[float, int]) -> tuple[float, float]:
+    """Releases a second of this process with so many threads, while the others do the same.
+
+    And the seconds of the processor that each took.
+    """
     from sfumato.pipeline import protect
 
     seconds, threads = asked
@@ -113,7 +128,7 @@ def library_rate(asked: tuple[float, int]) -> float:
     if START.wait() == 0:
         KEYS.signing_or_new()
     START.wait()
-    began = time.perf_counter()
+    began, processor = time.perf_counter(), time.process_time()
 
     def release(place: Path) -> int:
         done = 0
@@ -125,7 +140,8 @@ def library_rate(asked: tuple[float, int]) -> float:
 
     with ThreadPoolExecutor(threads) as pool:
         places = [Path(tempfile.mkdtemp(dir=FOLDER)) for _ in range(threads)]
-        return sum(pool.map(release, places)) / (time.perf_counter() - began)
+        done = sum(pool.map(release, places))
+    return done / (time.perf_counter() - began), (time.process_time() - processor) / done
 
 
 # The service
@@ -151,29 +167,33 @@ class Service:
 
     async def releases(self, files: list[bytes], seconds: float) -> float:
         """Releases a second, by clients that each ask for the next when they have one."""
+        idle = await self._connections()
         end, began = time.perf_counter() + seconds, time.perf_counter()
 
         async def client(first: int) -> int:
-            connection, done = await self._connection(), 0
+            done = 0
             while time.perf_counter() < end:
-                status = await self._ask(connection, "protect", files[(first + done) % len(files)])
-                done += status == 200
-            connection[1].close()
+                connection = idle.popleft()
+                done += await self._ask(connection, "protect", files[(first + done) % len(files)]) == 200
+                idle.append(connection)
             return done
 
         counts = await asyncio.gather(*(client(7 * number) for number in range(CLIENTS)))
         self.released += sum(counts)
-        return sum(counts) / (time.perf_counter() - began)
+        rate = sum(counts) / (time.perf_counter() - began)
+        for _, writer in idle:
+            writer.close()
+        return rate
 
     async def plans(self, files: list[bytes], rate: float, count: int) -> list[float]:
         """Seconds from when each plan was due to its answer; none waits for another to be answered."""
-        idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        idle = await self._connections()
         start = time.perf_counter() + 0.2
 
         async def one(number: int) -> float:
             due = start + number / rate
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            connection = idle.pop() if idle else await self._connection()
+            connection = idle.popleft() if idle else await asyncio.open_connection("127.0.0.1", self.port)
             await self._ask(connection, "plan", files[number % len(files)])
             idle.append(connection)
             return time.perf_counter() - due
@@ -195,16 +215,24 @@ class Service:
 
     def resident(self) -> int:
         """Bytes in memory, of all workers together."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in children]
+        pages = [int((place / "statm").read_text().split()[1]) for place in self._workers()]
         return sum(pages) * os.sysconf("SC_PAGESIZE")
 
-    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port)
+    def processor(self) -> float:
+        """Seconds of the processor that all workers together have had."""
+        told = [(place / "stat").read_text().rpartition(")")[2].split() for place in self._workers()]
+        return sum(int(one[11]) + int(one[12]) for one in told) / os.sysconf("SC_CLK_TCK")
 
-    async def _ask(
-        self, connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], operation: str, body: bytes
-    ) -> int:
+    def _workers(self) -> list[Path]:
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [Path(f"/proc/{pid}") for pid in listed]
+
+    async def _connections(self) -> deque[Connection]:
+        """Many, which the system shares out among the workers; who takes the first in turn asks them all."""
+        made = [asyncio.open_connection("127.0.0.1", self.port) for _ in range(CONNECTIONS)]
+        return deque(await asyncio.gather(*made))
+
+    async def _ask(self, connection: Connection, operation: str, body: bytes) -> int:
         reader, writer = connection
         query = urllib.parse.urlencode({"name": "photo.jpg", "asked": json.dumps(ASKED)})
         head = (

@@ -200,17 +200,6 @@ def _runs(pid):
         return False
 
 
-def test_a_port_that_is_taken_is_said_in_a_sentence(folder, executable):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        for given in (["--port", port], ["--port", "1", "--grpc-port", port]):
-            command = [executable, "serve", "--data", "service", *given]
-            answer = subprocess.run(command, capture_output=True, text=True)
-            assert answer.returncode == 2
-            assert "cannot listen on 127.0.0.1:" in answer.stderr
-            assert "Traceback" not in answer.stderr
-
-
 def test_settings_by_variables_of_the_environment_tls_and_workers_that_outlive_nobody(
     folder, executable, self_signed
 ):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import BigInteger, Engine, bindparam, func, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -35,6 +37,7 @@ class Storage(Generic[_Prepared]):
         unavailable: type[SfumatoError],
     ) -> None:
         self._engine = engine_of(url)
+        self._turns = _Turns()
         self._what, self._kind = what, unavailable
         self._place = self._engine.url.render_as_string(hide_password=True)
         self._troubles = (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error)
@@ -43,15 +46,26 @@ class Storage(Generic[_Prepared]):
         except self._troubles as error:
             raise self._unavailable(error) from None
 
-    def writing(self) -> AbstractContextManager[Transaction]:
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
         """One transaction, durable once it ends without an error; on SQLite nobody else writes beside it."""
-        return self._transaction("BEGIN IMMEDIATE" if is_sqlite(self._engine) else None, commit=True)
+        if is_sqlite(self._engine):
+            with self._turns.one(), self._transaction("BEGIN IMMEDIATE", commit=True) as transaction:
+                yield transaction
+        else:
+            with self._transaction(None, commit=True) as transaction:
+                yield transaction
 
-    def counting(self) -> AbstractContextManager[Transaction]:
+    @contextmanager
+    def counting(self) -> Iterator[Transaction]:
         """The same, whole or not at all, that returns before it is on disk."""
         if is_sqlite(self._engine):
-            return self._transaction("BEGIN IMMEDIATE", commit=True, durable=False)
-        return self._transaction("SET LOCAL synchronous_commit = off", commit=True)
+            begun = self._transaction("BEGIN IMMEDIATE", commit=True, durable=False)
+            with self._turns.one(), begun as transaction:
+                yield transaction
+        else:
+            with self._transaction("SET LOCAL synchronous_commit = off", commit=True) as transaction:
+                yield transaction
 
     def reading(self) -> AbstractContextManager[Transaction]:
         """One consistent view, whatever is written meanwhile."""
@@ -94,3 +108,21 @@ class Storage(Generic[_Prepared]):
         cause = error.orig if isinstance(error, DBAPIError) else error
         reason = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
         return self._kind(f"the {self._what} {self._place} could not be used: {reason}.")
+
+
+class _Turns:
+    """Turns of the threads of this process that write to SQLite.
+
+    Whoever finds a file of SQLite locked looks again after a pause that grows to a tenth of a second, while
+    the lock lies idle; whoever waits for a thread is woken at once.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._process = threading.Lock(), os.getpid()
+
+    def one(self) -> AbstractContextManager[Any]:
+        """A block that one thread at a time is in."""
+        if self._process != os.getpid():
+            # The thread that was in the block when this process was forked is not in it.
+            self._lock, self._process = threading.Lock(), os.getpid()
+        return self._lock

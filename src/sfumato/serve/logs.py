@@ -31,7 +31,7 @@ FIELDS = (
 )  # fmt: skip
 
 _request: ContextVar[dict[str, Any] | None] = ContextVar("sfumato_request", default=None)
-# Libraries whose every line is wanted from warnings on; all others are under the root.
+# Errors of other packages are placed in this one too: where it called them.
 _PACKAGE = Path(__file__).parents[1]
 
 

@@ -128,12 +128,12 @@ class Listening(_FromEnvironment):
     @property
     def address(self) -> str:
         """Of REST, as in 127.0.0.1:8765."""
-        return self._address(self.port)
+        return self.address_of(self.port)
 
     @property
     def grpc_address(self) -> str | None:
         """Of gRPC, if it is answered."""
-        return None if self.grpc_port is None else self._address(self.grpc_port)
+        return None if self.grpc_port is None else self.address_of(self.grpc_port)
 
     def require_tls(self) -> None:
         """Say what is wrong with the certificate and its key, where there are such."""
@@ -162,7 +162,8 @@ class Listening(_FromEnvironment):
             )
         return token
 
-    def _address(self, port: int) -> str:
+    def address_of(self, port: int) -> str:
+        """The host with this ``port``."""
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
 

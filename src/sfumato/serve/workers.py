@@ -1,7 +1,7 @@
 """A service as people start it: one process, or a parent that keeps several workers answering.
 
-Workers share the socket of REST, which their parent holds; on the port of gRPC each has a socket of its own,
-among which the system shares out the connections. A worker that dies is replaced, and workers whose parent
+On the ports of REST and gRPC each worker has a socket of its own, among which the system shares out the
+connections; their parent keeps both ports theirs. A worker that dies is replaced, and workers whose parent
 died end: none goes on alone. Run as a module, this is a worker.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from sfumato.errors import BadInput, SfumatoError
+from sfumato.errors import SfumatoError
 from sfumato.serve import logs
 from sfumato.serve.metrics import FOLDER_VARIABLE, forget_worker
 from sfumato.serve.rest.server import Ending, ending, listen, serve
@@ -28,7 +27,6 @@ from sfumato.serve.settings import Listening, Settings
 
 __all__ = ["run"]
 
-_SOCKET = "SFUMATO_SERVE_SOCKET"
 # A worker that dies sooner than this is started again only after as long, so that a service that cannot start
 # does not keep a machine busy.
 _SOON_SECONDS = 1.0
@@ -43,30 +41,37 @@ def run(settings: Settings, listening: Listening) -> None:
         Service(settings).close()  # what is wrong with the settings is said before anybody listens
         listening.metrics_token()
         listening.require_tls()
-        rest = stack.enter_context(listen(listening))
-        if listening.grpc_port is not None:
-            stack.enter_context(_reserved(listening))
+        ports = [port for port in (listening.port, listening.grpc_port) if port is not None]
+        rest, *others = (listen(listening, port, shared=False) for port in ports)
+        for one in (rest, *others):
+            stack.enter_context(one)
         logs.start(listening.log_file)
         scheme = "http" if listening.tls_certificate is None else "https"
         also = "" if listening.grpc_address is None else f" and for gRPC on {listening.grpc_address}"
         _say(f"Sfumato listens on {scheme}://{listening.address}/v1{also}; Ctrl-C ends it.")
         if listening.workers == 1:
+            for one in others:
+                one.close()  # it was free
             serve(settings, listening, rest, end)
         else:
-            _Parent(settings, listening, rest, end).run()
+            for one in (rest, *others):
+                one.close()
+            # Never listened on: others find the ports taken while we live, and our workers may share them.
+            for port in ports:
+                stack.enter_context(listen(listening, port, shared=True))
+            _Parent(settings, listening, end).run()
     _say("Sfumato has ended; what was under way is finished or was given back.")
 
 
 class _Parent:
-    def __init__(self, settings: Settings, listening: Listening, rest: socket.socket, end: Ending) -> None:
-        self._listening, self._rest, self._end = listening, rest, end
+    def __init__(self, settings: Settings, listening: Listening, end: Ending) -> None:
+        self._listening, self._end = listening, end
         # Of this machine, not of the data: what processes here did, in files that they map into memory.
         self._folder = Path(tempfile.mkdtemp(prefix="sfumato-metrics-"))
         self._environment = {
             **os.environ,
             **settings.environment(),
             **listening.environment(),
-            _SOCKET: str(rest.fileno()),
             FOLDER_VARIABLE: str(self._folder),
         }
         self._workers: dict[subprocess.Popen[bytes], float] = {}
@@ -91,7 +96,6 @@ class _Parent:
             [sys.executable, "-m", "sfumato.serve.workers"],
             stdin=subprocess.PIPE,
             env=self._environment,
-            pass_fds=[self._rest.fileno()],
             process_group=0,
         )
         self._workers[worker] = time.monotonic()
@@ -106,7 +110,6 @@ class _Parent:
 
     def _stop(self) -> None:
         """Tell all to end, once more for each further signal, and wait until they have."""
-        self._rest.close()  # theirs too, once they take nothing new: whoever comes then is refused at once
         ends = (
             time.monotonic() + self._listening.drain_seconds + self._listening.grace_seconds + _LAST_SECONDS
         )
@@ -131,22 +134,6 @@ class _Parent:
         forget_worker(self._folder, worker.pid)
 
 
-def _reserved(listening: Listening) -> socket.socket:
-    """A socket that keeps the port of gRPC ours: other services find it taken, our workers may share it."""
-    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
-    try:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((listening.host, listening.grpc_port))
-        made = socket.socket(family)
-        if listening.workers > 1:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            made.bind((listening.host, listening.grpc_port))
-        return made
-    except (OSError, UnicodeError):
-        raise BadInput(f"gRPC cannot listen on {listening.grpc_address}: is the port taken?") from None
-
-
 def _say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
@@ -158,7 +145,7 @@ def _work() -> None:
     logs.start(listening.log_file)
     with ending() as end:
         threading.Thread(target=_follow_parent, args=(end,), daemon=True).start()
-        with socket.socket(fileno=int(os.environ[_SOCKET])) as rest:
+        with listen(listening, listening.port, shared=True) as rest:
             serve(settings, listening, rest, end)
 
 

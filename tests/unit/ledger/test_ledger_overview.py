@@ -1,5 +1,7 @@
 """All datasets at a glance: which there are, what each may still spend, and whether the database answers."""
 
+import os
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,3 +54,15 @@ def test_whether_the_database_answers(ledger, sql):
     sql("DROP TABLE ledgers")
     with pytest.raises(LedgerUnavailable, match="could not be used"):
         ledger.require_answer()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_process_that_was_forked_amid_a_write_takes_turns_of_its_own(ledger):
+    turns = ledger._storage._turns
+    with ledger._storage.writing():
+        assert turns.one().locked()
+        child = os.fork()
+        if child == 0:
+            os._exit(int(turns.one().locked()))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not turns.one().locked()

@@ -30,6 +30,7 @@ from sfumato.serve.grpc_api.server import make_server
 from sfumato.serve.grpc_api.servicer import address_of_peer
 from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.guessing import Guessing
+from sfumato.serve.metrics import Metrics
 from sfumato.serve.readiness import Readiness
 from sfumato.serve.rest.app import make_app
 from sfumato.serve.rest.problems import STATUS
@@ -128,6 +129,28 @@ def test_a_call_does_not_last_for_ever(service):
         for call, asked in ((reflection, silent()), (watch, health_pb2.HealthCheckRequest())):
             refused(Code.DEADLINE_EXCEEDED, "too-slow", call, asked, timeout=20)
         silence.set()
+
+
+def test_calls_are_counted_by_their_method_and_refusals_by_their_word(service, keys):
+    metrics = Metrics(service)
+    with (
+        listening(service, metrics=metrics) as (server, _),
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        stub = SfumatoStub(channel)
+        stub.Me(pb.MeRequest(), metadata=keys["owner"])
+        refused(
+            Code.NOT_FOUND,
+            "not-found",
+            stub.GetBudget,
+            pb.DatasetRequest(dataset="x"),
+            metadata=keys["owner"],
+        )
+    page = metrics.page().decode()
+    for method, status in (("Me", "OK"), ("GetBudget", "NOT_FOUND")):
+        labels = f'method="POST",route="/sfumato.v1.Sfumato/{method}",status="{status}",way="grpc"'
+        assert f"sfumato_requests_total{{{labels}}} 1.0" in page
+    assert 'sfumato_refusals_total{refusal="not-found"} 1.0' in page
 
 
 def test_every_refusal_has_a_status_and_a_code():

@@ -23,10 +23,10 @@ SECRET = "patient 4711 has a fever"
 def lines(tmp_path):
     """Starts a log in a file, and returns its lines; what other packages log goes where it went before."""
     root = logging.getLogger()
-    before, file = list(root.handlers), tmp_path / "log"
+    before, lines, file = list(root.handlers), logs._log, tmp_path / "log"
     logs.start(file)
     yield lambda: [json.loads(line) for line in file.read_text().splitlines()]
-    root.handlers = before
+    root.handlers, logs._log = before, lines
     logging.captureWarnings(False)
 
 

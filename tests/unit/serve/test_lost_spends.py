@@ -5,8 +5,10 @@ import shutil
 import numpy as np
 import pytest
 
+from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Laplace
+from sfumato.noise import Keyed
 from sfumato.pipeline import protect
 from sfumato.report import KeyRing, verify
 from sfumato.serve.lost_spends import charge_again, lost_spends
@@ -95,3 +97,39 @@ def test_certificates_that_say_nothing_of_this_ledger_are_passed_over(place):
         (place / "b.npy.cert.json").write_text("{}")
         assert lost_spends(place.glob("*.cert.json"), strangers, ledger) == []
         assert lost_spends(place.glob("*.cert.json"), KeyRing(place / "keys"), ledger) == []
+
+
+def keyed_release(place, values, name):
+    """A release under the request "monday", as the service makes it: with noise keyed by its secret."""
+    np.save(place / "x.npy", values)
+    keys = KeyRing(place / "keys")
+    noise = Keyed(keys.noise_secret(), dataset="ward", version="1", release="request monday")
+    with Ledger(f"sqlite:///{place / 'ledger.db'}") as ledger:
+        protect(
+            place / "x.npy",
+            place / name,
+            Laplace(epsilon=0.3, clip=10.0, randomness=noise),
+            dataset="ward",
+            ledger=ledger,
+            request="monday",
+            keys=keys,
+        )
+    return np.load(place / name)
+
+
+@pytest.mark.parametrize("renewed", [False, True])
+def test_a_forgotten_request_is_safe_only_under_a_new_noise_secret(place, renewed):
+    """An old ledger takes a request again for other content: under the old secret it shows what changed."""
+    first = np.random.default_rng(1).normal(size=(20, 3))
+    second = first.copy()
+    second[7] += 1.0
+    restore = backed_up(place)
+    before = keyed_release(place, first, "out.npy")
+    with pytest.raises(BadInput, match="other content"):
+        keyed_release(place, second, "out.npy")
+    restore()
+    if renewed:
+        (place / "keys" / "noise.key").unlink()
+    after = keyed_release(place, second, "out.npy")
+    changed = [row for row in range(20) if not np.array_equal(before[row], after[row])]
+    assert changed == (list(range(20)) if renewed else [7])

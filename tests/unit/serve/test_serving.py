@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from sfumato.serve.rest.app import make_app
 from sfumato.serve.rest.server import ending
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings, variable_of
+from sfumato.serve.workers import run
 
 WRONG = {"Authorization": "Bearer sfu_" + "0" * 16 + "_" + "0" * 64}
 
@@ -86,6 +88,13 @@ def test_a_certificate_needs_its_own_key(self_signed, tmp_path):
     for wrong in (certificate, tmp_path / "none"):
         with pytest.raises(BadInput, match="TLS needs a certificate and its own key"):
             Listening(tls_certificate=certificate, tls_key=wrong).require_tls()
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence(service):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BadInput, match=f"REST cannot listen on 127.0.0.1:{port}: is the port taken"):
+            run(service.settings, Listening(port=port))
 
 
 def test_a_token_of_metrics_is_long(tmp_path):

@@ -64,18 +64,23 @@ def ending() -> Iterator[Ending]:
             signal.signal(number, handler)
 
 
-def listen(listening: Listening) -> socket.socket:
-    """The socket of REST, on which several processes may answer."""
-    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
-    made = socket.socket(family)
+def listen(listening: Listening, port: int, *, shared: bool) -> socket.socket:
+    """A socket on ``port``, on which connections come once somebody listens.
+
+    Where it is ``shared``, other processes of the same user may have one too, and the system gives each
+    connection to one of those that listen. On a single socket for all of them the first that wakes up would
+    take whatever connections there are, and the others none.
+    """
+    made = socket.socket(socket.AF_INET6 if ":" in listening.host else socket.AF_INET)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
-        made.bind((listening.host, listening.port))
-        made.listen(2048)
+        made.bind((listening.host, port))
     except (OSError, UnicodeError):
         made.close()
-        raise BadInput(f"REST cannot listen on {listening.address}: is the port taken?") from None
-    made.setblocking(False)
+        what = "REST" if port == listening.port else "gRPC"
+        raise BadInput(f"{what} cannot listen on {listening.address_of(port)}: is the port taken?") from None
     return made
 
 
