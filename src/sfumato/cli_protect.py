@@ -272,11 +272,12 @@ def _check_places(options: Mapping[str, Any]) -> None:
     """Refuse what cannot be written, before anything is made."""
     from sfumato import pipeline
     from sfumato.io import same_kind
+    from sfumato.pipeline.located import located
 
-    source, output = pipeline.located(options["source"]), options["output"]
+    source, output = located(options["source"]), options["output"]
     if source.name is None or output.endswith("/"):
         return
-    target = pipeline.located(output, folder=False)
+    target = located(output, folder=False)
     if target.local is not None and target.local.is_dir() and not target.local.suffix:
         named = target.local / source.word
         raise BadInput(f"-o {output} is a folder: name the file in it, as in -o {named}.")
@@ -287,9 +288,9 @@ def _check_places(options: Mapping[str, Any]) -> None:
 
 def _inputs(options: Mapping[str, Any]) -> list[Path]:
     """The local files that are read."""
-    from sfumato import pipeline
+    from sfumato.pipeline.located import located
 
-    source = pipeline.located(options["source"]).local
+    source = located(options["source"]).local
     named = [options[name] for name in ("schema", "epsilon_file") if options[name] is not None]
     return [*([] if source is None or source.is_dir() else [source]), *named]
 
@@ -298,8 +299,9 @@ def _mechanism(options: Mapping[str, Any]) -> Mechanism | MediaMechanisms:
     """The mechanism that the options of protect describe, or one for each kind of media."""
     from sfumato import pipeline
     from sfumato.io import file_to_read
+    from sfumato.pipeline.located import located
 
-    source = pipeline.located(options["source"])
+    source = located(options["source"])
     described = dict(options) | {"source": source}
     with source.store:
         if cli_media.is_media(source):

@@ -11,7 +11,13 @@ __all__ = ["when_used"]
 
 
 def when_used(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of ``package``: names that stand in its modules, each loaded once."""
+    """The ``__getattr__`` of ``package``: names that stand in its modules, each loaded once.
+
+    None is also the name of a module: importing that would put it in the place of the name.
+    """
+    taken = set(module_of) & set(module_of.values())
+    if taken:
+        raise ValueError(f"{package} has modules of the same name as what it offers: {sorted(taken)}.")
 
     def load(name: str) -> Any:
         if name not in module_of:

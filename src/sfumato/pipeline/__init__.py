@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sfumato.pipeline.catalogue import MECHANISMS, make_mechanism
     from sfumato.pipeline.engines import opened_engine
     from sfumato.pipeline.folder import ProtectedFolder
-    from sfumato.pipeline.located import at_hand, located
+    from sfumato.pipeline.located import at_hand
     from sfumato.pipeline.media_mechanisms import MediaMechanisms
     from sfumato.pipeline.place import check_output
     from sfumato.pipeline.planning import Plan, plan
@@ -34,7 +34,6 @@ __all__ = [
     "Report",
     "at_hand",
     "check_output",
-    "located",
     "make_mechanism",
     "open_publication",
     "opened_engine",
@@ -57,7 +56,6 @@ __getattr__ = when_used(
         "Report": "protected",
         "at_hand": "located",
         "check_output": "place",
-        "located": "located",
         "make_mechanism": "catalogue",
         "open_publication": "publishing",
         "opened_engine": "engines",
