@@ -129,7 +129,7 @@ def test_a_signal_that_comes_before_it_answers_ends_it_too(folder, executable):
 
 def test_it_says_that_it_is_not_ready_before_it_ends(folder):
     with serving(folder, "--drain-seconds", 3, tenants=("clinic",)) as served:
-        served.run.send_signal(signal.SIGINT)
+        served.run.send_signal(signal.SIGTERM)
         begun = time.monotonic()
         until(lambda: served.ask("GET", "/readyz", tenant=None).status == 503, 3)
         assert served.ask("GET", "/v1/me").status == 200

@@ -128,7 +128,9 @@ def start(file: Path | None = None) -> None:
     root.addHandler(_Others(logging.WARNING))
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [], True
+        # Whoever sets up logging by a document switches off the loggers that it does not name.
+        logger.handlers, logger.propagate, logger.disabled = [], True, False
+        logger.setLevel(logging.NOTSET)
     logging.captureWarnings(True)
 
 

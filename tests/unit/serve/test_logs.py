@@ -76,6 +76,15 @@ def test_an_error_in_another_package_is_placed_in_ours_too(lines):
     assert re.search(r"traceback\.py:\d+ in sfumato/serve/logs\.py:\d+$", logs.place_of(raised.tb))
 
 
+def test_who_was_switched_off_by_others_is_heard_again(lines, tmp_path):
+    logger = logging.getLogger("uvicorn.error")
+    logger.disabled = True
+    logs.start(tmp_path / "log")
+    logger.error("something")
+    (line,) = lines()
+    assert line["source"].startswith("uvicorn.error ")
+
+
 @pytest.mark.parametrize("level", ["warning", "error"])
 def test_words_of_other_packages_are_left_out(lines, level):
     getattr(logging.getLogger("uvicorn.error"), level)("could not read %s", SECRET)

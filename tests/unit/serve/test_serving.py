@@ -270,6 +270,8 @@ def test_a_ledger_that_was_replaced_is_not_ready(service, tmp_path):
 def test_signals_are_counted_and_end_nothing_by_themselves():
     before = signal.getsignal(signal.SIGTERM)
     hang_up = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # Whoever runs tests in the background has them ignore this one.
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with ending() as end:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -277,6 +279,7 @@ def test_signals_are_counted_and_end_nothing_by_themselves():
             assert end.signals == 2  # what was ignored stays ignored
     finally:
         signal.signal(signal.SIGHUP, hang_up)
+        signal.signal(signal.SIGINT, interrupt)
     assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -2,6 +2,7 @@
 
 import json
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -158,8 +159,10 @@ def _file(done: Release) -> Response:
 
 
 def _whole(done: Release) -> Response:
-    named = {"Content-Disposition": f'attachment; filename="{done.name}"'}
-    return Response(done.file.read_bytes(), media_type=_TYPE, headers=_headers(done) | named)
+    quoted = quote(done.name)
+    name = f'filename="{quoted}"' if quoted == done.name else f"filename*=utf-8''{quoted}"
+    headers = _headers(done) | {"Content-Disposition": f"attachment; {name}"}
+    return Response(done.file.read_bytes(), media_type=_TYPE, headers=headers)
 
 
 def _headers(done: Release) -> dict[str, str]:
