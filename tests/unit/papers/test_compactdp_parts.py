@@ -17,6 +17,7 @@ from sfumato.learn.compact.classifier import CompactClassifier
 from sfumato.learn.compact.second_stage import CompactPrivate
 from sfumato.noise import Seeded
 from sfumato.papers.compactdp.attack import Attack, attack_all
+from sfumato.papers.compactdp.cells import heuristic
 from sfumato.papers.compactdp.features import Features
 from sfumato.papers.compactdp.findings import verdicts
 from sfumato.papers.compactdp.measured import Measured, OneRun, Proven
@@ -183,3 +184,14 @@ def test_a_name_that_the_coins_refute_is_said_to_be_wrong(correct, refuted) -> N
     assert len(wrong) == refuted
     if refuted:
         assert f"by {OneRun(correct, 100, 400).bound():.3g}, for this row with 95% confidence." in wrong[0]
+
+
+def test_conversions_stand_in_the_tables_with_what_their_intervals_leave_open() -> None:
+    attack = Attack("any", 0.6, 0.5, 0.7, 0.0, 0.0, 0.0, flagged=60, members=100, falsely=40, nonmembers=100)
+    made = Measured("any", 0.9, 0.9, (attack,), {}, None, Proven(np.inf, "", "nothing"), None, None, 1.0)
+    cells = heuristic((made,), None, ((0.5, 0.0), (0.7, 2.0)))
+    found = attack.heuristics
+    for cell, one in zip(cells[1:3], (found.advantage, found.rates), strict=True):
+        assert cell == f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]".replace("-", "−")
+    assert cells[3] == "1.000 [0.000, 2.000]"
+    assert heuristic((made,), None, ((0.5, 1.0), (0.5, 2.0)))[3] == "–"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sfumato.audit.heuristics import from_auc
 from sfumato.errors import BadInput
+from sfumato.papers.compactdp.attack import Attack, Range
 from sfumato.papers.compactdp.measured import Measured
 from sfumato.papers.compactdp.published import Printed
 from sfumato.papers.compactdp.results import Spread, spread
@@ -22,6 +23,7 @@ __all__ = [
     "percent",
     "proven",
     "seeds_that_found",
+    "thousandths",
 ]
 
 Seeds = tuple[Measured, ...]
@@ -101,9 +103,9 @@ def heuristic(seeds: Seeds, printed: Printed | None, line: Line) -> tuple[str, .
     eta, head = seeds[0].eta, seeds[0].head
     return (
         _printed(printed, lambda row: row.epsilon),
-        _spread_of([made.strongest.heuristics.advantage.value for made in seeds]),
-        _spread_of([made.strongest.heuristics.rates.value for made in seeds]),
-        _spread_of([by_line(made.auc, line) for made in seeds]),
+        _ranged([made.strongest.heuristics.advantage for made in seeds]),
+        _ranged([made.strongest.heuristics.rates for made in seeds]),
+        _ranged([_by_line(made.strongest, line) for made in seeds]),
         NONE if eta is None else spread(seeds, lambda made: made.eta or 0.0).shown(3),
         NONE if head is None else proven_epsilon(max(made.head or 0.0 for made in seeds)),
         percent(spread(seeds, lambda made: made.learned)),
@@ -131,11 +133,28 @@ def by_line(auc: float, line: Line) -> float | None:
         return None
 
 
-def _spread_of(values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+def _by_line(attack: Attack, line: Line) -> Range:
+    """The third conversion at the ends of the interval of the AUC too."""
+    ends = [by_line(auc, line) for auc in (attack.low, attack.high)]
+    known = sorted(end for end in ends if end is not None)
+    return Range(by_line(attack.auc, line), *(known if len(known) == 2 else (None, None)))
+
+
+def _ranged(found: Sequence[Range]) -> str:
+    """Mean ± deviation over seeds, and the outermost ends of their intervals; an open end is a dash."""
+    known = [one.value for one in found if one.value is not None]
+    if len(known) < len(found):
         return NONE
-    return Spread(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None).shown(3)
+    value = Spread(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None).shown(3)
+    lows, highs = [one.low for one in found], [one.high for one in found]
+    low = NONE if None in lows else thousandths(min(end for end in lows if end is not None))
+    high = NONE if None in highs else thousandths(max(end for end in highs if end is not None))
+    return f"{value} [{low}, {high}]"
+
+
+def thousandths(value: float) -> str:
+    """With three digits behind the point, and no minus before a zero."""
+    return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
 
 
 def _printed(row: Printed | None, what: Callable[[Printed], float | None], digits: int = 4) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sfumato.papers.compactdp.cells import by_line, percent, seeds_that_found
+from sfumato.papers.compactdp.cells import by_line, percent, seeds_that_found, thousandths
 from sfumato.papers.compactdp.measured import Measured
 from sfumato.papers.compactdp.methods import (
     CERTIFIED,
@@ -149,7 +149,7 @@ def _conversions(source: Source, rows: Measures, line: tuple[tuple[float, float]
                 "AUC": by_line(made.auc, line),
             }
             listed = ", ".join(
-                f"{_shown(value)} by {kind}" for kind, value in values.items() if value is not None
+                f"{thousandths(value)} by {kind}" for kind, value in values.items() if value is not None
             )
             told.append(f"{name}: {listed}")
     if told:
@@ -159,10 +159,6 @@ def _conversions(source: Source, rows: Measures, line: tuple[tuple[float, float]
             "Neither row has any noise and nothing is proven of either: small numbers are evidence of weak "
             f"attacks. So are the paper's {text:g}, {printed:g} and {FIGURE_13:g}."
         )
-
-
-def _shown(value: float) -> str:
-    return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
 
 
 def _proven(source: Source, rows: Measures) -> Iterator[str]:

@@ -84,8 +84,8 @@ def _methods(number: int, results: Results) -> Part:
     told.append(
         "Accuracy is in percent, on the tests; every cell is a mean over seeds ± their standard deviation. "
         "Behind the true positive rate stand the lowest and the highest end of its Clopper–Pearson "
-        "intervals. *Proven ε* is at δ = 1e-5 for one record, with its neighbours; *nothing* is a legal "
-        "value."
+        "intervals, and behind an *empirical ε* what the intervals of its rates or of its AUC leave open. "
+        "*Proven ε* is at δ = 1e-5 for one record, with its neighbours; *nothing* is a legal value."
     )
     fewest = min(
         made.strongest.nonmembers
