@@ -29,6 +29,7 @@ __all__ = [
     "First",
     "atomic_output",
     "settle",
+    "sync",
     "unsettled",
     "write_whole",
     "writing",
@@ -61,6 +62,15 @@ def settle(folder: Path) -> None:
     try:
         if not hasattr(_LIBRARY, "syncfs") or _LIBRARY.syncfs(descriptor) != 0:
             os.sync()
+    finally:
+        os.close(descriptor)
+
+
+def sync(path: Path) -> None:
+    """Return when ``path``, a file or a folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -140,7 +150,7 @@ class AtomicFile:
         # Some file systems cannot sync a folder. The output is complete either way; at worst a power cut
         # brings the older one back.
         with suppress(OSError):
-            _sync(self._target.parent)
+            sync(self._target.parent)
 
     def discard(self) -> None:
         """Remove what was written and leave ``path`` as it was."""
@@ -280,14 +290,6 @@ class AtomicSink(ABC):
             if file is not None:
                 file.discard()
         self._output = self._first = None
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _private(name: str, flags: int) -> int:

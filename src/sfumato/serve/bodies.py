@@ -7,10 +7,11 @@ import os
 import time
 from collections.abc import AsyncIterable, Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from sfumato.errors import BadInput, SfumatoError
 
-__all__ = ["Pace", "TooLarge", "TooSlow", "require_size", "written"]
+__all__ = ["Pace", "TooLarge", "TooSlow", "private_file", "require_size", "require_some", "written"]
 
 _PAUSE_SECONDS = 30.0
 _LEAST_RATE = 16 << 10
@@ -51,14 +52,24 @@ def require_size(size: int, limit: int) -> None:
         raise TooLarge(f"the body is larger than {limit:,} bytes, the most this service takes.")
 
 
+def private_file(place: Path) -> BinaryIO:
+    """A new file at ``place``, open for writing, which only its owner may read."""
+    return open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def require_some(size: int) -> None:
+    """Refuse a body of no bytes."""
+    if size == 0:
+        raise BadInput("the body is empty; it must be the file to release.")
+
+
 async def written(chunks: AsyncIterable[bytes], into: Path, limit: int) -> None:
     """Write ``chunks`` to ``into``, which only its owner may read.
 
     Refused: more than ``limit`` bytes, nothing at all, and a sender that does not keep the :class:`Pace`.
     """
     pace = Pace()
-    descriptor = os.open(into, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:
+    with private_file(into) as file:
         coming = aiter(chunks)
         while True:
             try:
@@ -70,5 +81,4 @@ async def written(chunks: AsyncIterable[bytes], into: Path, limit: int) -> None:
             pace.add(len(chunk))
             require_size(pace.bytes, limit)
             file.write(chunk)
-    if pace.bytes == 0:
-        raise BadInput("the body is empty; it must be the file to release.")
+    require_some(pace.bytes)

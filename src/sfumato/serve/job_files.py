@@ -7,6 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
+from sfumato.io.atomic import sync
 from sfumato.serve.access import is_id
 
 __all__ = ["JobFiles"]
@@ -21,9 +22,9 @@ class JobFiles:
         self._place, self._work = place, work
 
     def take(self, job: str, part: str, file: Path, beside: Path | None = None) -> Path:
-        """Have ``file`` for the job, durably; what lies in the work folder is moved, all else copied.
+        """Have ``file`` for the job, also after a power cut; ``beside``, a certificate, is kept beside it.
 
-        ``beside``, a certificate, is kept beside it.
+        What lies in the work folder is moved, all else copied.
         """
         folder = self._place / job / part
         folder.parent.mkdir(mode=0o700, exist_ok=True)
@@ -36,9 +37,9 @@ class JobFiles:
                 os.replace(one, taken)
             else:
                 shutil.copyfile(one, taken)
-            _settle(taken)
+            sync(taken)
         for made in (folder, folder.parent, self._place):
-            _settle(made)
+            sync(made)
         return folder / file.name
 
     def find(self, job: str, part: str) -> Path | None:
@@ -66,12 +67,3 @@ class JobFiles:
             return time.time() - (self._place / job).stat().st_mtime > _ALONE_SECONDS
         except FileNotFoundError:
             return False
-
-
-def _settle(path: Path) -> None:
-    """Return when ``path`` is on the disk: a job that was accepted outlives a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -68,7 +68,7 @@ class Work:
             self._require(record, watch)
             watch.committed = True
 
-        with jobs.resources.work.folder() as folder:
+        with jobs.releases.drawing() as folder:
             done = opened.protect(folder, jobs.payment(record, file, before), jobs.resources.keys)
             self._require(record, watch)
             id_ = jobs.release_id(record)

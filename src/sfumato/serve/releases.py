@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sfumato.io.atomic import write_whole
+from sfumato.io.atomic import sync, unsettled
 from sfumato.pipeline import Protected
-from sfumato.report import certificate_file, file_digest
+from sfumato.report import file_digest
 from sfumato.serve.access import NotFound, is_id, require
 from sfumato.serve.callers import Caller
 from sfumato.serve.resources import Resources
@@ -75,6 +76,14 @@ class Releases:
         """Where the release of this id lies, or will."""
         return self._place / tenant / id_
 
+    @contextmanager
+    def drawing(self) -> Iterator[Path]:
+        """A private folder to draw one release in, for :meth:`keep`, which waits for the disk."""
+        with self._resources.work.folder() as work, unsettled():
+            folder = work / "release"
+            folder.mkdir(mode=0o700)
+            yield folder
+
     def keep(
         self,
         tenant: str,
@@ -84,36 +93,44 @@ class Releases:
         done: Protected,
         content: str | None = None,
     ) -> Release:
-        """Let what was released be there: it is moved from where it was drawn, and appears whole.
+        """Let what was released be there: the folder that it was drawn in, alone, becomes the release's own.
 
-        What is there already stays as it is: of one request it is the same to the letter, and somebody may be
-        reading it.
+        It appears whole, and is on the disk. What is there already stays as it is: of one request it is the
+        same to the letter, and somebody may be reading it.
         """
         before = self.read(tenant, id_)
         if before is not None:
             return before
-        folder = self.folder(tenant, id_)
-        for place in (folder.parent, folder):
-            place.mkdir(mode=0o700, exist_ok=True)
-        file = folder / done.output.name
+        folder, drawn = self.folder(tenant, id_), done.output.parent
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
         made = Release(
             id=id_,
             dataset=dataset,
-            name=file.name,
+            name=done.output.name,
             created=datetime.now(UTC).isoformat(),
             sha256=file_digest(done.output),
             statement=done.statement.to_dict(),
             paid=done.paid,
             request=request,
-            file=file,
+            file=folder / done.output.name,
             content=content,
         )
+        (drawn / _RECORD).write_text(json.dumps(made.to_dict() | {"content": content}), "utf-8")
+        for place in (done.output, done.certificate_file, drawn / _RECORD, drawn):
+            sync(place)
         # The index first: an entry that leads nowhere is passed over, a release without one is not found.
         self._resources.registry.releases.add(tenant, id_, dataset, made.created)
-        os.replace(done.certificate_file, certificate_file(file))
-        os.replace(done.output, file)
-        record = made.to_dict() | {"content": content}
-        write_whole(folder / _RECORD, json.dumps(record).encode())
+        try:
+            os.rename(drawn, folder)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            before = self.read(tenant, id_)
+            if before is not None:
+                return before  # somebody was faster
+            shutil.rmtree(folder)  # left by somebody who was killed while discarding it
+            os.rename(drawn, folder)
+        sync(folder.parent)
         return made
 
     def discard(self, tenant: str, id_: str) -> None:

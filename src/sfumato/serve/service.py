@@ -32,6 +32,7 @@ from sfumato.serve.releases import Release, Releases, new_id
 from sfumato.serve.resources import Resources
 from sfumato.serve.settings import Settings
 from sfumato.serve.tenancy import Tenancy
+from sfumato.serve.turns import Turns
 from sfumato.serve.unpacking import require_unpacked
 
 __all__ = ["MOST_AT_ONCE", "Forbidden", "NotFound", "Release", "Service", "file_name"]
@@ -53,6 +54,7 @@ class Service(Tenancy):
         self.jobs_kept = KeptJobs(self._resources, self._releases)
         self.audits_kept = Audits(self._resources, self.jobs_kept)
         self._jobs = Jobs(self.jobs_kept)
+        self._turns = Turns()
         self.sweep()
 
     def close(self) -> None:
@@ -74,9 +76,10 @@ class Service(Tenancy):
         name = known(self.ledger, caller, "plan", dataset)
         self._charge(caller, _UNPACKED, file)
         made = asked.made(kind_of(file))
-        found = plan(
-            file, made, array=asked.array, schema=asked.declared(), dataset=name, ledger=self.ledger
-        ).to_dict()
+        with self._turns.taken(file):
+            found = plan(
+                file, made, array=asked.array, schema=asked.declared(), dataset=name, ledger=self.ledger
+            ).to_dict()
         return found | {"source": file.name, "dataset": dataset}
 
     def protect(
@@ -96,7 +99,7 @@ class Service(Tenancy):
             before = self._releases.read(caller.tenant, id_)
             if before is not None and before.content == content:
                 return before
-        with self.folder() as folder:
+        with self._turns.taken(file), self._releases.drawing() as folder:
             done = protect(
                 file,
                 folder / file.name,

@@ -9,7 +9,11 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from fastapi.testclient import TestClient
 
+from sfumato.mechanisms import Gaussian
+from sfumato.pipeline import protect
+from sfumato.report import file_digest
 from sfumato.serve.quotas import Quotas
+from sfumato.serve.releases import Releases
 from sfumato.serve.rest.app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
@@ -116,6 +120,38 @@ def test_a_repeated_request_is_charged_once_and_gives_the_same_bytes(client, key
     fresh = released(client, keys["publisher"])
     assert fresh.content != first.content
     assert client.get("/v1/budgets/ward", headers=keys["owner"]).json()["spends"] == 2
+
+
+def test_a_release_takes_the_place_of_one_that_was_cut_off(client, keys, ward, service):
+    headers = keys["publisher"] | {"Idempotency-Key": "monday"}
+    first = released(client, headers)
+    (folder,) = service.settings.releases.glob(f"*/{first.headers['sfumato-release']}")
+    (folder / "release.json").unlink()  # as by who was killed while discarding it
+    (folder / "x.npz").write_bytes(b"half")
+    again = released(client, headers)
+    assert again.content == first.content
+    assert {file.name for file in folder.iterdir()} == {"x.npz", "x.npz.cert.json", "release.json"}
+
+
+def test_of_two_that_make_one_release_at_once_the_first_stays(service, tmp_path, monkeypatch):
+    made, index = Releases(service._resources), service.registry.releases
+    tenant, id_ = service.registry.create_tenant("clinic").id, "0" * 24
+    source = tmp_path / "x.npz"
+    source.write_bytes(npz())
+    with made.drawing() as one, made.drawing() as other:
+        first, second = (protect(source, at / "x.npz", Gaussian(1.0, 1e-5, clip=1.0)) for at in (one, other))
+
+        digest = file_digest(first.output)
+        assert digest != file_digest(second.output)
+
+        def meanwhile(*row):
+            monkeypatch.undo()
+            made.keep(tenant, id_, "ward", None, first)
+            index.add(*row)
+
+        monkeypatch.setattr(index, "add", meanwhile)
+        kept = made.keep(tenant, id_, "ward", None, second)
+    assert kept.sha256 == file_digest(kept.file) == digest
 
 
 def test_a_tenant_neither_sees_nor_spends_what_another_has(client, keys, ward):

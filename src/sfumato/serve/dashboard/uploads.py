@@ -6,7 +6,6 @@ so that no part of it is ever kept in memory or in a folder that others may ente
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from email.message import Message
@@ -19,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from sfumato.errors import BadInput
+from sfumato.serve.bodies import private_file
 from sfumato.serve.dashboard.forms import Form
 from sfumato.serve.rest.bodies import received
 from sfumato.serve.service import Service, file_name
@@ -160,8 +160,7 @@ class _Parts:
         place = self._folder / str(self._count)
         place.mkdir(mode=0o700)
         self.files[self._name] = place / safe
-        descriptor = os.open(place / safe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        self._into = os.fdopen(descriptor, "wb")
+        self._into = private_file(place / safe)
 
     def _require_short(self) -> None:
         if len(self._header[0]) + len(self._header[1]) > _MOST_HEADER:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
 from fastapi import HTTPException, Request
 
-from sfumato.serve.bodies import Pace, TooLarge, TooSlow, require_size, written
+from sfumato.serve.bodies import Pace, TooLarge, TooSlow, require_size, require_some, written
 from sfumato.serve.rest.problems import problem
 
-__all__ = ["Bounded", "allow", "received"]
+__all__ = ["Bounded", "allow", "announced", "received", "whole"]
 
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
@@ -87,11 +88,16 @@ class _Slow(TooSlow, _Refused):
     pass
 
 
+def announced(request: Request) -> float:
+    """How many bytes ``request`` says that it brings; infinitely many where it does not say."""
+    said = request.headers.get("content-length", "")
+    return int(said) if said.isdecimal() else math.inf
+
+
 def allow(request: Request, limit: int) -> None:
     """Let ``request`` bring ``limit`` bytes; one that announces more is refused before it is read."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal():
-        require_size(int(announced), limit)
+    if (size := announced(request)) < math.inf:
+        require_size(int(size), limit)
     body: _Body = request.scope[_BODY]
     body.limit = limit
 
@@ -100,3 +106,11 @@ async def received(request: Request, into: Path, limit: int) -> None:
     """Write the body of ``request`` to ``into``; one that announces too much is not even read."""
     allow(request, limit)
     await written(request.stream(), into, limit)
+
+
+async def whole(request: Request, limit: int) -> bytes:
+    """The body of ``request``, in memory."""
+    allow(request, limit)
+    content = await request.body()
+    require_some(len(content))
+    return content

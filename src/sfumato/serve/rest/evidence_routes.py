@@ -14,8 +14,7 @@ from sfumato.serve.models import AuditDescription, JobShown, Name, checked
 from sfumato.serve.rest.asking import Asking, Here
 from sfumato.serve.rest.job_routes import ACCEPTED, accepted
 from sfumato.serve.rest.multipart import Form, form_of, is_form
-from sfumato.serve.rest.release_routes import Key
-from sfumato.serve.rest.uploads import form_body
+from sfumato.serve.rest.uploads import Key, form_body
 from sfumato.serve.service import Service
 
 __all__ = ["router"]

@@ -3,15 +3,14 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from sfumato.serve.jobs import Job
-from sfumato.serve.models import Description, JobShown, Name, checked
+from sfumato.serve.models import JobShown, Name
 from sfumato.serve.rest.asking import Asking, Here
+from sfumato.serve.rest.multipart import Form
 from sfumato.serve.rest.paging import PAGED, Cursor, Limit, link_next
-from sfumato.serve.rest.release_routes import DESCRIPTION, Asked, Key, Named
-from sfumato.serve.rest.uploads import body_of, upload
+from sfumato.serve.rest.uploads import DESCRIPTION, Asked, Key, Named, body_of, described, uploaded
 
 __all__ = ["ACCEPTED", "accepted", "router"]
 
@@ -40,11 +39,11 @@ async def submit(
     key: Key = None,
 ) -> JobShown:
     """Release a file as a job: its price is set aside now, and spent when the job begins to draw."""
-    async with upload(request, service, named, {"asked": asked}) as sent:
-        described = checked("asked", Description, sent.words.get("asked", "{}")).asked()
-        file = sent.files["file"]
-        job = await run_in_threadpool(service.submit, asking, described, file, dataset, request=key)
-    return accepted(response, job)
+
+    def submitted(sent: Form) -> Job:
+        return service.submit(asking, described(sent), sent.files["file"], dataset, request=key)
+
+    return accepted(response, await uploaded(request, service, named, {"asked": asked}, submitted))
 
 
 @router.get("/jobs", responses=PAGED)

@@ -7,7 +7,6 @@ together are no longer than is allowed.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from sfumato.errors import BadInput
-from sfumato.serve.bodies import Pace, TooSlow, require_size
+from sfumato.serve.bodies import Pace, TooSlow, private_file, require_size
 from sfumato.serve.rest.bodies import allow
 from sfumato.serve.service import file_name
 
@@ -164,8 +163,7 @@ class _Reader:
         place = self._folder / self._part
         place.mkdir(mode=0o700)
         self.form.files[self._part] = place / name
-        descriptor = os.open(place / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        return self._open.enter_context(open(descriptor, "wb"))
+        return self._open.enter_context(private_file(place / name))
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         self._left -= end - start

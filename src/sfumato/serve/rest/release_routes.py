@@ -4,26 +4,24 @@ import json
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Query, Request
-from fastapi.concurrency import run_in_threadpool
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 
 from sfumato.errors import BadInput
 from sfumato.report import certificate_file
-from sfumato.serve.models import Description, Name, ReleaseShown, checked
+from sfumato.serve.models import Name, ReleaseShown
 from sfumato.serve.rest.asking import Asking, Here
+from sfumato.serve.rest.multipart import Form
 from sfumato.serve.rest.paging import PAGED, Cursor, Limit, link_next
-from sfumato.serve.rest.uploads import BINARY, body_of, upload
+from sfumato.serve.rest.uploads import BINARY, DESCRIPTION, Asked, Key, Named, body_of, described, uploaded
 from sfumato.serve.service import Release
 
-__all__ = ["DESCRIPTION", "Asked", "Key", "Named", "router"]
+__all__ = ["router"]
 
 router = APIRouter(tags=["releases"])
 
 _TYPE = "application/octet-stream"
 _SMALL = 1 << 20
-#: The part of a form that says how to release a file.
-DESCRIPTION: dict[str, Any] = {"$ref": "#/components/schemas/Description"}
 _RELEASED: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The released file; the header Link says where its certificate is.",
@@ -36,40 +34,17 @@ _RELEASED: dict[int | str, dict[str, Any]] = {
     }
 }
 
-#: The name of a file that is the whole body.
-Named = Annotated[
-    str | None,
-    Query(
-        alias="name",
-        description="The file's name; its suffix says what it is. A file in a form has its own.",
-        max_length=200,
-    ),
-]
-#: What is asked for, where the file is the whole body.
-Asked = Annotated[
-    str | None,
-    Query(description="How to release it: JSON as the schema Description says.", max_length=100_000),
-]
-#: A request that may be repeated.
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="A request that may be repeated: charged once, the same bytes.",
-        min_length=1,
-        max_length=128,
-    ),
-]
-
 
 @router.post("/datasets/{dataset}/plan", openapi_extra=body_of(asked=DESCRIPTION))
 async def plan(
     request: Request, service: Here, asking: Asking, dataset: Name, named: Named = None, asked: Asked = None
 ) -> dict[str, Any]:
     """What a release of a file would promise and cost; nothing is spent."""
-    async with upload(request, service, named, {"asked": asked}) as sent:
-        described = checked("asked", Description, sent.words.get("asked", "{}")).asked()
-        return await run_in_threadpool(service.plan, asking, described, sent.files["file"], dataset)
+
+    def planned(sent: Form) -> dict[str, Any]:
+        return service.plan(asking, described(sent), sent.files["file"], dataset)
+
+    return await uploaded(request, service, named, {"asked": asked}, planned)
 
 
 @router.post(
@@ -88,16 +63,13 @@ async def protect(
     key: Key = None,
 ) -> Response:
     """Release a file; the dataset's budget is charged before anything is drawn."""
-    async with upload(request, service, named, {"asked": asked}) as sent:
-        described = checked("asked", Description, sent.words.get("asked", "{}")).asked()
-        file = sent.files["file"]
 
-        def released() -> Response:
-            done = service.protect(asking, described, file, dataset, request=key)
-            # What is small is read where it was drawn: a response of a file asks three threads for it.
-            return _whole(done) if done.file.stat().st_size <= _SMALL else _file(done)
+    def released(sent: Form) -> Response:
+        done = service.protect(asking, described(sent), sent.files["file"], dataset, request=key)
+        # What is small is read where it was drawn: a response of a file asks three threads for it.
+        return _whole(done) if done.file.stat().st_size <= _SMALL else _file(done)
 
-        return await run_in_threadpool(released)
+    return await uploaded(request, service, named, {"asked": asked}, released)
 
 
 @router.get("/releases", responses=PAGED)
@@ -146,12 +118,15 @@ async def verify(
     ] = None,
 ) -> dict[str, Any]:
     """Whether a released file is what its certificate says."""
-    async with upload(request, service, named, {"certificate": certificate}) as sent:
+
+    def verified(sent: Form) -> dict[str, Any]:
         if "certificate" not in sent.words:
             raise BadInput("the certificate of the file is missing; give it in the query or in the form.")
         file = sent.files["file"]
         certificate_file(file).write_text(sent.words["certificate"], "utf-8")
-        return await run_in_threadpool(service.verified, asking, file)
+        return service.verified(asking, file)
+
+    return await uploaded(request, service, named, {"certificate": certificate}, verified)
 
 
 def _file(done: Release) -> Response:

@@ -2,37 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Request
+from fastapi import Header, Query, Request
+from fastapi.concurrency import run_in_threadpool
 
 from sfumato.errors import BadInput
-from sfumato.serve.rest.bodies import received
+from sfumato.serve import asked
+from sfumato.serve.bodies import private_file
+from sfumato.serve.models import Description, checked
+from sfumato.serve.rest.bodies import announced, received, whole
 from sfumato.serve.rest.multipart import Form, form_of, is_form
 from sfumato.serve.service import Service, file_name
 
-__all__ = ["BINARY", "body_of", "form_body", "upload"]
+__all__ = ["BINARY", "DESCRIPTION", "Asked", "Key", "Named", "body_of", "described", "form_body", "uploaded"]
 
+_Made = TypeVar("_Made")
+# What is kept in memory until it is worked on.
+_SMALL = 1 << 20
 _FILE: Mapping[str, Any] = {"type": "string", "contentMediaType": "application/octet-stream"}
 #: A file as a whole body, for the OpenAPI document.
 BINARY: Mapping[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+#: The part of a form that says how to release a file.
+DESCRIPTION: dict[str, Any] = {"$ref": "#/components/schemas/Description"}
+
+#: The name of a file that is the whole body.
+Named = Annotated[
+    str | None,
+    Query(
+        alias="name",
+        description="The file's name; its suffix says what it is. A file in a form has its own.",
+        max_length=200,
+    ),
+]
+#: What is asked for, where the file is the whole body.
+Asked = Annotated[
+    str | None,
+    Query(description="How to release it: JSON as the schema Description says.", max_length=100_000),
+]
+#: A request that may be repeated.
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="A request that may be repeated: charged once, the same bytes.",
+        min_length=1,
+        max_length=128,
+    ),
+]
 
 
-@asynccontextmanager
-async def upload(
-    request: Request, service: Service, named: str | None, words: Mapping[str, str | None]
-) -> AsyncIterator[Form]:
-    """The file that ``request`` brings, as the part ``file``, and its ``words``.
+async def uploaded(
+    request: Request,
+    service: Service,
+    named: str | None,
+    words: Mapping[str, str | None],
+    work: Callable[[Form], _Made],
+) -> _Made:
+    """What ``work`` makes, in a thread, of the file that ``request`` brings (the part ``file``) and of words.
 
-    As a whole body it needs to be ``named``, and words are those of the query. In a form both may be parts
-    instead. All of it is gone when the block ends.
+    As a whole body the file needs to be ``named``, and ``words`` are those of the query. In a form both may
+    be parts instead. All that was brought is gone when the work is done.
     """
     given = {name: value for name, value in words.items() if value is not None}
-    with service.folder() as folder:
-        limit = service.settings.body_bytes
-        if is_form(request):
+    limit = service.settings.body_bytes
+    if is_form(request):
+        with service.folder() as folder:
             names = {} if named is None else {"file": named}
             form = await form_of(request, folder, limit, files=("file",), words=tuple(words), names=names)
             if "file" not in form.files:
@@ -40,13 +76,30 @@ async def upload(
             for name in given.keys() & form.words.keys():
                 raise BadInput(f"{name} is in the query and in the form; once is enough.")
             form.words |= given
-            yield form
-            return
-        if named is None:
-            raise BadInput("the file needs a name, as in ?name=X.npz; its suffix says what it is.")
-        place = folder / file_name(named)
-        await received(request, place, limit)
-        yield Form({"file": place}, given)
+            return await run_in_threadpool(work, form)
+    if named is None:
+        raise BadInput("the file needs a name, as in ?name=X.npz; its suffix says what it is.")
+    name = file_name(named)
+    if announced(request) <= _SMALL:
+        return await run_in_threadpool(_placed, await whole(request, limit), service, name, given, work)
+    with service.folder() as folder:
+        await received(request, folder / name, limit)
+        return await run_in_threadpool(work, Form({"file": folder / name}, given))
+
+
+def described(sent: Form) -> asked.Asked:
+    """What is asked for, with a file to release."""
+    return checked("asked", Description, sent.words.get("asked", "{}")).asked()
+
+
+def _placed(
+    content: bytes, service: Service, name: str, words: dict[str, str], work: Callable[[Form], _Made]
+) -> _Made:
+    """Let ``content`` be a file, and ``work`` on it, in one and the same thread."""
+    with service.body(name) as place:
+        with private_file(place) as file:
+            file.write(content)
+        return work(Form({"file": place}, words))
 
 
 def body_of(**words: Mapping[str, Any]) -> dict[str, Any]:
