@@ -99,18 +99,19 @@ class Service(Tenancy):
             before = self._releases.read(caller.tenant, id_)
             if before is not None and before.content == content:
                 return before
-        with self._turns.taken(file), self._releases.drawing() as folder:
-            done = protect(
-                file,
-                folder / file.name,
-                made,
-                array=asked.array,
-                schema=asked.declared(),
-                dataset=name,
-                ledger=self.ledger,
-                request=request,
-                keys=self.keys,
-            )
+        with self._releases.drawing() as folder:
+            with self._turns.taken(file):
+                done = protect(
+                    file,
+                    folder / file.name,
+                    made,
+                    array=asked.array,
+                    schema=asked.declared(),
+                    dataset=name,
+                    ledger=self.ledger,
+                    request=request,
+                    keys=self.keys,
+                )
             assert isinstance(done, Protected)
             return self._releases.keep(caller.tenant, id_, dataset, request, done, content)
 

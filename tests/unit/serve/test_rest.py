@@ -300,6 +300,10 @@ def test_the_document_is_openapi_31_and_problems_are_in_it(client):
     assert document["openapi"].startswith("3.1")
     assert {"/v1/datasets/{dataset}/protect", "/v1/budgets", "/v1/verify"} <= set(document["paths"])
     assert {"Problem", "Description"} <= set(document["components"]["schemas"])
+    ((scheme, kind),) = document["components"]["securitySchemes"].items()
+    assert (kind["type"], kind["scheme"]) == ("http", "bearer")
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    assert all(operation["security"] == [{scheme: []}] for operation in operations)
 
 
 def test_alive_and_ready(client, service):

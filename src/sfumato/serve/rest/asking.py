@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Request
 
 from sfumato.serve.asking import caller_of
 from sfumato.serve.callers import Caller
@@ -20,9 +20,11 @@ async def _service(request: Request) -> Service:
 Here = Annotated[Service, Depends(_service)]
 
 
-def _caller(request: Request, service: Here, authorization: Annotated[str | None, Header()] = None) -> Caller:
-    address = None if request.client is None else request.client.host
-    return caller_of(service, request.app.state.guessing, authorization, address)
+def _caller(request: Request) -> Caller:
+    # The header is in the document as the scheme of keys, and is taken as it is: declared, it would be
+    # looked up by every request as if it could be anything.
+    state, address = request.app.state, None if request.client is None else request.client.host
+    return caller_of(state.service, state.guessing, request.headers.get("authorization"), address)
 
 
 #: Who asks, within the quota of requests; wrong keys are counted by the address they come from.

@@ -14,21 +14,25 @@ __all__ = ["describe"]
 
 # What any operation that needs a key may answer: no key, one that does not allow it, too many, and trouble.
 _ALWAYS = {"401", "403", "429", "500", "503"}
+# The name of the scheme that every operation asks for: a key, as in Authorization: Bearer sfu_….
+_KEY = "key"
 _METHODS = ("get", "post", "put", "delete", "patch")
 
 
 def describe(app: FastAPI) -> None:
-    """Let the document of ``app`` have our schemas, and of each operation only the problems it can have."""
+    """Let the document of ``app`` have our schemas and scheme of keys, and only problems that can be had."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is not None:
             return app.openapi_schema
         document = described()
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        schemas |= {"Problem": dict(SCHEMA), "Description": Description.model_json_schema()}
+        parts = document.setdefault("components", {})
+        parts["securitySchemes"] = {_KEY: {"type": "http", "scheme": "bearer"}}
+        parts["schemas"] |= {"Problem": dict(SCHEMA), "Description": Description.model_json_schema()}
         for path in document["paths"].values():
             for method in set(path) & set(_METHODS):
+                path[method]["security"] = [{_KEY: []}]
                 possible = _possible(method, path[method])
                 answers = path[method]["responses"]
                 path[method]["responses"] = {
@@ -44,7 +48,7 @@ def describe(app: FastAPI) -> None:
 def _possible(method: str, operation: Mapping[str, Any]) -> set[str]:
     """The problems that an operation can have."""
     found = set(_ALWAYS)
-    given = {one["in"] for one in operation.get("parameters", ()) if one["name"].lower() != "authorization"}
+    given = {one["in"] for one in operation.get("parameters", ())}
     if given or "requestBody" in operation:
         found |= {"400", "422"}
     if "path" in given:
