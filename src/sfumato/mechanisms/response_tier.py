@@ -26,7 +26,7 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.parameters import epsilon_range
 from sfumato.mechanisms.response import RandomisedResponse
-from sfumato.mechanisms.trust_tier import level_among, require_keyed
+from sfumato.mechanisms.tier import Tier
 from sfumato.noise import Randomness, Stream, below, coins
 from sfumato.privacy import Claim, Guarantee
 
@@ -35,7 +35,7 @@ __all__ = ["ResponseTier"]
 _WHOLE = 1 << 64
 
 
-class ResponseTier(RandomisedResponse):
+class ResponseTier(Tier, RandomisedResponse):
     """The tier of inverse trust ``trust`` among ``levels`` of randomised response.
 
     ``epsilon`` is the range (ε_min, ε_max): a tier promises ε_max − trust·(ε_max − ε_min) of a record.
@@ -62,7 +62,7 @@ class ResponseTier(RandomisedResponse):
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """That of randomised response with the ε of this tier."""
-        level_among(self.trust, self.levels)
+        self.ladder()
         return self._member(self.trust).guarantee(columns)
 
     def claim(self) -> Claim | None:
@@ -71,7 +71,7 @@ class ResponseTier(RandomisedResponse):
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """The share of answers of each column that are not the true one."""
-        _, tier = level_among(self.trust, self.levels)
+        _, tier = self.ladder()
         return tuple(
             ExpectedError(f"column {column + 1}", "share of wrong answers", 1.0 - float(kept[tier]))
             for column, (_, kept) in enumerate(self.steps(columns))
@@ -80,7 +80,7 @@ class ResponseTier(RandomisedResponse):
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The answers of this tier; those of all tiers are drawn, since they share one stream."""
         counts, steps = self._counts(X.shape[1]), self.steps(X.shape[1])
-        _, tier = level_among(self.trust, self.levels)
+        _, tier = self.ladder()
         out = np.empty(X.shape, dtype=X.dtype)
 
         def answer(stream: Stream, rows: slice, codes: NDArray[np.float64]) -> None:
@@ -98,7 +98,7 @@ class ResponseTier(RandomisedResponse):
 
     def steps(self, columns: int) -> list[tuple[list[int], list[Fraction]]]:
         """For each column: the coins of all tiers, in 2⁻⁶⁴, and how likely each tier keeps the value."""
-        levels, _ = level_among(self.trust, self.levels)
+        levels, _ = self.ladder()
         low, high = epsilon_range(self.epsilon)
         if len(levels) > 1 and low == high:
             raise BadInput("tiers differ in their ε, but the range of it is one value.")
@@ -115,14 +115,6 @@ class ResponseTier(RandomisedResponse):
             weights=self.weights,
             randomness=self.randomness,
         )
-
-    def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:
-        require_keyed(self)
-        return super()._streams(first, content)
-
-    def _context(self, columns: int) -> dict[str, Any]:
-        levels, _ = level_among(self.trust, self.levels)
-        return super()._context(columns) | {"trust": list(levels), "levels": list(levels)}
 
 
 def _steps(allowed: Sequence[int], k: int) -> tuple[list[int], list[Fraction]]:

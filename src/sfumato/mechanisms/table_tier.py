@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.mechanisms.parameters import epsilon_range
 from sfumato.mechanisms.response_tier import ResponseTier
 from sfumato.mechanisms.table import Rows
-from sfumato.mechanisms.trust_tier import TrustTier, level_among
+from sfumato.mechanisms.trust_tier import TrustTier
 from sfumato.privacy import Guarantee, Statement
 
 __all__ = ["TierRows"]
@@ -48,7 +48,7 @@ class TierRows(Rows):
     def together(self) -> Guarantee:
         """What is proven for a reader, or a coalition of readers, who sees every tier."""
         mechanism, bounds, categories, weights = self._given
-        levels, _ = level_among(mechanism.trust, mechanism.levels)
+        levels, _ = mechanism.ladder()
         best = TrustTier(**(mechanism.get_params(deep=False) | {"trust": levels[0]}))
         return TierRows(best, bounds, categories, weights).guarantee()
 

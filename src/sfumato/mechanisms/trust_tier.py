@@ -18,16 +18,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import share, shown
+from sfumato.mechanisms.tier import Tier
 from sfumato.mechanisms.trust import Tiers, TrustAdaptive
-from sfumato.noise import Randomness, Stream
+from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
 
-__all__ = ["TrustTier", "level_among", "require_keyed"]
+__all__ = ["TrustTier"]
 
 
-class TrustTier(TrustAdaptive):
+class TrustTier(Tier, TrustAdaptive):
     """The tier of inverse trust ``trust`` among ``levels``, for readers who come one at a time.
 
     ``epsilon``, ``delta``, ``clip`` and ``bounds`` are those of :class:`TrustAdaptive`, calibrated
@@ -63,46 +62,17 @@ class TrustTier(TrustAdaptive):
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released rows of this tier; every rung is drawn, since all of them share one stream."""
-        levels, tier = level_among(self.trust, self.levels)
+        levels, tier = self.ladder()
         rungs = self._tiers().rungs(X.shape[1])
         assert len(rungs) == len(levels)
         return self._perturb_tiers(X, first, rungs)[tier]
 
     def _tiers(self) -> Tiers:
-        levels, _ = level_among(self.trust, self.levels)
+        levels, _ = self.ladder()
         parameters = self.get_params(deep=False)
         del parameters["levels"], parameters["randomness"]
         return TrustAdaptive(**parameters).tiers(levels)
 
-    def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:
-        require_keyed(self)
-        return super()._streams(first, content)
-
-    def _context(self, columns: int) -> dict[str, Any]:
-        # Keyed by the whole ladder: no rung's noise serves at two scales, and every tier finds the same.
-        levels, _ = level_among(self.trust, self.levels)
-        return super()._context(columns) | {"trust": list(levels), "levels": list(levels)}
-
     def _notes(self) -> tuple[str, ...]:
         count = len(self.levels)
         return (*super()._notes(), f"one of {count} nested tiers; all {count} together: {self.together()}")
-
-
-def level_among(trust: Any, levels: Any) -> tuple[tuple[float, ...], int]:
-    """All ``levels``, the most trusted first, and which of them ``trust`` is."""
-    given = list(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else []
-    known = tuple(sorted({share("levels", level) for level in given}))
-    if not known or len(known) != len(given):
-        raise BadInput(f"levels must be one or more different numbers from 0 to 1, not {shown(levels)}.")
-    if share("trust", trust) not in known:
-        raise BadInput(f"trust must be one of the levels {shown(list(known))}, not {shown(trust)}.")
-    return known, known.index(float(trust))
-
-
-def require_keyed(mechanism: Any) -> None:
-    """Refuse a tier whose noise would be drawn anew for every reader."""
-    if mechanism.keyed is None:
-        raise BadInput(
-            "a tier that is drawn on its own needs keyed noise: randomness=sf.Keyed(…); "
-            "TrustAdaptive.tiers draws all of them at once without."
-        )

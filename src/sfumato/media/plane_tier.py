@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.parameters import delta_between, epsilon_range, shown
-from sfumato.mechanisms.trust_tier import level_among, require_keyed
+from sfumato.mechanisms.tier import Tier
 from sfumato.media.block_noise import Design
 from sfumato.media.picture import Shape
 from sfumato.media.plane_means import PlaneMeans
@@ -47,7 +47,7 @@ Array = NDArray[np.float64]
 _HAIR = 1.0 + 1e-12
 
 
-class PlaneTier(PlaneMeans):
+class PlaneTier(Tier, PlaneMeans):
     """The tier of inverse trust ``trust`` among ``levels`` of :class:`PlaneMeans` with Gaussian noise.
 
     ``epsilon`` is the range (ε_min, ε_max): a tier promises ε_max − trust·(ε_max − ε_min) of ``unit`` at
@@ -84,7 +84,7 @@ class PlaneTier(PlaneMeans):
 
     def design(self, shape: Shape) -> Design:
         """The blocks of the most trusted tier, with the noise of this one."""
-        levels, tier = level_among(self.trust, self.levels)
+        levels, tier = self.ladder()
         delta_between(self.delta)
         low, high = epsilon_range(self.epsilon)
         if len(levels) > 1 and low == high:
@@ -112,16 +112,8 @@ class PlaneTier(PlaneMeans):
             shape=self.shape,
         )
 
-    def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:
-        require_keyed(self)
-        return super()._streams(first, content)
-
-    def _context(self, columns: int) -> dict[str, Any]:
-        levels, _ = level_among(self.trust, self.levels)
-        return super()._context(columns) | {"trust": list(levels), "levels": list(levels)}
-
     def _notes(self) -> tuple[str, ...]:
-        levels, _ = level_among(self.trust, self.levels)
+        levels, _ = self.ladder()
         notes = super()._notes()
         if self.shape is None:
             return notes

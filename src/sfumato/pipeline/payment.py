@@ -127,12 +127,16 @@ class Payment:
         if noise is not None:
             purpose = f"{purpose} (content {content.commitment(noise, terms_of(statement, declared))})"
         entry = self.ledger.spend(self.dataset, self.charged(statement), purpose, self.request)
+        self._require_same(entry, purpose)
+        return statement, {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
+
+    def _require_same(self, entry: Entry, purpose: str) -> None:
+        """Refuse a request that was made for another ``purpose``, which its row tells."""
         if entry.purpose != purpose:
             raise BadInput(
                 f"request {self.request!r} was made from other content, with other parameters or under "
                 "another name; give what has changed a new request."
             )
-        return statement, {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
 
     def charged(self, statement: Statement) -> Guarantee:
         """What the budget has to pay: the guarantee of its own unit, where the statement has several."""
@@ -170,11 +174,7 @@ class HeldPayment(Payment):
             told.add(np.frombuffer(self.body, np.uint8).reshape(1, -1))
             purpose = f"{purpose} (content {told.commitment(noise, terms_of(statement, declared))})"
         entry = self.ledger.hold(self.dataset, self.charged(statement), purpose, self.key)
-        if entry.purpose != purpose:
-            raise BadInput(
-                f"request {self.request!r} was made from other content, with other parameters or under "
-                "another name; give what has changed a new request."
-            )
+        self._require_same(entry, purpose)
         return entry
 
     def pay(

@@ -34,7 +34,7 @@ from sfumato.report.sentences import LOOSE, MODERATE, TIGHT, WEAK_ATTACK
 from sfumato.report.text import shortened, shown, unbroken
 from sfumato.report.verdicts import alarm, summary
 
-__all__ = ["Budget", "Entry", "Frontier", "Pictures", "Point", "render_report", "write_report"]
+__all__ = ["Budget", "Entry", "Frontier", "Pictures", "Point", "environment", "render_report", "write_report"]
 
 
 def write_report(
@@ -81,7 +81,7 @@ def render_report(
     edge = frontier if frontier is None or isinstance(frontier, Frontier) else Frontier(frontier)
     style, script = Markup(_template("style.css")), Markup(_template("script.js"))
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             title=title,
@@ -121,8 +121,9 @@ def _budget(spent: Budget) -> dict[str, Any]:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Templates of pages: escaped, strict about what they name, with our filters."""
+    made = Environment(
         loader=FunctionLoader(_template),
         autoescape=True,
         undefined=StrictUndefined,
@@ -130,7 +131,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    made.filters |= {
         "number": plain,
         "proven": _proven,
         "sortable": _sortable,
@@ -138,7 +139,7 @@ def _environment() -> Environment:
         "cut": shortened,
         "verbatim": _verbatim,
     }
-    return environment
+    return made
 
 
 def _printed(value: Any) -> Any:

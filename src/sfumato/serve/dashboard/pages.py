@@ -17,7 +17,7 @@ import sfumato
 from sfumato.privacy import Statement
 from sfumato.report.entry import Entry
 from sfumato.report.numbers import at_most, share
-from sfumato.report.page import _environment as report_environment
+from sfumato.report.page import environment as report_environment
 from sfumato.report.sections import ReleaseSection
 
 __all__ = ["VERSION", "address_of", "is_fragment", "moment", "rendered", "section_of", "template_text"]
