@@ -49,8 +49,8 @@ def federate(
         option(
             _RUN,
             "NAME",
-            "rounds (in this process), simulation (Flower on Ray) or processes (a Flower SuperLink, and a "
-            "SuperNode for each client).",
+            "rounds (in this process), grpc (a process for each client), simulation (Flower on Ray) or "
+            "processes (a Flower SuperLink, and a SuperNode for each client).",
         ),
     ] = "rounds",
     wait: Annotated[

@@ -142,7 +142,8 @@ def federate(
     budgets = replace(federating.budgets, purpose=f"{target.name}-{secrets.token_hex(4)}")
     made = run_federation(engine, terms, shares, budgets, waiting or Waiting(), tell)
     if not made.rounds:
-        raise OutOfBudget(f"{made.stopped}; no model was made.")
+        why = f"{made.stopped}; no model was made."
+        raise OutOfBudget(why) if made.out_of_budget else BadInput(why)
 
     spends = {name: budgets.spends(name) for name in terms.names}
     paid = max(max(made.paid.values()), *(len(rows) for rows in spends.values()))

@@ -39,6 +39,8 @@ __all__ = [
     "TERMS",
     "app_of_clients",
     "client_app",
+    "paid_from",
+    "place_of",
     "read_result",
     "rounds_done",
     "server_app",
@@ -85,6 +87,16 @@ def app_of_clients(
 def _refusing(message: Message, context: Context, call_next: Any) -> Message:
     """A mod that answers nothing: whoever starts a run could otherwise ask for parameters without noise."""
     return refused_message(message, "the terms of this run are not those that this client agreed to.")
+
+
+def place_of(name: str, file: Path, budgets: ClientBudgets, terms: Federation) -> dict[str, str]:
+    """Where the client ``name`` stands, as the configuration of its node says it."""
+    return {"name": name, "file": str(file), ACCEPT: terms.digest(), **paid_from(budgets)}
+
+
+def paid_from(budgets: ClientBudgets) -> dict[str, str]:
+    """The budgets as a configuration names them; empty text stands for none."""
+    return {"dataset": budgets.dataset or "", "ledger": budgets.url or "", "purpose": budgets.purpose}
 
 
 def strategy_of(
@@ -177,7 +189,7 @@ def _server_strategy(context: Context) -> PrivateAverage:
 
 
 def _budgets(place: Mapping[str, Any]) -> ClientBudgets:
-    """The budgets that a configuration names; empty text stands for none."""
+    """What :func:`paid_from` says."""
     given = {key: str(place.get(key) or "") for key in ("dataset", "ledger", "purpose")}
     return ClientBudgets(given["dataset"] or None, given["ledger"] or None, given["purpose"])
 

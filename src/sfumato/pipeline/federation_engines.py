@@ -1,7 +1,7 @@
 """Where the rounds run: in this process, as a Flower simulation, or as processes that talk over the network.
 
-All three take the same steps with the same arithmetic. The clients' records are written, for the latter two,
-to a folder that only their owner may read, and that is gone afterwards.
+All of them take the same steps with the same arithmetic. Where clients have processes of their own, their
+records are written to a folder that only their owner may read, and that is gone afterwards.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def _simulation(
     from flwr.simulation import run_simulation
 
     from sfumato.learn.federated.server_app import make_server_app
-    from sfumato.pipeline.federation_apps import app_of_clients, strategy_of
+    from sfumato.pipeline.federation_apps import app_of_clients, place_of, strategy_of
 
     made: list[Federated] = []
     text = terms.to_json()
     with client_files(shares) as files, ray_folder() as folder, _hushed():
-        places = [_place(name, files[name], budgets, terms) for name in terms.names]
+        places = [place_of(name, files[name], budgets, terms) for name in terms.names]
         clients = app_of_clients(
             lambda context: text, lambda context: places[int(context.node_config["partition-id"])]
         )
@@ -117,6 +117,20 @@ def _processes(
         return run_processes(terms, files, budgets, waiting, report)
 
 
+def _grpc(
+    terms: Federation, shares: Shares, budgets: ClientBudgets, waiting: Waiting, report: Report
+) -> Federated:
+    try:
+        from sfumato.pipeline.federation_grpc import run_grpc
+    except ImportError as missing:
+        raise BadInput(
+            f"--engine grpc needs Flower's older gRPC service, which this flwr does not have: {missing}."
+        ) from None
+
+    with client_files(shares) as files, _hushed():
+        return run_grpc(terms, files, budgets, waiting, report)
+
+
 @contextmanager
 def client_files(shares: Shares) -> Iterator[dict[str, Path]]:
     """One .npz for each client, in a folder of mode 0700 that is removed at the end."""
@@ -128,29 +142,24 @@ def client_files(shares: Shares) -> Iterator[dict[str, Path]]:
         yield files
 
 
-def _place(name: str, file: Path, budgets: ClientBudgets, terms: Federation) -> dict[str, str]:
-    """Where a client stands, as its node's configuration would say it."""
-    return {
-        "name": name,
-        "file": str(file),
-        "accept": terms.digest(),
-        "dataset": budgets.dataset or "",
-        "ledger": budgets.url or "",
-        "purpose": budgets.purpose,
-    }
-
-
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """Flower's own account of a run is for those who run Flower."""
-    logger = logging.getLogger("flwr")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
+    """What Flower and gRPC tell of a run is for those who run Flower; a lost client is told in a sentence."""
+    levels = {logging.getLogger("flwr"): logging.ERROR, logging.getLogger("grpc"): logging.CRITICAL}
+    before = {logger: logger.level for logger in levels}
+    for logger, level in levels.items():
+        logger.setLevel(level)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in before.items():
+            logger.setLevel(level)
 
 
 Engine = Callable[[Federation, Shares, ClientBudgets, Waiting, Report], Federated]
-ENGINES: Mapping[str, Engine] = {"rounds": _rounds, "simulation": _simulation, "processes": _processes}
+ENGINES: Mapping[str, Engine] = {
+    "rounds": _rounds,
+    "simulation": _simulation,
+    "processes": _processes,
+    "grpc": _grpc,
+}

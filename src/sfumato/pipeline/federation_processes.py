@@ -2,9 +2,8 @@
 
 What is started here: ``flower-superlink``, which starts the server's app in a process of its own, and for
 each client a ``flower-supernode``, which starts the client's app in one for every message. They talk over the
-network of this machine alone, on ports that are free, without encryption. (Flower 1.41 speaks HTTP between
-them; its gRPC interface is gone from the SuperNode.) The Flower home is a folder of the run, so that nothing
-is installed in the home of whoever runs it, and no package is installed for the app.
+network of this machine alone, on ports that are free, without encryption. (In Flower 1.41 they speak HTTP;
+its older service speaks gRPC, see ``federation_grpc``.) No package is installed for the app.
 
 A client whose process dies is left out once the server has waited for it, and the others go on. What it may
 have sent it has paid for, in its own ledger, before anything was drawn.
@@ -15,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -24,21 +22,20 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
 
 from sfumato.errors import BadInput
-from sfumato.learn.federated.quiet import QUIET
 from sfumato.learn.federated.rounds import Federated
+from sfumato.pipeline.child_processes import ChildProcesses
 from sfumato.pipeline.client_budget import ClientBudgets
 from sfumato.pipeline.federation import Federation
-from sfumato.pipeline.federation_apps import ACCEPT, TERMS, read_result, rounds_done
+from sfumato.pipeline.federation_apps import TERMS, paid_from, place_of, read_result, rounds_done
 from sfumato.pipeline.protected import Report
 from sfumato.pipeline.waiting import Waiting
 
 __all__ = ["Processes", "run_processes", "write_app"]
 
 _POLL = 0.1
-_GRACE = 5.0
+_INTERVAL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"
 _APP = """from sfumato.pipeline.federation_apps import client_app, server_app
 
 __all__ = ["client_app", "server_app"]
@@ -66,42 +63,25 @@ def write_app(folder: Path, settings: Mapping[str, str | float]) -> None:
     (folder / "federation.py").write_text(_APP, encoding="utf-8")
 
 
-class Processes:
+class Processes(ChildProcesses):
     """The processes of one run; all of them end with the block."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        # Flower looks for work once a second, which a run of many short rounds would mostly wait for.
+        poll = os.environ.get(_INTERVAL, "0.1")
+        super().__init__(folder, {"PATH": path, _INTERVAL: poll})
         self.address = ""
         self.link: subprocess.Popen[bytes] | None = None
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
-        self._logs: list[IO[bytes]] = []
-
-    def __enter__(self) -> Processes:
-        (self.folder / "home").mkdir(mode=0o700)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        started = [*self.nodes.values(), *([self.link] if self.link is not None else [])]
-        for process in started:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        until = time.monotonic() + _GRACE
-        for process in started:
-            try:
-                process.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        for log in self._logs:
-            log.close()
 
     def start_link(self, patience: float) -> None:
         """Start the SuperLink, and wait until it answers."""
         port = _free_port()
         self.address = f"127.0.0.1:{port}"
-        self.link = self._start(
+        self.link = self.start(
             "superlink",
-            "flower-superlink",
+            _script("flower-superlink"),
             "--insecure",
             *("--host", "127.0.0.1", "--port", str(port)),
             "--disable-runtime-dependency-installation",
@@ -119,14 +99,16 @@ class Processes:
 
     def start_node(self, place: Mapping[str, str]) -> None:
         """Start the SuperNode of the client that stands at ``place``."""
-        said = " ".join(f"{key}={_toml(value)}" for key, value in place.items())
-        self.nodes[place["name"]] = self._start(
+        # A file of the private folder, and not the arguments: the URL of a ledger may hold a password.
+        config = self.folder / f"{place['name']}.toml"
+        config.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in place.items()), "utf-8")
+        self.nodes[place["name"]] = self.start(
             place["name"],
-            "flower-supernode",
+            _script("flower-supernode"),
             "--insecure",
             *("--superlink", self.address),
             *("--host", "127.0.0.1", "--port", str(_free_port())),
-            *("--node-config", said),
+            *("--node-config", str(config)),
         )
 
     def submit(self, app: Path) -> None:
@@ -134,9 +116,9 @@ class Processes:
         config = (
             f'[superlink]\ndefault = "run"\n[superlink.run]\naddress = "{self.address}"\ninsecure = true\n'
         )
-        (self.folder / "home" / "config.toml").write_text(config, encoding="utf-8")
+        (self.home / "config.toml").write_text(config, encoding="utf-8")
         command = [_script("flwr"), "run", str(app), "run", "--format", "json"]
-        done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
         try:
             answer = json.loads(done.stdout)
         except ValueError:
@@ -157,26 +139,6 @@ class Processes:
         if self.link is not None and self.link.poll() is not None:
             raise BadInput(f"the SuperLink ended with code {self.link.returncode} before the run did.")
 
-    def _start(self, log: str, script: str, *arguments: str) -> subprocess.Popen[bytes]:
-        file = (self.folder / f"{log}.log").open("wb")
-        self._logs.append(file)
-        # A session of its own: an interrupt from the keyboard reaches this process, which ends the others.
-        return subprocess.Popen(
-            [_script(script), *arguments],
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-    def _environment(self) -> dict[str, str]:
-        beside = str(Path(sys.executable).parent)
-        path = os.pathsep.join([beside, os.environ.get("PATH", "")])
-        own = {"FLWR_HOME": str(self.folder / "home"), "PATH": path}
-        # Flower looks for work once a second, which a run of many short rounds would mostly wait for.
-        return {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1", **os.environ, **QUIET, **own}
-
 
 def run_processes(
     terms: Federation,
@@ -190,13 +152,12 @@ def run_processes(
         folder = Path(place)
         result = folder / "result"
         result.mkdir()
-        paying = {"dataset": budgets.dataset or "", "ledger": budgets.url or "", "purpose": budgets.purpose}
         settings: dict[str, str | float] = {TERMS: terms.to_json(), "result": str(result)}
-        write_app(folder / "app", {**settings, **asdict(waiting), **paying})
+        write_app(folder / "app", {**settings, **asdict(waiting), **paid_from(budgets)})
         report("starting processes", None)
         run.start_link(waiting.patience)
         for name in terms.names:
-            run.start_node({"name": name, "file": str(files[name]), ACCEPT: terms.digest(), **paying})
+            run.start_node(place_of(name, files[name], budgets, terms))
         run.submit(folder / "app")
         until = time.monotonic() + waiting.patience + terms.rounds * (waiting.timeout + waiting.patience)
         while (made := read_result(result, terms)) is None:
@@ -225,5 +186,5 @@ def _free_port() -> int:
 
 
 def _toml(value: str | float) -> str:
-    """A TOML value; JSON's text is TOML's basic string."""
-    return json.dumps(value)
+    """A TOML value; JSON's text is TOML's basic string, but for two characters."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

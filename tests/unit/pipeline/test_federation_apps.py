@@ -114,11 +114,12 @@ def test_an_error_of_the_server_is_told_in_its_sentence(tmp_path):
 
 
 def test_the_directory_of_an_app_holds_the_settings_as_they_are(tmp_path):
-    write_app(tmp_path / "app", {"federation": TERMS.to_json(), "timeout": 5.0, "result": 'a "b" \\ c'})
+    odd = 'a "b" \\ c\n\x7f ä 🙂'
+    write_app(tmp_path / "app", {"federation": TERMS.to_json(), "timeout": 5.0, "result": odd})
     read = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text("utf-8"))
     config = read["tool"]["flwr"]["app"]["config"]
     assert Federation.from_json(config["federation"]) == TERMS
-    assert (config["timeout"], config["result"]) == (5.0, 'a "b" \\ c')
+    assert (config["timeout"], config["result"]) == (5.0, odd)
 
 
 class Slow:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Straggling"]
 
-_POLL = 0.2
+# How long to wait before looking again: a tenth of the time that has gone by, within these bounds.
+_SOONEST, _LATEST = 0.01, 0.2
 
 
 class Straggling:
@@ -46,5 +47,5 @@ class Straggling:
             if now > until:
                 break
             if waiting:
-                time.sleep(_POLL)
+                time.sleep(min(_LATEST, max(_SOONEST, (now - begun) / 10.0)))
         return replies

@@ -156,9 +156,9 @@ class PrivateAverage(Strategy):
                 spent.append(str(refusal))
                 answered.add(node)
             except BadInput as error:
-                if not _gone(reply):
+                if not _gone(reply):  # those are told below, with all who did not answer
                     answered.add(node)
-                self._refuse(server_round, self._name(node), str(error))
+                    self._refuse(server_round, self._name(node), str(error))
         self._left_out(server_round, answered)
         if spent:
             self._stopped = f"{BEFORE}{server_round} of {self.rounds}: {spent[0]}"

@@ -1,0 +1,69 @@
+"""A client of Flower's gRPC service: it answers what it is asked to train with an app, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+
+from flwr.app import Context
+from flwr.client import Client
+from flwr.clientapp import ClientApp
+from flwr.common import (
+    Code,
+    EvaluateIns,
+    EvaluateRes,
+    FitIns,
+    FitRes,
+    GetParametersIns,
+    GetParametersRes,
+    GetPropertiesIns,
+    GetPropertiesRes,
+    Parameters,
+    Status,
+)
+
+from sfumato.errors import BadInput
+from sfumato.learn.federated.grpc_records import asked_of, refusing, replied
+
+__all__ = ["GrpcClient"]
+
+_UNANSWERED = "only training is answered: nothing in another reply would be protected."
+_FAILED = "the client's app failed; its own log says why."
+_log = logging.getLogger(__name__)
+
+
+class GrpcClient(Client):
+    """Answers what it is asked to train with ``app``, for ``flwr.client.start_client``.
+
+    ``context`` is the client's own and kept over all rounds, so that each of them is answered once. An app
+    that raises is answered for with one fixed sentence, since its exception may speak of records; every other
+    kind of question is refused.
+    """
+
+    def __init__(self, app: ClientApp, context: Context) -> None:
+        self._app, self._context = app, context
+
+    def fit(self, ins: FitIns) -> FitRes:
+        """The reply of the app, or why there is none."""
+        try:
+            message = asked_of(ins)
+        except BadInput as error:
+            return refusing(str(error))
+        try:
+            return replied(self._app(message, self._context))
+        except Exception:
+            _log.exception("the app failed, and the server is told that it did")
+            return refusing(_FAILED)
+
+    def evaluate(self, ins: EvaluateIns) -> EvaluateRes:
+        """Nothing but a refusal: what the model does on the client's records is not protected."""
+        return EvaluateRes(Status(Code.EVALUATE_NOT_IMPLEMENTED, _UNANSWERED), 0.0, 0, {})
+
+    def get_parameters(self, ins: GetParametersIns) -> GetParametersRes:
+        """Nothing but a refusal: parameters leave as a reply to training alone."""
+        return GetParametersRes(
+            Status(Code.GET_PARAMETERS_NOT_IMPLEMENTED, _UNANSWERED), Parameters([], "numpy.ndarray")
+        )
+
+    def get_properties(self, ins: GetPropertiesIns) -> GetPropertiesRes:
+        """Nothing but a refusal."""
+        return GetPropertiesRes(Status(Code.GET_PROPERTIES_NOT_IMPLEMENTED, _UNANSWERED), {})

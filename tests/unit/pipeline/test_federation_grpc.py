@@ -1,0 +1,144 @@
+"""Clients over gRPC that end when they should not, and children that do not end when they should."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("flwr")
+
+from sfumato.errors import BadInput
+from sfumato.pipeline import child_processes, federation_grpc
+from sfumato.pipeline.child_processes import ChildProcesses
+from sfumato.pipeline.client_budget import ClientBudgets
+from sfumato.pipeline.federation import Federation
+from sfumato.pipeline.federation_engines import run_federation
+from sfumato.pipeline.waiting import Waiting
+
+TERMS = Federation(
+    clients=2, rounds=3, mechanism="gaussian", epsilon=50.0, delta=1e-5, clip=1.0, shape=(4,), classes=3
+).settled()
+# Whoever waited for all of it would take longer than the tests may.
+WAITING = Waiting(600.0, 600.0, 20.0)
+
+
+@pytest.fixture
+def shares():
+    rng = np.random.default_rng(0)
+    records = rng.normal(size=(20, 4)).astype(np.float32), np.arange(20) % 3
+    return dict.fromkeys(TERMS.names, records)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The processes that a run has started."""
+    found = []
+    start = ChildProcesses.start
+
+    def remembered(self, name, *command):
+        found.append(start(self, name, *command))
+        return found[-1]
+
+    monkeypatch.setattr(ChildProcesses, "start", remembered)
+    return found
+
+
+def run(shares, budgets=None, waiting=WAITING, report=lambda stage, share: None):
+    budgets = budgets or ClientBudgets(None, None)
+    return run_federation("grpc", TERMS, shares, budgets, waiting, report)
+
+
+def test_a_client_that_ends_before_it_connects_is_named_and_not_waited_for(shares, started, monkeypatch):
+    monkeypatch.setattr(federation_grpc, "_CLIENT", "sfumato.pipeline.no_such_module")
+    with pytest.raises(BadInput, match=r"^client-[12] ended with code 1 before the run began\.$"):
+        run(shares)
+    assert len(started) == 2
+    assert all(process.returncode is not None for process in started)
+
+
+def test_clients_that_do_not_connect_are_missed(shares, started, monkeypatch):
+    monkeypatch.setattr(ChildProcesses, "start", _asleep(ChildProcesses.start))
+    with pytest.raises(BadInput, match=r"0 of 2 clients appeared within 0\.3 seconds"):
+        run(shares, waiting=Waiting(0.3, 1.0, 2.0))
+    assert [process.returncode for process in started] == [-signal.SIGTERM] * 2
+
+
+def _asleep(start):
+    return lambda self, name, *command: start(self, name, sys.executable, "-c", "import time; time.sleep(99)")
+
+
+def test_a_run_whose_clients_all_end_ends_too(shares, started):
+    def kill(stage, share):
+        if stage.startswith("round 2"):
+            for process in started:
+                process.kill()
+                process.wait()
+
+    begun = time.monotonic()
+    with pytest.raises(BadInput, match="all 2 clients ended before the run did"):
+        run(shares, report=kill)
+    assert time.monotonic() - begun < 60.0
+
+
+def test_what_a_client_is_to_know_is_in_a_file_that_nobody_else_may_read(shares, started, tmp_path):
+    """The URL of a ledger may hold a password."""
+    url = f"sqlite:///{tmp_path}/very-secret.db"
+    seen = []
+
+    def look(stage, share):
+        if stage.startswith("round 1"):
+            for process in started:
+                told = [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
+                settings = Path(process.args[-1])
+                logs = [log.read_text() for log in settings.parent.glob("*.log")]
+                mode = stat.S_IMODE(settings.parent.stat().st_mode)
+                seen.append((b"secret" in b"".join(told), "secret" in "".join(logs), mode))
+                assert json.loads(settings.read_text())["place"]["ledger"] == url
+
+    made = run(shares, ClientBudgets("ward", url), report=look)
+    assert made.rounds == 3
+    assert seen == [(False, False, 0o700)] * 2
+    assert not Path(started[0].args[-1]).parent.exists()
+
+
+def test_a_child_that_does_not_heed_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(child_processes, "_GRACE", 0.2)
+    ignores = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    deaf = f"{ignores}; print('deaf', flush=True); time.sleep(99)"
+    with ChildProcesses(tmp_path, {"OWN": "1"}) as run:
+        child = run.start("deaf", sys.executable, "-c", deaf)
+        until = time.monotonic() + 20.0
+        while (tmp_path / "deaf.log").read_text() != "deaf\n":
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert os.getsid(child.pid) == child.pid
+    assert child.returncode == -signal.SIGKILL
+
+
+def test_children_end_with_an_interrupt_too(tmp_path):
+    children = []
+
+    def interrupted():
+        with ChildProcesses(tmp_path, {}) as run:
+            children.append(run.start("asleep", sys.executable, "-c", "import time; time.sleep(99)"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert children[0].returncode == -signal.SIGTERM
+
+
+def test_a_flower_without_the_service_is_told_in_a_sentence(shares, monkeypatch):
+    monkeypatch.delitem(sys.modules, "sfumato.pipeline.federation_grpc")
+    monkeypatch.setitem(sys.modules, "flwr.server.superlink.fleet.grpc_bidi.grpc_server", None)
+    with pytest.raises(BadInput, match="--engine grpc needs Flower's older gRPC service, which this"):
+        run(shares)
