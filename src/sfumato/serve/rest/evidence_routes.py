@@ -13,7 +13,8 @@ from sfumato.serve.callers import Caller
 from sfumato.serve.models import AuditDescription, JobShown, Name, checked
 from sfumato.serve.rest.asking import Asking, Here
 from sfumato.serve.rest.job_routes import ACCEPTED, accepted
-from sfumato.serve.rest.multipart import Form, form_of, is_form
+from sfumato.serve.rest.multipart import Form, form_of
+from sfumato.serve.rest.parts import is_form
 from sfumato.serve.rest.uploads import Key, form_body
 from sfumato.serve.service import Service
 

@@ -13,7 +13,8 @@ from sfumato.serve import asked
 from sfumato.serve.bodies import private_file
 from sfumato.serve.models import Description, checked
 from sfumato.serve.rest.bodies import announced, received, whole
-from sfumato.serve.rest.multipart import Form, form_of, is_form
+from sfumato.serve.rest.multipart import Form, form_of
+from sfumato.serve.rest.parts import is_form
 from sfumato.serve.service import Service, file_name
 
 __all__ = ["BINARY", "DESCRIPTION", "Asked", "Key", "Named", "body_of", "described", "form_body", "uploaded"]
