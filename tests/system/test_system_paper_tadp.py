@@ -1,12 +1,10 @@
 """``sfumato paper tadp-rme`` makes tables and figures, and says in a sentence what it lacks."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
+from real_data import real
 
 
 def test_a_table_and_figures_are_made_on_the_digits(command, folder):
@@ -63,10 +61,9 @@ def test_missing_data_is_answered_in_one_sentence(command, folder):
 
 
 def test_on_real_digits_the_papers_numbers_stand_beside_ours(command, folder):
-    if not (DATA / "mnist.npz").is_file():
-        pytest.skip(f"mnist.npz is not in {DATA}; SFUMATO_DATA names another folder")
+    data = real("mnist.npz").parent
     words = ("--table", "1", "--figure", "4", "--data", "mnist", "--quick", "--seeds", "1", "--json")
-    numbers = command("paper", "tadp-rme", *words, SFUMATO_DATA=str(DATA)).result["numbers"]
+    numbers = command("paper", "tadp-rme", *words, SFUMATO_DATA=str(data)).result["numbers"]
     rows = {row["labels"]["τ"]: row for row in numbers["tables"]["1"]["rows"]}
     assert list(rows) == ["0", "0, noise", "0.25", "0.5", "1", "1, α = 1"]
     counted = [row for row in rows.values() if row["agrees"] is not None]

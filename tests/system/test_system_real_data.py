@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,8 +9,8 @@ import pytest
 from scipy.stats import norm
 
 import sfumato as sf
+from real_data import real
 
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 WORK = [
     *("Private", "Self-emp-not-inc", "Self-emp-inc", "Federal-gov", "Local-gov", "State-gov"),
     *("Without-pay", "Never-worked", "?"),
@@ -32,15 +30,9 @@ DROPPED = [
 ]
 
 
-def data(name):
-    if not (DATA / name).is_file():
-        pytest.skip(f"{name} is not in {DATA}; SFUMATO_DATA names another folder")
-    return DATA / name
-
-
 def test_a_census_keeps_its_averages_and_loses_its_people(command, folder, statement_beside):
     """Two estimates from the release against the truth; false alarms below 1e-6 together."""
-    source = data("adult_train.csv.gz")
+    source = real("adult_train.csv.gz")
     columns = KEPT | {name: {"kind": "identifier"} for name in DROPPED}
     (folder / "adult.json").write_text(json.dumps({"columns": columns}))
     words = ("--schema", "adult.json", "--epsilon", "14", "--delta", "1e-7", "--dataset", "adult", "--json")
@@ -69,7 +61,7 @@ def test_a_census_keeps_its_averages_and_loses_its_people(command, folder, state
 
 def test_digits_keep_their_average_and_lose_their_strokes(command, folder):
     """Every pixel of the mean image against its truth; false alarms below 1e-6 together (Bonferroni)."""
-    with np.load(data("mnist.npz")) as archive:
+    with np.load(real("mnist.npz")) as archive:
         X = archive["x_train"][:20_000].reshape(-1, 784)
     np.savez("X.npz", X=X)
     words = ("--mechanism", "trust-adaptive", "--trust", "0.25", "--epsilon", "1", "8", "--clip", "2000")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +11,10 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_digits
 
 import sfumato as sf
+from real_data import real
 from sfumato.audit.pairing import pairing_attack, recover_pairs
 from sfumato.errors import BadInput
 
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 KEY = b"a key of sixteen bytes or more"
 DIGITS = load_digits().data / 16.0
 
@@ -146,9 +144,7 @@ def test_an_inverse_with_another_alpha_does_not_confirm_the_columns() -> None:
 
 def test_eight_digits_of_mnist_are_enough() -> None:
     """784 columns, 8 noised records, secret order and α: all pairs, none wrong, in three seconds."""
-    if not (DATA / "mnist.npz").is_file():
-        pytest.skip(f"mnist.npz is not in {DATA}; SFUMATO_DATA names another folder")
-    with np.load(DATA / "mnist.npz") as file:
+    with np.load(real("mnist.npz")) as file:
         X = file["x_test"][:8].reshape(8, -1) / 255.0
     embedding = sf.ReverseManifold(1.0, KEY)
     released = embedding.fit_transform(_noised(X))

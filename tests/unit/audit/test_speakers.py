@@ -1,19 +1,17 @@
 """Who speaks and what is said: recognised in voices made up here, and in real ones where they are at hand."""
 
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from real_data import real
 from sfumato.audit.speakers import speaker_recognition, word_recognition
 from sfumato.audit.voices import cepstra, clips_of, voice_features, word_features
 from sfumato.errors import BadInput
 from sfumato.media.band_noise import BandNoise
 from sfumato.noise import Seeded
 
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 RATE = 8000
 # Formants in hertz at the start and at the end of each made-up word.
 WORDS = [
@@ -179,10 +177,7 @@ def test_real_digits_survive_as_shapes_and_drown_as_coefficients():
 
     The public shapes come from takes 25 to 49; attackers learn from takes 5 to 9 and hear takes 0 to 4.
     """
-    path = DATA / "fsdd.npz"
-    if not path.is_file():
-        pytest.skip(f"fsdd.npz is not in {DATA}; SFUMATO_DATA names another folder")
-    with np.load(path) as archive:
+    with np.load(real("fsdd.npz")) as archive:
         chosen = np.flatnonzero(archive["take"] < 10)
         audio, offsets = archive["audio"], archive["offsets"]
         clips = [audio[offsets[i] : offsets[i + 1]] for i in chosen]

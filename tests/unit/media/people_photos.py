@@ -1,14 +1,13 @@
 """Photographs with published boxes of people, where they are at hand, and one that scikit-image ships."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 from skimage import data
 
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
+from real_data import real
+
 #: Around the face of scikit-image's astronaut: x, y, width, height.
 FACE = (170, 55, 110, 120)
 
@@ -20,9 +19,7 @@ def astronaut(side=224):
 
 def photographs(limit):
     """At most ``limit`` (name, picture, boxes) with people in them; skips where there are none."""
-    folder = DATA / "photos"
-    if not (folder / "annotations.json").is_file():
-        pytest.skip(f"no photographs in {DATA}; SFUMATO_DATA names another folder")
+    folder = real("photos")
     cv2 = pytest.importorskip("cv2")
     annotations = json.loads((folder / "annotations.json").read_text())
     found = []

@@ -1,20 +1,17 @@
 """Filters over time: how much flicker they remove, and how late what moves arrives."""
 
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from real_data import real
 from sfumato.errors import BadInput
 from sfumato.media.flicker import flicker, lag
 from sfumato.media.frames import FrameNoise
 from sfumato.media.plane_means import PlaneMeans
 from sfumato.media.temporal import MotionFilter, SteadyFilter
 from sfumato.noise import Seeded
-
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 
 
 def drawn(frames=400, side=40, seed=0):
@@ -113,9 +110,7 @@ def test_released_frames_flicker_at_most_two_fifths_as_much():
 
 
 def test_a_still_part_of_a_real_clip_flickers_at_most_two_fifths_as_much():
-    path = DATA / "videos" / "basketball.mp4"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not in {DATA}; SFUMATO_DATA names another folder")
+    path = real("videos/basketball.mp4")
     pytest.importorskip("av")
     from sfumato.io.videos import open_video
 

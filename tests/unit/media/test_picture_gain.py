@@ -1,19 +1,16 @@
 """At equal unit and ε, ours stays closer to photographs than the best DP-Pix, by a stated margin."""
 
 import hashlib
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from real_data import real
 from sfumato.media.dp_pix import DPPix
 from sfumato.media.plane_means import PlaneMeans
 from sfumato.media.planes import UNITY, plane_weights
 from sfumato.noise import Seeded
 from sfumato.utility.pictures import psnr, ssim
-
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 
 
 def middles():
@@ -21,11 +18,9 @@ def middles():
     cv2 = pytest.importorskip("cv2")
     names = [
         path
-        for path in sorted((DATA / "photos").glob("*.jpg"))
+        for path in sorted(real("photos").glob("*.jpg"))
         if hashlib.sha256(path.name.encode()).digest()[0] % 2
     ]
-    if not names:
-        pytest.skip(f"there are no photographs in {DATA}; SFUMATO_DATA names another folder")
     found = []
     for path in names:
         luma = cv2.imread(str(path))[:, :, ::-1] @ plane_weights(3)[0] / UNITY

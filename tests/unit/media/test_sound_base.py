@@ -1,23 +1,20 @@
 """Sounds as records: shapes, units, types, and the public statistics that stand beside the code."""
 
 import math
-import os
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
+from real_data import real
 from sfumato.errors import BadInput
 from sfumato.media.band_noise import BandNoise
 from sfumato.media.levels import band_levels
 from sfumato.media.sound import full_scale, sound_shape, sound_unit, window_samples
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
-
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 
 
 @pytest.mark.parametrize("rate", [1000, 8000, 11025, 22050, 44100, 96000])
@@ -88,9 +85,7 @@ def test_rows_are_clips_and_a_pipeline_releases_them():
 
 def test_the_public_shapes_count_the_takes_that_are_set_aside_for_them():
     """Every pair of blocks in a row, of takes 25 to 49 and no others, was counted once."""
-    path = DATA / "fsdd.npz"
-    if not path.is_file():
-        pytest.skip(f"fsdd.npz is not in {DATA}; SFUMATO_DATA names another folder")
+    path = real("fsdd.npz")
     from importlib import resources
 
     with np.load(path) as archive:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from real_data import real
 
 pytest.importorskip("torch")
 
@@ -131,10 +132,8 @@ def test_other_tables_are_refused(tmp_path, monkeypatch, name, content, said) ->
         read()
 
 
-def test_the_real_tables_are_what_the_protocol_says() -> None:
-    folder = os.environ.get("SFUMATO_DATA")
-    if not folder or not (Path(folder) / traffic.FILE).is_file():
-        pytest.skip("SFUMATO_DATA names no folder with NSL-KDD")
+def test_the_real_tables_are_what_the_protocol_says(monkeypatch) -> None:
+    monkeypatch.setenv("SFUMATO_DATA", str(real(traffic.FILE).parent))
     X, y = traffic.read()
     assert X.shape == (25_192, 65)
     assert (X.min(), X.max()) == (0.0, 1.0)
