@@ -33,10 +33,10 @@ def test_a_step_stays_inside_its_curve_and_leaves_it_with_less_noise(with_record
     guarantee = Guarantee.gaussian(MULTIPLIER)
     first, second = head_of(*with_record), head_of(*with_other)
     weights = torch.zeros(first.shape)
-    gap = first.total(weights) - second.total(weights)
-    assert gap.norm() > 0.999 * sensitivity * 2**28  # the worst pair
+    gap = (first.total(weights) - second.total(weights)).double()
+    assert gap.norm() > 0.999 * sensitivity * 2**41  # the worst pair
     direction = gap / gap.norm()
-    middle = 0.5 * (first.total(weights) + second.total(weights)) / 2**28 * 0.5
+    middle = 0.5 * (first.total(weights) + second.total(weights)) / 2**41 * 0.5
 
     def scores(head, factor):
         stream = Secure().stream(b"game")
