@@ -1,4 +1,4 @@
-"""What the CompactDP run is made of: data, coins, attacks, the shared first stage, the printed numbers."""
+"""What the CompactDP run is made of: data, coins, attacks, the printed numbers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from sfumato.papers.memory import Memory
 pytest.importorskip("torch")
 pytest.importorskip("opacus")
 
-from sfumato.learn.compact.classifier import CompactClassifier
-from sfumato.learn.compact.second_stage import CompactPrivate
-from sfumato.noise import Seeded
 from sfumato.papers.compactdp.attack import Attack, attack_all
 from sfumato.papers.compactdp.cells import heuristic
 from sfumato.papers.compactdp.features import Features
@@ -26,7 +23,6 @@ from sfumato.papers.compactdp.pool import Pool, Source
 from sfumato.papers.compactdp.printed_findings import epsilon_of_less_noise, printed_says
 from sfumato.papers.compactdp.published import TABLES, TEXT
 from sfumato.papers.compactdp.results import Results
-from sfumato.papers.compactdp.second_stage import head_behind
 
 
 def unheard(stage: str, share: float) -> None:
@@ -63,20 +59,6 @@ def test_features_are_read_back_for_the_same_pictures_alone(tmp_path) -> None:
     assert told
     (tmp_path / "features").joinpath(next((tmp_path / "features").iterdir()).name).write_bytes(b"torn")
     assert np.array_equal(kept.of(learned, "pixels", unheard), first)
-
-
-@pytest.mark.parametrize("mode", ["accountant", "paper"])
-def test_a_head_behind_a_first_stage_is_that_of_the_whole(pool, mode) -> None:
-    part = pool.split(0).inside
-    options = {"classes": 10, "epochs": 5, "references": 20, "randomness": Seeded(3)}
-    head = {"mode": mode, "steps": 10, "sampling": 1.0}
-    stage = CompactClassifier(**options).fit(part.features, part.labels)
-    learner = CompactPrivate(2.0, **head, **options)
-    shared = head_behind(stage, learner, part.features, part.labels).tensors()
-    whole = CompactPrivate(2.0, **head, **options).fit(part.features, part.labels).tensors()
-    assert shared.keys() == whole.keys()
-    for name, values in whole.items():
-        assert np.array_equal(shared[name], values), name
 
 
 def test_attacks_find_a_model_that_knows_its_members_by_heart() -> None:
