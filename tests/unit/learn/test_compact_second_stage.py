@@ -109,7 +109,7 @@ def test_a_first_stage_of_another_kind_is_refused() -> None:
     stage = CompactClassifier(classes=10, epochs=1, share=0.4, randomness=sf.Seeded(3))
     with pytest.raises(BadInput, match="nothing has been fitted"):
         learner.fit_behind(stage, X, Y)
-    with pytest.raises(BadInput, match="stage 1 has share = 0.4: this learner needs one with 0.5"):
+    with pytest.raises(BadInput, match=r"stage 1 has share = 0\.4: this learner needs one with 0\.5"):
         learner.fit_behind(stage.fit(X, Y), X, Y)
 
 

@@ -1,11 +1,11 @@
-"""The ε of DP-SGD on Poisson samples beside the PRV accountant of Opacus, which computes it in another way."""
+"""The ε of DP-SGD on Poisson samples beside Opacus's PRV accountant, which computes it in another way."""
 
 import pytest
 from opacus.accountants import create_accountant
 
 from sfumato.learn import DPSGD
 
-# What its accountant is asked for; the ε that it gives is an upper end, at most twice this above the true one.
+# What its accountant is asked for; the ε that it gives is an upper end, at most twice this too large.
 ERROR = 0.01
 
 

@@ -31,8 +31,8 @@ _PROFILE = {
     "contracted d′": ("contracted_diameter", 3),
     "η": ("eta", 3),
     "κ": ("kappa", 3),
-    "log ρ": ("log_rho", 0),
-    "log ρ contracted": ("contracted_log_rho", 0),
+    "log ρ": ("log_rho", 1),
+    "log ρ contracted": ("contracted_log_rho", 1),
     "ν": ("vulnerability", 3),
 }
 _BIRD, _AUTOMOBILE = "bird", "automobile"
@@ -75,7 +75,7 @@ def classes_part(found: Mapping[Source, Sequence[Measures]]) -> Part:
     return Part(
         key="classes",
         title="Classes: what leaks, their profile, and the noise of theorem 3",
-        told=" ".join(told),
+        told=" ".join(filter(None, told)),
         grids=tuple(grids),
         numbers={str(source): list(seeds) for source, seeds in found.items()},
     )

@@ -64,6 +64,10 @@ def _pairs(labels: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp
     return first[kept], second[kept]
 
 
+def _trained(records: int) -> str:
+    return f"contraction that was trained on {records:,} records"
+
+
 def features_figure(data: str, contracted: Contracted, names: Sequence[str]) -> PaperDrawing:
     """Figure 3: two dimensions of the features by t-SNE, before and after, in the colours of classes."""
     planes = {"before contraction": _plane(contracted.before), "after contraction": _plane(contracted.after)}
@@ -78,6 +82,8 @@ def features_figure(data: str, contracted: Contracted, names: Sequence[str]) -> 
             axes.set_xticks([])
             axes.set_yticks([])
         legend_below(figure, panels[0], 5)
+        for dots in figure.legends[0].legend_handles:
+            dots.set_sizes([40.0])
 
     return PaperDrawing(
         number=3,
@@ -113,16 +119,16 @@ def distances_figure(data: str, contracted: Contracted, records: int) -> PaperDr
                 axes.hist(values, edges, color=colour, alpha=0.6, label=label)
             axes.legend(frameon=False, fontsize=9)
             tidy(axes, x=f"distance of two members of a class{unit}", y="pairs")
+        figure.suptitle(_trained(records), fontsize=11)
 
     return PaperDrawing(
         number=12,
-        title="distances of members of a class before and after contraction that was trained on "
-        f"{records:,} records",
+        title=f"distances of members of a class before and after {_trained(records)}",
         caption=f"{data}. Left as the paper has it (there from 20 to 1); right in units of the root mean "
         "square distance of all features from their mean, before and after: what of the contraction a "
         "change of ruler does not explain.",
         numbers=medians,
-        size=(10.0, 4.0),
+        size=(10.0, 4.3),
         draw=draw,
     )
 
@@ -143,16 +149,17 @@ def extractors_figure(data: str, contracted: Mapping[str, Contracted], records: 
             axes.margins(x=0.12)
             tidy(axes, x=f"median distance within a class{unit}", y="")
         legend_below(figure, figure.axes[0], 2)
+        figure.suptitle(_trained(records), fontsize=11)
 
     return PaperDrawing(
         number=11,
-        title=f"median distances within classes, by extractor, contraction trained on {records:,} records",
+        title=f"median distances within classes by extractor, before and after {_trained(records)}",
         caption=f"{data}. These are the networks of table 7, which learn from fewer records than that of "
         "figure 12, so that the same extractor has other distances there. The paper sets its method, 0.95, "
         "beside backbones that were trained on more pictures. Features of different extractors have "
         "different rulers (ours all have length 1 at most), so that lengths on the left compare nothing but "
         "before with after.",
         numbers=medians,
-        size=(10.0, 1.6 + 0.45 * len(medians)),
+        size=(10.0, 1.9 + 0.45 * len(medians)),
         draw=draw,
     )
