@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 import sfumato as sf
 from sfumato.errors import BadInput
 from sfumato.learn import DPSGD
-from sfumato.learn.compact import CompactPrivate
+from sfumato.learn.compact import CompactClassifier, CompactPrivate
 from sfumato.learn.compact.head import noisy_head
 
 X, XT, Y, YT = train_test_split(*load_digits(return_X_y=True), test_size=0.25, random_state=0)
@@ -90,6 +90,27 @@ def test_a_kept_model_gives_the_same_answers_and_notes(paper) -> None:
     np.testing.assert_array_equal(again.predict_proba(XT), paper.predict_proba(XT))
     np.testing.assert_array_equal(again.contract(XT), paper.contract(XT))
     assert again.notes() == paper.notes()
+
+
+@pytest.mark.parametrize("mode", ["accountant", "paper"])
+def test_a_head_behind_a_first_stage_is_that_of_the_whole(mode) -> None:
+    options = {"classes": 10, "epochs": 5, "references": 20, "randomness": sf.Seeded(3)}
+    head = {"mode": mode, "steps": 10, "sampling": 1.0}
+    stage = CompactClassifier(**options).fit(X, Y)
+    shared = CompactPrivate(2.0, **head, **options).fit_behind(stage, X, Y).tensors()
+    whole = CompactPrivate(2.0, **head, **options).fit(X, Y).tensors()
+    assert shared.keys() == whole.keys()
+    for name, values in whole.items():
+        np.testing.assert_array_equal(shared[name], values, err_msg=name)
+
+
+def test_a_first_stage_of_another_kind_is_refused() -> None:
+    learner = CompactPrivate(classes=10, epochs=1)
+    stage = CompactClassifier(classes=10, epochs=1, share=0.4, randomness=sf.Seeded(3))
+    with pytest.raises(BadInput, match="nothing has been fitted"):
+        learner.fit_behind(stage, X, Y)
+    with pytest.raises(BadInput, match=r"stage 1 has share = 0\.4: this learner needs one with 0\.5"):
+        learner.fit_behind(stage.fit(X, Y), X, Y)
 
 
 def test_seeded_runs_repeat() -> None:

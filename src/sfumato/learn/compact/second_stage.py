@@ -24,13 +24,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import BadInput
 from sfumato.learn.compact.classifier import CompactClassifier
 from sfumato.learn.compact.contraction import ContractionNetwork
 from sfumato.learn.compact.head import noisy_head
 from sfumato.learn.compact.inputs import examples_of_all_classes
 from sfumato.learn.compact.profile import ClassProfile
 from sfumato.learn.dp_sgd import DPSGD
-from sfumato.learn.examples import Floats, checked_features
+from sfumato.learn.examples import Floats, Labels, checked_features
 from sfumato.learn.learner import Learner, Report
 from sfumato.mechanisms.parameters import delta_between, one_of, positive, share
 from sfumato.noise import Randomness
@@ -39,7 +40,10 @@ from sfumato.privacy.wording import upward
 
 __all__ = ["CompactPrivate"]
 
-_STAGE_ONE = ("classes", "bandwidth", "references", "width", "dimension", "whiten", "epochs", "batch", "rate")
+_STAGE_ONE = (
+    *("classes", "bandwidth", "share", "references", "width", "dimension", "whiten"),
+    *("epochs", "batch", "rate"),
+)
 
 
 class CompactPrivate(Learner):
@@ -90,19 +94,51 @@ class CompactPrivate(Learner):
 
     def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:
         """Contract features ``X`` (n, d) by stage 1, then train the head on them with labels ``y`` (n,)."""
-        paper = one_of("mode", self.mode, ("accountant", "paper")) == "paper"
         features, labels = examples_of_all_classes(X, y, self.classes)
+        training = self._training(len(features))
+        stage = CompactClassifier(
+            **{name: getattr(self, name) for name in _STAGE_ONE}, randomness=self.randomness
+        ).fit(features, labels, report=report)
+        return self._head(stage, features, labels, training, report)
+
+    def fit_behind(self, stage: CompactClassifier, X: Any, y: Any, *, report: Report | None = None) -> Self:
+        """Train the head alone, behind a ``stage`` that was fitted to the same ``X`` and ``y``.
+
+        ``stage`` has the parameters of this one's stage 1, or is refused; with the randomness of it too, what
+        is learned is what :meth:`fit` learns, to the last bit. Several heads can so share one contraction.
+        """
+        features, labels = examples_of_all_classes(X, y, self.classes)
+        stage._fitted("network_")
+        for name in _STAGE_ONE:
+            if getattr(stage, name) != getattr(self, name):
+                raise BadInput(
+                    f"stage 1 has {name} = {getattr(stage, name)!r}: this learner needs one with "
+                    f"{getattr(self, name)!r}."
+                )
+        return self._head(stage, features, labels, self._training(len(features)), report)
+
+    def _training(self, records: int) -> DPSGD:
+        """The training that proves ε for features fixed beforehand; warns of what should be known before."""
+        one_of("mode", self.mode, ("accountant", "paper"))
         for name in ("sampling", "momentum"):
             share(name, getattr(self, name))
         training = DPSGD.calibrated(
             self.epsilon, self.delta, rate=self.sampling, steps=self.steps, clip=self.clip
         )
-        for sentence in self._cautions(len(features), training):
-            warnings.warn(sentence, UserWarning, stacklevel=2)
-        stage = CompactClassifier(
-            **{name: getattr(self, name) for name in _STAGE_ONE}, share=self.share, randomness=self.randomness
-        ).fit(features, labels, report=report)
-        if paper:
+        for sentence in self._cautions(records, training):
+            warnings.warn(sentence, UserWarning, stacklevel=3)
+        return training
+
+    def _head(
+        self,
+        stage: CompactClassifier,
+        features: NDArray[np.floating],
+        labels: Labels,
+        training: DPSGD,
+        report: Report | None,
+    ) -> Self:
+        """Stage 2 behind a fitted ``stage``."""
+        if self.mode == "paper":
             eta = float(stage.profile_.eta.max())
             training = DPSGD(eta * training.multiplier, self.sampling, self.steps, self.clip)
         weights = noisy_head(

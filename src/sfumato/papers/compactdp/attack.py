@@ -1,16 +1,16 @@
-"""The six attacks on one model, what a one-run audit bounds, and the paper's conversions with intervals."""
+"""Attacks on one model, what a one-run audit bounds, and the paper's conversions with intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from sfumato.audit.configurations import CONFIGURATIONS, CrossFitted, cross_fit
+from sfumato.audit.configurations import CONFIGURATIONS, Configuration, CrossFitted, cross_fit
 from sfumato.audit.heuristics import from_advantage
 from sfumato.audit.predictions import Predictions
 from sfumato.audit.proportions import interval
@@ -32,6 +32,16 @@ class Range:
     low: float | None
     high: float | None
 
+    @classmethod
+    def over(cls, seeds: Sequence[Range]) -> Range:
+        """The mean over ``seeds``, between the lowest and the highest end; None where one of them is."""
+        values, lows, highs = zip(*((one.value, one.low, one.high) for one in seeds), strict=True)
+        return cls(
+            None if None in values else math.fsum(values) / len(values),
+            None if None in lows else min(lows),
+            None if None in highs else max(highs),
+        )
+
 
 @dataclass(frozen=True)
 class Heuristics:
@@ -45,8 +55,8 @@ class Heuristics:
 class Attack:
     """What one configuration reached.
 
-    ``low`` to ``high`` holds its AUC, and with 0.95 so do the intervals of all six together. ``tpr`` is the
-    rate of true positives at 0.1% of false ones, with its Clopper–Pearson interval. ``flagged`` of the
+    ``low`` to ``high`` holds its AUC, and with 0.95 so do the intervals of all attacks together. ``tpr`` is
+    the rate of true positives at 0.1% of false ones, with its Clopper–Pearson interval. ``flagged`` of the
     ``members`` and ``falsely`` flagged of the ``nonmembers`` are in the upper half of all scores.
     """
 
@@ -64,8 +74,13 @@ class Attack:
 
     @property
     def finds(self) -> bool:
-        """Whether it does better than a coin, after the correction for six attacks."""
+        """Whether it does better than a coin, after the correction for several attacks."""
         return self.low > 0.5
+
+    @property
+    def advantage(self) -> float:
+        """True minus false positive rate where the upper half of all scores is flagged."""
+        return self.flagged / self.members - self.falsely / self.nonmembers
 
     @property
     def heuristics(self) -> Heuristics:
@@ -94,19 +109,26 @@ def _ratio(above: float, below: float) -> float | None:
 
 
 def attack_all(
-    inside: Predictions, outside: Predictions, *, folds: int, seed: int, report: Report
+    inside: Predictions,
+    outside: Predictions,
+    *,
+    folds: int,
+    seed: int,
+    report: Report,
+    configurations: Sequence[Configuration] = CONFIGURATIONS,
 ) -> tuple[Attack, ...]:
-    """The six configurations of the paper's table 1."""
+    """All ``configurations``, the six of the paper's table 1 unless others are given."""
     found = []
-    for done, item in enumerate(CONFIGURATIONS):
+    each = 1.0 - (1.0 - CONFIDENCE) / len(configurations)
+    for done, item in enumerate(configurations):
         fitted = cross_fit(partial(item.fit, seed=seed), inside, outside, folds=folds, seed=seed)
-        found.append(_attack(item.name, fitted))
-        report("attacking", (done + 1) / len(CONFIGURATIONS))
+        found.append(_attack(item.name, fitted, each))
+        report("attacking", (done + 1) / len(configurations))
     return tuple(found)
 
 
-def _attack(name: str, fitted: CrossFitted) -> Attack:
-    low, high = fitted.placements.interval(1.0 - (1.0 - CONFIDENCE) / len(CONFIGURATIONS))
+def _attack(name: str, fitted: CrossFitted, each: float) -> Attack:
+    low, high = fitted.placements.interval(each)
     rate = tpr_at_fpr(fitted.members, fitted.nonmembers, confidence=CONFIDENCE)
     middle = float(np.median(np.concatenate([fitted.members, fitted.nonmembers])))
     return Attack(

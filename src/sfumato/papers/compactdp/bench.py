@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,15 +20,23 @@ from sfumato.papers.compactdp.measured import Measured, OneRun, Proven
 from sfumato.papers.compactdp.methods import Method
 from sfumato.papers.compactdp.pool import Part, Pool, Source, Split
 from sfumato.papers.compactdp.protocol import CONFIDENCE, DELTA, Run
-from sfumato.papers.compactdp.second_stage import head_behind
+from sfumato.papers.compactdp.sources import sources_digest
 from sfumato.papers.memory import Memory
 from sfumato.papers.regenerate import Report
 
-__all__ = ["Bench"]
+__all__ = ["Bench", "Fitted"]
 
 _RESAMPLES = 400
 # Names of files are plain letters.
 _SPELT = str.maketrans({"ε": "epsilon", "σ": "sigma", "η": "eta", "₁": "1"})
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model, and the seconds that it takes to learn from the beginning, a shared first stage included."""
+
+    model: Any
+    seconds: float
 
 
 class Bench:
@@ -47,7 +56,8 @@ class Bench:
     ) -> None:
         self.source, self.run, self.seed, self.memory, self._report = source, run, seed, memory, report
         self._pool = pool
-        self._models: dict[str, Any] = {}
+        self._fitted: dict[str, Fitted] = {}
+        self._answers: dict[str, tuple[Predictions, Predictions]] = {}
 
     @cached_property
     def split(self) -> Split:
@@ -56,7 +66,7 @@ class Bench:
 
     def measure(self, method: Method) -> Measured:
         """``method`` from memory, or learned and attacked now."""
-        kept = self.remembered(method.name, lambda: self._learned(method), method.parameters())
+        kept = self.remembered(method.name, lambda: self._measured(method).to_dict(), method.parameters())
         return Measured.read(kept)
 
     def remembered(self, name: str, make: Callable[[], Any], parameters: Any = None) -> Any:
@@ -69,6 +79,7 @@ class Bench:
             "parameters": parameters,
             "asked": asked,
             "sfumato": sfumato.__version__,
+            "sources": sources_digest(),
         }
         spelt = f"{self.source.extractor} {name}".translate(_SPELT)
         words = "".join(letter if letter.isalnum() else " " for letter in spelt)
@@ -80,37 +91,51 @@ class Bench:
             self.memory.keep(file, depends, kept)
         return kept
 
-    def _learned(self, method: Method) -> dict[str, Any]:
-        begun = time.perf_counter()
-        model = self.model(method)
-        return self._measured(method, model, time.perf_counter() - begun).to_dict()
-
     def model(self, method: Method) -> Any:
         """``method``, fitted to the members; once in a run."""
-        if method.name not in self._models:
+        return self.fitted(method).model
+
+    def fitted(self, method: Method) -> Fitted:
+        """``method`` with its time: that of both stages, also where the first one was there already."""
+        if method.name not in self._fitted:
             stage = f"{self.source.data}: {method.name}"
+            before = None if method.behind is None else self.fitted(method.behind)
             self._report(stage, 0.0)
             members, pool = self.split.members, self._pool()
+            begun = time.perf_counter()
             made = method.make(pool.classes, self.seed)
-            if method.behind is None:
+            if before is None:
                 made = made.fit(members.features, members.labels)
             else:
-                made = head_behind(self.model(method.behind), made, members.features, members.labels)
-            self._models[method.name] = made
+                made = made.fit_behind(before.model, members.features, members.labels)
+            own = time.perf_counter() - begun
+            self._fitted[method.name] = Fitted(made, own if before is None else before.seconds + own)
             self._report(stage, 1.0)
-        return self._models[method.name]
+        return self._fitted[method.name]
 
-    def _measured(self, method: Method, model: Any, seconds: float) -> Measured:
-        pool, split = self._pool(), self.split
+    def answers(self, method: Method) -> tuple[Predictions, Predictions]:
+        """What the fitted ``method`` says of the records that coins put in, and of those left out."""
+        if method.name not in self._answers:
+            model, split = self.model(method), self.split
+            self._answers[method.name] = _answers(model, split.inside), _answers(model, split.outside)
+        return self._answers[method.name]
+
+    def asked(self, method: Method) -> tuple[Predictions, Predictions]:
+        """Of :meth:`answers` as many of each kind as are attacked; rows are in random order: any."""
+        both = self.answers(method)
+        most = np.arange(min(*map(len, both), self.run.attacked))
+        return both[0].rows(most), both[1].rows(most)
+
+    def _measured(self, method: Method) -> Measured:
+        fitted, pool, split = self.fitted(method), self._pool(), self.split
+        model = fitted.model
         attacks: tuple[Attack, ...] = ()
         differences: dict[str, float] = {}
         one_run = None
         if self.source.attacked:
-            inside, outside = _answers(model, split.inside), _answers(model, split.outside)
-            most = min(len(inside), len(outside), self.run.attacked)
-            # Rows of a split are in random order, so the first are any.
+            inside, outside = self.answers(method)
             attacks = attack_all(
-                *(group.rows(np.arange(most)) for group in (inside, outside)),
+                *self.asked(method),
                 folds=self.run.folds,
                 seed=self.seed,
                 report=lambda stage, share: self._report(
@@ -131,7 +156,7 @@ class Bench:
             proven=Proven.of(method.guarantee(model), DELTA),
             eta=_eta(model),
             head=getattr(model, "head_epsilon_", None),
-            seconds=seconds,
+            seconds=fitted.seconds,
         )
 
 

@@ -14,14 +14,18 @@ from sfumato.papers.compactdp.results import Spread, spread
 from sfumato.papers.multimedia_dp.part import NONE, proven_epsilon
 
 __all__ = [
+    "APPENDIX_P_HEADS",
     "BESIDE",
     "DIFFERENCES",
     "HEURISTIC",
+    "against_appendix_p",
     "beside",
+    "by_line",
     "differences",
     "heuristic",
     "percent",
     "proven",
+    "range_by_line",
     "seeds_that_found",
     "thousandths",
 ]
@@ -59,6 +63,12 @@ DIFFERENCES = (
     "calibration error",
     "paper: entropy",
     "entropy",
+)
+APPENDIX_P_HEADS = (
+    "AUC, the largest of six",
+    "size of its advantage, upper half flagged",
+    "confidence, members minus non-members",
+    "accuracy, members minus non-members",
 )
 
 
@@ -105,7 +115,7 @@ def heuristic(seeds: Seeds, printed: Printed | None, line: Line) -> tuple[str, .
         _printed(printed, lambda row: row.epsilon),
         _ranged([made.strongest.heuristics.advantage for made in seeds]),
         _ranged([made.strongest.heuristics.rates for made in seeds]),
-        _ranged([_by_line(made.strongest, line) for made in seeds]),
+        _ranged([range_by_line(made.strongest, line) for made in seeds]),
         NONE if eta is None else spread(seeds, lambda made: made.eta or 0.0).shown(3),
         NONE if head is None else proven_epsilon(max(made.head or 0.0 for made in seeds)),
         percent(spread(seeds, lambda made: made.learned)),
@@ -125,6 +135,16 @@ def differences(seeds: Seeds, printed: Printed | None) -> tuple[str, ...]:
     )
 
 
+def against_appendix_p(seeds: Seeds) -> tuple[str, ...]:
+    """What appendix P says of members and non-members: the columns ``APPENDIX_P_HEADS``."""
+    return (
+        spread(seeds, lambda made: made.auc).shown(),
+        spread(seeds, lambda made: abs(made.strongest.advantage)).shown(),
+        spread(seeds, lambda made: made.differences["confidence"]).shown(),
+        spread(seeds, lambda made: made.differences["accuracy"]).shown(),
+    )
+
+
 def by_line(auc: float, line: Line) -> float | None:
     """The third conversion; None where the models with known ε have one AUC."""
     try:
@@ -133,7 +153,7 @@ def by_line(auc: float, line: Line) -> float | None:
         return None
 
 
-def _by_line(attack: Attack, line: Line) -> Range:
+def range_by_line(attack: Attack, line: Line) -> Range:
     """The third conversion at the ends of the interval of the AUC too."""
     ends = [by_line(auc, line) for auc in (attack.low, attack.high)]
     known = sorted(end for end in ends if end is not None)
@@ -142,13 +162,11 @@ def _by_line(attack: Attack, line: Line) -> Range:
 
 def _ranged(found: Sequence[Range]) -> str:
     """Mean ± deviation over seeds, and the outermost ends of their intervals; an open end is a dash."""
-    known = [one.value for one in found if one.value is not None]
-    if len(known) < len(found):
+    whole, known = Range.over(found), [one.value for one in found if one.value is not None]
+    if whole.value is None:
         return NONE
-    value = Spread(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None).shown(3)
-    lows, highs = [one.low for one in found], [one.high for one in found]
-    low = NONE if None in lows else thousandths(min(end for end in lows if end is not None))
-    high = NONE if None in highs else thousandths(max(end for end in highs if end is not None))
+    value = Spread(whole.value, statistics.stdev(known) if len(known) > 1 else None).shown(3)
+    low, high = (NONE if end is None else thousandths(end) for end in (whole.low, whole.high))
     return f"{value} [{low}, {high}]"
 
 

@@ -7,7 +7,7 @@ the ruler as well; only the second says that a class has become small beside the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,18 +64,26 @@ def _pairs(labels: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp
     return first[kept], second[kept]
 
 
-def features_figure(data: str, contracted: Contracted) -> PaperDrawing:
-    """Figure 3: two dimensions of the features by t-SNE, before and after, coloured by class."""
+def _trained(records: int) -> str:
+    return f"contraction that was trained on {records:,} records"
+
+
+def features_figure(data: str, contracted: Contracted, names: Sequence[str]) -> PaperDrawing:
+    """Figure 3: two dimensions of the features by t-SNE, before and after, in the colours of classes."""
     planes = {"before contraction": _plane(contracted.before), "after contraction": _plane(contracted.after)}
 
     def draw(figure: Any) -> None:
         panels = axes_row(figure, 2)
         for axes, (name, points) in zip(panels, planes.items(), strict=True):
             by_class(axes, points, contracted.labels)
+            for dots, label in zip(axes.collections, np.unique(contracted.labels), strict=True):
+                dots.set_label(names[label])
             axes.set_title(name, fontsize=11)
             axes.set_xticks([])
             axes.set_yticks([])
-        legend_below(figure, panels[0], 10)
+        legend_below(figure, panels[0], 5)
+        for dots in figure.legends[0].legend_handles:
+            dots.set_sizes([40.0])
 
     return PaperDrawing(
         number=3,
@@ -98,7 +106,7 @@ def _plane(points: Floats) -> Floats:
     return np.asarray(TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(flat))
 
 
-def distances_figure(data: str, contracted: Contracted) -> PaperDrawing:
+def distances_figure(data: str, contracted: Contracted, records: int) -> PaperDrawing:
     """Figure 12: the histogram of distances within classes, before and after, on two rulers."""
     found, medians = contracted.distances(), contracted.medians()
 
@@ -111,20 +119,21 @@ def distances_figure(data: str, contracted: Contracted) -> PaperDrawing:
                 axes.hist(values, edges, color=colour, alpha=0.6, label=label)
             axes.legend(frameon=False, fontsize=9)
             tidy(axes, x=f"distance of two members of a class{unit}", y="pairs")
+        figure.suptitle(_trained(records), fontsize=11)
 
     return PaperDrawing(
         number=12,
-        title="distances of members of a class before and after contraction",
+        title=f"distances of members of a class before and after {_trained(records)}",
         caption=f"{data}. Left as the paper has it (there from 20 to 1); right in units of the root mean "
         "square distance of all features from their mean, before and after: what of the contraction a "
         "change of ruler does not explain.",
         numbers=medians,
-        size=(10.0, 4.0),
+        size=(10.0, 4.3),
         draw=draw,
     )
 
 
-def extractors_figure(data: str, contracted: Mapping[str, Contracted]) -> PaperDrawing:
+def extractors_figure(data: str, contracted: Mapping[str, Contracted], records: int) -> PaperDrawing:
     """Figure 11: median distances within classes by extractor, before and after."""
     medians = {name: item.medians() for name, item in contracted.items()}
 
@@ -140,14 +149,17 @@ def extractors_figure(data: str, contracted: Mapping[str, Contracted]) -> PaperD
             axes.margins(x=0.12)
             tidy(axes, x=f"median distance within a class{unit}", y="")
         legend_below(figure, figure.axes[0], 2)
+        figure.suptitle(_trained(records), fontsize=11)
 
     return PaperDrawing(
         number=11,
-        title="median distances within classes, by extractor",
-        caption=f"{data}. The paper sets its method, 0.95, beside backbones that were trained on more "
-        "pictures. Features of different extractors have different rulers (ours all have length 1 at most), "
-        "so that lengths on the left compare nothing but before with after.",
+        title=f"median distances within classes by extractor, before and after {_trained(records)}",
+        caption=f"{data}. These are the networks of table 7, which learn from fewer records than that of "
+        "figure 12, so that the same extractor has other distances there. The paper sets its method, 0.95, "
+        "beside backbones that were trained on more pictures. Features of different extractors have "
+        "different rulers (ours all have length 1 at most), so that lengths on the left compare nothing but "
+        "before with after.",
         numbers=medians,
-        size=(10.0, 1.6 + 0.45 * len(medians)),
+        size=(10.0, 1.9 + 0.45 * len(medians)),
         draw=draw,
     )

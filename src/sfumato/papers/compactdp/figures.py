@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from sfumato.papers.compactdp.attack_figures import budgets_figure, heuristics_figure
+from sfumato.papers.compactdp.appendix_n import appendix_n_attacks
+from sfumato.papers.compactdp.attack import Attack
+from sfumato.papers.compactdp.attack_figures import SHOWN, budgets_figure, heuristics_figure
+from sfumato.papers.compactdp.class_names import class_names
 from sfumato.papers.compactdp.contraction_figures import (
     Contracted,
     distances_figure,
@@ -31,7 +34,7 @@ class Figures:
         """Figure ``number``."""
         data = self.source.data
         if number == 3:
-            return features_figure(data, self._contracted)
+            return features_figure(data, self._contracted, class_names(data, self._classes))
         if number == 11:
             return extractors_figure(
                 data,
@@ -40,11 +43,31 @@ class Figures:
                     for source in self.rows.sources(7)
                     if source.data == data
                 },
+                self._learned(next(source for source in self.rows.sources(7) if source.data == data)),
             )
         if number == 12:
-            return distances_figure(data, self._contracted)
-        measures = self.results.rows[self.source]
-        return heuristics_figure(data, measures) if number == 13 else budgets_figure(data, measures)
+            return distances_figure(data, self._contracted, self._learned(self.source))
+        if number == 13:
+            line = self.results.lines.get(self.source, ())
+            return heuristics_figure(data, self._appendix_n(), line, len(self.results.run.seeds))
+        return budgets_figure(data, self.results.rows[self.source])
+
+    def _appendix_n(self) -> dict[str, list[tuple[Attack, ...]]]:
+        """Method -> the attacks of appendix N on it, seed by seed."""
+        benches = [self.rows.bench(self.source, seed) for seed in self.results.run.seeds]
+        return {
+            name: [appendix_n_attacks(bench, METHODS[name]) for bench in benches]
+            for name in SHOWN
+            if name in self.results.rows[self.source]
+        }
+
+    @property
+    def _classes(self) -> int:
+        return self.results.counted[self.source].classes
+
+    def _learned(self, source: Source) -> int:
+        """Members that the contraction of ``source`` learned from, with the first seed."""
+        return len(self.rows.bench(source, self.results.run.seeds[0]).split.members)
 
     @cached_property
     def _contracted(self) -> Contracted:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfumato.papers.compactdp.cells import by_line, percent, seeds_that_found, thousandths
+from sfumato.papers.compactdp.comparing import Difference
 from sfumato.papers.compactdp.measured import Measured
 from sfumato.papers.compactdp.methods import (
     CERTIFIED,
@@ -23,13 +24,23 @@ from sfumato.papers.multimedia_dp.part import proven_epsilon
 
 __all__ = ["Verdict", "says", "scale_says", "verdicts"]
 
-#: A sentence, and whether the paper's claim that it is about holds in this run.
-Verdict = tuple[bool, str]
+#: A sentence, and whether the paper's claim that it is about holds in this run; None where seeds do not tell.
+Verdict = tuple[bool | None, str]
 
 # The paper's accuracies with and without its method are at most this many points apart.
 _POINTS = 1.2
 # Its accuracies over ε from 0.1 to 8 are closer than this.
 _FLAT = 0.5
+
+
+# How a lower bound stands to a proven ε.
+_NEIGHBOURS = (
+    " The bounds are for neighbours that add or remove a record, the proofs for zero-out, where a null "
+    "record takes its place: both change every sum by the same one term, but adding or removing also changes "
+    "the number of records, which zero-out takes as public and which sets the size of steps here. A bound "
+    "below a proven ε contradicts nothing; one above it would refute the proof unless that number gave it "
+    "away."
+)
 
 
 def verdicts(results: Results) -> Iterator[Verdict]:
@@ -46,28 +57,66 @@ def verdicts(results: Results) -> Iterator[Verdict]:
 
 
 def _accuracy(source: Source, rows: Measures) -> Iterator[Verdict]:
-    own = spread(rows[COMPACT], lambda made: made.accuracy)
-    claims = (
-        (NON_PRIVATE, _POINTS, f"at most {_POINTS:g} points below", f"more than {_POINTS:g} points below"),
-        (DP_SGD[1.0], 0.0, "more accurate than", "not more accurate than"),
+    """Against the row without privacy, and against DP-SGD."""
+    own = rows[COMPACT]
+    claims: tuple[tuple[str, float, dict[bool | None, str]], ...] = (
+        (
+            NON_PRIVATE,
+            -_POINTS,
+            {
+                True: f"a loss of more than {_POINTS:g} points, which the paper never has, is excluded",
+                False: f"more than {_POINTS:g} points are lost, which the paper never does",
+                None: f"the runs do not tell whether more than {_POINTS:g} points are lost",
+            },
+        ),
+        (
+            DP_SGD[1.0],
+            0.0,
+            {
+                True: "it is more accurate, as the paper says",
+                False: "it is less accurate, and not more, as the paper says",
+                None: "the runs do not tell them apart",
+            },
+        ),
     )
-    for rival, slack, so, otherwise in claims:
+    for rival, least, said in claims:
         if rival in rows:
-            other = spread(rows[rival], lambda made: made.accuracy)
-            held = 100.0 * (own.mean - other.mean) > -slack
-            said = so if held else otherwise
-            yield held, f"{source}: CompactDP, {percent(own)}%, is {said} {rival}, {percent(other)}%."
+            points = Difference.of(own, rows[rival], lambda made: 100.0 * made.accuracy)
+            held = points.exceeds(least)
+            yield (
+                held,
+                f"{source}: CompactDP, {percent(spread(own, _accuracy_of))}%, is {_apart(points.value)} "
+                f"{rival}, {percent(spread(rows[rival], _accuracy_of))}%: {said[held]}{_doubt(points)}.",
+            )
+
+
+def _apart(points: float) -> str:
+    return f"{abs(points):.2f} points {'above' if points >= 0.0 else 'below'}"
+
+
+def _doubt(difference: Difference, digits: int = 2) -> str:
+    if not math.isfinite(difference.error):
+        return " (one seed)"
+    return f" (twice the standard error of the difference is {difference.doubt:.{digits}f})"
 
 
 def _membership(source: Source, rows: Measures) -> Verdict:
     own, other = rows[COMPACT], rows[DP_SGD[1.0]]
-    held = sum(made.found for made in own) <= sum(made.found for made in other)
+    difference = Difference.of(own, other, lambda made: made.auc)
+    larger = difference.exceeds()
+    if larger and 2 * sum(made.found for made in own) <= len(own):
+        larger = None  # of most seeds no attack found anything
+    said = {
+        True: "its membership risk is larger, not comparable",
+        False: "its membership risk is no larger, by these attacks, which is no guarantee",
+        None: "the runs do not tell their membership risks apart, which is no guarantee",
+    }
     return (
-        held,
+        None if larger is None else not larger,
         f"{source}: against CompactDP an attack found something in {seeds_that_found(own)} seeds (largest "
         f"AUC {spread(own, lambda made: made.auc).shown()}), against DP-SGD at ε = 1 in "
-        f"{seeds_that_found(other)} ({spread(other, lambda made: made.auc).shown()}): its membership risk is "
-        f"{'' if held else 'not '}comparable by these attacks, which is no guarantee.",
+        f"{seeds_that_found(other)} ({spread(other, lambda made: made.auc).shown()}): {said[larger]}"
+        f"{_doubt(difference, 4)}.",
     )
 
 
@@ -99,32 +148,35 @@ def _second_stage(source: Source, rows: Measures) -> Iterator[Verdict]:
 
 
 def _flatness(source: Source, rows: Measures) -> Iterator[Verdict]:
-    """Appendix P: accuracy and AUC do not depend on ε, and why."""
-    ranges = {}
-    for kind, names in ((COMPACT, COMBINED), ("certified", CERTIFIED), ("DP-SGD", DP_SGD)):
-        found = {
-            epsilon: 100.0 * spread(rows[name], lambda made: made.accuracy).mean
-            for epsilon, name in names.items()
-            if name in rows
-        }
-        if len(found) > 2:
-            ranges[kind] = found
-    if COMPACT not in ranges:
+    """Table 3 and appendix P: accuracy does not depend on ε, and why; all kinds over the same ε, in order."""
+    kinds = {"CompactDP + DP-SGD": COMBINED, "DP-SGD": DP_SGD, "certified contraction": CERTIFIED}
+    kinds = {kind: names for kind, names in kinds.items() if sum(name in rows for name in names.values()) > 1}
+    if "CompactDP + DP-SGD" not in kinds:
         return
-    flat = ranges.pop(COMPACT)
-    above = [value for epsilon, value in flat.items() if epsilon >= 0.5]
-    alone = 100.0 * spread(rows[COMPACT], lambda made: made.accuracy).mean
-    others = "".join(
-        f"; {kind}, which pays for all that it learns, goes from {min(found.values()):.2f} to "
-        f"{max(found.values()):.2f}"
-        for kind, found in ranges.items()
+    shared = sorted(
+        epsilon for epsilon in COMBINED if all(names[epsilon] in rows for names in kinds.values())
     )
-    held = max(above) - min(above) <= _FLAT
-    why = "flat, because the first stage saw every record and label without noise" if held else "not flat"
+    if len(shared) < 2:
+        return
+    first, last = shared[0], shared[-1]
+    ends = {
+        kind: [100.0 * spread(rows[names[epsilon]], _accuracy_of).mean for epsilon in (first, last)]
+        for kind, names in kinds.items()
+    }
+    own, *others = (f"{kind} goes from {low:.2f} to {high:.2f} percent" for kind, (low, high) in ends.items())
+    step = Difference.of(rows[COMBINED[last]], rows[COMBINED[first]], lambda made: 100.0 * made.accuracy)
+    steeper = Difference(abs(step.value), step.error).exceeds(_FLAT)
+    said = {
+        False: f"flat within {_FLAT:g} points",
+        True: f"not flat within {_FLAT:g} points as the paper's",
+        None: f"the runs do not tell whether that is within {_FLAT:g} points, as the paper's is",
+    }
+    paying = "".join(f"; {other}, and pays for all that it learns" for other in others)
     yield (
-        held,
-        f"{source}: from ε = 0.5 to 8 the accuracy of CompactDP + DP-SGD goes from {min(above):.2f} to "
-        f"{max(above):.2f} percent, {why}: without any head, and any noise, it is {alone:.2f}{others}.",
+        None if steeper is None else not steeper,
+        f"{source}: from ε = {first:g} to {last:g} the accuracy of {own}, "
+        f"{said[steeper]}{_doubt(step)}{paying}. The first stage saw every record and label without noise: "
+        f"without any head, and any noise, CompactDP has {percent(spread(rows[COMPACT], _accuracy_of))}.",
     )
 
 
@@ -176,6 +228,7 @@ def _proven(source: Source, rows: Measures) -> Iterator[str]:
         f"{source}: something is proven of {len(sound)} of {len(rows)} rows. The coins bound ε from below by "
         f"at most {bounds[most]:.3g} ({most}); "
         + (f"above what is proven of {', '.join(broken)}." if broken else "no bound is above what is proven.")
+        + _NEIGHBOURS
     )
     pairs = [
         (epsilon, spread(rows[CERTIFIED[epsilon]], _accuracy_of), spread(rows[DP_SGD[epsilon]], _accuracy_of))
@@ -199,6 +252,21 @@ def _accuracy_of(made: Any) -> float:
     return float(made.accuracy)
 
 
-def scale_says(scales: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What a contraction by a constant did to each learner."""
-    return [f"{name}: {check['sentence']}" for name, check in scales.items()]
+def scale_says(scales: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Which learners a contraction by a constant was tried on, with which attacks, and what it did."""
+    if not scales:
+        return
+    first = next(iter(scales.values()))
+    attacks, probabilities = (
+        max(scales, key=lambda name: scales[name][number]) for number in ("attack", "predictions")
+    )
+    yield (
+        f"{len(scales)} learners ({'; '.join(scales)}) were each trained on {first['records']:,} records and "
+        f"on {first['scale']:g} times the same, and met by the {len(first['attacks'])} attacks and measures "
+        f"of the standard audit: {', '.join(first['attacks'])}. The largest difference of any number of any "
+        f"of these is {scales[attacks]['attack']:.2g} ({attacks}), that of a probability "
+        f"{scales[probabilities]['predictions']:.2g} ({probabilities}). DPAdam, Autoclip and DPA, whose "
+        "steps have a fixed size, and the head without noise were not tried."
+    )
+    for name, check in scales.items():
+        yield f"{name}: {check['sentence']}"

@@ -66,8 +66,9 @@ class Page(PaperPage):
         judged = list(verdicts(self.results))
         return {
             "What holds of the paper": [sentence for held, sentence in judged if held],
-            "What does not": [sentence for held, sentence in judged if not held],
-            _SCALE: scale_says(self.scales),
+            "What does not": [sentence for held, sentence in judged if held is False],
+            "What the runs do not tell": [sentence for held, sentence in judged if held is None],
+            _SCALE: list(scale_says(self.scales)),
             "What else the numbers say": list(says(self.results)),
             "What the paper's own numbers say": list(printed_says()),
         }
@@ -106,7 +107,8 @@ class Page(PaperPage):
             f"Data: {counts}. " if counts else "",
             f"Seeds: {', '.join(map(str, results.run.seeds))}. At most {results.run.attacked:,} members and "
             f"as many non-members are attacked. Versions: {used}. This run took {duration(self.seconds)}; "
-            f"learning, some of it remembered from earlier runs, took {duration(work)}. Features and "
+            f"to learn every row from the beginning takes {duration(work)}: some were remembered from "
+            "earlier runs of the same code, and rows with a first stage in common shared it. Features and "
             "measures are kept beside this page in a folder whose features only their owner may read, and "
             "which may be deleted.",
             " A quick run: too few records for its numbers to say anything." if results.run.quick else "",

@@ -15,6 +15,8 @@ __all__ = ["FOLDER", "tables_and_figures"]
 FOLDER = ".compactdp"
 
 _TABLES, _FIGURES = (2, 3, 4, 5, 6, 7), (3, 11, 12, 13, 16)
+# Classes are looked into on the data of these tables.
+_CLASSES = (2, 6)
 
 
 def tables_and_figures(request: Request, report: Report) -> Regenerated:
@@ -24,6 +26,7 @@ def tables_and_figures(request: Request, report: Report) -> Regenerated:
     """
     check_names(request.data, (*NAMES, *MEDICAL))
     _check_torch()
+    from sfumato.papers.compactdp.classes import class_measures, classes_part
     from sfumato.papers.compactdp.features import Features
     from sfumato.papers.compactdp.figures import Figures
     from sfumato.papers.compactdp.page import Page
@@ -46,8 +49,18 @@ def tables_and_figures(request: Request, report: Report) -> Regenerated:
     for drawing in drawings:
         drawing.save(request.output)
     scales = scale_checks(rows.bench(drawer.source, run.seeds[0])) if everything else {}
-    parts = tuple(table(number, results) for number in tables)
-    page = Page(request, results, parts, drawings, scales, time.perf_counter() - begun)
+    parts = [table(number, results) for number in tables]
+    if everything:
+        sources = dict.fromkeys(source for number in _CLASSES for source in rows.sources(number))
+        parts.append(
+            classes_part(
+                {
+                    source: [class_measures(rows.bench(source, seed)) for seed in run.seeds]
+                    for source in sources
+                }
+            )
+        )
+    page = Page(request, results, tuple(parts), drawings, scales, time.perf_counter() - begun)
     return Regenerated(
         title="CompactDP: tables 2 to 7 and figures 3, 11, 12, 13 and 16 beside ours",
         # Whoever asks for everything reads the page; whoever asks for a table wants to see it.
