@@ -257,9 +257,10 @@ def test_a_delta_of_one_over_n_is_warned_of_in_words(digits):
     options = {"epsilon": 9.0, "steps": 2}
     for model in (network(), PrivateSoftmax()):
         given = options if isinstance(model, torch.nn.Module) else {"epsilon": 9.0}
-        with pytest.warns(UserWarning, match="delta 0.01 is 1/n or more for n = 100 records"):
+        with pytest.warns(UserWarning, match="δ = 0.01 is not below 1/n for n = 100 records") as told:
             fitted = fit_private(model, X[:100], y[:100], delta=0.01, **given)
-        assert any("well below 1/n" in note for note in fitted.statement.notes)
+        assert len(told) == 1
+        assert sum("not below 1/n" in note for note in fitted.statement.notes) == 1
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             fitted = fit_private(model, X[:100], y[:100], delta=0.0099, **given)
