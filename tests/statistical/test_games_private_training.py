@@ -16,6 +16,7 @@ from sfumato.learn.automatic_clipping import NormalisedSum
 from sfumato.learn.correlated_noise import CorrelatedNoise, CorrelatedSteps
 from sfumato.learn.fit_private import fit_private
 from sfumato.learn.layer_clipping import LayerSum
+from sfumato.learn.layer_quantiles import LayerQuantileSum
 from sfumato.learn.noise_schedule import NoiseSchedule
 from sfumato.learn.noisy_sum import RADIUS, ClippedSum
 from sfumato.learn.quantile_clipping import QuantileSum, gradient_stretch
@@ -142,6 +143,44 @@ def test_quantile_clipping(share, gradient, bit):
                 seen = float(noise(sums)[0][0]) / RADIUS
                 inside = 2.0 * (clipped.advance(z * bit) - 0.5)
                 found[game] += (seen - 0.5) / (z * stretch) ** 2 + (-inside - 0.5) / (z**2 / share)
+        return found
+
+    guarantee = plan.guarantee(1e-5)
+    thresholds = np.linspace(-2.0, 2.0, 5)
+    assert not violations(guarantee, scores(False), scores(True), thresholds)
+    assert violations(guarantee, scores(False, gradient, bit), scores(True, gradient, bit), thresholds)
+
+
+@pytest.mark.parametrize(
+    ("share", "gradient", "bit"),
+    [(0.95, 1.0, LESS), (0.05, LESS, 1.0)],
+    ids=["less for the bits", "less for the gradient"],
+)
+def test_layer_quantiles(share, gradient, bit):
+    """Two steps of three layers, the second with clips made by the first; the reader sees all releases.
+
+    False-alarm rate 1e-6; 4000 samples a side; with a fifth less noise of the named kind, which has most of
+    the budget here, μ grows from 3 to 3.7; miss rate below 1e-6.
+    """
+    z, first = math.sqrt(2.0) / 3.0, np.array([0.6, 3.0, 1.5])
+    plan = NoiseSchedule((z, z), 1.0)
+    stretch = gradient_stretch(share)
+    record = [torch.full((1, 1), 1e9)] * 3
+    nothing = [torch.zeros(1)] * 3
+
+    def scores(present, gradient=1.0, bit=1.0):
+        found = np.zeros(4000)
+        stream = Secure().stream(b"bits")
+        for game in range(4000):
+            clipped = LayerQuantileSum(first, [[0], [1], [2]], expected=1.0, stream=stream, share=share)
+            noise = plan.noise(stream, stretch * gradient)
+            for _ in range(2):
+                way = np.array(clipped.clips) / clipped.clip
+                seen = noise(clipped.exact(record) if present else nothing)[0]
+                along = sum(float(part) * toward for part, toward in zip(seen, way, strict=True)) / RADIUS
+                inside = 2.0 * (np.array(clipped.advance(z * bit)) - 0.5)
+                found[game] += (along - 0.5) / (z * stretch) ** 2
+                found[game] += (-inside.sum() - 1.5) / (3.0 * z**2 / share)
         return found
 
     guarantee = plan.guarantee(1e-5)

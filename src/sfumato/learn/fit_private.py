@@ -2,10 +2,11 @@
 
 **Guarantee.** Unit: record, zero-out neighbours (a null record keeps its row and adds nothing). The data is
 used through noisy sums of clipped gradients alone; what is proven of these is said in the modules
-``dp_sgd`` (samples), ``noise_schedule``, ``quantile_clipping``, ``automatic_clipping``, ``layer_clipping``
-and ``correlated_noise``; optimisers are post-processing. All defaults are functions of the public number of
-records. The weights that the model comes with, and the choice of all parameters, must not have been learned
-from the same records; the statement says so. A learner is fitted with its own guarantee.
+``dp_sgd`` (samples), ``noise_schedule``, ``quantile_clipping``, ``automatic_clipping``, ``layer_clipping``,
+``layer_quantiles`` and ``correlated_noise``; optimisers are post-processing. All defaults are functions of
+the public number of records. The weights that the model comes with, and the choice of all parameters, must
+not have been learned from the same records; the statement says so. A learner is fitted with its own
+guarantee.
 
 **Edge cases.** Refused before anything is drawn: values that are not finite, labels outside 0…classes−1,
 models that mix the rows of a batch or do not score classes, and an ε so small that the noise of all steps is
@@ -104,7 +105,8 @@ def fit_private(
       if ``unbiased``; steps of size ``pace``.
     - ``clipping``: "flat" to length ``clip``; "automatic", to g/(‖g‖ + ``gamma``); "quantile", from ``clip``
       toward that ``quantile`` of the lengths, which takes ``share`` of each step's budget; "layers", each to
-      its own of ``layer_clips``, by default equal ones that make ``clip`` together.
+      its own of ``layer_clips``, by default equal ones that make ``clip`` together; "layer-quantiles", each
+      from there toward that ``quantile`` of its own lengths, which all together take ``share``.
     - ``noise``: "independent" on Poisson samples, or "correlated" over ``bands`` steps on batches in turn;
       by default as many as leave least noise in the sums of gradients.
     - ``schedule``: "constant", "decreasing", "increasing", or one factor a step for the noise.

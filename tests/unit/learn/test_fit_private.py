@@ -6,7 +6,8 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from scipy.stats import chi2
+from scipy.optimize import brentq
+from scipy.stats import chi2, norm
 from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
@@ -26,6 +27,8 @@ WAYS = [
     {"clipping": "quantile"},
     {"clipping": "layers"},
     {"clipping": "layers", "layer_clips": [0.5, 1.0]},
+    {"clipping": "layer-quantiles"},
+    {"clipping": "layer-quantiles", "layer_clips": [0.5, 1.0], "optimiser": "adam", "pace": 0.03},
     {"optimiser": "adam", "pace": 0.03},
     {"optimiser": "adam", "pace": 0.03, "unbiased": True},
     {"schedule": "decreasing"},
@@ -136,7 +139,8 @@ def test_the_given_model_stays_as_it_was_and_runs_repeat_with_a_seed(digits):
 
 
 @pytest.mark.parametrize(
-    ("clipping", "bound"), [("flat", 0.5), ("automatic", 1.0), ("quantile", 0.5), ("layers", 0.5)]
+    ("clipping", "bound"),
+    [("flat", 0.5), ("automatic", 1.0), ("quantile", 0.5), ("layers", 0.5), ("layer-quantiles", 0.5)],
 )
 def test_a_null_record_moves_one_step_by_the_bound(clipping, bound):
     """Same noise with and without; a record of zeros adds nothing to a layer without bias."""
@@ -208,6 +212,27 @@ def test_quantile_clipping_draws_its_noise_and_moves_its_clip():
         clipped.advance(multiplier)
     assert clips[0] > clips[1] > clips[2]  # all lengths lie below the clip, and a fifth should
     assert torch.allclose(fitted.model.weight.double(), weights, atol=1e-6)
+
+
+def test_layer_quantiles_cost_what_gradients_and_all_counts_cost_together(digits):
+    """ε of the noise that is stated, by another way: one Gaussian of the lengths of all that moves."""
+    X, y = digits
+    given = {"epsilon": 5.0, "steps": 7, "share": 0.3, "schedule": [1.0, 2.0, 1.0, 1.0, 3.0, 1.0, 1.0]}
+    fitted = fit_private(network(), X[:500], y[:500], clipping="layer-quantiles", **given)
+    stated = fitted.statement.parameters
+    assert (stated["clipping"], stated["quantile"], stated["share"]) == ("layer-quantiles", 0.5, 0.3)
+    square, layers = 0.0, 2
+    for z, count in stated["multipliers"]:
+        gradients, counts = z / math.sqrt(1.0 - 0.3), z * math.sqrt(layers / 0.3) / 2.0
+        # A record moves gradients by a clip, and every count, each bit less a half, by a half.
+        square += count * (gradients**-2 + layers * (0.5 / counts) ** 2)
+    mu = math.sqrt(square)
+
+    def beyond(epsilon):
+        first, second = norm.logcdf(mu / 2 - epsilon / mu), norm.logcdf(-mu / 2 - epsilon / mu)
+        return math.exp(first) - math.exp(epsilon + second) - 1e-5
+
+    assert fitted.guarantee.epsilon() == pytest.approx(brentq(beyond, 0.1, 50.0), rel=1e-6)
 
 
 def test_frozen_parameters_stay_and_are_not_counted(digits):
