@@ -13,7 +13,8 @@ import torch
 from games import LESS, violations
 
 from sfumato.learn.automatic_clipping import NormalisedSum
-from sfumato.learn.correlated_noise import CorrelatedNoise, CorrelatedSteps
+from sfumato.learn.correlated_noise import UNIT, CorrelatedNoise, CorrelatedSteps
+from sfumato.learn.factored_noise import Factor, FactoredSteps, Momentum
 from sfumato.learn.fit_private import fit_private
 from sfumato.learn.layer_clipping import LayerSum
 from sfumato.learn.layer_quantiles import LayerQuantileSum
@@ -117,6 +118,43 @@ def test_correlated_noise(steps, period, bands):
 
 
 @pytest.mark.parametrize(
+    ("factor", "period", "signs"),
+    [
+        (Momentum(0.8), 1, [1, -1, 1, -1, 1]),
+        (Momentum(0.6), 5, [0, 1, 0, 0, 0]),
+        (
+            Factor([[2, 0, 0, 0], [0.7, 1, 0, 0], [0.1, 0.4, 0.5, 0], [1, 0, 0.3, 0.2]]),
+            2,
+            [1, 0, 1, 0],
+        ),
+        (Factor([[1.0, 0, 0], [-0.8, 1.5, 0], [0.0, -2.0, 1.0]]), 1, [1, -1, 1]),
+    ],
+    ids=["momentum in all steps", "momentum in one step", "a matrix", "a matrix with signs"],
+)
+def test_noise_of_a_factor(factor, period, signs):
+    """For gradients that move most. False-alarm rate 1e-6; 20 000 samples a side; miss rate below 1e-6."""
+    multiplier, steps = 0.65, len(signs)
+    plan = FactoredSteps(multiplier, steps, period, factor)
+    weak = FactoredSteps(LESS * multiplier, steps, period, factor)
+    matrix = plan.numerators / UNIT
+    way = matrix @ np.array(signs, dtype=np.float64)
+    (whole,) = ClippedSum(2.0).exact([HUGE])
+
+    def scores(drawn, present):
+        found = []
+        for _ in range(ROUNDS):
+            noise = CorrelatedNoise(drawn, Secure().stream(b"noise"))
+            seen = np.array([noise([present * sign * whole])[0][0].numpy() / RADIUS for sign in signs])
+            found.append((way @ (matrix @ seen) - 0.5 * way @ way) / plan.deviation**2)
+        return np.concatenate(found)
+
+    guarantee = plan.guarantee(1e-5)
+    assert np.linalg.norm(way) == pytest.approx(plan.sensitivity, rel=1e-6)
+    assert not violations(guarantee, scores(plan, 0), scores(plan, 1), THRESHOLDS)
+    assert violations(guarantee, scores(weak, 0), scores(weak, 1), THRESHOLDS)
+
+
+@pytest.mark.parametrize(
     ("share", "gradient", "bit"),
     [(0.95, 1.0, LESS), (0.05, LESS, 1.0)],
     ids=["less for the bit", "less for the gradient"],
@@ -191,8 +229,14 @@ def test_layer_quantiles(share, gradient, bit):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"clipping": "automatic", "gamma": 1e-6}, {"clipping": "layers"}, {"noise": "correlated"}],
-    ids=["flat", "automatic", "layers", "correlated"],
+    [
+        {},
+        {"clipping": "automatic", "gamma": 1e-6},
+        {"clipping": "layers"},
+        {"noise": "correlated"},
+        {"noise": "correlated", "factor": Momentum(0.9)},
+    ],
+    ids=["flat", "automatic", "layers", "correlated", "momentum"],
 )
 def test_a_whole_run(options):
     """One step of :func:`fit_private`, read off the weights. False-alarm rate 1e-6; 4800 samples a side.

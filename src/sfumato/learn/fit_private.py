@@ -3,10 +3,10 @@
 **Guarantee.** Unit: record, zero-out neighbours (a null record keeps its row and adds nothing). The data is
 used through noisy sums of clipped gradients alone; what is proven of these is said in the modules
 ``dp_sgd`` (samples), ``noise_schedule``, ``quantile_clipping``, ``automatic_clipping``, ``layer_clipping``,
-``layer_quantiles`` and ``correlated_noise``; optimisers are post-processing. All defaults are functions of
-the public number of records. The weights that the model comes with, and the choice of all parameters, must
-not have been learned from the same records; the statement says so. A learner is fitted with its own
-guarantee.
+``layer_quantiles``, ``correlated_noise`` and ``factored_noise``; optimisers are post-processing. All defaults
+are functions of the public number of records. The weights that the model comes with, and the choice of all
+parameters, must not have been learned from the same records; the statement says so. A learner is fitted with
+its own guarantee.
 
 **Edge cases.** Refused before anything is drawn: values that are not finite, labels outside 0…classes−1,
 models that mix the rows of a batch or do not score classes, and an ε so small that the noise of all steps is
@@ -28,8 +28,9 @@ from torch.nn import Module
 
 import sfumato
 from sfumato.errors import BadInput
-from sfumato.learn.correlated_noise import CorrelatedSteps
+from sfumato.learn.correlated_noise import StepsInTurn
 from sfumato.learn.examples import Floats, Labels, as_array, checked_examples, checked_features
+from sfumato.learn.factored_noise import Factor, Momentum
 from sfumato.learn.forewarnings import NoisyRelease, forewarn, forewarnings
 from sfumato.learn.layer_clipping import layers_of
 from sfumato.learn.learner import Learner, Report
@@ -92,6 +93,7 @@ def fit_private(
     share: float = 0.01,
     layer_clips: Sequence[float] | None = None,
     bands: int | None = None,
+    factor: Factor | Momentum | None = None,
     classes: int | None = None,
     randomness: Randomness | None = None,
     report: Report | None = None,
@@ -108,7 +110,8 @@ def fit_private(
       its own of ``layer_clips``, by default equal ones that make ``clip`` together; "layer-quantiles", each
       from there toward that ``quantile`` of its own lengths, which all together take ``share``.
     - ``noise``: "independent" on Poisson samples, or "correlated" over ``bands`` steps on batches in turn;
-      by default as many as leave least noise in the sums of gradients.
+      by default as many as leave least noise in the sums of gradients. A ``factor`` takes the place of these
+      bands: ``Factor(matrix)``, lower triangular, or ``Momentum(beta)``, noise that remembers itself.
     - ``schedule``: "constant", "decreasing", "increasing", or one factor a step for the noise.
     - ``batch``: how many records a step uses on average, by default 1024 or all; ``steps``: by default ten
       times through the data, and at least 60.
@@ -132,6 +135,7 @@ def fit_private(
         share=share,
         layer_clips=layer_clips,
         bands=bands,
+        factor=factor,
     )
     epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
     if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
@@ -216,7 +220,7 @@ def _inputs(X: Any) -> torch.Tensor:
     return torch.from_numpy(narrow.reshape(given.shape))
 
 
-def _check_signal(model: Module, plan: NoiseSchedule | CorrelatedSteps, records: int, epsilon: float) -> None:
+def _check_signal(model: Module, plan: NoiseSchedule | StepsInTurn, records: int, epsilon: float) -> None:
     """Refuse where the noise of all steps together is longer than the sum of all gradients could be."""
     weights = sum(part.numel() for part in model.parameters() if part.requires_grad)
     signal, noise = plan.steps * plan.expected(records), plan.total_deviation() * math.sqrt(weights)

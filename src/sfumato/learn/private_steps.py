@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.functional import cross_entropy
 
-from sfumato.learn.correlated_noise import CorrelatedNoise, CorrelatedSteps
+from sfumato.learn.correlated_noise import CorrelatedNoise, StepsInTurn
 from sfumato.learn.dp_sgd import example_gradients
 from sfumato.learn.layer_clipping import layers_of
 from sfumato.learn.layer_quantiles import LayerQuantileSum
@@ -37,7 +37,7 @@ def train_privately(
     inputs: Tensor,
     labels: Tensor,
     training: Training,
-    plan: NoiseSchedule | CorrelatedSteps,
+    plan: NoiseSchedule | StepsInTurn,
     randomness: Randomness,
     report: Callable[[str, float], None] | None = None,
 ) -> None:
@@ -66,7 +66,7 @@ def train_privately(
 
 
 def _noise(
-    plan: NoiseSchedule | CorrelatedSteps, clipped: ClippedSum, randomness: Randomness
+    plan: NoiseSchedule | StepsInTurn, clipped: ClippedSum, randomness: Randomness
 ) -> ScheduledNoise | CorrelatedNoise:
     stream = randomness.stream(b"gradient noise")
     if isinstance(clipped, _Adaptive) and isinstance(plan, NoiseSchedule):

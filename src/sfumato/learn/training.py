@@ -10,7 +10,8 @@ import numpy as np
 
 from sfumato.errors import BadInput
 from sfumato.learn.automatic_clipping import NormalisedSum
-from sfumato.learn.correlated_noise import CorrelatedSteps
+from sfumato.learn.correlated_noise import CorrelatedSteps, StepsInTurn
+from sfumato.learn.factored_noise import Factor, FactoredSteps, Momentum
 from sfumato.learn.layer_clipping import LayerSum
 from sfumato.learn.layer_quantiles import LayerQuantileSum
 from sfumato.learn.noise_schedule import NoiseSchedule, factors_of
@@ -49,6 +50,7 @@ class Training:
     share: float = 0.01
     layer_clips: Sequence[float] | None = None
     bands: int | None = None
+    factor: Factor | Momentum | None = None
 
     def __post_init__(self) -> None:
         for name in ("schedule", "layer_clips"):
@@ -79,6 +81,10 @@ class Training:
             )
         if self.noise == "independent" and self.bands is not None:
             raise BadInput("bands were given with independent noise: they belong to noise='correlated'.")
+        if self.noise == "independent" and self.factor is not None:
+            raise BadInput("a factor was given with independent noise: it belongs to noise='correlated'.")
+        if self.bands is not None and self.factor is not None:
+            raise BadInput("bands were given with a factor: they are those of the square root.")
         if self.clipping not in ("layers", "layer-quantiles") and self.layer_clips is not None:
             raise BadInput("layer_clips were given without clipping='layers' or 'layer-quantiles'.")
 
@@ -97,13 +103,15 @@ class Training:
         """The size of a step; by default that of the optimiser."""
         return _PACE[self.optimiser] if self.pace is None else float(self.pace)
 
-    def planned(self, records: int, epsilon: float, delta: float) -> NoiseSchedule | CorrelatedSteps:
+    def planned(self, records: int, epsilon: float, delta: float) -> NoiseSchedule | StepsInTurn:
         """The steps, with the least noise that proves ``epsilon`` at ``delta``; takes some seconds."""
         epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
         batch, steps = self.batch_for(records), self.steps_for(records)
         if self.noise == "correlated":
             period = math.ceil(records / batch)
             multiplier = noise_multiplier(epsilon, delta)
+            if self.factor is not None:
+                return FactoredSteps(multiplier, steps, period, self.factor)
             if self.bands is None:
                 return CorrelatedSteps.quietest(multiplier, steps, period)
             return CorrelatedSteps(multiplier, steps, period, self.bands)
@@ -146,4 +154,6 @@ class Training:
             "quantile": ("gamma", "layer_clips"),
         }[self.clipping]
         other = ("momentum",) if self.optimiser == "adam" else ("unbiased",)
-        return {name: value for name, value in chosen.items() if name not in (*unused, *other, "bands")}
+        return {
+            name: value for name, value in chosen.items() if name not in (*unused, *other, "bands", "factor")
+        }

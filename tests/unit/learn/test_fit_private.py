@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 from sfumato.errors import BadInput
 from sfumato.learn import DPSGD, Learner, PrivateSoftmax
 from sfumato.learn.correlated_noise import CorrelatedSteps
+from sfumato.learn.factored_noise import Factor, FactoredSteps, Momentum
 from sfumato.learn.fit_private import fit_private
 from sfumato.learn.noise_schedule import NoiseSchedule
 from sfumato.learn.noisy_sum import RADIUS
@@ -35,6 +36,8 @@ WAYS = [
     {"schedule": "increasing", "clipping": "quantile", "optimiser": "adam", "pace": 0.03},
     {"noise": "correlated", "batch": 250},
     {"noise": "correlated", "batch": 250, "clipping": "automatic", "bands": 3},
+    {"noise": "correlated", "factor": Momentum(0.3)},
+    {"noise": "correlated", "factor": Factor(np.tri(40) - 0.5 * np.tri(40, k=-1))},
     {"noise": "correlated", "batch": 250, "clipping": "layers", "optimiser": "adam", "pace": 0.03},
 ]
 
@@ -93,6 +96,19 @@ def test_correlated_noise_is_stated_completely(digits):
     plan = CorrelatedSteps(stated["multiplier"], stated["steps"], stated["period"], stated["bands"])
     assert (stated["period"], stated["bands"], plan.sensitivity) == (6, 6, stated["sensitivity"])
     assert plan.guarantee(1e-5) == fitted.guarantee
+
+
+@pytest.mark.parametrize("factor", [Momentum(0.4), Factor(np.eye(12) + 0.5 * np.eye(12, k=-1))])
+def test_a_factor_is_stated_and_proven(digits, factor):
+    X, y = digits
+    given = {"epsilon": 9.0, "noise": "correlated", "batch": 100, "steps": 12}
+    fitted = fit_private(network(), X[:600], y[:600], factor=factor, **given)
+    stated = fitted.statement.parameters
+    plan = FactoredSteps(stated["multiplier"], stated["steps"], stated["period"], factor)
+    assert (stated["period"], stated["sensitivity"]) == (6, plan.sensitivity)
+    assert stated["factor"] == factor.described()
+    assert plan.guarantee(1e-5) == fitted.guarantee
+    assert "bands" not in stated
 
 
 def test_defaults_follow_from_the_number_of_records_alone(digits):
@@ -414,7 +430,12 @@ def test_bad_records_and_labels_are_refused(digits, change, sentence):
         ({"layer_clips": [1.0, 1.0]}, "clipping='layers'"),
         ({"bands": 3}, "noise='correlated'"),
         ({"noise": "correlated", "bands": 100}, "bands"),
-        ({"noise": "correlated", "clipping": "quantile"}, "one clip for all"),
+        ({"noise": "correlated", "clipping": "quantile"}, "same clips in all steps"),
+        ({"noise": "correlated", "clipping": "layer-quantiles"}, "same clips in all steps"),
+        ({"noise": "correlated", "factor": Momentum(0.5), "bands": 3}, "bands were given with a factor"),
+        ({"noise": "correlated", "factor": Factor(np.eye(3))}, "the factor has 3 rows"),
+        ({"noise": "correlated", "factor": "root"}, "factor was 'root'"),
+        ({"factor": Momentum(0.5)}, "noise='correlated'"),
         ({"noise": "correlated", "schedule": "decreasing"}, "schedule"),
         ({"randomness": KEYED}, "randomness"),
     ],
