@@ -70,6 +70,29 @@ def test_a_model_is_learned_verified_and_asked(command, called, archive, stateme
     assert called("verify", "model").code == 4
 
 
+def test_a_certified_contraction_is_learned_verified_and_asked(command, called, archive, statement_beside):
+    given = (*PROVEN, "--method", "compact-certified", "--steps", "100", "--test", "later.npz")
+    ran = command("learn", archive, "-o", "model", *given)
+    assert (ran.code, ran.err, ran.appeared) == (0, "", {"model"})
+    assert {path.name for path in Path("model").iterdir()} == MODEL
+    assert "ε = 4 at δ = 1e-05" in ran.out
+    assert "one-run audit" in ran.out
+    assert called("verify", "model").code == 0
+    statement, document = statement_beside("model/manifest.json")
+    assert (document["rows"], document["columns"]) == (10, 64)
+    assert statement.proven.epsilon() <= 4.0
+    assert (statement.parameters["method"], statement.parameters["steps"]) == ("compact-certified", 100)
+    kept = load_model("model")
+    with np.load("later.npz") as held:
+        right = kept.predict(held["x"]) == held["y"]
+    assert right.mean() > 0.7
+    assert f"Accuracy: {right.mean():.2%}" in ran.out
+    # What is kept is contraction and head, and nothing else that was computed from records.
+    assert set(kept.learner.tensors()) == {"mean", "contraction", "weights"}
+    (Path("model") / "model.safetensors").write_bytes(b"")
+    assert called("verify", "model").code == 4
+
+
 def test_class_folders_give_their_names_to_the_classes(called, classes):
     given = ("--epsilon", "8", "--extractor", "pixels", "--no-audit", "--json")
     result = called("learn", "scans", "-o", "model", *given, "--report", "page.html").result

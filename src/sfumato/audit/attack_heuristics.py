@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sfumato.audit.audited_learner import answers_of, checked_records
+from sfumato.audit.audited_learner import answers_of, checked_records, fit_twin
 from sfumato.audit.finding import Finding
 from sfumato.audit.held_out import held_out
 from sfumato.audit.heuristics import Heuristic, from_advantage, from_auc, from_rates
@@ -59,7 +59,8 @@ def auc_calibration(
     split = held_out(len(features), share=share, seed=seed)
     pairs = []
     for epsilon in epsilons:
-        learner = make(float(epsilon)).fit(features[split.members], labels[split.members])
+        learner = make(float(epsilon))
+        fit_twin(learner, features[split.members], labels[split.members])
         members, nonmembers = (
             answers_of(learner, features[part], labels[part]) for part in (split.members, split.nonmembers)
         )

@@ -1,4 +1,4 @@
-"""What an audit asks of a learner: records that can be learned from, and the guarantee that it claims.
+"""What an audit asks of a learner: records that can be learned from, a fit, and the guarantee it claims.
 
 Any object with ``fit(X, y)`` and ``predict_proba(X)`` is a learner here, so that audits need none of the
 libraries that learners are made with.
@@ -6,16 +6,17 @@ libraries that learners are made with.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit.predictions import Predictions, numbers
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, Forewarning
 from sfumato.privacy import Guarantee, Neighbours
 
-__all__ = ["answers_of", "checked_records", "guarantee_of"]
+__all__ = ["answers_of", "checked_records", "fit_twin", "guarantee_of"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -42,6 +43,13 @@ def checked_records(X: Any, y: Any) -> tuple[Floats, Labels, int]:
     if int(labels.min()) < 0 or int(labels.max()) < 1:
         raise BadInput("labels must be whole numbers from 0, of two classes or more.")
     return features, labels.astype(np.int64), int(labels.max()) + 1
+
+
+def fit_twin(learner: Any, features: Floats, labels: Labels, **given: Any) -> None:
+    """Fit a ``learner`` that nobody but the audit sees; forewarnings are for the one that is used."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Forewarning)
+        learner.fit(features, labels, **given)
 
 
 def guarantee_of(learner: Any) -> Guarantee:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.audited_learner import checked_records, guarantee_of
+from sfumato.audit.audited_learner import checked_records, fit_twin, guarantee_of
 from sfumato.audit.bound import Bound, check_delta
 from sfumato.audit.canary_records import canary_records
 from sfumato.audit.canary_scores import answer_certainty, weight_certainty
@@ -145,9 +145,9 @@ def one_run_audit(
     tell("training with canaries", 0.0)
     given = records.dataset(coins, pairs=pairs)
     if null:
-        learner.fit(*given, records=len(records.features) + canaries)
+        fit_twin(learner, *given, records=len(records.features) + canaries)
     else:
-        learner.fit(*given)
+        fit_twin(learner, *given)
     proven = guarantee_of(learner)
     if proven.neighbours is not game:
         proven = Guarantee.nothing(f"nothing is proven under {game}", proven.unit, game)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.audit.attack_heuristics import heuristics_of
-from sfumato.audit.audited_learner import answers_of, checked_records, guarantee_of
+from sfumato.audit.audited_learner import answers_of, checked_records, fit_twin, guarantee_of
 from sfumato.audit.class_leakage import ClassLeakage, class_leakage
 from sfumato.audit.coin_game import OneRunAudit, one_run_audit
 from sfumato.audit.finding import Finding
@@ -121,7 +121,7 @@ def audit_learner(
     learner = make()
     proven = guarantee_of(learner)
     tell("training on the members", 0.0)
-    learner.fit(features[split.members], labels[split.members])
+    fit_twin(learner, features[split.members], labels[split.members])
     members, nonmembers = (
         answers_of(learner, features[part], labels[part]) for part in (split.members, split.nonmembers)
     )

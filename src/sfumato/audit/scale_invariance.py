@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.audited_learner import checked_records, guarantee_of
+from sfumato.audit.audited_learner import checked_records, fit_twin, guarantee_of
 from sfumato.audit.coin_game import one_run_audit
 from sfumato.audit.finding import Finding
 from sfumato.audit.held_out import held_out
@@ -146,7 +146,7 @@ def scale_invariance(
         tell(f"training at scale {factor:g}", turn / 2)
         learner, rows = make(factor), factor * features
         proven.append(guarantee_of(learner).epsilon())
-        learner.fit(rows[split.members], labels[split.members])
+        fit_twin(learner, rows[split.members], labels[split.members])
         answers.append(np.asarray(learner.predict_proba(rows), dtype=np.float64))
         members, nonmembers = (
             Predictions(answers[-1][part], labels[part]) for part in (split.members, split.nonmembers)

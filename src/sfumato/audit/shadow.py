@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.audit.audited_learner import fit_twin
 from sfumato.audit.finding import Finding
 from sfumato.audit.predictions import Predictions, check_comparable
 from sfumato.audit.roc import finding_from_scores
@@ -121,7 +122,7 @@ def train_shadows(
         if np.unique(labels[chosen]).size < 2:
             raise BadInput(f"shadow model {index} would be trained on a single class: give more records.")
         model = factory(int(rng.integers(2**31 - 1)))
-        model.fit(records[chosen], labels[chosen])
+        fit_twin(model, records[chosen], labels[chosen])
         models.append(model)
         answers.append(_answer(model, records, labels, classes, floor))
         if report is not None:

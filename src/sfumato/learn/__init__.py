@@ -20,6 +20,7 @@ from sfumato.learn.correlated_noise import CorrelatedSteps
 from sfumato.learn.dp_sgd import DPSGD
 from sfumato.learn.extractor import Extractor
 from sfumato.learn.extractors import EXTRACTORS, make_extractor
+from sfumato.learn.factored_noise import Factor, FactoredSteps, Momentum
 from sfumato.learn.fit_private import Fitted, fit_private
 from sfumato.learn.learner import Learner
 from sfumato.learn.linear_head import LinearHead
@@ -42,9 +43,12 @@ __all__ = [
     "CompactPrivate",
     "CorrelatedSteps",
     "Extractor",
+    "Factor",
+    "FactoredSteps",
     "Fitted",
     "Learner",
     "LinearHead",
+    "Momentum",
     "NoiseSchedule",
     "NoisySum",
     "PrivateAdam",

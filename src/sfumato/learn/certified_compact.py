@@ -12,6 +12,9 @@ stated neighbours, the third one T sums of M·√(T/s₃) each. Gaussian mechani
 corollary 3.3): the contraction is such a release, and given it every contracted row is a function of its own
 record. A null record (zero-out) lies in no cell and has no gradient. Shares, steps, clip and pace are
 parameters or functions of them and of the number of records, which is public.
+
+**Edge cases.** A δ of 1/n or more, and noise beyond any signal in one of the three parts, are warned of
+before training and noted in the statement (:mod:`~.forewarnings`).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.learn.closed_contraction import ClosedContraction
 from sfumato.learn.examples import Floats, checked_examples, checked_features, checked_number
+from sfumato.learn.forewarnings import NoisyRelease
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
 from sfumato.learn.noisy_descent import Descent, shares
@@ -110,17 +114,15 @@ class CertifiedCompact(Learner):
         features, labels = checked_examples(X, y, self.classes)
         number = checked_number(records, len(features))
         neighbours = self.guarantee().neighbours
+        self._forewarn(number, features.shape[1])
         of_anchors, of_moments, _ = self._multipliers()
         randomness = self._randomness()
         rows = self._cut(np.asarray(features, dtype=np.float64))
         if report is not None:
             report("anchors and moments", 0.0)
-        sums = CellSums(self.classes, 1.0, False, neighbours).release(
-            rows, labels, of_anchors, randomness.stream(b"anchors")
-        )
-        squares = CellSums(1, 1.0, True, neighbours).release(
-            rows, np.zeros_like(labels), of_moments, randomness.stream(b"moments")
-        )
+        anchors, moments = self._cells(neighbours)
+        sums = anchors.release(rows, labels, of_anchors, randomness.stream(b"anchors"))
+        squares = moments.release(rows, np.zeros_like(labels), of_moments, randomness.stream(b"moments"))
         contraction = ClosedContraction.of(sums, squares, number)
         head = LinearHead(contraction(rows), labels, self.classes, reach=1.0, clip=self.clip)
         weights = self._descent().weights(
@@ -133,6 +135,27 @@ class CertifiedCompact(Learner):
         found = {"mean": contraction.mean, "contraction": contraction.matrix, "weights": weights}
         self._take(found)
         return self
+
+    def releases(self, records: int, dimension: int) -> tuple[NoisyRelease, ...]:
+        """The class sums, the second moment and the gradient sums of all steps, each with its own share.
+
+        A record is at most 1 long, and so is its square zzᵀ; that one has d(d + 1)/2 entries of its own,
+        those off the diagonal twice, with √½ of the noise that is on it.
+        """
+        neighbours = known_neighbours(self.neighbours)
+        anchors, moments = self._cells(neighbours)
+        of_anchors, of_moments, _ = self._multipliers()
+        first, second = anchors.deviations(of_anchors)[1], moments.deviations(of_moments)[2]
+        gradients = self._step(neighbours) * math.sqrt(self.steps * (1 + dimension) * self.classes)
+        sums, squares = (
+            first * math.sqrt(self.classes * dimension),
+            second * math.sqrt(dimension * (dimension + 1)),
+        )
+        return (
+            NoisyRelease("the class sums", "contraction", records, sums),
+            NoisyRelease("the second moment", "contraction", records, squares),
+            NoisyRelease("the gradient sums", "model", self.steps * records, gradients),
+        )
 
     def contract(self, X: Any) -> Floats:
         """The contracted features (n, d) of ``X``, each of length 1; costs nothing more."""
@@ -163,6 +186,10 @@ class CertifiedCompact(Learner):
         largest = np.maximum(np.abs(scaled).max(axis=1, keepdims=True), 1.0)
         scaled /= largest
         return np.asarray(scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1.0 / largest))
+
+    def _cells(self, neighbours: Neighbours) -> tuple[CellSums, CellSums]:
+        """What releases the sums of each class, and the second moment of all records."""
+        return CellSums(self.classes, 1.0, False, neighbours), CellSums(1, 1.0, True, neighbours)
 
     def _descent(self) -> Descent:
         return Descent(self.steps, self.clip, self.momentum, self.pace)

@@ -29,11 +29,14 @@ mixture over the permutation is no easier to tell apart than the worst of its pa
 Sums are whole numbers of steps and C whole multiples of 2⁻¹⁰, so CG is computed exactly in 64-bit integers,
 and Z is real Gaussian noise rounded to the same grid: y is post-processing of the real mechanism, and the
 gradient used, C⁻¹y by forward substitution, is a function of y alone. No slack is left.
+
+The same holds for any other lower-triangular C, with its own Δ: :mod:`sfumato.learn.factored_noise`.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -51,9 +54,10 @@ from sfumato.mechanisms.parameters import delta_between, shown
 from sfumato.noise import NORMAL, Rounded, Stream, permutation
 from sfumato.privacy import RECORD, Guarantee, Neighbours
 
-__all__ = ["CorrelatedNoise", "CorrelatedSteps", "square_root_coefficients"]
+__all__ = ["UNIT", "CorrelatedNoise", "CorrelatedSteps", "StepsInTurn", "square_root_coefficients"]
 
-_UNIT = 1 << 10
+#: C is counted in multiples of 1 / UNIT.
+UNIT = 1 << 10
 _LARGEST_SUM = 2**62
 _LARGEST_DEVIATION = 1000.0
 
@@ -65,24 +69,16 @@ def square_root_coefficients(bands: int) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class CorrelatedSteps:
-    """``steps`` steps on ``period`` batches in turn, with noise of ``multiplier`` over their sensitivity.
-
-    ``bands`` coefficients of C are kept; 1 is independent noise.
-    """
+class StepsInTurn(ABC):
+    """``steps`` steps on ``period`` batches in turn, with noise of ``multiplier`` over their sensitivity."""
 
     multiplier: float
     steps: int
     period: int
-    bands: int
 
     def __post_init__(self) -> None:
-        for name in ("steps", "period", "bands"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise BadInput(f"{name} was {shown(value)}: a whole number, 1 or more, is needed.")
-        if self.bands > self.steps:
-            raise BadInput(f"bands was {self.bands}: at most one a step, of {self.steps}, can be used.")
+        for name in ("steps", "period"):
+            _check_whole(name, getattr(self, name))
         clip_and_multiplier(1.0, self.multiplier)
         if self.deviation > _LARGEST_DEVIATION:
             raise BadInput(
@@ -90,39 +86,36 @@ class CorrelatedSteps:
                 f"{_LARGEST_DEVIATION:g} can be drawn; take a larger epsilon or fewer steps."
             )
 
-    @classmethod
-    def quietest(cls, multiplier: float, steps: int, period: int) -> CorrelatedSteps:
-        """With as many bands as leave the least noise in prefix sums, on average.
-
-        Tried are powers of two, and the period, up to which a record's steps do not overlap.
-        """
-        tried = {min(period, steps), *(1 << power for power in range(steps.bit_length()))}
-        return min((cls(multiplier, steps, period, bands) for bands in sorted(tried)), key=cls.mean_deviation)
-
-    @cached_property
-    def numerators(self) -> NDArray[np.int64]:
-        """The coefficients of C in units of 2⁻¹⁰, (bands,)."""
-        return np.ceil(square_root_coefficients(self.bands) * _UNIT).astype(np.int64)
-
-    @cached_property
+    @property
+    @abstractmethod
     def sensitivity(self) -> float:
         """Δ, in clips, rounded upward."""
-        column = np.zeros(self.steps + self.bands, dtype=np.int64)
-        for start in range(0, self.steps, self.period):
-            column[start : start + self.bands] += self.numerators
-        square = sum(int(entry) ** 2 for entry in column[: self.steps])
-        return math.sqrt(square) / _UNIT * (1.0 + 2.0**-50)
+
+    @property
+    @abstractmethod
+    def memory(self) -> int:
+        """How many steps back C reaches, its own included."""
+
+    @abstractmethod
+    def row(self, step: int) -> NDArray[np.int64]:
+        """Row ``step`` of C in units of 1 / UNIT, the newest first; at most ``memory`` entries."""
+
+    @abstractmethod
+    def variances(self) -> NDArray[np.float64]:
+        """Of the noise of each step in one coordinate, over that of Z, (steps,)."""
+
+    @abstractmethod
+    def total_deviation(self) -> float:
+        """The deviation of the noise of all steps together in one coordinate, in clips."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, object]:
+        """For the statement."""
 
     @property
     def deviation(self) -> float:
         """The deviation of the entries of Z, in clips."""
         return self.multiplier * self.sensitivity
-
-    def factor(self) -> NDArray[np.float64]:
-        """C as a matrix (steps, steps)."""
-        column = np.zeros(self.steps)
-        column[: self.bands] = self.numerators / _UNIT
-        return np.asarray(toeplitz(column, np.zeros(self.steps)))
 
     def guarantee(self, delta: float) -> Guarantee:
         """For one record, of all steps together; a pure function of the parameters."""
@@ -141,7 +134,8 @@ class CorrelatedSteps:
     def batches(self, records: int, stream: Stream) -> Iterator[NDArray[np.intp]]:
         """The positions of the examples of each step, each in increasing order."""
         # A sum holds at most RADIUS steps of each example; whether it fits is decided by public numbers.
-        if -(-records // self.period) * RADIUS * float(self.numerators.sum()) >= _LARGEST_SUM:
+        largest = max(float(np.abs(self.row(step)).sum()) for step in range(self.steps))
+        if -(-records // self.period) * RADIUS * largest >= _LARGEST_SUM:
             raise BadInput("too many examples were given for correlated noise: their sum leaves 64 bits.")
         order = permutation(stream, records)
         dealt = [np.sort(order[start :: self.period]) for start in range(self.period)]
@@ -151,16 +145,75 @@ class CorrelatedSteps:
         """The noise of one run."""
         return CorrelatedNoise(self, stream)
 
+
+@dataclass(frozen=True)
+class CorrelatedSteps(StepsInTurn):
+    """Steps in turn with the square root of prefix sums, of which ``bands`` coefficients are kept.
+
+    One band is independent noise.
+    """
+
+    bands: int
+
+    def __post_init__(self) -> None:
+        _check_whole("bands", self.bands)
+        _check_whole("steps", self.steps)
+        if self.bands > self.steps:
+            raise BadInput(f"bands was {self.bands}: at most one a step, of {self.steps}, can be used.")
+        super().__post_init__()
+
+    @classmethod
+    def quietest(cls, multiplier: float, steps: int, period: int) -> CorrelatedSteps:
+        """With as many bands as leave the least noise in prefix sums, on average.
+
+        Tried are powers of two, and the period, up to which a record's steps do not overlap.
+        """
+        tried = {min(period, steps), *(1 << power for power in range(steps.bit_length()))}
+        return min((cls(multiplier, steps, period, bands) for bands in sorted(tried)), key=cls.mean_deviation)
+
+    @cached_property
+    def numerators(self) -> NDArray[np.int64]:
+        """The coefficients of C in units of 2⁻¹⁰, (bands,)."""
+        return np.ceil(square_root_coefficients(self.bands) * UNIT).astype(np.int64)
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """Δ, in clips, rounded upward."""
+        column = np.zeros(self.steps + self.bands, dtype=np.int64)
+        for start in range(0, self.steps, self.period):
+            column[start : start + self.bands] += self.numerators
+        square = sum(int(entry) ** 2 for entry in column[: self.steps])
+        return math.sqrt(square) / UNIT * (1.0 + 2.0**-50)
+
+    @property
+    def memory(self) -> int:
+        """The bands."""
+        return self.bands
+
+    def row(self, step: int) -> NDArray[np.int64]:
+        """The coefficients, which are the same in every row that has so many."""
+        return self.numerators[: step + 1]
+
+    def factor(self) -> NDArray[np.float64]:
+        """C as a matrix (steps, steps)."""
+        column = np.zeros(self.steps)
+        column[: self.bands] = self.numerators / UNIT
+        return np.asarray(toeplitz(column, np.zeros(self.steps)))
+
     @cached_property
     def inverse(self) -> NDArray[np.float64]:
         """The first column of C⁻¹, (steps,): noise of step t is Σ_s inverse[t−s]·Z_s."""
         found = np.zeros(self.steps)
-        coefficients = self.numerators / _UNIT
+        coefficients = self.numerators / UNIT
         found[0] = 1.0 / coefficients[0]
         for step in range(1, self.steps):
             count = min(step, self.bands - 1)
             found[step] = -(coefficients[1 : count + 1] @ found[step - count : step][::-1]) / coefficients[0]
         return found
+
+    def variances(self) -> NDArray[np.float64]:
+        """Of the noise of each step in one coordinate, over that of Z."""
+        return np.asarray(np.cumsum(self.inverse**2))
 
     def total_deviation(self) -> float:
         """The deviation of the noise of all steps together in one coordinate, in clips: B's last row."""
@@ -181,16 +234,21 @@ class CorrelatedSteps:
         }
 
 
-class CorrelatedNoise:
-    """Adds correlated noise to the sums of each step; keeps ``bands`` steps of sums and of releases."""
+def _check_whole(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise BadInput(f"{name} was {shown(value)}: a whole number, 1 or more, is needed.")
 
-    def __init__(self, plan: CorrelatedSteps, stream: Stream) -> None:
+
+class CorrelatedNoise:
+    """Adds correlated noise to the sums of each step; keeps ``memory`` steps of sums and of releases."""
+
+    def __init__(self, plan: StepsInTurn, stream: Stream) -> None:
         self._plan, self._stream = plan, stream
-        self._scale = math.nextafter(plan.deviation * RADIUS * _UNIT, math.inf)
+        self._scale = math.nextafter(plan.deviation * RADIUS * UNIT, math.inf)
         self._noise = Rounded(NORMAL, [self._scale])
-        self._sums: deque[NDArray[np.int64]] = deque(maxlen=plan.bands)
-        self._seen: deque[NDArray[np.float64]] = deque(maxlen=plan.bands)
-        self._variances = np.cumsum((plan.inverse * self._scale / _UNIT) ** 2)
+        self._sums: deque[NDArray[np.int64]] = deque(maxlen=plan.memory)
+        self._seen: deque[NDArray[np.float64]] = deque(maxlen=plan.memory)
+        self._variances = plan.variances() * (self._scale / UNIT) ** 2
         self._step = 0
 
     def __call__(self, sums: Sequence[Tensor]) -> tuple[list[Tensor], float]:
@@ -198,7 +256,7 @@ class CorrelatedNoise:
         if self._step >= self._plan.steps:
             raise BadInput("more steps were asked for than the noise was made for.")
         flat = np.concatenate([total.double().numpy().ravel() for total in sums])
-        coefficients = self._plan.numerators
+        coefficients = self._plan.row(self._step)
         self._sums.appendleft(flat.astype(np.int64))
         whole = self._noise.draw(self._stream, flat.size)[0].astype(np.int64)
         for coefficient, earlier in zip(coefficients, self._sums, strict=False):

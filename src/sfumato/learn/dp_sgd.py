@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
@@ -35,7 +36,7 @@ from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.noise import Randomness, Stream, coins
 from sfumato.privacy import RECORD, Guarantee, Neighbours
 
-__all__ = ["DPSGD", "check_sampling", "example_gradients"]
+__all__ = ["DPSGD", "calibrated_multiplier", "check_sampling", "example_gradients"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,17 @@ class DPSGD:
         for parameter, total in zip(parameters, noisy(gradients, shapes), strict=True):
             parameter.grad = total.to(parameter) * scale
             parameter.grad_sample = None  # type: ignore[attr-defined]
+
+
+def calibrated_multiplier(epsilon: float, delta: float, *, rate: float, steps: int) -> float:
+    """The multiplier of :meth:`DPSGD.calibrated`, found once, since finding it takes a while."""
+    check_sampling(rate, steps)
+    return _calibrated(positive("epsilon", epsilon), delta_between(delta), float(rate), steps)
+
+
+@lru_cache(maxsize=64)
+def _calibrated(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    return DPSGD.calibrated(epsilon, delta, rate=rate, steps=steps).multiplier
 
 
 def example_gradients(parameters: Sequence[Parameter], taken: int) -> list[Tensor]:

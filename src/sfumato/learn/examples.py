@@ -9,15 +9,23 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 
-__all__ = ["Floats", "Labels", "checked_examples", "checked_features", "checked_number"]
+__all__ = ["Floats", "Labels", "as_array", "checked_examples", "checked_features", "checked_number"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
+def as_array(what: str, given: Any) -> NDArray[Any]:
+    """``given`` as an array; ``what`` it is, for the sentence about rows of different lengths."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise BadInput(f"{what} with rows of different lengths were given: an array is needed.") from None
+
+
 def checked_features(X: Any, dimension: int | None = None) -> NDArray[np.floating]:
     """``X`` as finite floats (n, d), float32 or float64; ``dimension`` is the d that is needed."""
-    given = np.asarray(X)
+    given = as_array("features", X)
     if given.dtype.kind not in "uif" or given.ndim != 2 or not given.size:
         raise BadInput(
             f"features of shape {given.shape} and type {given.dtype} were given: numbers (n, d) are needed."
@@ -32,7 +40,7 @@ def checked_features(X: Any, dimension: int | None = None) -> NDArray[np.floatin
 
 def checked_examples(X: Any, y: Any, classes: int) -> tuple[NDArray[np.floating], Labels]:
     """Features and their labels, whole numbers 0…``classes``−1."""
-    features, labels = checked_features(X), np.asarray(y)
+    features, labels = checked_features(X), as_array("labels", y)
     if labels.shape != (len(features),) or labels.dtype.kind not in "ui":
         raise BadInput(
             f"labels of shape {labels.shape} and type {labels.dtype} were given: one whole number for each "

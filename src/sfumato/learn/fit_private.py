@@ -2,22 +2,23 @@
 
 **Guarantee.** Unit: record, zero-out neighbours (a null record keeps its row and adds nothing). The data is
 used through noisy sums of clipped gradients alone; what is proven of these is said in the modules
-``dp_sgd`` (samples), ``noise_schedule``, ``quantile_clipping``, ``automatic_clipping``, ``layer_clipping``
-and ``correlated_noise``; optimisers are post-processing. All defaults are functions of the public number of
-records. The weights that the model comes with, and the choice of all parameters, must not have been learned
-from the same records; the statement says so. A learner is fitted with its own guarantee.
+``dp_sgd`` (samples), ``noise_schedule``, ``quantile_clipping``, ``automatic_clipping``, ``layer_clipping``,
+``layer_quantiles``, ``correlated_noise`` and ``factored_noise``; optimisers are post-processing. All defaults
+are functions of the public number of records. The weights that the model comes with, and the choice of all
+parameters, must not have been learned from the same records; the statement says so. A learner is fitted with
+its own guarantee.
 
 **Edge cases.** Refused before anything is drawn: values that are not finite, labels outside 0…classes−1,
 models that mix the rows of a batch or do not score classes, and an ε so small that the noise of all steps is
-longer than the sum of all gradients could be. A δ of 1/n or more is warned of and noted in the statement.
+longer than the sum of all gradients could be. A δ of 1/n or more is warned of and noted in the statement
+(:mod:`~.forewarnings`); a learner warns by itself.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,10 @@ from torch.nn import Module
 
 import sfumato
 from sfumato.errors import BadInput
-from sfumato.learn.correlated_noise import CorrelatedSteps
-from sfumato.learn.examples import Floats, Labels, checked_examples, checked_features
+from sfumato.learn.correlated_noise import StepsInTurn
+from sfumato.learn.examples import Floats, Labels, as_array, checked_examples, checked_features
+from sfumato.learn.factored_noise import Factor, Momentum
+from sfumato.learn.forewarnings import NoisyRelease, forewarn, forewarnings
 from sfumato.learn.layer_clipping import layers_of
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.noise_schedule import NoiseSchedule
@@ -90,6 +93,7 @@ def fit_private(
     share: float = 0.01,
     layer_clips: Sequence[float] | None = None,
     bands: int | None = None,
+    factor: Factor | Momentum | None = None,
     classes: int | None = None,
     randomness: Randomness | None = None,
     report: Report | None = None,
@@ -103,9 +107,11 @@ def fit_private(
       if ``unbiased``; steps of size ``pace``.
     - ``clipping``: "flat" to length ``clip``; "automatic", to g/(‖g‖ + ``gamma``); "quantile", from ``clip``
       toward that ``quantile`` of the lengths, which takes ``share`` of each step's budget; "layers", each to
-      its own of ``layer_clips``, by default equal ones that make ``clip`` together.
+      its own of ``layer_clips``, by default equal ones that make ``clip`` together; "layer-quantiles", each
+      from there toward that ``quantile`` of its own lengths, which all together take ``share``.
     - ``noise``: "independent" on Poisson samples, or "correlated" over ``bands`` steps on batches in turn;
-      by default as many as leave least noise in the sums of gradients.
+      by default as many as leave least noise in the sums of gradients. A ``factor`` takes the place of these
+      bands: ``Factor(matrix)``, lower triangular, or ``Momentum(beta)``, noise that remembers itself.
     - ``schedule``: "constant", "decreasing", "increasing", or one factor a step for the noise.
     - ``batch``: how many records a step uses on average, by default 1024 or all; ``steps``: by default ten
       times through the data, and at least 60.
@@ -129,6 +135,7 @@ def fit_private(
         share=share,
         layer_clips=layer_clips,
         bands=bands,
+        factor=factor,
     )
     epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
     if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
@@ -145,7 +152,8 @@ def fit_private(
     training.clipped(1.0, layers_of(copied), drawn.stream(b"clipping bits"))
     plan = training.planned(len(inputs), epsilon, delta)
     _check_signal(copied, plan, len(inputs), epsilon)
-    notes = _notes(delta, len(inputs), drawn.reproducible)
+    warned = forewarnings(epsilon, delta, len(inputs), ())
+    forewarn(warned)
     guarantee = plan.guarantee(delta)
     parameters = {
         "model": _described(copied),
@@ -157,7 +165,9 @@ def fit_private(
         **plan.parameters(),
         "sfumato": sfumato.__version__,
     }
-    statement = Statement("fit_private", parameters, None, guarantee, notes=notes)
+    statement = Statement(
+        "fit_private", parameters, None, guarantee, notes=_notes(warned, drawn.reproducible)
+    )
     train_privately(copied, inputs, torch.from_numpy(labels), training, plan, drawn, report)
     return Fitted(copied, statement, guarantee)
 
@@ -192,15 +202,13 @@ def _fitted_learner(
             f"delta {delta:g}, and {epsilon:g} was asked for."
         )
     features, labels = checked_examples(X, y, learner.classes)
-    notes = _delta_note(delta, len(features))
     learner.fit(features, labels, report=report)
-    statement = learner.statement()
-    return Fitted(learner, replace(statement, notes=(*statement.notes, *notes)), guarantee)
+    return Fitted(learner, learner.statement(), guarantee)
 
 
 def _inputs(X: Any) -> torch.Tensor:
     """Records as float32 (n, …), finite."""
-    given = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else np.asarray(X)
+    given = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else as_array("records", X)
     if given.ndim < 2 or given.dtype.kind not in "uif":
         raise BadInput(
             f"records of shape {given.shape} and type {given.dtype} were given: numbers (n, …) are needed."
@@ -212,12 +220,11 @@ def _inputs(X: Any) -> torch.Tensor:
     return torch.from_numpy(narrow.reshape(given.shape))
 
 
-def _check_signal(model: Module, plan: NoiseSchedule | CorrelatedSteps, records: int, epsilon: float) -> None:
+def _check_signal(model: Module, plan: NoiseSchedule | StepsInTurn, records: int, epsilon: float) -> None:
     """Refuse where the noise of all steps together is longer than the sum of all gradients could be."""
     weights = sum(part.numel() for part in model.parameters() if part.requires_grad)
-    noise = plan.total_deviation() * math.sqrt(weights)
-    signal = plan.steps * plan.expected(records)
-    if noise >= signal:
+    signal, noise = plan.steps * plan.expected(records), plan.total_deviation() * math.sqrt(weights)
+    if NoisyRelease("the gradient sums", "model", signal, noise).drowned:
         raise BadInput(
             f"epsilon {epsilon:g} is so small that noise exceeds any signal: over {plan.steps} steps it is "
             f"about {noise / signal:.3g} times as long as all clipped gradients of {records} records could "
@@ -225,25 +232,13 @@ def _check_signal(model: Module, plan: NoiseSchedule | CorrelatedSteps, records:
         )
 
 
-def _notes(delta: float, records: int, reproducible: bool) -> tuple[str, ...]:
+def _notes(warned: tuple[str, ...], reproducible: bool) -> tuple[str, ...]:
     return (
         "the number of records is public",
         "the weights before training and all parameters must not have been learned from these records",
-        *_delta_note(delta, records),
+        *warned,
         *(("reproducible run: not for release",) if reproducible else ()),
     )
-
-
-def _delta_note(delta: float, records: int) -> tuple[str, ...]:
-    """A warning, in words, of a δ that would allow to publish a record whole."""
-    if delta < 1.0 / records:
-        return ()
-    sentence = (
-        f"delta {delta:g} is 1/n or more for n = {records} records: a method that publishes one record at "
-        "random would keep such a promise; take a delta well below 1/n"
-    )
-    warnings.warn(sentence + ".", UserWarning, stacklevel=4)
-    return (sentence,)
 
 
 def _described(model: Module) -> list[str]:

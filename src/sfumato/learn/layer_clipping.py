@@ -12,8 +12,7 @@ as in :mod:`sfumato.learn.noisy_sum`, and C is taken a hair too large. A layer l
 finite, so that scales are normal float32 numbers (C_l/C is 2⁻²⁰ or more); an example with such a layer counts
 as zero in that layer, which is a function of the example alone.
 
-Lengths are declared. Read off the data they would have to be paid for, as
-:mod:`sfumato.learn.quantile_clipping` does for one length.
+Lengths are declared here. :mod:`sfumato.learn.layer_quantiles` reads them off the data, and pays for it.
 """
 
 from __future__ import annotations
@@ -30,9 +29,10 @@ from sfumato.errors import BadInput
 from sfumato.learn.noisy_sum import MARGIN, RADIUS, ClippedSum, clip_and_multiplier
 from sfumato.mechanisms.parameters import positives, shown
 
-__all__ = ["LayerSum", "layers_of"]
+__all__ = ["LONGEST", "LayerPart", "LayerSum", "layers_of"]
 
-_LONGEST = 2.0**100
+#: A longer layer counts as not finite.
+LONGEST = 2.0**100
 _SMALLEST_SHARE = 2.0**-20
 
 
@@ -62,8 +62,8 @@ class LayerSum(ClippedSum):
             )
         for length in lengths:
             clip_and_multiplier(float(length), 1.0)
-        super().__init__(math.nextafter(math.sqrt(math.fsum(lengths**2)) * (1.0 + 2.0**-50), math.inf))
-        self.clips = tuple(float(length) for length in lengths)
+        super().__init__(_together(lengths.tolist()))
+        self._use(lengths.tolist())
         if min(self.clips) < _SMALLEST_SHARE * self.clip:
             raise BadInput(
                 f"the lengths of layers were {shown(clips)}: none may be less than a millionth of the whole."
@@ -72,7 +72,6 @@ class LayerSum(ClippedSum):
         places = [place for layer in self.layers for place in layer]
         if sorted(places) != list(range(len(places))):
             raise BadInput("the layers must hold each parameter once.")
-        self._parts = [_Layer(length, self.clip) for length in self.clips]
 
     def exact(self, gradients: Sequence[Tensor]) -> list[Tensor]:
         """The sums in whole steps, without noise, in float64; each gradient has one row an example."""
@@ -83,8 +82,21 @@ class LayerSum(ClippedSum):
                 sums[place] = total
         return sums
 
+    def _use(self, clips: Sequence[float]) -> None:
+        """Clip to ``clips`` from now on."""
+        self.clips, self.clip = tuple(clips), _together(clips)
+        self._parts = [self._part(clip) for clip in self.clips]
 
-class _Layer(ClippedSum):
+    def _part(self, clip: float) -> LayerPart:
+        return LayerPart(clip, self.clip)
+
+
+def _together(clips: Sequence[float]) -> float:
+    """√ΣC_l², a hair too large."""
+    return math.nextafter(math.sqrt(math.fsum(clip**2 for clip in clips)) * (1.0 + 2.0**-50), math.inf)
+
+
+class LayerPart(ClippedSum):
     """One layer, cut to ``clip`` and counted in steps of ``whole`` / RADIUS."""
 
     def __init__(self, clip: float, whole: float) -> None:
@@ -93,4 +105,4 @@ class _Layer(ClippedSum):
 
     def _of_lengths(self, lengths: Tensor) -> Tensor:
         scales = self._most / lengths.clamp_min(self.clip)
-        return torch.where(lengths <= _LONGEST, scales, 0.0)
+        return torch.where(lengths <= LONGEST, scales, 0.0)

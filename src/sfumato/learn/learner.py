@@ -9,16 +9,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 
 import sfumato
 from sfumato.errors import BadInput
 from sfumato.learn.examples import Floats, Labels
+from sfumato.learn.forewarnings import NoisyRelease, forewarn, forewarnings
 from sfumato.noise import Keyed, Randomness, Secure
 from sfumato.privacy import Claim, Guarantee, Statement
 
-__all__ = ["Learner", "Report"]
+__all__ = ["Learner", "NotFitted", "Report"]
 
 Report = Callable[[str, float], None]
+
+
+class NotFitted(BadInput, NotFittedError):  # type: ignore[misc]
+    """A learner was asked before it was fitted; scikit-learn knows it as its own error too."""
 
 
 class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -77,11 +83,31 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Sentences that belong into the statement."""
         return ()
 
+    def releases(self, records: int, dimension: int) -> tuple[NoisyRelease, ...]:
+        """The noisy sums through which ``fit`` reads ``records`` records of ``dimension`` features."""
+        return ()
+
+    def forewarnings(self, records: int, dimension: int) -> tuple[str, ...]:
+        """What should be known before ``fit``, which warns of it; a function of what is public."""
+        epsilon, delta = getattr(self, "epsilon", None), getattr(self, "delta", None)
+        if epsilon is None or delta is None:
+            return ()
+        return forewarnings(epsilon, delta, records, self.releases(records, dimension))
+
     def statement(self) -> Statement:
-        """The three columns, not yet audited."""
-        notes = (*self.notes(), *(("reproducible run: not for release",) if self._reproducible() else ()))
+        """The three columns, not yet audited; after ``fit`` with what was warned of."""
+        notes = (
+            *self.notes(),
+            *getattr(self, "_forewarned", ()),
+            *(("reproducible run: not for release",) if self._reproducible() else ()),
+        )
         parameters = {**self.public(), "sfumato": sfumato.__version__}
         return Statement(type(self).__name__, parameters, self.claim(), self.guarantee(), notes=notes)
+
+    def _forewarn(self, records: int, dimension: int) -> None:
+        """Warn of what should be known at the line that calls ``fit``, and keep it for the statement."""
+        self._forewarned = self.forewarnings(records, dimension)
+        forewarn(self._forewarned, above=1)
 
     def _reproducible(self) -> bool:
         return self._randomness().reproducible
@@ -94,5 +120,5 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fitted(self, name: str) -> Any:
         """The attribute ``name``, once something was fitted."""
         if not hasattr(self, name):
-            raise BadInput("nothing has been fitted: call fit(X, y) first.")
+            raise NotFitted("nothing has been fitted: call fit(X, y) first.")
         return getattr(self, name)

@@ -10,22 +10,23 @@ step depends on those before it: Dong, Roth & Su 2022, corollary 3.3). On sample
 and reach are parameters and are never read off the data.
 
 **Edge cases.** Values that are not finite and labels outside the classes are refused before any noise is
-drawn. A class without examples is learned as one that never occurs.
+drawn. A class without examples is learned as one that never occurs. A δ of 1/n or more, and noise beyond any
+signal, are warned of before training and noted in the statement (:mod:`~.forewarnings`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learn.dp_sgd import DPSGD
+from sfumato.learn.dp_sgd import DPSGD, calibrated_multiplier
 from sfumato.learn.examples import Floats, checked_examples, checked_features, checked_number
+from sfumato.learn.forewarnings import NoisyRelease
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
 from sfumato.learn.noisy_descent import Descent, shares
@@ -81,6 +82,12 @@ class PrivateSoftmax(Learner):
             at_delta=delta,
         )
 
+    def releases(self, records: int, dimension: int) -> tuple[NoisyRelease, ...]:
+        """The gradient sums of all steps together, in clips."""
+        step = self._multiplier() * _parts(known_neighbours(self.neighbours))
+        noise = step * math.sqrt(self.steps * (1 + dimension) * self.classes)
+        return (NoisyRelease("the gradient sums", "model", self.steps * self.rate * records, noise),)
+
     def _descent(self) -> Descent:
         return Descent(self.steps, self.clip, self.momentum, self.pace)
 
@@ -94,7 +101,7 @@ class PrivateSoftmax(Learner):
             return noise_multiplier(epsilon, delta) * math.sqrt(max(self.steps, 1)) * (1.0 + 1e-12)
         if known_neighbours(self.neighbours) is not Neighbours.ZERO_OUT:
             raise BadInput("steps on samples (rate below 1) are proven for zero-out neighbours alone.")
-        return _calibrated(epsilon, delta, float(self.rate), self.steps)
+        return calibrated_multiplier(epsilon, delta, rate=self.rate, steps=self.steps)
 
     def fit(self, X: Any, y: Any, *, records: int | None = None, report: Report | None = None) -> Self:
         """Learn from features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee.
@@ -106,6 +113,7 @@ class PrivateSoftmax(Learner):
         features, labels = checked_examples(X, y, self.classes)
         number = checked_number(records, len(features))
         guarantee = self.guarantee()
+        self._forewarn(number, features.shape[1])
         step = self._multiplier() * _parts(guarantee.neighbours)
         head = LinearHead(features, labels, self.classes, reach=self.reach, clip=self.clip)
         randomness, batches = self._randomness(), None
@@ -143,8 +151,3 @@ class PrivateSoftmax(Learner):
 def _parts(neighbours: Neighbours) -> float:
     """How many clips one record moves a sum: another one in its place takes one away and adds one."""
     return 2.0 if neighbours is Neighbours.REPLACE else 1.0
-
-
-@lru_cache(maxsize=64)
-def _calibrated(epsilon: float, delta: float, rate: float, steps: int) -> float:
-    return DPSGD.calibrated(epsilon, delta, rate=rate, steps=steps).multiplier

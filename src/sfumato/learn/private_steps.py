@@ -11,9 +11,10 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.functional import cross_entropy
 
-from sfumato.learn.correlated_noise import CorrelatedNoise, CorrelatedSteps
+from sfumato.learn.correlated_noise import CorrelatedNoise, StepsInTurn
 from sfumato.learn.dp_sgd import example_gradients
 from sfumato.learn.layer_clipping import layers_of
+from sfumato.learn.layer_quantiles import LayerQuantileSum
 from sfumato.learn.noise_schedule import NoiseSchedule, ScheduledNoise
 from sfumato.learn.noisy_descent import told
 from sfumato.learn.noisy_sum import RADIUS, ClippedSum
@@ -27,6 +28,8 @@ __all__ = ["train_privately"]
 
 # Gradients of single examples that are held at once, in numbers (float32).
 _HELD = 1 << 25
+# Clips that move with what was released, and take a share of each step's budget.
+_Adaptive = QuantileSum | LayerQuantileSum
 
 
 def train_privately(
@@ -34,7 +37,7 @@ def train_privately(
     inputs: Tensor,
     labels: Tensor,
     training: Training,
-    plan: NoiseSchedule | CorrelatedSteps,
+    plan: NoiseSchedule | StepsInTurn,
     randomness: Randomness,
     report: Callable[[str, float], None] | None = None,
 ) -> None:
@@ -53,7 +56,7 @@ def train_privately(
             _add(sums, clipped, wrapped, parameters, inputs, labels, taken[start : start + block])
         noisy, variance = noise(sums)
         scale = clipped.clip / RADIUS / expected
-        if isinstance(clipped, QuantileSum) and isinstance(plan, NoiseSchedule):
+        if isinstance(clipped, _Adaptive) and isinstance(plan, NoiseSchedule):
             clipped.advance(plan.multipliers[step])
         move([total * scale for total in noisy], variance * scale**2)
         if report is not None and told(step, plan.steps):
@@ -63,10 +66,10 @@ def train_privately(
 
 
 def _noise(
-    plan: NoiseSchedule | CorrelatedSteps, clipped: ClippedSum, randomness: Randomness
+    plan: NoiseSchedule | StepsInTurn, clipped: ClippedSum, randomness: Randomness
 ) -> ScheduledNoise | CorrelatedNoise:
     stream = randomness.stream(b"gradient noise")
-    if isinstance(clipped, QuantileSum) and isinstance(plan, NoiseSchedule):
+    if isinstance(clipped, _Adaptive) and isinstance(plan, NoiseSchedule):
         return plan.noise(stream, gradient_stretch(clipped.share))
     return plan.noise(stream)
 

@@ -26,6 +26,8 @@ A gradient that is not finite adds to neither sum.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -35,7 +37,7 @@ from sfumato.learn.noisy_sum import RADIUS, ClippedSum, clip_and_multiplier
 from sfumato.mechanisms.parameters import positive, shown
 from sfumato.noise import NORMAL, Rounded, Stream
 
-__all__ = ["QuantileSum", "gradient_stretch"]
+__all__ = ["QuantileStep", "QuantileSum", "gradient_stretch"]
 
 _FURTHEST = 2.0**20
 # Above the last digits of the roots and quotients below.
@@ -47,6 +49,51 @@ def gradient_stretch(share: float) -> float:
     if isinstance(share, bool) or not isinstance(share, int | float) or not 1e-6 <= share <= 0.999:
         raise BadInput(f"share was {shown(share)}: the bit's part of a step's budget lies in [1e-6, 0.999].")
     return _HAIR / math.sqrt(1.0 - share)
+
+
+@dataclass(frozen=True)
+class QuantileStep:
+    """How counts of bits are released and move clips toward ``quantile``; ``pace`` is η.
+
+    ``expected`` is the public number of examples expected in a step, ``share`` the counts' part of 1/z².
+    """
+
+    expected: float
+    quantile: float
+    share: float
+    pace: float
+
+    def __post_init__(self) -> None:
+        quantile = self.quantile
+        if isinstance(quantile, bool) or not isinstance(quantile, int | float) or not 0.0 < quantile < 1.0:
+            raise BadInput(f"quantile was {shown(quantile)}: it must lie above 0 and below 1.")
+        for name in ("expected", "pace"):
+            positive(name, getattr(self, name))
+        gradient_stretch(self.share)
+
+    def check(self, first: float) -> None:
+        """Refuse a clip from which gradients could not be summed wherever it moves."""
+        clip_and_multiplier(first / _FURTHEST, 1.0)
+        clip_and_multiplier(first * _FURTHEST, 1.0)
+
+    def released(self, bits: Sequence[int], multiplier: float, stream: Stream) -> tuple[float, ...]:
+        """The noisy share of ones for each sum of ±1 in ``bits``, under a deviation of 2σ_b.
+
+        ``multiplier`` is √L·z for L counts: 2σ_b is that over √share.
+        """
+        # Of the sum of ±1, which is twice that of the shifted bits.
+        deviation = math.nextafter(multiplier / math.sqrt(self.share) * _HAIR * RADIUS, math.inf)
+        noise = Rounded(NORMAL, [deviation]).draw(stream, len(bits))[0]
+        return tuple(
+            0.5 + 0.5 * (count + float(drawn) / RADIUS) / self.expected
+            for count, drawn in zip(bits, noise, strict=True)
+        )
+
+    def moved(self, clip: float, first: float, inside: float) -> float:
+        """The next clip, where the share ``inside`` was released of ``clip``; ``first`` says its range."""
+        # An exponent beyond this reaches the end of the range from anywhere in it.
+        change = min(max(-self.pace * (inside - self.quantile), -30.0), 30.0)
+        return min(max(clip * math.exp(change), first / _FURTHEST), first * _FURTHEST)
 
 
 class QuantileSum(ClippedSum):
@@ -67,14 +114,9 @@ class QuantileSum(ClippedSum):
         pace: float = 0.2,
     ) -> None:
         super().__init__(clip)
-        clip_and_multiplier(clip / _FURTHEST, 1.0)
-        clip_and_multiplier(clip * _FURTHEST, 1.0)
-        self.first, self.expected = self.clip, positive("expected", expected)
-        if isinstance(quantile, bool) or not isinstance(quantile, int | float) or not 0.0 < quantile < 1.0:
-            raise BadInput(f"quantile was {shown(quantile)}: it must lie above 0 and below 1.")
-        self.quantile, self.pace = float(quantile), positive("pace", pace)
-        gradient_stretch(share)
-        self.share = share
+        self._quantile = QuantileStep(expected, quantile, share, pace)
+        self._quantile.check(self.clip)
+        self.first, self.share = self.clip, share
         self._stream = stream
         self._bits = 0
 
@@ -84,15 +126,9 @@ class QuantileSum(ClippedSum):
         Returns the noisy share of gradients that were at most as long as the clip.
         """
         multiplier = clip_and_multiplier(1.0, multiplier)[1]
-        # Of the sum of ±1, which is twice that of the shifted bits: 2σ_b.
-        deviation = math.nextafter(multiplier / math.sqrt(self.share) * _HAIR * RADIUS, math.inf)
-        noise = float(Rounded(NORMAL, [deviation]).draw(self._stream, 1)[0, 0])
-        inside = 0.5 + 0.5 * (self._bits + noise / RADIUS) / self.expected
+        (inside,) = self._quantile.released([self._bits], multiplier, self._stream)
         self._bits = 0
-        # An exponent beyond this reaches the end of the range from anywhere in it.
-        change = min(max(-self.pace * (inside - self.quantile), -30.0), 30.0)
-        least, most = self.first / _FURTHEST, self.first * _FURTHEST
-        self.clip = min(max(self.clip * math.exp(change), least), most)
+        self.clip = self._quantile.moved(self.clip, self.first, inside)
         return inside
 
     def _of_lengths(self, lengths: Tensor) -> Tensor:

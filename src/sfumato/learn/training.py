@@ -10,8 +10,10 @@ import numpy as np
 
 from sfumato.errors import BadInput
 from sfumato.learn.automatic_clipping import NormalisedSum
-from sfumato.learn.correlated_noise import CorrelatedSteps
+from sfumato.learn.correlated_noise import CorrelatedSteps, StepsInTurn
+from sfumato.learn.factored_noise import Factor, FactoredSteps, Momentum
 from sfumato.learn.layer_clipping import LayerSum
+from sfumato.learn.layer_quantiles import LayerQuantileSum
 from sfumato.learn.noise_schedule import NoiseSchedule, factors_of
 from sfumato.learn.noisy_sum import ClippedSum
 from sfumato.learn.quantile_clipping import QuantileSum
@@ -22,7 +24,7 @@ from sfumato.noise import Stream
 __all__ = ["CLIPPINGS", "NOISES", "OPTIMISERS", "Training"]
 
 OPTIMISERS = ("sgd", "adam")
-CLIPPINGS = ("flat", "automatic", "quantile", "layers")
+CLIPPINGS = ("flat", "automatic", "quantile", "layers", "layer-quantiles")
 NOISES = ("independent", "correlated")
 
 _PACE = {"sgd": 0.5, "adam": 0.01}
@@ -48,6 +50,7 @@ class Training:
     share: float = 0.01
     layer_clips: Sequence[float] | None = None
     bands: int | None = None
+    factor: Factor | Momentum | None = None
 
     def __post_init__(self) -> None:
         for name in ("schedule", "layer_clips"):
@@ -67,10 +70,10 @@ class Training:
             raise BadInput(f"momentum was {shown(self.momentum)}: it must be below 1.")
         if not isinstance(self.unbiased, bool):
             raise BadInput(f"unbiased was {shown(self.unbiased)}: True or False is needed.")
-        if self.noise == "correlated" and self.clipping == "quantile":
+        if self.noise == "correlated" and self.clipping in ("quantile", "layer-quantiles"):
             raise BadInput(
-                "correlated noise was asked for with quantile clipping: its proof needs one clip for all "
-                "steps; use flat, automatic or layers."
+                f"correlated noise was asked for with clipping={self.clipping!r}: its proof needs the same "
+                "clips in all steps; use flat, automatic or layers."
             )
         if self.noise == "correlated" and self.schedule != "constant":
             raise BadInput(
@@ -78,8 +81,12 @@ class Training:
             )
         if self.noise == "independent" and self.bands is not None:
             raise BadInput("bands were given with independent noise: they belong to noise='correlated'.")
-        if self.clipping != "layers" and self.layer_clips is not None:
-            raise BadInput("layer_clips were given without clipping='layers'.")
+        if self.noise == "independent" and self.factor is not None:
+            raise BadInput("a factor was given with independent noise: it belongs to noise='correlated'.")
+        if self.bands is not None and self.factor is not None:
+            raise BadInput("bands were given with a factor: they are those of the square root.")
+        if self.clipping not in ("layers", "layer-quantiles") and self.layer_clips is not None:
+            raise BadInput("layer_clips were given without clipping='layers' or 'layer-quantiles'.")
 
     def batch_for(self, records: int) -> int:
         """How many examples a step is expected to use."""
@@ -96,13 +103,15 @@ class Training:
         """The size of a step; by default that of the optimiser."""
         return _PACE[self.optimiser] if self.pace is None else float(self.pace)
 
-    def planned(self, records: int, epsilon: float, delta: float) -> NoiseSchedule | CorrelatedSteps:
+    def planned(self, records: int, epsilon: float, delta: float) -> NoiseSchedule | StepsInTurn:
         """The steps, with the least noise that proves ``epsilon`` at ``delta``; takes some seconds."""
         epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
         batch, steps = self.batch_for(records), self.steps_for(records)
         if self.noise == "correlated":
             period = math.ceil(records / batch)
             multiplier = noise_multiplier(epsilon, delta)
+            if self.factor is not None:
+                return FactoredSteps(multiplier, steps, period, self.factor)
             if self.bands is None:
                 return CorrelatedSteps.quietest(multiplier, steps, period)
             return CorrelatedSteps(multiplier, steps, period, self.bands)
@@ -117,10 +126,15 @@ class Training:
             return QuantileSum(
                 self.clip, expected=expected, stream=stream, quantile=self.quantile, share=self.share
             )
+        if self.clipping == "flat":
+            return ClippedSum(self.clip)
+        equal = [self.clip / math.sqrt(len(layers))] * len(layers)
+        clips = equal if self.layer_clips is None else self.layer_clips
         if self.clipping == "layers":
-            equal = [self.clip / math.sqrt(len(layers))] * len(layers)
-            return LayerSum(equal if self.layer_clips is None else self.layer_clips, layers)
-        return ClippedSum(self.clip)
+            return LayerSum(clips, layers)
+        return LayerQuantileSum(
+            clips, layers, expected=expected, stream=stream, quantile=self.quantile, share=self.share
+        )
 
     def parameters(self, records: int) -> dict[str, object]:
         """For the statement: every choice as it was used."""
@@ -136,7 +150,10 @@ class Training:
             "automatic": ("clip", "quantile", "share", "layer_clips"),
             "flat": ("gamma", "quantile", "share", "layer_clips"),
             "layers": ("gamma", "quantile", "share"),
+            "layer-quantiles": ("gamma",),
             "quantile": ("gamma", "layer_clips"),
         }[self.clipping]
         other = ("momentum",) if self.optimiser == "adam" else ("unbiased",)
-        return {name: value for name, value in chosen.items() if name not in (*unused, *other, "bands")}
+        return {
+            name: value for name, value in chosen.items() if name not in (*unused, *other, "bands", "factor")
+        }

@@ -109,13 +109,12 @@ class CellSums:
     def release(self, vectors: Array, cells: Cells, multiplier: float, stream: Stream) -> Sums:
         """All blocks with noise of deviation ``multiplier`` times the sensitivity, drawn from ``stream``."""
         blocks = self.exact(vectors, cells)
-        sigma = self.bound() * multiplier * _HAIR
-        step = self.clip / _RADIUS
-        noise = Rounded(NORMAL, [sigma])
+        step, deviations = self.clip / _RADIUS, self.deviations(multiplier)
+        noise = Rounded(NORMAL, [self._sigma(multiplier)])
         if not self.moments:
             blocks = blocks + noise.draw(stream, blocks.size)[0].reshape(blocks.shape)
             counts, firsts = blocks[:, 0] / _CONSTANT, blocks[:, 1:] * step
-            return Sums(counts, firsts, None, sigma / _CONSTANT, sigma * step, 0.0)
+            return Sums(counts, firsts, None, *deviations)
         rows, columns = np.triu_indices(blocks.shape[1])
         upper = blocks[:, rows, columns]
         factors = np.broadcast_to(np.where(rows == columns, 1.0, _SHARE), upper.shape).reshape(-1)
@@ -127,7 +126,17 @@ class CellSums:
             counts=blocks[:, 0, 0] / _CONSTANT**2,
             firsts=blocks[:, 0, 1:] * (step / _CONSTANT),
             seconds=blocks[:, 1:, 1:] * step**2,
-            count_noise=sigma / _CONSTANT**2,
-            first_noise=_SHARE * sigma * step / _CONSTANT,
-            second_noise=_SHARE * sigma * step**2,
+            count_noise=deviations[0],
+            first_noise=deviations[1],
+            second_noise=deviations[2],
         )
+
+    def deviations(self, multiplier: float) -> tuple[float, float, float]:
+        """The noise in counts, sums and second moments, as :class:`Sums` has it, before anything is drawn."""
+        sigma, step = self._sigma(multiplier), self.clip / _RADIUS
+        if not self.moments:
+            return sigma / _CONSTANT, sigma * step, 0.0
+        return sigma / _CONSTANT**2, _SHARE * sigma * step / _CONSTANT, _SHARE * sigma * step**2
+
+    def _sigma(self, multiplier: float) -> float:
+        return self.bound() * multiplier * _HAIR

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, Forewarning
 from sfumato.noise import Randomness
 from sfumato.pipeline.choosing import chosen, flag, imported, refuse_foreign
 
@@ -112,7 +113,9 @@ def rehearse(learner: Learner, dimension: int) -> None:
     made_up[np.arange(count), np.arange(count) % dimension] = getattr(learner, "reach", 1.0)
     twin = type(learner)(**learner.public(), randomness=learner.randomness)
     if not twin.guarantee().proves_nothing:
-        twin.fit(made_up, np.arange(count) % learner.classes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Forewarning)  # so few records would be warned of
+            twin.fit(made_up, np.arange(count) % learner.classes)
 
 
 def unheeded(kind: type[Learner], options: Mapping[str, Any]) -> tuple[str, ...]:

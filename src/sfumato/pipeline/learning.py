@@ -25,7 +25,6 @@ from sfumato.learn.extractors import make_extractor
 from sfumato.ledger import Ledger
 from sfumato.noise import Randomness
 from sfumato.pipeline.choosing import imported
-from sfumato.pipeline.forewarnings import forewarnings
 from sfumato.pipeline.held_out import read_held_out
 from sfumato.pipeline.kept_model import KeptModel, write_model
 from sfumato.pipeline.learned import Learned, write_learning_report
@@ -66,8 +65,7 @@ class Learning:
     def warnings(self) -> tuple[str, ...]:
         """What should be known before anything is learned; a function of what is public."""
         said = (unheeded_note(self.unheeded),) if self.unheeded else ()
-        more = forewarnings(self.learner, records=self.records, dimension=self.inputs.dimension)
-        return (*said, *more)
+        return (*said, *self.learner.forewarnings(self.records, self.inputs.dimension))
 
     @property
     def statement(self) -> Statement:
@@ -78,7 +76,9 @@ class Learning:
             parameters |= {"extractor": self.inputs.extractor_name, "top": self.inputs.top}
         if self.source.class_names is not None:
             parameters["class_names"] = list(self.class_names)
-        return replace(stated, parameters=parameters, notes=(*stated.notes, *self.warnings))
+        # After the fit the learner notes its warnings by itself.
+        notes = (*(note for note in stated.notes if note not in self.warnings), *self.warnings)
+        return replace(stated, parameters=parameters, notes=notes)
 
     def data(self, report: Report) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
         """Features and labels, once they are known to be what was declared."""

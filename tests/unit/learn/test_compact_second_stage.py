@@ -122,14 +122,14 @@ def test_seeded_runs_repeat() -> None:
 
 def test_a_delta_of_one_over_n_is_warned_of_and_noted() -> None:
     loose = CompactPrivate(0.3, 1e-3, epochs=1, steps=20, sampling=0.5)
-    with pytest.warns(UserWarning, match="at least 1/n for n = 1347 records"):
+    with pytest.warns(UserWarning, match="not below 1/n for n = 1347 records"):
         loose.fit(X, Y)
-    assert "at least 1/n" in " ".join(loose.notes())
+    assert sum("not below 1/n" in note for note in loose.statement().notes) == 1
 
 
 def test_noise_beyond_any_signal_is_said_before_training() -> None:
     told = []
-    with pytest.warns(UserWarning, match="the head will be noise"):
+    with pytest.warns(UserWarning, match="expect a head that knows next to nothing"):
         CompactPrivate(0.01, 1e-6, epochs=1, steps=1, sampling=0.1).fit(
             X[:200], Y[:200], report=lambda stage, share: told.append(stage)
         )

@@ -6,12 +6,14 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from scipy.stats import chi2
+from scipy.optimize import brentq
+from scipy.stats import chi2, norm
 from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
 from sfumato.learn import DPSGD, Learner, PrivateSoftmax
 from sfumato.learn.correlated_noise import CorrelatedSteps
+from sfumato.learn.factored_noise import Factor, FactoredSteps, Momentum
 from sfumato.learn.fit_private import fit_private
 from sfumato.learn.noise_schedule import NoiseSchedule
 from sfumato.learn.noisy_sum import RADIUS
@@ -26,12 +28,16 @@ WAYS = [
     {"clipping": "quantile"},
     {"clipping": "layers"},
     {"clipping": "layers", "layer_clips": [0.5, 1.0]},
+    {"clipping": "layer-quantiles"},
+    {"clipping": "layer-quantiles", "layer_clips": [0.5, 1.0], "optimiser": "adam", "pace": 0.03},
     {"optimiser": "adam", "pace": 0.03},
     {"optimiser": "adam", "pace": 0.03, "unbiased": True},
     {"schedule": "decreasing"},
     {"schedule": "increasing", "clipping": "quantile", "optimiser": "adam", "pace": 0.03},
     {"noise": "correlated", "batch": 250},
     {"noise": "correlated", "batch": 250, "clipping": "automatic", "bands": 3},
+    {"noise": "correlated", "factor": Momentum(0.3)},
+    {"noise": "correlated", "factor": Factor(np.tri(40) - 0.5 * np.tri(40, k=-1))},
     {"noise": "correlated", "batch": 250, "clipping": "layers", "optimiser": "adam", "pace": 0.03},
 ]
 
@@ -92,6 +98,19 @@ def test_correlated_noise_is_stated_completely(digits):
     assert plan.guarantee(1e-5) == fitted.guarantee
 
 
+@pytest.mark.parametrize("factor", [Momentum(0.4), Factor(np.eye(12) + 0.5 * np.eye(12, k=-1))])
+def test_a_factor_is_stated_and_proven(digits, factor):
+    X, y = digits
+    given = {"epsilon": 9.0, "noise": "correlated", "batch": 100, "steps": 12}
+    fitted = fit_private(network(), X[:600], y[:600], factor=factor, **given)
+    stated = fitted.statement.parameters
+    plan = FactoredSteps(stated["multiplier"], stated["steps"], stated["period"], factor)
+    assert (stated["period"], stated["sensitivity"]) == (6, plan.sensitivity)
+    assert stated["factor"] == factor.described()
+    assert plan.guarantee(1e-5) == fitted.guarantee
+    assert "bands" not in stated
+
+
 def test_defaults_follow_from_the_number_of_records_alone(digits):
     X, y = digits
     fitted = fit_private(torch.nn.Linear(64, 10), X[:1000], y[:1000])
@@ -136,7 +155,8 @@ def test_the_given_model_stays_as_it_was_and_runs_repeat_with_a_seed(digits):
 
 
 @pytest.mark.parametrize(
-    ("clipping", "bound"), [("flat", 0.5), ("automatic", 1.0), ("quantile", 0.5), ("layers", 0.5)]
+    ("clipping", "bound"),
+    [("flat", 0.5), ("automatic", 1.0), ("quantile", 0.5), ("layers", 0.5), ("layer-quantiles", 0.5)],
 )
 def test_a_null_record_moves_one_step_by_the_bound(clipping, bound):
     """Same noise with and without; a record of zeros adds nothing to a layer without bias."""
@@ -210,6 +230,27 @@ def test_quantile_clipping_draws_its_noise_and_moves_its_clip():
     assert torch.allclose(fitted.model.weight.double(), weights, atol=1e-6)
 
 
+def test_layer_quantiles_cost_what_gradients_and_all_counts_cost_together(digits):
+    """ε of the noise that is stated, by another way: one Gaussian of the lengths of all that moves."""
+    X, y = digits
+    given = {"epsilon": 5.0, "steps": 7, "share": 0.3, "schedule": [1.0, 2.0, 1.0, 1.0, 3.0, 1.0, 1.0]}
+    fitted = fit_private(network(), X[:500], y[:500], clipping="layer-quantiles", **given)
+    stated = fitted.statement.parameters
+    assert (stated["clipping"], stated["quantile"], stated["share"]) == ("layer-quantiles", 0.5, 0.3)
+    square, layers = 0.0, 2
+    for z, count in stated["multipliers"]:
+        gradients, counts = z / math.sqrt(1.0 - 0.3), z * math.sqrt(layers / 0.3) / 2.0
+        # A record moves gradients by a clip, and every count, each bit less a half, by a half.
+        square += count * (gradients**-2 + layers * (0.5 / counts) ** 2)
+    mu = math.sqrt(square)
+
+    def beyond(epsilon):
+        first, second = norm.logcdf(mu / 2 - epsilon / mu), norm.logcdf(-mu / 2 - epsilon / mu)
+        return math.exp(first) - math.exp(epsilon + second) - 1e-5
+
+    assert fitted.guarantee.epsilon() == pytest.approx(brentq(beyond, 0.1, 50.0), rel=1e-6)
+
+
 def test_frozen_parameters_stay_and_are_not_counted(digits):
     X, y = digits
     model = network()
@@ -257,9 +298,10 @@ def test_a_delta_of_one_over_n_is_warned_of_in_words(digits):
     options = {"epsilon": 9.0, "steps": 2}
     for model in (network(), PrivateSoftmax()):
         given = options if isinstance(model, torch.nn.Module) else {"epsilon": 9.0}
-        with pytest.warns(UserWarning, match="delta 0.01 is 1/n or more for n = 100 records"):
+        with pytest.warns(UserWarning, match="δ = 0.01 is not below 1/n for n = 100 records") as told:
             fitted = fit_private(model, X[:100], y[:100], delta=0.01, **given)
-        assert any("well below 1/n" in note for note in fitted.statement.notes)
+        assert len(told) == 1
+        assert sum("not below 1/n" in note for note in fitted.statement.notes) == 1
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             fitted = fit_private(model, X[:100], y[:100], delta=0.0099, **given)
@@ -388,7 +430,12 @@ def test_bad_records_and_labels_are_refused(digits, change, sentence):
         ({"layer_clips": [1.0, 1.0]}, "clipping='layers'"),
         ({"bands": 3}, "noise='correlated'"),
         ({"noise": "correlated", "bands": 100}, "bands"),
-        ({"noise": "correlated", "clipping": "quantile"}, "one clip for all"),
+        ({"noise": "correlated", "clipping": "quantile"}, "same clips in all steps"),
+        ({"noise": "correlated", "clipping": "layer-quantiles"}, "same clips in all steps"),
+        ({"noise": "correlated", "factor": Momentum(0.5), "bands": 3}, "bands were given with a factor"),
+        ({"noise": "correlated", "factor": Factor(np.eye(3))}, "the factor has 3 rows"),
+        ({"noise": "correlated", "factor": "root"}, "factor was 'root'"),
+        ({"factor": Momentum(0.5)}, "noise='correlated'"),
         ({"noise": "correlated", "schedule": "decreasing"}, "schedule"),
         ({"randomness": KEYED}, "randomness"),
     ],

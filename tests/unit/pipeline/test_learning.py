@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,11 @@ from sklearn.datasets import load_digits
 
 pytest.importorskip("torch")
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, Forewarning
 from sfumato.learn import PrivateSoftmax
 from sfumato.ledger import Ledger
 from sfumato.ledger.errors import BudgetRefused
 from sfumato.noise import Seeded
-from sfumato.pipeline.forewarnings import forewarnings
 from sfumato.pipeline.kept_model import load_model
 from sfumato.pipeline.learners import LEARNERS, kind_of_learner, make_learner
 from sfumato.pipeline.learning import learn, open_learning, plan_learning
@@ -215,14 +215,15 @@ def test_what_a_method_does_not_take_is_refused(name, options, facts, sentence):
 
 
 def test_what_should_be_known_is_said_before(place):
-    wide = PrivateSoftmax(1.0, 1e-3, classes=10)
-    (about_delta,) = forewarnings(wide, records=1000, dimension=64)
-    assert "take --delta 0.0001 or less" in about_delta
-    assert forewarnings(wide, records=999, dimension=64) == ()
-    small = PrivateSoftmax(0.05, 1e-5, classes=10)
-    (about_noise,) = forewarnings(small, records=1000, dimension=64)
-    assert "expect a model that knows next to nothing" in about_noise
-    assert forewarnings(PrivateSoftmax(8.0, 1e-5, classes=10), records=1000, dimension=64) == ()
     made = opened("features.npz", reach=5.0, delta=0.01)
+    assert made.warnings == made.learner.forewarnings(made.records, 64)
     assert made.warnings == made.statement.notes[-1:]
     assert math.isfinite(made.statement.proven.epsilon())
+
+
+def test_what_was_said_before_is_noted_once_and_not_said_by_twins(place):
+    made = opened("features.npz", reach=5.0, delta=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Forewarning)
+        done = learn(made, "model")
+    assert [note for note in done.statement.notes if "1/n" in note] == list(made.warnings)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learn.examples import Labels, checked_examples
+from sfumato.learn.examples import Labels, as_array, checked_examples
 from sfumato.mechanisms.parameters import positive, shown
 
 __all__ = ["checked_bandwidth", "each_class_has", "examples_of_all_classes", "whole"]
@@ -19,7 +19,7 @@ def examples_of_all_classes(X: Any, y: Any, classes: int | None) -> tuple[NDArra
 
     ``classes`` None stands for those from 0 to the largest label.
     """
-    labels = np.asarray(y)
+    labels = as_array("labels", y)
     if classes is None:
         found = int(labels.max()) if labels.dtype.kind in "ui" and labels.size else 0
         # A label for which no record could be among so many is left to be refused as one outside.

@@ -10,14 +10,13 @@ here, which gives the most noise.
 one changed record changes g_φ, and with it the features of all others, so the head's inputs are not
 neighbours.
 
-**Edge cases.** Those of :class:`~sfumato.learn.compact.CompactClassifier`; a δ of 1/n or more, and an ε whose
-noise exceeds the sum of all gradients, are warned of before training.
+**Edge cases.** Those of :class:`~sfumato.learn.compact.CompactClassifier`; a δ of 1/n or more, and noise
+beyond any signal, are warned of before training and noted (:mod:`~sfumato.learn.forewarnings`).
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -28,10 +27,11 @@ from sfumato.errors import BadInput
 from sfumato.learn.compact.classifier import CompactClassifier
 from sfumato.learn.compact.contraction import ContractionNetwork
 from sfumato.learn.compact.head import noisy_head
-from sfumato.learn.compact.inputs import examples_of_all_classes
+from sfumato.learn.compact.inputs import examples_of_all_classes, whole
 from sfumato.learn.compact.profile import ClassProfile
-from sfumato.learn.dp_sgd import DPSGD
+from sfumato.learn.dp_sgd import DPSGD, calibrated_multiplier
 from sfumato.learn.examples import Floats, Labels, checked_features
+from sfumato.learn.forewarnings import NoisyRelease
 from sfumato.learn.learner import Learner, Report
 from sfumato.mechanisms.parameters import delta_between, one_of, positive, share
 from sfumato.noise import Randomness
@@ -95,7 +95,8 @@ class CompactPrivate(Learner):
     def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:
         """Contract features ``X`` (n, d) by stage 1, then train the head on them with labels ``y`` (n,)."""
         features, labels = examples_of_all_classes(X, y, self.classes)
-        training = self._training(len(features))
+        training = self._training()
+        self._forewarn(*features.shape)
         stage = CompactClassifier(
             **{name: getattr(self, name) for name in _STAGE_ONE}, randomness=self.randomness
         ).fit(features, labels, report=report)
@@ -115,19 +116,16 @@ class CompactPrivate(Learner):
                     f"stage 1 has {name} = {getattr(stage, name)!r}: this learner needs one with "
                     f"{getattr(self, name)!r}."
                 )
-        return self._head(stage, features, labels, self._training(len(features)), report)
+        training = self._training()
+        self._forewarn(*features.shape)
+        return self._head(stage, features, labels, training, report)
 
-    def _training(self, records: int) -> DPSGD:
-        """The training that proves ε for features fixed beforehand; warns of what should be known before."""
+    def _training(self) -> DPSGD:
+        """The training that proves ε for features fixed beforehand."""
         one_of("mode", self.mode, ("accountant", "paper"))
         for name in ("sampling", "momentum"):
             share(name, getattr(self, name))
-        training = DPSGD.calibrated(
-            self.epsilon, self.delta, rate=self.sampling, steps=self.steps, clip=self.clip
-        )
-        for sentence in self._cautions(records, training):
-            warnings.warn(sentence, UserWarning, stacklevel=3)
-        return training
+        return DPSGD(self._multiplier(), self.sampling, self.steps, self.clip)
 
     def _head(
         self,
@@ -206,25 +204,18 @@ class CompactPrivate(Learner):
             first = f"{named}, not {self.epsilon:g}, {alone}"
         else:
             first = f"ε = {self.epsilon:g} at δ = {self.delta:g} {alone}"
-        return (first, *self._about_delta(getattr(self, "records_", 0)))
+        return (first,)
 
-    def _about_delta(self, records: int) -> tuple[str, ...]:
-        if not records or self.delta * records < 1.0:
-            return ()
-        return (
-            f"δ = {self.delta:g} is at least 1/n for n = {records} records: showing one record in full is "
-            "within such a δ",
-        )
+    def releases(self, records: int, dimension: int) -> tuple[NoisyRelease, ...]:
+        """The gradient sums of all steps together, in clips, before any η; two classes if none are said."""
+        kept = dimension if self.dimension is None else min(whole("dimension", self.dimension), dimension)
+        weights = (1 + kept) * (2 if self.classes is None else self.classes)
+        noise = self._multiplier() * math.sqrt(self.steps * weights)
+        return (NoisyRelease("the gradient sums", "head", self.steps * self.sampling * records, noise),)
 
-    def _cautions(self, records: int, training: DPSGD) -> tuple[str, ...]:
-        """What should be known before training."""
-        found = self._about_delta(records)
-        if training.multiplier > self.sampling * records * math.sqrt(self.steps):
-            found += (
-                f"ε = {self.epsilon:g} needs noise that exceeds the sum of all gradients in all {self.steps} "
-                "steps together, even if every record agreed: the head will be noise",
-            )
-        return found
+    def _multiplier(self) -> float:
+        """Noise of one gradient sum in clips, σ₁."""
+        return calibrated_multiplier(self.epsilon, self.delta, rate=self.sampling, steps=self.steps)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """The network, its class profile, ``head`` (1 + p, classes), and ``run``: multiplier, ε alone, n."""
