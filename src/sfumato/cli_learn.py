@@ -110,7 +110,7 @@ def learn(
         option(
             PROMISE,
             None,
-            "Learn a second model with canaries, by coins, and measure what it shows of them; not kept.",
+            "Learn further models, not kept, and attack them; canaries by coins where something is proven.",
             "--audit/--no-audit",
         ),
     ] = True,
@@ -150,6 +150,7 @@ def learn(
             top=top,
             reach=reach,
             extractor=extractor,
+            audited=audit,
         )
         if plan or output is None:
             planned = plan_learning(made, dataset=dataset, ledger=book)
@@ -160,7 +161,6 @@ def learn(
         done = run(
             made,
             output,
-            audited=audit,
             test=test,
             page=report,
             dataset=dataset,
