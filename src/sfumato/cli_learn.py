@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -179,12 +180,20 @@ def _bandwidth(given: str) -> str | float:
 
 def _told(done: Learned) -> str:
     name = terminal.printable
+    attacks = done.audit.attacks
+    # Bounds on ε and the strongest attack: all of them would fill several screens.
+    shown = [item for item in done.findings if item.epsilon_lower is not None]
+    shown += [] if attacks is None else [attacks.strongest]
+    statement = replace(done.statement, measured=tuple(item.evidence() for item in shown))
     lines = [
-        done.statement.table(cli_shown.width()),
+        statement.table(cli_shown.width()),
         "",
         f"Model: {name(done.output)} ({done.certified.what})",
         f"Certificate: {name(done.certified.certificate_file)}",
     ]
+    if attacks is not None:
+        several = f"the strongest of {len(attacks.findings)} on members is above"
+        lines.append(f"Attacks: {several}; --report and --json have all, class by class")
     if done.accuracy is not None:
         said = done.accuracy
         lines.append(f"Accuracy: {said.share:.2%}, measured on {name(said.file)} ({said.records:,} records)")
