@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,7 +111,7 @@ def learn(
         option(
             PROMISE,
             None,
-            "Learn a second model with canaries, by coins, and measure what it shows of them; not kept.",
+            "Learn further models, not kept, and attack them; canaries by coins where something is proven.",
             "--audit/--no-audit",
         ),
     ] = True,
@@ -150,6 +151,7 @@ def learn(
             top=top,
             reach=reach,
             extractor=extractor,
+            audited=audit,
         )
         if plan or output is None:
             planned = plan_learning(made, dataset=dataset, ledger=book)
@@ -160,7 +162,6 @@ def learn(
         done = run(
             made,
             output,
-            audited=audit,
             test=test,
             page=report,
             dataset=dataset,
@@ -179,12 +180,20 @@ def _bandwidth(given: str) -> str | float:
 
 def _told(done: Learned) -> str:
     name = terminal.printable
+    attacks = done.audit.attacks
+    # Bounds on ε and the strongest attack: all of them would fill several screens.
+    shown = [item for item in done.findings if item.epsilon_lower is not None]
+    shown += [] if attacks is None else [attacks.strongest]
+    statement = replace(done.statement, measured=tuple(item.evidence() for item in shown))
     lines = [
-        done.statement.table(cli_shown.width()),
+        statement.table(cli_shown.width()),
         "",
         f"Model: {name(done.output)} ({done.certified.what})",
         f"Certificate: {name(done.certified.certificate_file)}",
     ]
+    if attacks is not None:
+        several = f"the strongest of {len(attacks.findings)} on members is above"
+        lines.append(f"Attacks: {several}; --report and --json have all, class by class")
     if done.accuracy is not None:
         said = done.accuracy
         lines.append(f"Accuracy: {said.share:.2%}, measured on {name(said.file)} ({said.records:,} records)")

@@ -167,7 +167,14 @@ def publish(
     }
     with terminal.progress(not as_json) as progress, cli_budget.maybe(ledger, dataset) as book:
         made = open_publication(
-            source, method, given, pictures=pictures, labels=labels, classes=classes, top=top
+            source,
+            method,
+            given,
+            pictures=pictures,
+            labels=labels,
+            classes=classes,
+            top=top,
+            audited=audit,
         )
         if plan or output is None:
             planned = plan_publication(made, dataset=dataset, ledger=book)
@@ -177,7 +184,6 @@ def publish(
             made,
             output,
             records=records,
-            audited=audit,
             page=report,
             checkpoint=checkpoint,
             dataset=dataset,

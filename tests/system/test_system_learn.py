@@ -116,6 +116,8 @@ def test_methods_that_prove_nothing_say_so(called, archive, method):
     assert result["accuracy"]["records"] == 400
     said = any("--epsilon cannot be heeded" in note for note in statement.notes)
     assert said == (method == "compact")
+    assert {item["attack"] for item in result["findings"]} >= {"loss threshold", "label only"}
+    assert len(result["class_by_class"]["leakage"]) == len(result["class_by_class"]["profile"]) == 10
     assert load_model("model").predict_proba(features[:5]).shape == (5, 10)
 
 
@@ -247,8 +249,14 @@ def test_the_commands_of_the_page_run(called, folder, archive, classes):
     for line in block.splitlines():
         ran = called(*shlex.split(line.removeprefix("$ sfumato "), comments=True))
         assert ran.code == 0, ran.err
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    code, own = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     with np.load("later.npz") as held:
         names = {"pictures": held["x"]}
     exec(compile(code, "how-to-learn.md", "exec"), names)
     assert names["shares"].shape == (397, 10)
+    with np.load("features.npz") as held:
+        names = {"X": held["x"][:400], "y": held["y"][:400]}
+    exec(compile(own, "how-to-learn.md", "exec"), names)
+    assert names["answers"].shape == (400, 10)
+    assert set(names["leaks"]) == set(range(10))
+    assert names["game"].canaries == 200

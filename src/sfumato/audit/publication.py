@@ -110,18 +110,18 @@ def audit_publication(
     )
 
 
-def surely_more(finding: Finding, proven: Guarantee) -> bool:
-    """Whether a one-run ``finding`` shows more than is ``proven``, beyond doubt.
+def surely_more(finding: Finding, proven: Guarantee, chance: float) -> bool:
+    """Whether a one-run ``finding`` is one that comes with at most ``chance`` if ``proven`` holds.
 
-    If the proof is right the answer is yes with a chance of at most a tenth of its δ, whatever the records
-    are: what is decided by it tells of a record no more than that beside what is proven.
+    ``proven`` is asked at a δ far below ``chance``, so one with slack is never refuted, nor is any by a
+    ``chance`` of 0.
     """
-    delta = proven.at_delta or 1e-12  # a proof without a δ gets one that nobody will meet
-    # At δ itself no guesses have a chance below δ; the proof covers every δ, and a smaller one lets them.
-    smaller = 1e-4 * delta
     correct, guesses, canaries = (int(finding.numbers[name]) for name in ("correct", "guesses", "canaries"))
-    chance = one_run_chance(correct, guesses, canaries, proven.epsilon(smaller), smaller)
-    return chance <= 0.1 * delta / _TRIALS  # the best of the trials is what was found
+    each = chance / _TRIALS  # the best of the trials is what was found
+    # At δ itself no guesses have a chance below δ; the proof covers every δ, and a smaller one lets them.
+    smaller = 0.1 * each / canaries
+    epsilon = proven.epsilon(smaller) if smaller > 0.0 else math.inf
+    return math.isfinite(epsilon) and one_run_chance(correct, guesses, canaries, epsilon, smaller) <= each
 
 
 def nearest_of_class(

@@ -27,6 +27,7 @@ from sfumato.learn.linear_head import LinearHead
 from sfumato.learn.noise_schedule import NoiseSchedule
 from sfumato.learn.noisy_sum import NoisySum
 from sfumato.learn.private_adam import PrivateAdam
+from sfumato.learn.private_learner import PrivateLearner
 from sfumato.learn.private_softmax import PrivateSoftmax
 from sfumato.learn.quantile_clipping import QuantileSum
 from sfumato.learn.scattered import ScatteringFeatures
@@ -52,6 +53,7 @@ __all__ = [
     "NoiseSchedule",
     "NoisySum",
     "PrivateAdam",
+    "PrivateLearner",
     "PrivateSoftmax",
     "QuantileSum",
     "Scattering",

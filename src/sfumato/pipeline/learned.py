@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import sfumato
 from sfumato.audit.finding import Finding
 from sfumato.io.atomic import atomic_output
+from sfumato.pipeline.class_views import ClassViews
+from sfumato.pipeline.learned_audit import ModelAudit
 from sfumato.pipeline.protected import Protected
 from sfumato.pipeline.publication_place import PRIVATE
 from sfumato.privacy import Statement
@@ -27,18 +28,28 @@ class Learned:
     """What ``learn`` wrote, and what its audit found.
 
     ``certified`` is the manifest of the folder ``output``, which carries the certificate. ``statement`` has
-    the measured column, which the certificate leaves out wherever something is proven. ``accuracy`` was
-    measured on records that were held out, if any were given.
+    the measured column, which the certificate leaves out. ``classes`` is what was found of each class, and
+    ``accuracy`` was measured on records that were held out, if any were given.
     """
 
     output: Path
     certified: Protected
-    statement: Statement
-    findings: tuple[Finding, ...]
+    audit: ModelAudit
+    classes: ClassViews
     class_names: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     accuracy: Accuracy | None = None
     page: Path | None = None
+
+    @property
+    def statement(self) -> Statement:
+        """What stays with whoever learned."""
+        return self.audit.statement
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the audit found."""
+        return self.audit.findings
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values, for machines."""
@@ -48,6 +59,8 @@ class Learned:
             "classes": list(self.class_names),
             "statement": self.statement.to_dict(),
             "findings": [item.to_dict() for item in self.findings],
+            "audit": self.audit.to_dict(),
+            "class_by_class": self.classes.to_dict(),
             "warnings": list(self.warnings),
             "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
             "report": None if self.page is None else str(self.page),
@@ -55,7 +68,7 @@ class Learned:
 
 
 def write_learning_report(
-    page: Path, name: str, statement: Statement, findings: Sequence[Finding], accuracy: Accuracy | None
+    page: Path, name: str, audit: ModelAudit, classes: ClassViews, accuracy: Accuracy | None
 ) -> None:
     """Write the HTML file ``page`` about a model called ``name``, which its owner alone may read.
 
@@ -65,7 +78,14 @@ def write_learning_report(
     if accuracy is not None:
         note = f"{accuracy.records:,} held-out records in {accuracy.file.name}"
         measures.append({"name": "accuracy", "value": accuracy.share, "note": note})
-    entry = Entry(name, statement, findings, utility={"measures": measures, "remarks": []})
+    remarks = [f"noise of Theorem 3: {classes.missing}"] if classes.missing else []
+    entry = Entry(
+        name,
+        audit.statement,
+        audit.findings,
+        utility={"measures": measures, "remarks": remarks},
+        classes=classes.tables(),
+    )
     lines = [f"sfumato verify {name}", f"sfumato {sfumato.__version__}"]
     text = render_report([entry], title="Model report", reproduce=lines)
     with atomic_output(page, mode=PRIVATE) as file:

@@ -1,34 +1,75 @@
-"""The audit beside a model: a second one, learned with canaries by coins, which is measured and never kept.
+"""The audit beside a model: further ones of the same method and parameters, attacked and never kept.
 
-No record is left out of the model that is kept, and the second one costs nothing that is proven, because
-nobody sees it. What is measured stays with whoever learned; what others see, whether a model appears, depends
-on it with a chance of a tenth of δ at most.
+One is learned from four fifths of some of the records, and every attack on models tries to tell them from
+the rest, class by class too. Where something is proven, another one is learned with canaries by coins, which
+alone says something about ε. No record is left out of the model that is kept, and the others cost nothing
+that is proven, because nobody sees them. What is measured stays with whoever learned; what others see,
+whether a model appears, depends on it with a chance that was set aside of δ
+(:mod:`~sfumato.pipeline.withholding`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.audit.coin_game import OneRunAudit
 from sfumato.audit.finding import Finding
-from sfumato.audit.model_canaries import one_run_audit
+from sfumato.audit.model_canaries import LearnerAudit, audit_learner, one_run_audit
 from sfumato.learn import Learner
 from sfumato.noise import Secure
 from sfumato.pipeline.protected import Report
 from sfumato.privacy import Statement
 from sfumato.report import VerificationFailed
 
-__all__ = ["audited_model"]
+__all__ = ["ModelAudit", "audited_model"]
+
+T = TypeVar("T")
 
 _CANARIES = 500
-# What a coin gives away hardly depends on how many others there are, and an audit should not take long.
+# What one record gives away hardly depends on how many others there are, and an audit should not take long.
 _MOST_RECORDS = 4000
+# Where nothing is proven there is no δ to measure at.
+_DELTA = 1e-5
+# What the classifiers of attacks take as a seed.
+_SEEDS = 1 << 32
 _KEPT = "what an audit measures is computed from the records and stays with whoever learned"
-_APPEARS = "that it appears depends on an audit of the same method, which may add a tenth of δ to δ"
-_SECOND = "measured on a second model, learned from some of the records and from canaries, and not kept"
+_SECOND = "measured on further models, learned from some of the records or with canaries, and not kept"
+_NO_GAME = "not audited by canaries: the audit could not be done"
+_NO_ATTACKS = "not audited by attacks on members: the audit could not be done"
+
+
+@dataclass(frozen=True)
+class ModelAudit:
+    """What stays with whoever learned (``statement``), what goes out, and what was found.
+
+    ``attacks`` are those on a model of four fifths of the records, ``game`` that with canaries; None where
+    it was not asked for, or could not be done, which ``statement`` then says in a note.
+    """
+
+    statement: Statement
+    open_to_all: Statement
+    attacks: LearnerAudit | None = None
+    game: OneRunAudit | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of both, bounds on ε first."""
+        return (
+            *(() if self.game is None else self.game.findings),
+            *(() if self.attacks is None else self.attacks.findings),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, for machines."""
+        return {
+            "attacks": None if self.attacks is None else self.attacks.to_dict(),
+            "canaries": None if self.game is None else self.game.to_dict(),
+        }
 
 
 def audited_model(
@@ -37,38 +78,63 @@ def audited_model(
     features: NDArray[np.floating],
     labels: NDArray[np.int64],
     *,
+    chance: float,
     report: Report,
-) -> tuple[Statement, Statement, tuple[Finding, ...]]:
-    """What stays with whoever learned, what goes out, and what was found of a learner with these parameters.
+) -> ModelAudit:
+    """Attack what a learner with these parameters learns from some thousand of the records at most.
 
-    Nothing is found where records allow no audit, such as those of one class. Raises
-    :class:`~sfumato.report.VerificationFailed` where a finding contradicts the proof beyond doubt; a bound
-    that holds in 99 of 100 runs stands in the measured column alone.
+    Raises :class:`~sfumato.report.VerificationFailed` where canaries contradict the proof so well as happens
+    with at most ``chance`` if it holds; a bound that holds in 99 of 100 runs stands in the measured column
+    alone. An attack that stumbles is one that was not made, and a note for the owner says so.
     """
-    delta = statement.proven.at_delta
-    open_to_all = replace(statement, notes=(*statement.notes, _KEPT, _APPEARS))
+    open_to_all = replace(statement, notes=(*statement.notes, _KEPT))
     seed = (learner.randomness or Secure()).stream(b"model canaries").integer(64)
     chosen = np.random.default_rng(seed).permutation(len(features))[:_MOST_RECORDS]
+    some, kinds = features[chosen], labels[chosen]
+    proven = statement.proven
+    delta = _DELTA if proven.proves_nothing else proven.at_delta
 
     def make() -> Any:
         return type(learner)(**learner.public(), randomness=learner.randomness)
 
-    try:
-        found = one_run_audit(
-            make,
-            features[chosen],
-            labels[chosen],
-            canaries=_CANARIES,
-            delta=delta,
-            chance=min(1e-6, 0.1 * delta) if delta > 0.0 else 1e-12,
-            seed=seed,
-            report=lambda stage, share: report(f"audit: {stage}", share),
+    def tell(stage: str, share: float) -> None:
+        report(f"audit: {stage}", share)
+
+    game, failed = None, []
+    if not proven.proves_nothing:
+        game, error = _tried(
+            lambda: one_run_audit(
+                make,
+                some,
+                kinds,
+                canaries=_CANARIES,
+                delta=delta,
+                chance=chance,
+                seed=seed,
+                report=tell,
+            )
         )
-    except Exception:
-        # Whatever an audit stumbles over: it would tell of the records if their model did not appear.
-        return open_to_all, open_to_all, ()
-    if found.surely_more:
-        raise VerificationFailed(f"the model was not kept: {found.sentence()}")
+        if error:
+            failed.append(f"{_NO_GAME} ({error})")
+        if game is not None and game.surely_more:
+            raise VerificationFailed(f"the model was not kept: {game.sentence()}")
+    attacks, error = _tried(
+        lambda: audit_learner(make, some, kinds, delta=delta, canaries=0, seed=seed % _SEEDS, report=tell)
+    )
+    if error:
+        failed.append(f"{_NO_ATTACKS} ({error})")
+    found = ModelAudit(statement, open_to_all, attacks, game)
     evidence = tuple(item.evidence() for item in found.findings)
-    measured = replace(statement, measured=evidence, notes=(*statement.notes, _SECOND))
-    return measured, open_to_all, found.findings
+    notes = (*statement.notes, *((_SECOND,) if evidence else ()), *failed)
+    return replace(found, statement=replace(statement, measured=evidence, notes=notes))
+
+
+def _tried(attack: Callable[[], T]) -> tuple[T | None, str]:
+    """What ``attack`` finds, or the name of the error that it ended with.
+
+    Whatever an audit stumbles over: it would tell of the records if their model did not appear.
+    """
+    try:
+        return attack(), ""
+    except Exception as error:
+        return None, type(error).__name__

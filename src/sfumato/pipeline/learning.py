@@ -10,13 +10,13 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.finding import Finding
 from sfumato.errors import BadInput
 from sfumato.io.datasets import DatasetSource, open_dataset
 from sfumato.learn import Learner
@@ -25,10 +25,11 @@ from sfumato.learn.extractors import make_extractor
 from sfumato.ledger import Ledger
 from sfumato.noise import Randomness
 from sfumato.pipeline.choosing import imported
+from sfumato.pipeline.class_views import class_views
 from sfumato.pipeline.held_out import read_held_out
 from sfumato.pipeline.kept_model import KeptModel, write_model
 from sfumato.pipeline.learned import Learned, write_learning_report
-from sfumato.pipeline.learned_audit import audited_model
+from sfumato.pipeline.learned_audit import ModelAudit, audited_model
 from sfumato.pipeline.learners import kind_of_learner, make_learner, rehearse, unheeded, unheeded_note
 from sfumato.pipeline.manifest import MANIFEST
 from sfumato.pipeline.model_inputs import ModelInputs
@@ -38,7 +39,8 @@ from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.public_facts import check_range, declared_classes, facts_of, records_of
 from sfumato.pipeline.publication_place import check_apart, check_new_folder, check_page
 from sfumato.pipeline.published import names_of
-from sfumato.privacy import Statement
+from sfumato.pipeline.withholding import set_aside, slack_of, withholding_note
+from sfumato.privacy import Guarantee, Statement
 from sfumato.publish.labelled import Labelled
 from sfumato.report import KeyRing
 
@@ -49,36 +51,66 @@ __all__ = ["Learning", "learn", "open_learning", "plan_learning"]
 class Learning:
     """A model before any record is read: the dataset, its learner and what would be stated.
 
-    ``top`` is the value of white as it was declared, None where the type of the pictures says it.
+    ``asked`` is the learner with what was asked for. Where an ``audited`` model may be kept back, ``slack``
+    of its δ is set aside for that, and ``learner`` is calibrated to the rest
+    (:mod:`~sfumato.pipeline.withholding`). ``top`` is the value of white as it was declared, None where the
+    type of the pictures says it. ``promise`` is the (ε, δ) that was asked for, or 1 and 1e-5.
     """
 
     source: DatasetSource
     method: str
-    learner: Learner
+    asked: Learner
     inputs: ModelInputs
     records: int
     class_names: tuple[str, ...]
     top: float | None = None
     unheeded: tuple[str, ...] = ()
+    audited: bool = True
+    promise: tuple[float, float] = (1.0, 1e-5)
+
+    @cached_property
+    def slack(self) -> float:
+        """With what chance an honest model is kept back, at most; a function of what is public."""
+        proven = self.asked.guarantee()
+        return slack_of(proven.at_delta) if self.audited and not proven.proves_nothing else 0.0
+
+    @cached_property
+    def learner(self) -> Learner:
+        """The learner that is fitted."""
+        if self.slack == 0.0:
+            return self.asked
+        given = self.asked.public()
+        return type(self.asked)(
+            **given | {"delta": given["delta"] - self.slack}, randomness=self.asked.randomness
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What should be known before anything is learned; a function of what is public."""
         said = (unheeded_note(self.unheeded),) if self.unheeded else ()
-        return (*said, *self.learner.forewarnings(self.records, self.inputs.dimension))
+        return (*said, *self.asked.forewarnings(self.records, self.inputs.dimension))
+
+    def proven(self, size: int = 1) -> Guarantee:
+        """What is proven of ``size`` records that change together, with what an audit may cost."""
+        own = self.learner.guarantee().group(size)
+        return own if self.slack == 0.0 else set_aside(own, self.slack, self.asked.public()["delta"])
 
     @property
     def statement(self) -> Statement:
         """What the learner states, with the way from records to features and the warnings."""
         stated, extractor = self.learner.statement(), self.inputs.extractor
         parameters = {**stated.parameters, "method": self.method, "shape": list(self.inputs.shape)}
+        notes = stated.notes
+        if self.slack > 0.0:
+            parameters["delta"] = self.asked.public()["delta"]
+            notes = (*notes, withholding_note(self.slack))
         if extractor is not None:
             parameters |= {"extractor": self.inputs.extractor_name, "top": self.inputs.top}
         if self.source.class_names is not None:
             parameters["class_names"] = list(self.class_names)
         # After the fit the learner notes its warnings by itself.
-        notes = (*(note for note in stated.notes if note not in self.warnings), *self.warnings)
-        return replace(stated, parameters=parameters, notes=notes)
+        notes = (*(note for note in notes if note not in self.warnings), *self.warnings)
+        return replace(stated, proven=self.proven(), parameters=parameters, notes=notes)
 
     def data(self, report: Report) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
         """Features and labels, once they are known to be what was declared."""
@@ -107,6 +139,7 @@ def open_learning(
     top: float | None = None,
     reach: float | None = None,
     extractor: str | None = None,
+    audited: bool = True,
     randomness: Randomness | None = None,
 ) -> Learning:
     """A model of the dataset ``source`` by ``method``; only names and headers of the dataset are read.
@@ -114,6 +147,7 @@ def open_learning(
     ``options`` are parameters of the learner. ``source`` holds pictures, for which ``extractor`` is
     whitened-scattering unless given and ``top`` is the value of white, or features (n, d) of length
     ``reach`` or less. ``classes``, ``top`` and ``reach`` are declared and never read off the data.
+    ``audited`` will learn further models, which are attacked and not kept.
     """
     kind = kind_of_learner(method)
     found = open_dataset(source, pictures=pictures, labels=labels, or_features=True)
@@ -135,8 +169,19 @@ def open_learning(
         )
     learner = make_learner(method, options, classes=classes, reach=reach, randomness=randomness)
     names = names_of(found, learner.classes)
-    ignored = unheeded(kind, options)
-    return Learning(found, method, learner, inputs, records_of(found), names, top, ignored)
+    ignored, asked = unheeded(kind, options), (options.get("epsilon"), options.get("delta"))
+    return Learning(
+        found,
+        method,
+        learner,
+        inputs,
+        records_of(found),
+        names,
+        top,
+        ignored,
+        audited,
+        (1.0 if asked[0] is None else asked[0], 1e-5 if asked[1] is None else asked[1]),
+    )
 
 
 def plan_learning(learning: Learning, *, dataset: str | None = None, ledger: Ledger | None = None) -> Plan:
@@ -147,7 +192,7 @@ def plan_learning(learning: Learning, *, dataset: str | None = None, ledger: Led
         rows=learning.records,
         columns=inputs.dimension,
         statement=statement,
-        groups=groups_of(statement),
+        groups=groups_of(learning.proven),
         expected=(),
         cost=cost_of(statement, dataset, ledger),
         what=f"{_classifier(learning)} of {learning.records:,} {inputs.what}",
@@ -158,7 +203,6 @@ def learn(
     learning: Learning,
     output: str | os.PathLike[str],
     *,
-    audited: bool = True,
     test: str | os.PathLike[str] | None = None,
     page: str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -168,10 +212,9 @@ def learn(
 ) -> Learned:
     """Learn a model from private records and keep it in the folder ``output``.
 
-    ``audited`` learns a second model with canaries, which is measured and not kept, where something is
-    proven. ``test`` is a dataset of records that are not protected, on which accuracy is
-    measured; ``page`` is where a report goes. ``dataset`` is charged in ``ledger`` before the fit. The
-    certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
+    ``test`` is a dataset of records that are not protected, on which accuracy is measured; ``page`` is where
+    a report goes. ``dataset`` is charged in ``ledger`` before the fit. The certificate is signed with the
+    key in ``keys``, unless the run can be repeated. Raises
     :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, where anything is wrong with
     the input, and :class:`~sfumato.report.VerificationFailed` where the audit contradicts the proof beyond
     doubt.
@@ -202,14 +245,15 @@ def learn(
         # A learner that promises nothing may have more to say about itself by now.
         added = charged.notes[len(statement.notes) :]
         statement = replace(charged, notes=(*learning.statement.notes, *added))
-        measured, open_to_all = statement, statement
-        findings: tuple[Finding, ...] = ()
-        if audited and not statement.proven.proves_nothing:
-            measured, open_to_all, findings = audited_model(statement, learner, features, labels, report=tell)
+        audit = ModelAudit(statement, statement)
+        if learning.audited:
+            audit = audited_model(statement, learner, features, labels, chance=learning.slack, report=tell)
+    leakage = () if audit.attacks is None else audit.attacks.classes
+    classes = class_views(learner, leakage, learning.class_names, *learning.promise)
     accuracy = None if held is None else held.accuracy(learner)
     done = Protected(
         target / MANIFEST,
-        open_to_all,
+        audit.open_to_all,
         len(learning.class_names),
         learning.inputs.dimension,
         (),
@@ -222,10 +266,10 @@ def learn(
     if shown is not None:
         tell("writing the report", None)
         try:
-            write_learning_report(shown, target.name, measured, findings, accuracy)
+            write_learning_report(shown, target.name, audit, classes, accuracy)
         except BadInput as error:
             raise BadInput(f"{target.name} is kept, and its report is not: {error}") from None
-    return Learned(target, done, measured, findings, learning.class_names, learning.warnings, accuracy, shown)
+    return Learned(target, done, audit, classes, learning.class_names, learning.warnings, accuracy, shown)
 
 
 def _classifier(learning: Learning) -> str:

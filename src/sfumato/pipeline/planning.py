@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from sfumato.pipeline.protected import silent
 from sfumato.pipeline.record_files import RecordFiles
 from sfumato.pipeline.source_file import SourceFile
 from sfumato.pipeline.together import check_charge, together
-from sfumato.privacy import Statement
+from sfumato.privacy import Guarantee, Statement
 from sfumato.transforms import Transform
 
 __all__ = ["Plan", "cost_of", "groups_of", "plan"]
@@ -102,7 +102,7 @@ def plan(
         rows=largest.rows if given.name is not None else len(files),
         columns=largest.values,
         statement=statement,
-        groups=groups_of(statement),
+        groups=groups_of(statement.proven.group),
         expected=largest.expected(),
         cost=cost_of(statement, dataset, ledger),
         what=count_of(files) if given.name is None else largest.what,
@@ -127,10 +127,9 @@ def _opened(
     return {piece: done.results[piece] for piece in pieces if piece in done.results}, done.refused
 
 
-def groups_of(statement: Statement) -> dict[int, float]:
-    """ε at the headline δ for records that change together."""
-    proven = statement.proven
-    return {size: proven.group(size).epsilon() for size in _GROUPS}
+def groups_of(group: Callable[[int], Guarantee]) -> dict[int, float]:
+    """ε at the headline δ for records that change together; ``group`` says what is proven of so many."""
+    return {size: group(size).epsilon() for size in _GROUPS}
 
 
 def cost_of(statement: Statement, dataset: str | None, ledger: Ledger | None) -> Preview | None:

@@ -16,11 +16,11 @@ from sfumato.audit.canaries import Canaries
 from sfumato.audit.finding import Finding
 from sfumato.audit.publication import surely_more
 from sfumato.pipeline.publishers import leaves_out_as_null
-from sfumato.privacy import Neighbours, Statement
+from sfumato.privacy import Guarantee, Neighbours, Statement
 from sfumato.publish import Publisher
 from sfumato.report import VerificationFailed
 
-__all__ = ["audited_statements", "canaries_of", "fitted_records"]
+__all__ = ["audited_statements", "canaries_of", "fitted_records", "may_withhold"]
 
 Labels = NDArray[np.int64]
 
@@ -59,21 +59,29 @@ def fitted_records(
     return np.concatenate([some, np.zeros_like(pictures[:1])]), np.append(kinds, 0)
 
 
+def may_withhold(publisher: Publisher) -> bool:
+    """Whether an audit of ``publisher`` plays the game of its guarantee, so that it may refute it."""
+    proven = publisher.guarantee()
+    plays = proven.neighbours is not Neighbours.ZERO_OUT or leaves_out_as_null(publisher)
+    return plays and not proven.proves_nothing
+
+
 def audited_statements(
-    statement: Statement, canaries: Canaries, findings: Sequence[Finding]
+    statement: Statement, canaries: Canaries, findings: Sequence[Finding], fitted: Guarantee, chance: float
 ) -> tuple[Statement, Statement]:
     """What stays with whoever published, with ``findings``, and what goes out.
 
     Where something is proven what goes out has no findings. Raises
-    :class:`~sfumato.report.VerificationFailed` where a finding contradicts the proof beyond doubt: a bound
-    that holds in 99 of 100 runs must not decide what appears, and stands in the measured column alone.
+    :class:`~sfumato.report.VerificationFailed` where a finding contradicts the proof and comes with at most
+    ``chance`` if what was ``fitted`` keeps its guarantee: a bound that holds in 99 of 100 runs must not
+    decide what appears, and stands in the measured column alone.
     """
     proven = statement.proven
     added = (_ADDED,) if proven.neighbours is Neighbours.ADD_REMOVE else ()
     statement = replace(statement, notes=(*statement.notes, _LEFT_OUT, *added))
     measured = replace(statement, measured=tuple(item.evidence() for item in findings))
     for item in findings:
-        if measured.contradicts(item.evidence()) and surely_more(item, proven):
+        if measured.contradicts(item.evidence()) and surely_more(item, fitted, chance):
             raise VerificationFailed(
                 f"the audit shows ε ≥ {item.epsilon_lower:.4g}, more than is proven; nothing was written: "
                 "the proof, the code or the audit is wrong."

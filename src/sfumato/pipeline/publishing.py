@@ -25,12 +25,13 @@ from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.planning import Plan, cost_of, groups_of
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.public_facts import PublicFacts, facts_of, read_pictures
-from sfumato.pipeline.publication_audit import audited_statements, canaries_of, fitted_records
+from sfumato.pipeline.publication_audit import audited_statements, canaries_of, fitted_records, may_withhold
 from sfumato.pipeline.publication_place import check_places, drawn_coins, keep_coins
 from sfumato.pipeline.published import Published, certified_file, names_of, write_published
 from sfumato.pipeline.published_sheet import write_publication_report
 from sfumato.pipeline.publishers import make_publisher
-from sfumato.privacy import Neighbours, Statement
+from sfumato.pipeline.withholding import own_chance, own_slack, set_aside, slack_of, withholding_note
+from sfumato.privacy import Guarantee, Neighbours, Statement
 from sfumato.publish import Publisher
 from sfumato.publish.labelled import ALIKE, Labelled
 from sfumato.report import KeyRing
@@ -43,20 +44,46 @@ _DELTA = 1e-5
 
 @dataclass(frozen=True)
 class Publication:
-    """A publication before any picture is read: the dataset, its publisher and what would be stated."""
+    """A publication before any picture is read: the dataset, its publisher and what would be stated.
+
+    Where an ``audited`` publication may be kept back, ``slack`` of ``delta`` is set aside for that, and the
+    publisher is calibrated to the rest (:mod:`~sfumato.pipeline.withholding`).
+    """
 
     source: DatasetSource
     publisher: Publisher
     facts: PublicFacts
+    audited: bool = True
+    delta: float = 0.0
+    slack: float = 0.0
+
+    @property
+    def chance(self) -> float:
+        """With which an honest publication is kept back, at most; a function of what is public."""
+        return own_chance(self.publisher.guarantee(), self.slack) if self.slack > 0.0 else 0.0
 
     @property
     def statement(self) -> Statement:
         """What the publisher states, with the names of the classes where they are declared."""
         stated = self.publisher.statement()
-        names = self.source.class_names
-        if names is None:
-            return stated
-        return replace(stated, parameters={**stated.parameters, "class_names": list(names)})
+        parameters, names = dict(stated.parameters), self.source.class_names
+        if names is not None:
+            parameters["class_names"] = list(names)
+        if self.slack == 0.0:
+            return replace(stated, parameters=parameters)
+        return replace(
+            stated,
+            proven=self.proven(),
+            parameters=parameters | {"delta": self.delta},
+            notes=(*stated.notes, withholding_note(self.slack)),
+        )
+
+    def proven(self, size: int = 1) -> Guarantee:
+        """What is proven of ``size`` records that change together, with what an audit may cost."""
+        own = self.publisher.guarantee().group(size)
+        if self.slack == 0.0:
+            return own
+        return set_aside(own, self.slack if size == 1 else own_slack(own, self.chance), self.delta)
 
     def data(self, report: Report) -> Labelled:
         """The pictures and labels, once they are known to be what the facts say.
@@ -77,16 +104,24 @@ def open_publication(
     labels: str | None = None,
     classes: int | None = None,
     top: float | None = None,
+    audited: bool = True,
     randomness: Randomness | None = None,
 ) -> Publication:
     """The publication of the dataset ``source`` by ``method``; only names and headers are read.
 
     ``options`` are parameters of the publisher. ``classes`` and ``top``, the value of white, are declared;
-    a folder declares its classes, and bytes and 16 bits have a white of their own.
+    a folder declares its classes, and bytes and 16 bits have a white of their own. ``audited`` will leave
+    some records out of the fit, by coins, to measure what the publication shows of the others.
     """
     found = open_dataset(source, pictures=pictures, labels=labels)
     facts = facts_of(found, classes=classes, top=top)
-    return Publication(found, make_publisher(method, options, facts, randomness=randomness), facts)
+    publisher = make_publisher(method, options, facts, randomness=randomness)
+    if not (audited and may_withhold(publisher)):
+        return Publication(found, publisher, facts, audited)
+    delta = publisher.guarantee().at_delta
+    slack = slack_of(delta)
+    publisher = make_publisher(method, {**options, "delta": delta - slack}, facts, randomness=randomness)
+    return Publication(found, publisher, facts, audited, delta, slack)
 
 
 def plan_publication(
@@ -100,7 +135,7 @@ def plan_publication(
         rows=facts.records,
         columns=int(np.prod(facts.shape)),
         statement=statement,
-        groups=groups_of(statement),
+        groups=groups_of(publication.proven),
         expected=(),
         cost=cost_of(statement, dataset, ledger),
         what=f"pictures of {sides} in place of {facts.records:,}",
@@ -112,7 +147,6 @@ def publish(
     output: str | os.PathLike[str],
     *,
     records: int | None = None,
-    audited: bool = True,
     page: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -122,9 +156,8 @@ def publish(
 ) -> Published:
     """Publish a dataset in the place of a private one, as the ``.npz`` or the folder ``output``.
 
-    ``records`` is how many pictures to publish, where the method can choose. ``audited`` leaves some records
-    out of the fit, by coins, to measure what the publication shows of the others. ``page`` is where a report
-    with originals goes. ``dataset`` is charged in ``ledger`` before the fit. ``checkpoint`` is where the
+    ``records`` is how many pictures to publish, where the method can choose. ``page`` is where a report with
+    originals goes. ``dataset`` is charged in ``ledger`` before the fit. ``checkpoint`` is where the
     publisher keeps its state; it is private, and beside it the choice of the records that are left out. The
     certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
     :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, where anything is wrong with
@@ -133,6 +166,7 @@ def publish(
     """
     target, tell = Path(output), report or (lambda stage, share: None)
     publisher, facts, source = publication.publisher, publication.facts, publication.source
+    audited = publication.audited
     shown = None if page is None else Path(page)
     state = None if checkpoint is None else Path(checkpoint)
     check_places(source.path, target, shown, state)
@@ -171,7 +205,9 @@ def publish(
             delta=_DELTA if statement.proven.proves_nothing else statement.proven.at_delta,
             report=tell,
         )
-        measured, open_to_all = audited_statements(statement, canaries, findings)
+        measured, open_to_all = audited_statements(
+            statement, canaries, findings, publisher.guarantee(), publication.chance
+        )
     if data.alike:
         measured = replace(measured, notes=(*measured.notes, ALIKE))  # for whoever publishes, and nobody else
     names = names_of(source, data.classes)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sfumato.audit.finding import Finding
 from sfumato.errors import BadInput
 from sfumato.privacy import Evidence, Statement
+from sfumato.report.class_table import ClassTable
 from sfumato.report.contact_sheet import ContactSheet
 from sfumato.report.measures import Measured, measured
 from sfumato.report.pictures import Pictures
@@ -27,7 +28,7 @@ class Entry:
     ``utility`` maps the names of measures to numbers, None where one could not be taken, or is the document
     that ``Assessment.to_dict`` gives. ``neighbourhood`` holds, for each row, the share of its nearest
     neighbours that the release kept. ``pictures`` and ``sheet`` show originals, so the page that holds them
-    stays in-house. ``provenance`` says how the release was made.
+    stays in-house. ``provenance`` says how the release was made, ``classes`` what was found of each class.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Entry:
     neighbourhood: NDArray[np.float64] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     sheet: ContactSheet | None = None
+    classes: Sequence[ClassTable] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():

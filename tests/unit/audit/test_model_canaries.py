@@ -16,7 +16,7 @@ from sfumato.audit.canary_records import KINDS, canary_records
 from sfumato.audit.model_canaries import audit_learner, one_run_audit
 from sfumato.errors import BadInput
 from sfumato.noise import Seeded
-from sfumato.privacy import Guarantee, gaussian_epsilon
+from sfumato.privacy import gaussian_epsilon
 
 X, Y = FEATURES[:400], LABELS[:400]
 DELTA = 1e-5
@@ -187,47 +187,87 @@ def test_a_classifier_with_a_fifth_of_the_noise_is_caught():
         assert "more than is proven" in found.sentence()
 
 
+def network(columns):
+    """Two layers that start from the same weights in each run, so that there are layers to clip."""
+    torch = pytest.importorskip("torch")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Linear(columns, 16), torch.nn.Tanh(), torch.nn.Linear(16, 10))
+
+
+def empty(columns):
+    """One layer that starts from zeros."""
+    torch = pytest.importorskip("torch")
+    made = torch.nn.Linear(columns, 10)
+    torch.nn.init.zeros_(made.weight)
+    torch.nn.init.zeros_(made.bias)
+    return made
+
+
+def private(start, **options):
+    """What ``fit_private`` trains, in few steps with known noise."""
+    learner = pytest.importorskip("sfumato.learn.private_learner").PrivateLearner
+    return learner(start, **{"delta": DELTA, "batch": 300, "steps": 20, "randomness": Seeded(9), **options})
+
+
 @pytest.mark.parametrize(("epsilon", "least"), [(8.0, 0.0), (100.0, 0.5)])
 def test_a_network_trained_with_noise_shows_no_more_than_is_proven(epsilon, least):
     """Poisson-sampled steps, whose curve is no Gaussian and is known once the records are counted.
 
     False-alarm rate 1e-6, the doubt that is left.
     """
-    torch = pytest.importorskip("torch")
-    from sfumato.learn.fit_private import fit_private
-
-    class Network:
-        def guarantee(self):
-            if hasattr(self, "fitted"):
-                return self.fitted.guarantee
-            return Guarantee.approximate(epsilon, DELTA, neighbours="zero-out")
-
-        def fit(self, X, y):
-            empty = torch.nn.Linear(X.shape[1], 10)
-            torch.nn.init.zeros_(empty.weight)
-            torch.nn.init.zeros_(empty.bias)
-            self.fitted = fit_private(
-                empty,
-                X.astype(np.float32),
-                y,
-                epsilon=epsilon,
-                delta=DELTA,
-                batch=300,
-                steps=20,
-                pace=1.0,
-                randomness=Seeded(9),
-            )
-            return self
-
-        def predict_proba(self, X):
-            return self.fitted.predict_proba(X.astype(np.float32))
-
-    found = one_run_audit(Network, X, Y, canaries=300)
-    assert [item.attack for item in found.findings] == ["one-run audit by answers"]
+    found = one_run_audit(lambda: private(empty, epsilon=epsilon, pace=1.0), X, Y, canaries=300)
+    assert found.findings[0].attack == "one-run audit by answers"
     assert found.proven.slack == 0.0  # the guarantee of what was trained, not of what was asked for
     assert found.proven.epsilon(DELTA) == pytest.approx(epsilon, rel=0.02)
     assert not found.surely_more
     assert found.epsilon_lower >= least
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"clipping": "quantile"},
+        {"clipping": "layers"},
+        {"optimiser": "adam"},
+        {"noise": "correlated", "batch": 100, "steps": 12},
+    ],
+    ids=["default", "quantile clipping", "layer clipping", "Adam", "correlated noise"],
+)
+def test_every_way_of_training_with_noise_shows_no_more_than_is_proven(options):
+    """False-alarm rate 1e-6: two findings at most at a confidence of 1 − 1e-7, and a doubt of 5e-7."""
+    found = one_run_audit(
+        lambda: private(network, epsilon=8.0, randomness=None, **options),
+        X[:300],
+        Y[:300],
+        canaries=150,
+        confidence=SURE,
+        chance=5e-7,
+    )
+    assert found.zero_outs == 2
+    assert 6.0 < found.proven.epsilon(DELTA) <= 8.0 * (1.0 + 1e-9)
+    assert found.consistent
+    assert not found.surely_more
+
+
+def test_a_network_trained_with_noise_is_audited_whole():
+    found = audit_learner(lambda: private(network, epsilon=8.0), X[:300], Y[:300], canaries=50)
+    assert (found.members, found.nonmembers) == (240, 60)
+    assert found.one_run.canaries == 50
+    assert [row.label for row in found.classes] == list(range(10))
+    assert found.proven.neighbours == "zero-out"
+
+
+def test_a_network_is_asked_and_stated_once_it_is_trained():
+    made = private(empty, epsilon=8.0)
+    assert made.guarantee().epsilon(DELTA) == pytest.approx(8.0)
+    for question in (lambda: made.predict_proba(X), made.statement):
+        with pytest.raises(BadInput, match="nothing has been fitted"):
+            question()
+    made.fit(X, Y)
+    assert made.statement().proven == made.guarantee()
+    np.testing.assert_allclose(made.predict_proba(X[:5]).sum(axis=1), 1.0)
 
 
 def test_null_records_are_counted():

@@ -84,7 +84,7 @@ def test_records_that_are_absent_instead_of_null_are_measured_as_such():
 
 @pytest.mark.parametrize("copied", [True, False])
 def test_what_is_sure_is_told_from_what_is_not(copied):
-    """False-alarm rate 1e-13, a tenth of the δ that a proof without one is given, where nothing is shown."""
+    """False-alarm rate 1e-13, the chance that is allowed, where nothing is shown."""
     canaries = Canaries.drawn(1700, Neighbours.REPLACE, np.random.default_rng(2))
     shown = canaries.fitted if copied else np.arange(1700, 1797)
     found = audit_publication(
@@ -96,8 +96,10 @@ def test_what_is_sure_is_told_from_what_is_not(copied):
         one_to_one=False,
         delta=1e-5,
     )
-    assert surely_more(found[0], Guarantee.pure(0.01)) == copied
-    assert not surely_more(found[0], Guarantee.pure(50.0))
+    assert surely_more(found[0], Guarantee.pure(0.01), 1e-13) == copied
+    assert not surely_more(found[0], Guarantee.pure(50.0), 1e-13)
+    assert not surely_more(found[0], Guarantee.pure(0.01), 0.0)
+    assert not surely_more(found[0], Guarantee.pure(0.01).with_slack(1e-6), 1e-13)
 
 
 @pytest.mark.parametrize("neighbours", [Neighbours.REPLACE, Neighbours.ZERO_OUT])

@@ -25,8 +25,10 @@ def kept_once(tmp_path_factory):
     """A model of the digits' features."""
     place = tmp_path_factory.mktemp("kept")
     np.savez(place / "digits.npz", x=FEATURES, y=LABELS)
-    made = open_learning(place / "digits.npz", "dp-sgd", {"epsilon": 8.0}, classes=10, reach=5.0)
-    learn(made, place / "model", audited=False)
+    made = open_learning(
+        place / "digits.npz", "dp-sgd", {"epsilon": 8.0}, classes=10, reach=5.0, audited=False
+    )
+    learn(made, place / "model")
     return place / "model"
 
 

@@ -39,17 +39,21 @@ def place(tmp_path, monkeypatch):
     np.savez("digits.npz", x=PICTURES[:1400], y=LABELS[:1400])
     np.savez("later.npz", x=PICTURES[1400:], y=LABELS[1400:])
     np.savez("features.npz", features=FEATURES[:1400], labels=LABELS[:1400])
+    np.savez("some.npz", features=FEATURES[:500], labels=LABELS[:500])
     return tmp_path
 
 
+FACTS = ("top", "reach", "extractor", "pictures", "audited")
+
+
 def opened(source="digits.npz", method="dp-sgd", classes=10, randomness=None, **given):
-    facts = {name: given.pop(name) for name in ("top", "reach", "extractor", "pictures") if name in given}
+    facts = {name: given.pop(name) for name in FACTS if name in given}
     options = {"epsilon": 8.0} | given
     return open_learning(source, method, options, classes=classes, randomness=randomness, **facts)
 
 
 def test_a_model_is_kept_with_its_certificate_and_asked_again(place):
-    done = learn(opened(extractor="pixels"), "model", audited=False, test="later.npz")
+    done = learn(opened(extractor="pixels", audited=False), "model", test="later.npz")
     assert set(os.listdir("model")) == MODEL
     assert verify_folder(Path("model"), KeyRing()).holds
     assert done.accuracy.share > 0.7
@@ -66,7 +70,7 @@ def test_a_model_is_kept_with_its_certificate_and_asked_again(place):
 
 
 def test_features_are_learned_from_as_they_are(place):
-    done = learn(opened("features.npz", reach=5.0), "model", audited=False)
+    done = learn(opened("features.npz", reach=5.0, audited=False), "model")
     kept = load_model("model")
     assert kept.inputs.extractor is None
     assert (kept.predict(FEATURES[1400:]) == LABELS[1400:]).mean() > 0.7
@@ -78,8 +82,9 @@ def test_features_are_learned_from_as_they_are(place):
 def test_pictures_of_any_white_are_the_same_pictures(place):
     np.savez("floats.npz", x=PICTURES[:1400] / 255.0, y=LABELS[:1400])
     seed = Seeded(3)
-    a = learn(opened(extractor="pixels", randomness=seed), "a", audited=False)
-    b = learn(opened("floats.npz", top=1.0, extractor="pixels", randomness=seed), "b", audited=False)
+    given = {"extractor": "pixels", "randomness": seed, "audited": False}
+    a = learn(opened(**given), "a")
+    b = learn(opened("floats.npz", top=1.0, **given), "b")
     assert "reproducible run: not for release" in a.statement.notes
     shares = [
         load_model(done.output, signed=False).predict_proba(pictures)
@@ -102,6 +107,109 @@ def test_the_audit_measures_a_second_model_and_what_goes_out_is_silent_about_it(
     assert "one-run audit" in Path("page.html").read_text("utf-8")
 
 
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+@pytest.mark.parametrize("method", ["dp-sgd", "compact-certified"])
+def test_what_an_audit_may_keep_back_is_part_of_what_is_stated_and_charged(place, method, neighbours):
+    given = {"method": method, "neighbours": neighbours, "epsilon": 1.0, "delta": 1e-5}
+    given |= {"reach": 5.0, "steps": 20}
+    made = opened("some.npz", **given)
+    with Ledger("sqlite:///book.db") as book:
+        # Filled to the last bit by what is asked for, slack and all.
+        book.open("people", epsilon=1.0, delta=1e-5, neighbours=neighbours)
+        assert plan_learning(made, dataset="people", ledger=book).cost.fits
+        done = learn(made, "model", dataset="people", ledger=book)
+        assert book.history("people")[-1].guarantee == done.statement.proven
+    proven = done.statement.proven
+    assert (proven.slack, proven.at_delta) == (1e-8, 1e-5)
+    assert 1.0 - 1e-3 < proven.epsilon(1e-5) <= 1.0 + 1e-9
+    assert proven.delta(1.0) <= 1e-5 * (1.0 + 1e-9)
+    assert made.learner.guarantee().delta(1.0) <= 1e-5 - 1e-8 + 1e-14
+    assert done.audit.game.chance == proven.slack
+    kept = load_model("model").statement
+    assert kept.proven == proven
+    assert kept.parameters["delta"] == 1e-5
+    assert any("1e-08 of δ is set aside, as slack" in note for note in kept.notes)
+    groups = plan_learning(made).groups
+    assert groups[1] == proven.epsilon()
+    alone = plan_learning(opened("some.npz", **given, audited=False))
+    assert groups == pytest.approx(alone.groups, rel=1e-3)
+
+
+def test_many_audited_models_fit_into_what_a_budget_holds_for_slack(place):
+    made = opened("features.npz", reach=5.0, epsilon=0.1)
+    with Ledger("sqlite:///book.db") as book:
+        book.open("people", epsilon=2.0, delta=1e-5, neighbours="zero-out")
+        for _ in range(10):
+            book.spend("people", made.statement.proven)
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+def test_without_an_audit_all_of_delta_is_used(place, method):
+    made = opened("features.npz", method, reach=5.0, audited=False)
+    assert made.slack == made.statement.proven.slack == 0.0
+    assert made.learner is made.asked
+    assert not any("set aside" in note for note in made.statement.notes)
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+def test_every_method_is_attacked_class_by_class(place, method):
+    contracts = method in ("compact", "compact-private")
+    told = []
+    done = learn(
+        opened("some.npz", method, reach=5.0, **({"epochs": 2} if contracts else {"steps": 20})),
+        "model",
+        page="page.html",
+        report=lambda stage, share: told.append(stage),
+    )
+    assert any(stage.startswith("audit: ") for stage in told)
+    assert (done.audit.attacks.members, done.audit.attacks.nonmembers) == (400, 100)
+    assert {"loss threshold", "label only"} <= {item.attack for item in done.findings}
+    assert len(done.statement.measured) == len(done.findings)
+    proves = not done.statement.proven.proves_nothing
+    assert (done.audit.game is not None) == proves != contracts
+    said = Certificate.read(Path("model/manifest.json.cert.json").read_bytes(), KeyRing().trusted()).statement
+    assert said.measured == ()
+    document = json.loads(json.dumps(done.to_dict(), allow_nan=False))
+    assert document["audit"]["attacks"]["members"] == 400
+    assert (document["audit"]["canaries"] is not None) == proves
+    page, classes = Path("page.html").read_text("utf-8"), document["class_by_class"]
+    assert [row["class"] for row in classes["leakage"]] == list(range(10))
+    assert ": leakage</h3>" in page
+    assert (": profile</h3>" in page) == (": noise of Theorem 3</h3>" in page) == contracts
+    assert (classes["profile"] is not None) == contracts
+    if contracts:
+        printed, corrected = classes["allocations"]
+        assert (printed["formula"], corrected["formula"]) == (
+            "equation 21 as printed",
+            "equation 21, corrected",
+        )
+        assert (printed["epsilon"], printed["delta"]) == (8.0, 1e-5)
+        ratio = 2.0 * math.log(1.25 / 1e-5)
+        np.testing.assert_allclose(corrected["sigma"], np.array(printed["sigma"]) * ratio)
+        assert {"diameter", "eta", "kappa", "log_rho", "vulnerability"} <= set(classes["profile"][0])
+
+
+def test_an_audit_that_cannot_be_done_is_told_to_the_owner_alone(place, monkeypatch):
+    def broken(*given, **named):
+        raise ZeroDivisionError("record 7 says 3.14159")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sfumato.pipeline.learned_audit.one_run_audit", broken)
+        patch.setattr("sfumato.pipeline.learned_audit.audit_learner", broken)
+        done = learn(opened("some.npz", reach=5.0, steps=20), "model", page="page.html")
+    assert done.statement.notes[-2:] == (
+        "not audited by canaries: the audit could not be done (ZeroDivisionError)",
+        "not audited by attacks on members: the audit could not be done (ZeroDivisionError)",
+    )
+    assert done.findings == ()
+    assert "record 7 says" not in json.dumps(done.to_dict()) + Path("page.html").read_text("utf-8")
+    shown = load_model("model").statement
+    assert not any("ZeroDivisionError" in note for note in shown.notes)
+    # What others see is the same where the audit could be done.
+    assert learn(opened("some.npz", reach=5.0, steps=20), "whole").findings
+    assert load_model("whole").statement == shown
+
+
 class Overpromising(PrivateSoftmax):
     """Says ε = 0.01 whatever noise it adds."""
 
@@ -116,28 +224,29 @@ def test_a_model_that_shows_more_than_is_proven_is_not_kept(place):
     honest = opened("features.npz", reach=5.0)
     wrong = Overpromising(50.0, classes=10, reach=5.0)
     with pytest.raises(VerificationFailed, match="the model was not kept: one run with 500 canaries shows"):
-        learn(replace(honest, learner=wrong), "model")
+        learn(replace(honest, asked=wrong), "model")
     assert not Path("model").exists()
 
 
 def test_the_budget_is_charged_once_and_never_for_a_refusal(place):
     with Ledger("sqlite:///book.db") as book:
         book.open("people", epsilon=9.0, delta=1e-4, neighbours="zero-out")
-        given = {"dataset": "people", "ledger": book, "audited": False}
+        given = {"dataset": "people", "ledger": book}
+        features = {"source": "features.npz", "reach": 5.0, "audited": False}
         plan = plan_learning(opened(), dataset="people", ledger=book)
         assert plan.cost.fits
         for refused in ({"clip": -1.0}, {"epsilon": 0.001}):
             with pytest.raises(BadInput):
-                learn(opened("features.npz", reach=5.0, **refused), "model", **given)
+                learn(opened(**features, **refused), "model", **given)
         np.savez("bad.npz", x=PICTURES[:1400], y=LABELS[:1400] + 1)
         with pytest.raises(BadInput, match="is not one of 0 to 9"):
-            learn(opened("bad.npz", extractor="pixels"), "model", **given)
+            learn(opened("bad.npz", extractor="pixels", audited=False), "model", **given)
         assert book.balance("people").spends == 0
-        done = learn(opened("features.npz", reach=5.0), "model", **given)
+        done = learn(opened(**features), "model", **given)
         assert done.certified.paid["number"] > 0
         assert verify_folder(Path("model"), KeyRing(), book).holds
         with pytest.raises(BudgetRefused):
-            learn(opened("features.npz", reach=5.0), "again", **given)
+            learn(opened(**features), "again", **given)
     assert not Path("again").exists()
 
 

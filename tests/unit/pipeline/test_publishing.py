@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from sfumato.ledger.errors import BudgetRefused
 from sfumato.noise import Seeded
 from sfumato.pipeline.manifest import verify_folder
 from sfumato.pipeline.publishers import METHODS, PublicFacts, make_publisher, seconds_of
-from sfumato.pipeline.publishing import Publication, open_publication, plan_publication, publish
+from sfumato.pipeline.publishing import open_publication, plan_publication, publish
 from sfumato.privacy import Guarantee, Statement
 from sfumato.publish import CertifiedPublisher
 from sfumato.report import KeyRing, VerificationFailed, verify
@@ -35,10 +36,11 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def opened(method="certified", source="digits.npz", classes=10, top=None, randomness=None, **options):
+def opened(method="certified", source="digits.npz", classes=10, top=None, **options):
+    facts = {name: options.pop(name) for name in ("audited", "randomness") if name in options}
     if method == "certified":
         options = {"epsilon": 1.0} | options
-    return open_publication(source, method, options, classes=classes, top=top, randomness=randomness)
+    return open_publication(source, method, options, classes=classes, top=top, **facts)
 
 
 def certificate(path):
@@ -102,7 +104,7 @@ def test_a_run_that_can_be_repeated_is_the_same_and_is_not_signed(place):
 
 
 def test_without_an_audit_every_record_is_fitted(place):
-    done = publish(opened(), "out.npz", audited=False)
+    done = publish(opened(audited=False), "out.npz")
     assert (done.findings, done.statement.measured, done.certified.rows) == ((), (), 1797)
 
 
@@ -194,8 +196,7 @@ class Boastful(CertifiedPublisher):
 
 
 def test_what_the_audit_contradicts_is_not_written(place):
-    found = opened()
-    boastful = Publication(found.source, Boastful(1.0, shape=(8, 8)), found.facts)
+    boastful = replace(opened(), publisher=Boastful(1.0, shape=(8, 8)))
     with pytest.raises(VerificationFailed, match="more than is proven; nothing was written"):
         publish(boastful, "out.npz")
     assert os.listdir() == ["digits.npz"]

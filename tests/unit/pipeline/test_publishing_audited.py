@@ -18,7 +18,7 @@ from sfumato.noise import Seeded
 from sfumato.pipeline.publication_audit import audited_statements, canaries_of, fitted_records
 from sfumato.pipeline.published_sheet import write_publication_report
 from sfumato.pipeline.publishers import PublicFacts, make_publisher
-from sfumato.pipeline.publishing import open_publication, publish
+from sfumato.pipeline.publishing import open_publication, plan_publication, publish
 from sfumato.privacy import Guarantee, Neighbours, Statement
 from sfumato.publish import CertifiedPublisher
 from sfumato.report import VerificationFailed
@@ -147,7 +147,7 @@ def test_what_cannot_be_shown_is_a_remark_of_the_report(tmp_path):
 
 
 def test_a_report_of_what_was_not_audited_says_what_it_cannot_measure(place):
-    publish(opened(), "out.npz", audited=False, page="page.html")
+    publish(opened(audited=False), "out.npz", page="page.html")
     assert "too few records were left out of the fit" in Path("page.html").read_text("utf-8")
 
 
@@ -184,28 +184,30 @@ def guessed(correct, guesses, canaries, epsilon, neighbours="replace"):
 
 def test_doubtful_contradictions_are_told_and_sure_ones_refused():
     statement = CertifiedPublisher(1.0, 1e-5, shape=(8, 8)).statement()
+    sides = (statement.proven, 1e-9)
     canaries = Canaries.drawn(1797, Neighbours.REPLACE, np.random.default_rng(0))
     # 50 of 55 guesses bound ε by more than 1 with 99 % confidence, and are no proof.
     doubtful, sure = guessed(50, 55, 179, 1.05), guessed(179, 179, 179, 4.0)
-    measured, out = audited_statements(statement, canaries, [doubtful])
+    measured, out = audited_statements(statement, canaries, [doubtful], *sides)
     assert not measured.consistent()
     assert out.measured == ()
     with pytest.raises(VerificationFailed, match="ε ≥ 4, more than is proven; nothing was written"):
-        audited_statements(statement, canaries, [doubtful, sure])
+        audited_statements(statement, canaries, [doubtful, sure], *sides)
 
 
-def test_refusals_of_what_is_true_are_rarer_than_delta():
+def test_refusals_of_what_is_true_are_as_rare_as_was_allowed():
     """The chance, over coins, that a mechanism with the proven ε at δ = 0 is refused: exact, by counting."""
     from scipy.stats import binom
 
-    delta = 1e-5
-    proven = Guarantee.pure(1.0, at_delta=delta)
+    chance = 1e-6
+    proven = Guarantee.pure(1.0)
     right = 1.0 / (1.0 + np.exp(-1.0))
     for guesses in (60, 89, 179):
-        refused = [n for n in range(guesses + 1) if surely_more(guessed(n, guesses, 179, 2.0), proven)]
+        refused = [
+            n for n in range(guesses + 1) if surely_more(guessed(n, guesses, 179, 2.0), proven, chance)
+        ]
         assert refused == list(range(refused[0], guesses + 1))
-        assert binom.sf(refused[0] - 1, guesses, right) <= delta / 40
-    assert surely_more(guessed(179, 179, 179, 4.0), Guarantee.pure(0.01))
+        assert binom.sf(refused[0] - 1, guesses, right) <= chance / 4
 
 
 @pytest.mark.parametrize("method", ["vaegan-dp", "dpdm"])
@@ -218,7 +220,7 @@ def test_records_left_out_of_noisy_steps_are_absent_and_not_null(method):
     canaries = canaries_of(publisher, 1797, Neighbours.ZERO_OUT, np.random.default_rng(0))
     assert canaries.neighbours is Neighbours.ADD_REMOVE
     found = guessed(358, 358, 358, 5.0, str(canaries.neighbours))
-    measured, out = audited_statements(statement, canaries, [found])
+    measured, out = audited_statements(statement, canaries, [found], statement.proven, 0.0)
     assert measured.consistent()
     assert "add/remove neighbours, of which nothing is proven" in measured.notes[-1]
     assert out.measured == ()
@@ -229,7 +231,41 @@ def test_records_left_out_of_certified_sums_are_null():
     canaries = canaries_of(publisher, 1797, Neighbours.ZERO_OUT, np.random.default_rng(0))
     assert canaries.neighbours is Neighbours.ZERO_OUT
     with pytest.raises(VerificationFailed):
-        audited_statements(publisher.statement(), canaries, [guessed(358, 358, 358, 5.0, "zero-out")])
+        audited_statements(
+            publisher.statement(),
+            canaries,
+            [guessed(358, 358, 358, 5.0, "zero-out")],
+            publisher.guarantee(),
+            1e-9,
+        )
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "zero-out", "add/remove"])
+def test_what_an_audit_may_keep_back_is_part_of_what_is_stated_and_charged(place, neighbours):
+    with Ledger("sqlite:///book.db") as book:
+        book.open("people", epsilon=1.0, delta=1e-5, neighbours=neighbours)
+        made = opened(neighbours=neighbours)
+        done = publish(made, "out.npz", dataset="people", ledger=book)
+        proven = done.certified.statement.proven
+        assert (proven.slack, proven.at_delta) == (1e-8, 1e-5)
+        assert 1.0 - 1e-6 < proven.epsilon(1e-5) <= 1.0 + 1e-9
+        assert book.history("people")[-1].guarantee == proven
+    assert any("1e-08 of δ is set aside" in note for note in notes("out.npz"))
+    groups = plan_publication(made).groups
+    assert groups[1] == proven.epsilon()
+    assert groups[1] < groups[2] < groups[5] < np.inf
+    assert 2.0 < groups[2] < 2.3
+    alone = opened(neighbours=neighbours, audited=False)
+    assert alone.statement.proven.slack == 0.0
+    assert alone.chance == 0.0
+    # What was set aside covers the theorem: c + P(A′) with P(A′) ≤ e^x·c + δ(x).
+    own = made.publisher.guarantee()
+    x = own.epsilon(5e-9)
+    assert made.chance * (1.0 + np.exp(x)) + own.delta(x) <= 1e-8 * (1.0 + 1e-9)
+
+
+def test_a_publication_of_which_nothing_is_proven_sets_nothing_aside(place):
+    assert open_publication("digits.npz", "blur", {}, classes=10).slack == 0.0
 
 
 def test_a_real_audit_of_noisy_steps_is_of_other_neighbours(place):

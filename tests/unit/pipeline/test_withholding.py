@@ -1,0 +1,54 @@
+"""What it costs that an audit may keep a release back, checked on laws that are small enough to count."""
+
+import numpy as np
+import pytest
+
+from sfumato.pipeline.withholding import own_chance, own_slack, set_aside, slack_of
+from sfumato.privacy import Guarantee
+
+EPSILONS = (-1.0, 0.0, 0.3, 1.0, 3.0)
+
+
+def divergence(p, q, epsilon):
+    return np.maximum(p - np.exp(epsilon) * q, 0.0).sum()
+
+
+def laws(seed):
+    rng = np.random.default_rng(seed)
+    return rng, rng.dirichlet(np.ones(6)), rng.dirichlet(np.ones(6))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_twin_that_decides_costs_its_chance_and_no_more(seed):
+    rng, p, q = laws(seed)
+    gone = rng.uniform(0.0, 0.3, 2)
+    first, second = (np.append((1.0 - c) * law, c) for c, law in zip(gone, (p, q), strict=True))
+    for epsilon in EPSILONS:
+        assert divergence(first, second, epsilon) <= divergence(p, q, epsilon) + gone.max() + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_release_that_decides_about_itself_costs_what_is_said(seed):
+    rng, p, q = laws(seed)
+    kept, others = rng.integers(0, 2, (2, 6))
+    first, second = (np.append(law * keep, law @ (1 - keep)) for law, keep in ((p, kept), (q, others)))
+    slack = p @ (1 - kept) + p @ (1 - others)
+    for epsilon in EPSILONS:
+        assert divergence(first, second, epsilon) <= divergence(p, q, epsilon) + slack + 1e-12
+
+
+@pytest.mark.parametrize("multiplier", [0.5, 2.0, 20.0])
+def test_a_chance_is_paid_for_by_its_slack(multiplier):
+    guarantee, slack = Guarantee.gaussian(multiplier, at_delta=1e-5), slack_of(1e-5)
+    chance = own_chance(guarantee, slack)
+    assert 0.0 < chance < slack
+    assert slack / 10.0 < own_slack(guarantee, chance) < 10.0 * slack
+    assert own_slack(guarantee.group(2), chance) > own_slack(guarantee, chance)
+
+
+def test_a_thousandth_of_delta_is_set_aside_and_a_millionth_at_most():
+    assert (slack_of(1e-5), slack_of(0.1)) == (pytest.approx(1e-8), 1e-6)
+    stated = set_aside(Guarantee.gaussian(2.0, at_delta=1e-5 - 1e-8), 1e-8, 1e-5)
+    assert (stated.slack, stated.at_delta) == (1e-8, 1e-5)
+    grown = set_aside(Guarantee.approximate(1.0, 1e-4), 1e-8, 1e-5)
+    assert grown.epsilon() == pytest.approx(1.0)
