@@ -97,13 +97,23 @@ def progress(wanted: bool) -> Iterator[Callable[[str, float | None], None] | Non
 
 
 class Stopped(BaseException):
-    """The process was asked to stop; what was begun is cleaned up on the way out."""
+    """The process was asked to stop; what was begun is cleaned up on the way out.
+
+    What cannot be, the whole files of a batch, is told by notes (``add_note``).
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.exit_code = 128 + number
-        cause = "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
-        self.sentence = f"{cause} before it was done; nothing unfinished was left behind."
+        self._cause = (
+            "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
+        )
+
+    @property
+    def sentence(self) -> str:
+        """Why it ended, and what it left behind."""
+        left = "; ".join(getattr(self, "__notes__", ())) or "nothing unfinished was left behind"
+        return f"{self._cause} before it was done; {left}."
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,9 +17,12 @@ import pytest
 import small_media
 
 from s3_server import s3, s3_endpoint  # noqa: F401 (fixtures)
+from sfumato.io import cutting
 from sfumato.pipeline.ray_engine import ray_engine
 
 RAY = ("--engine", "ray", "--workers", "2")
+# So many that twenty kills do not outlast the job.
+PICTURES = 400
 SCHEMA = """
 [columns.age]
 kind = "numeric"
@@ -147,6 +149,7 @@ def test_only_noise_that_can_be_keyed_is_drawn_on_a_cluster(called, sources, clu
 STARTED = """
 import json, os, subprocess, sys
 from pathlib import Path
+from sfumato.io import cutting
 from sfumato.pipeline.ray_engine import ray_engine
 
 with ray_engine(1) as engine:
@@ -180,20 +183,29 @@ def test_without_a_request_every_run_draws_noise_of_its_own(called, sources):
     assert Path("a/0.npz").read_bytes() != Path("b/0.npz").read_bytes()
 
 
-def test_one_table_is_cut_into_parts_whose_rows_are_those_of_one_file(called, folder, budget):
+def test_one_table_is_cut_into_parts_whose_rows_are_those_of_one_file(called, folder, budget, monkeypatch):
+    """Parts of about 64 kB: two row groups of the table, 1,638 rows of the array."""
+    monkeypatch.setattr(cutting.cuts_of, "__defaults__", (64 << 10,))
     Path("schema.toml").write_text(SCHEMA)
-    table(folder / "big.parquet", 5000, 3, group=700)
-    np.save("big.npy", np.random.default_rng(1).uniform(0, 1, (3000, 5)))
-    for name, words, suffix in (
-        ("tables", ("--schema", "schema.toml", "--mechanism", "laplace", "--epsilon", "2"), "parquet"),
-        ("tensors", ("--mechanism", "gaussian", "--clip", "1", "--epsilon", "2"), "npy"),
+    rows = np.random.default_rng(1).uniform(0, 1, (5000, 5))
+    table(folder / "big.parquet", 9000, 3, group=2000)
+    np.save("big.npy", rows)
+    precise = ("--mechanism", "gaussian", "--clip", "3", "--epsilon", "1e6")
+    for name, words, suffix, parts in (
+        ("tables", ("--schema", "schema.toml", "--mechanism", "laplace", "--epsilon", "2"), "parquet", 3),
+        ("tensors", ("--mechanism", "gaussian", "--clip", "1", "--epsilon", "2"), "npy", 4),
+        ("precise", precise, "npy", 4),
     ):
-        asked = (*words, "--dataset", name)
-        done = called("protect", f"big.{suffix}", "-o", f"{name}/", *asked, "--json").result
-        assert [one["file"] for one in done["released"]] == [f"part-00000.{suffix}"]
+        paid = () if name == "precise" else ("--dataset", name)
+        done = called("protect", f"big.{suffix}", "-o", f"{name}/", *words, *paid, "--json").result
+        assert [one["file"] for one in done["released"]] == [
+            f"part-{number:05d}.{suffix}" for number in range(parts)
+        ]
         assert called("verify", name).code == 0
-    assert pq.read_table("tables/part-00000.parquet").num_rows == 5000
-    assert np.load("tensors/part-00000.npy").shape == (3000, 5)
+    counts = [pq.read_table(f"tables/part-{number:05d}.parquet").num_rows for number in range(3)]
+    assert counts == [4000, 4000, 1000]
+    released = [np.load(f"precise/part-{number:05d}.npy") for number in range(4)]
+    assert np.abs(np.concatenate(released) - rows).max() < 0.1
 
 
 def test_bad_files_are_named_and_the_rest_goes_on(called, sources, budget, spends, cluster):
@@ -318,31 +330,59 @@ def _workers(root):
 
 
 def test_a_worker_that_is_killed_twenty_times_changes_nothing(called, folder, executable, budget, spends):
-    """Kills come at random; the output is complete, and byte for byte that of a run that nobody disturbed."""
+    """Twenty kills at random in one job, which pays: its output is complete, and byte for byte that of a run
+    of the same request that nobody disturbs afterwards, which costs nothing more."""
     (folder / "in").mkdir()
-    for number in range(120):
-        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(96, 96, number))
+    for number in range(PICTURES):
+        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(96, 96, number % 100))
     words = ("--unit", "item", "--epsilon", "8", "--dataset", "media", "--request", "r1")
-    assert called("protect", "in", "-o", "calm/out", *words).code == 0
-    used = budget("media")["used"]
+    command = [str(executable), "protect", "in", "-o", "stormy/out", *words, *RAY, "--json"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     rng, kills = random.Random(3), 0
-    for attempt in range(40):
-        output = f"stormy/{attempt}/out"
-        command = [str(executable), "protect", "in", "-o", output, *words, *RAY, "--json"]
-        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        while run.poll() is None:
-            time.sleep(rng.uniform(0.02, 0.3))
-            found = _workers(run.pid) if kills < 20 else []
-            if found:
-                os.kill(rng.choice(found), signal.SIGKILL)
-                kills += 1
-        told = run.communicate()[0]
-        assert run.returncode == 0
-        assert len(json.loads(told)["released"]) == 120
-        assert digests(Path(output)) == digests(Path("calm/out"))
-        if kills == 20:
-            break
-        shutil.rmtree(output)
-    assert kills == 20
+    while kills < 20 and run.poll() is None:
+        time.sleep(rng.uniform(0.02, 0.3))
+        if found := _workers(run.pid):
+            os.kill(rng.choice(found), signal.SIGKILL)
+            kills += 1
+    told = run.communicate(timeout=120)[0]
+    assert (run.returncode, kills) == (0, 20)
+    assert len(json.loads(told)["released"]) == PICTURES
+    assert called("verify", "stormy/out").code == 0
+    used = budget("media")["used"]
+    assert used > 0.0
+    assert called("protect", "in", "-o", "calm/out", *words).code == 0
+    assert digests(Path("stormy/out")) == digests(Path("calm/out"))
     assert budget("media")["used"] == used
     assert spends("media") == 1
+
+
+def test_ctrl_c_says_what_stays_and_its_files_are_never_taken_for_a_release(
+    called, folder, executable, heeding
+):
+    (folder / "in").mkdir()
+    for number in range(200):
+        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(300, 300, number % 100))
+    words = ("--unit", "item", "--epsilon", "8")
+    run = subprocess.Popen(
+        heeding(executable, "protect", "in", "-o", "out", *words), stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60.0
+    while len(list(folder.glob("out/*.png"))) < 3:
+        assert run.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)
+    told = run.communicate(timeout=60)[1]
+    left = len(list(folder.glob("out/*.png")))
+    assert run.returncode == 130
+    assert told == (
+        f"sfumato: interrupted before it was done; {left} files stand in out without a manifest and belong "
+        "to no release.\n"
+    )
+    refused = called("protect", "in", "-o", "out", *words).sentence
+    assert "out holds files that are not of this run, " in refused
+    assert called("protect", "in", "-o", "other", *words).code == 0
+    (folder / "other" / "further.png").write_bytes((folder / "out" / "000.png").read_bytes())
+    verified = called("verify", "other", "--json")
+    assert verified.code == 4
+    assert "lists no further.png" in json.loads(verified.out)["checks"][-1]["detail"]

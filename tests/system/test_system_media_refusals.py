@@ -312,7 +312,7 @@ def kinds(folder):
         ),
         (["a.png", "-o", "out.png", *PINNED, "--request", "r"], "name it with --dataset."),
         (["b.png", "-o", "out.png", *PINNED], "b.png does not exist."),
-        (["gone", "-o", "out", *PINNED], "'gone' has none of the supported suffixes"),
+        (["gone", "-o", "out", *PINNED], "gone does not exist."),
     ],
 )
 def test_options_that_do_not_fit_are_answered_in_one_sentence(called, kinds, words, said):

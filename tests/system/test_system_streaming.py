@@ -1,5 +1,6 @@
 """Files larger than the memory they may take, the bar that is shown for them, and Ctrl-C in the middle."""
 
+import json
 import os
 import pty
 import signal
@@ -8,11 +9,14 @@ import sys
 import time
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 ROWS, COLUMNS = 120_000, 1250
 OPTIONS = ("--epsilon", "1", "--clip", "1")
 LIMIT = 500e6
+PARTS_LIMIT = 550e6
 
 # Asked for in a process of its own, since a child starts with the peak of the process that forked it.
 PEAK = """
@@ -100,6 +104,24 @@ def test_a_large_table_takes_little_memory(executable, folder):
     )
     assert '"rows": 300000' in printed
     assert peak < LIMIT
+
+
+def test_a_large_table_that_is_cut_into_parts_takes_little_memory(executable, folder):
+    """A table of 600 MB in 96 row groups, cut into parts; all of it in memory would be over the limit."""
+    (folder / "schema.toml").write_text(
+        "".join(f'[columns.c{column}]\nkind = "numeric"\nbounds = [0, 1]\n' for column in range(50))
+    )
+    schema = pa.schema([(f"c{column}", pa.float64()) for column in range(50)])
+    values = list(np.random.default_rng(0).random((50, 15_625)))
+    with pq.ParquetWriter("big.parquet", schema, compression="none", use_dictionary=False) as out:
+        for _ in range(96):
+            out.write_table(pa.table(values, schema=schema))
+    assert os.path.getsize("big.parquet") > PARTS_LIMIT
+    words = ("--schema", "schema.toml", "--mechanism", "laplace", "--epsilon", "1", "--workers", "1")
+    printed, peak = peak_memory(executable, "big.parquet", "-o", "parts/", *words, "--json")
+    assert len(json.loads(printed)["released"]) == 9
+    assert peak < PARTS_LIMIT
+    os.unlink("big.parquet")
 
 
 @pytest.mark.parametrize(

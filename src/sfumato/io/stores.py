@@ -47,8 +47,12 @@ class Store(ABC):
         """Where file ``name``, or the store itself, stands: the same for each of the ways to write it."""
 
     @abstractmethod
+    def held(self) -> list[str]:
+        """The names of all files but hidden ones, in order; none where there is no such place."""
+
+    @abstractmethod
     def names(self) -> list[str]:
-        """The names of all files but hidden ones, in order; a place without files is refused."""
+        """Those that are ``held``, to be read; a place without files is refused."""
 
     def version(self, name: str) -> str | None:
         """What tells file ``name``, as it is or was listed, from a later one; None where nothing does."""
@@ -91,16 +95,22 @@ class LocalStore(Store):
         """The path without links."""
         return _on_disk(self.folder / name)
 
-    def names(self) -> list[str]:
+    def held(self) -> list[str]:
         """The names of all files but hidden ones, those of a folder before those of folders in it."""
-        found = []
+        found: list[str] = []
+        if not self.folder.exists():
+            return found
         for place, folders, names in os.walk(self.folder, onerror=_refuse_shut):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             inside = Path(place).relative_to(self.folder)
             found += [(inside / name).as_posix() for name in sorted(names) if name[0] != "."]
-        if not found:
-            raise BadInput(f"the folder {self.folder.name or self.folder} holds no files.")
         return found
+
+    def names(self) -> list[str]:
+        """Those that are ``held``; an empty folder is refused."""
+        if found := self.held():
+            return found
+        raise BadInput(f"the folder {self.folder.name or self.folder} holds no files.")
 
     @contextmanager
     def reading(self, name: str, version: str | None = None) -> Iterator[Path]:
@@ -155,8 +165,12 @@ class RemoteStore(Store):
         kind = _SAME.get(scheme, scheme)
         return _on_disk(Path(path)) if kind == "file" else PurePosixPath(kind, *path.parts)
 
-    def names(self) -> list[str]:
+    def held(self) -> list[str]:
         """The names of all objects but hidden ones."""
+        return [one.name for one in self._prefix.objects()]
+
+    def names(self) -> list[str]:
+        """Those that are ``held``, whose versions are kept; a prefix without objects is refused."""
         self._listed = {one.name: one for one in self._prefix.objects()}
         if not self._listed:
             raise BadInput(f"{self.shown} holds no objects.")

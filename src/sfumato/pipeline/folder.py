@@ -5,7 +5,8 @@ a file depends on its content, so it is told to whoever runs the release and sta
 
 Where a budget pays, everything is read and checked before, so that bad input costs nothing; the spend is
 durable before the first piece is drawn. A run that is cut off leaves whole files with their certificates
-and no manifest; the manifest appears when all files are on the disk.
+and no manifest, and says how many; the manifest appears when all files are on the disk. The output holds
+nothing but the files of its run: what a request left when it was cut off may stand there, and nothing else.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from sfumato.pipeline.pieces import Draw, Drawn, Examine, Examined, Opener, Piec
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.single import Paid
 from sfumato.pipeline.together import check_charge, together
+from sfumato.pipeline.unfinished import refuse_foreign, telling_what_stays
 from sfumato.privacy import Statement, Unit
 from sfumato.report import SigningKey
 
@@ -95,7 +97,8 @@ def protect_folder(
     run = new_run(noise)
     if any(piece.name == piece.source for piece in pieces):
         _check_places(store, output)
-    refuse_other_run(output, run)
+    listed = refuse_other_run(output, run)
+    refuse_foreign(output, [] if noise is None else [*listed, *(piece.name for piece in pieces)])
     skipped: dict[Piece, str] = {}
     examined: dict[Piece, Examined] = {}
     notes: tuple[str, ...] = ()
@@ -111,13 +114,15 @@ def protect_folder(
         notes, paid = _pay(pieces, examined, unit, payment, noise, output)
     opened = {piece: found.file for piece, found in examined.items() if found.file is not None}
     draw = Draw(store, output, opener, notes, payment.dataset, paid, signer, opened)
-    drawn = engine.each(draw, pieces, "drawing", report)
-    skipped |= drawn.refused
-    refuse_nothing(store, drawn.results, skipped)
-    released = tuple(sorted(drawn.results.values(), key=lambda one: PurePosixPath(one.name)))
-    stated = together(_distinct(one.statement for one in released), unit, len(released))
-    output.settle()
-    manifest = _write_manifest(output, released, stated, payment, paid, signer, run)
+    names = [piece.name for piece in pieces]
+    with telling_what_stays(output, names, exact=engine.one_process):
+        drawn = engine.each(draw, pieces, "drawing", report)
+        skipped |= drawn.refused
+        refuse_nothing(store, drawn.results, skipped)
+        released = tuple(sorted(drawn.results.values(), key=lambda one: PurePosixPath(one.name)))
+        stated = together(_distinct(one.statement for one in released), unit, len(released))
+        output.settle()
+        manifest = _write_manifest(output, released, stated, payment, paid, signer, run)
     left = sorted(skipped, key=lambda piece: PurePosixPath(piece.name))
     return ProtectedFolder(
         output.shown, released, tuple((piece.name, skipped[piece]) for piece in left), manifest

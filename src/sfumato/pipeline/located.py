@@ -55,7 +55,8 @@ def located(place: str | os.PathLike[str], *, folder: bool | None = None) -> Loc
     """What ``place`` means, a path or a URL.
 
     A path is a folder where it is one; a URL, whose store may know no folders, where its name has no suffix
-    of a file that can be released. ``folder`` says it where that cannot be told yet.
+    of a file that can be released. ``folder`` says it where that cannot be told yet; otherwise a path that
+    leads nowhere is refused, unless it is named like a file, of which its reader will say so.
     """
     text = os.fspath(place)
     if is_remote(text):
@@ -63,6 +64,8 @@ def located(place: str | os.PathLike[str], *, folder: bool | None = None) -> Loc
         base, _, name = text.rstrip("/").rpartition("/")
         return Located(RemoteStore(text), None, text) if whole else Located(RemoteStore(base), name, text)
     path = Path(text)
+    if folder is None and _is_prefix(text) and not path.exists():
+        raise BadInput(f"{path.name or path} does not exist.")
     whole = path.is_dir() if folder is None else folder
     if whole:
         return Located(LocalStore(path), None, text)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sfumato.errors import BadInput
-from sfumato.io.stores import Store
+from sfumato.io.stores import LocalStore, Store
 from sfumato.ledger import Ledger
-from sfumato.report import Check, KeyRing, Verification, file_digest, verify
+from sfumato.report import Check, KeyRing, Verification, certificate_file, file_digest, verify
 
-__all__ = ["MANIFEST", "manifest_bytes", "manifest_of", "refuse_other_run", "verify_folder"]
+__all__ = [
+    "MANIFEST",
+    "manifest_bytes",
+    "manifest_of",
+    "refuse_other_run",
+    "some",
+    "unlisted",
+    "verify_folder",
+]
 
 MANIFEST = "manifest.json"
 # Of a manifest that has to be looked at; a million files have one of less than 200 MB.
@@ -30,27 +38,46 @@ def manifest_bytes(digests: Mapping[str, str], run: str | None = None) -> bytes:
     return (json.dumps(named | {"files": dict(digests)}, indent=2) + "\n").encode()
 
 
-def refuse_other_run(output: Store, run: str) -> None:
+def refuse_other_run(output: Store, run: str) -> list[str]:
     """Refuse an ``output`` that holds the manifest of another run than ``run``, or one that cannot be read.
 
-    Files of two runs in one place would be a release that neither manifest describes.
+    Files of two runs in one place would be a release that neither manifest describes. Returns the files that
+    ``run`` has listed there before.
     """
     held = output.read(MANIFEST, _MANIFEST_BYTES)
     if held is None:
-        return
+        return []
     try:
-        other = json.loads(held)["run"]
+        read = json.loads(held)
+        other, listed = read["run"], list(read["files"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        other = None
+        other, listed = None, []
     if other != run:
         raise BadInput(
             f"{output.shown} holds the {MANIFEST} of another run, whose files would be mixed with those of "
             "this one; choose another output, or remove that release first."
         )
+    return listed
+
+
+def unlisted(held: Iterable[str], listed: Collection[str]) -> list[str]:
+    """Those of the files ``held`` that are not ``listed``, nor the manifest, nor certificates of these."""
+    known = {MANIFEST, *listed}
+    known |= {certificate_file(Path(name)).as_posix() for name in known}
+    return [name for name in held if name not in known]
+
+
+def some(names: Sequence[str]) -> str:
+    """Five of ``names`` and how many more there are, for people."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def verify_folder(folder: Path, keys: KeyRing, ledger: Ledger | None = None) -> Verification:
-    """Check the manifest in ``folder`` against its certificate, and every file against the manifest."""
+    """Check the manifest in ``folder`` against its certificate, and every file against the manifest.
+
+    A file that it does not list fails the folder, whatever certificate it has of its own: whoever is handed
+    the folder would take it for part of the release. Hidden files are not looked at.
+    """
     found = verify(folder / MANIFEST, keys, ledger)
     try:
         listed = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
@@ -62,8 +89,11 @@ def verify_folder(folder: Path, keys: KeyRing, ledger: Ledger | None = None) -> 
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise BadInput(f"{MANIFEST} in {folder.name} is no manifest of released files.") from None
     if altered:
-        shown = ", ".join(altered[:5]) + (f" and {len(altered) - 5} more" if len(altered) > 5 else "")
-        check = Check("file", "fails", f"missing or altered since they were certified: {shown}")
+        check = Check("file", "fails", f"missing or altered since they were certified: {some(altered)}")
     else:
         check = Check("file", "holds", f"so are those of the {len(listed)} files that it lists")
-    return replace(found, checks=(*found.checks, check))
+    if foreign := unlisted(LocalStore(folder).held(), listed):
+        others = Check("folder", "fails", f"not part of this release, the manifest lists no {some(foreign)}")
+    else:
+        others = Check("folder", "holds", "nothing else stands in the folder")
+    return replace(found, checks=(*found.checks, check, others))

@@ -18,9 +18,9 @@ __all__ = ["Check", "Verification", "verify"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: the envelope, the key, the file or the ledger row."""
+    """One thing that was looked at: envelope, key, file, ledger row, or what else stands in a folder."""
 
-    what: Literal["envelope", "key", "file", "ledger"]
+    what: Literal["envelope", "key", "file", "ledger", "folder"]
     outcome: Literal["holds", "fails", "not checked"]
     detail: str
 

@@ -43,6 +43,14 @@ def test_the_chapter_says_how_it_was_made(run) -> None:
     for said in ("NSL-KDD, network traffic", "tests choose nothing", "with 3 clients and the client as the"):
         assert said in page
     assert "Nothing is proven of TLDP-L at δ = 1e-05 at 2 of 2 points" in str(run)
+    # All points with a proof are counted before those at which anything is learned.
+    assert re.search(
+        r"something is proven of TLDP the sound mechanism is at or above it at \d of 1 point", page
+    )
+    assert re.search(
+        r"nothing is proven of TLDP the sound mechanism is at or above it at \d of 3 points", page
+    )
+    assert "Noised by the server after averaging, something is proven of TLDP at 1 of 4 points" in page
 
 
 def test_tldp_stands_beside_a_sound_mechanism_at_no_larger_proven_epsilon(run) -> None:
@@ -67,14 +75,16 @@ def test_tldp_stands_beside_a_sound_mechanism_at_no_larger_proven_epsilon(run) -
 def test_curves_stand_at_claimed_and_at_proven_epsilon(run) -> None:
     panels = run.numbers["figures"]["3"]["data"]["digits"]["curves"]
     assert list(panels) == ["claimed", "proven"]
-    assert len(panels["claimed"]) == len(panels["proven"]) == 9
+    assert len(panels["claimed"]) == len(panels["proven"]) == 11
     (sound,) = (kind for kind in panels["proven"] if kind.startswith("sound"))
     for kind, points in panels["claimed"].items():
         assert [x for x, _ in points] == ([30.0, 1000.0] if kind == sound else [10.0, 1000.0])
         assert [y for _, y in points] == [y for _, y in panels["proven"][kind]]
         assert all(0.0 <= y <= 1.0 for _, y in points)
     proven = {kind: [x for x, _ in points] for kind, points in panels["proven"].items()}
-    assert proven["TLDP-L"] == proven["DPHSGD"] == [None, None]
+    assert proven["TLDP-L"] == proven["DPHSGD"] == proven["TLDP-L, averaged first"] == [None, None]
+    # One of three clients moves an average by a third; the server is trusted for it.
+    assert proven["TLDP-G, averaged first"][1] < proven["TLDP-G"][1]
     assert proven["Laplace"] == pytest.approx([30.0, 3000.0], rel=1e-3)
     assert proven["LLAGP"] == pytest.approx(proven["Gaussian"])
     assert proven[sound] == [30.0, 1000.0]

@@ -14,6 +14,8 @@ from sfumato.io.stores import LocalStore
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Mechanism
 from sfumato.media.plane_means import PlaneMeans
+from sfumato.noise import Keyed
+from sfumato.pipeline.engine import LocalEngine
 from sfumato.pipeline.folder import count_of, protect_folder
 from sfumato.pipeline.manifest import MANIFEST, verify_folder
 from sfumato.pipeline.payment import Payment
@@ -21,6 +23,8 @@ from sfumato.pipeline.pieces import pieces_of
 from sfumato.pipeline.source_file import MediaFile
 from sfumato.privacy import Guarantee, Statement
 from sfumato.report import KeyRing, verify
+
+KEYED = Keyed(bytes(32), dataset="album", version="1", release="r1")
 
 
 class Letter(MediaFile):
@@ -110,13 +114,15 @@ def test_links_are_left_out_and_named(release, tmp_path):
     assert done.skipped == (("link", "link is a link, which is not followed."),)
 
 
-def test_a_link_in_the_output_is_not_written_through(tmp_path):
+def test_a_link_in_the_output_is_not_written_through(tmp_path, ledger):
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     for name in ("a", "b"):
         (tmp_path / "in" / name).write_text("4")
     (tmp_path / "out" / "a").symlink_to("../in/a")
-    done = _release_of(tmp_path / "in", tmp_path / "out")
+    with pytest.raises(BadInput, match="out holds files that are not of this run, a; choose another output"):
+        _release_of(tmp_path / "in", tmp_path / "out")
+    done = _release_of(tmp_path / "in", tmp_path / "out", Payment("album", ledger, "r1"), keyed=KEYED)
     assert [one.name for one in done.released] == ["b"]
     assert "is not followed" in dict(done.skipped)["a"]
     assert (tmp_path / "in" / "a").read_text() == "4"
@@ -187,13 +193,13 @@ def test_progress_ends_at_one_for_each_stage(release, ledger):
     assert [name for name, _ in told] == ["checking"] * 3 + ["drawing"] * 3
 
 
-def _release_of(folder, output):
+def _release_of(folder, output, payment=Payment(), **how):  # noqa: B008 (it is frozen)
     store = LocalStore(folder)
     return protect_folder(
         *(store, LocalStore(output), pieces_of(store), Letter),
-        payment=Payment(),
+        payment=payment,
         signer=None,
-        report=lambda stage, share: None,
+        **({"report": lambda stage, share: None} | how),
     )
 
 
@@ -226,7 +232,33 @@ def test_the_files_of_two_runs_are_not_mixed(release, tmp_path, ledger):
     with pytest.raises(BadInput, match="of another run"):
         release({"b": "4"})
     (tmp_path / "out" / MANIFEST).unlink()
+    with pytest.raises(BadInput, match=r"holds files that are not of this run, a, a\.cert\.json; "):
+        release({"b": "4"})
+    shutil.rmtree(tmp_path / "out")
     assert len(release({"b": "4"}).released) == 2
+
+
+def test_a_request_that_was_cut_off_goes_on_where_its_own_files_stand(tmp_path, ledger):
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "in" / name).write_text("4")
+
+    def stop(stage, share):
+        if stage == "drawing":
+            raise KeyboardInterrupt
+
+    payment, output = Payment("album", ledger, "r1"), tmp_path / "out"
+    how = {"keyed": KEYED, "engine": LocalEngine(1)}
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        _release_of(tmp_path / "in", output, payment, **how, report=stop)
+    assert stopped.value.__notes__ == [
+        f"1 file stands in {output} without a manifest and belongs to no release"
+    ]
+    assert len(_release_of(tmp_path / "in", output, payment, **how).released) == 2
+    (output / "c").write_text("of another run")
+    with pytest.raises(BadInput, match="not of this run, c;"):
+        _release_of(tmp_path / "in", output, payment, **how)
+    assert len(ledger.history("album")) == 2
 
 
 def test_files_are_counted_in_words():

@@ -51,9 +51,22 @@ def test_a_folder_holds_as_it_was_released(released, keys):
     found = verify_folder(released, keys)
     assert found.holds
     assert outcomes(found) == ["holds", "holds"]
-    assert "5 files" in found.checks[-1].detail
-    (released / "further.png").write_bytes(b"what is not listed is not part of the release")
+    assert "5 files" in found.checks[-2].detail
+    assert found.checks[-1].detail == "nothing else stands in the folder"
+
+
+def test_what_is_not_listed_fails_the_folder_and_is_named(released, keys):
+    (released / ".hidden.png").write_bytes(b"half of a file that is being written")
+    (released / "a.png.cert.json").write_bytes(b"a certificate belongs to its file")
     assert verify_folder(released, keys).holds
+    (released / "sub" / "further.png").write_bytes(b"of another run")
+    (released / "sub" / "further.png.cert.json").write_bytes(b"which certified it")
+    found = verify_folder(released, keys)
+    assert not found.holds
+    assert outcomes(found) == ["holds", "holds"]
+    assert (found.checks[-1].what, found.checks[-1].outcome) == ("folder", "fails")
+    assert "lists no sub/further.png, sub/further.png.cert.json" in found.checks[-1].detail
+    assert found.to_dict()["checks"][-1]["outcome"] == "fails"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,7 +80,7 @@ def test_a_changed_file_is_named(released, keys, name, change):
     found = verify_folder(released, keys)
     assert not found.holds
     assert outcomes(found) == ["holds", "fails"]
-    assert name in found.checks[-1].detail
+    assert name in found.checks[-2].detail
 
 
 def test_of_many_changed_files_five_are_named(released, keys):
@@ -79,7 +92,7 @@ def test_of_many_changed_files_five_are_named(released, keys):
     write_whole(done.output, manifest_of(released, more), first=first)
     for file in more:
         file.unlink()
-    assert verify_folder(released, keys).checks[-1].detail.endswith("4.png and 3 more")
+    assert verify_folder(released, keys).checks[-2].detail.endswith("4.png and 3 more")
 
 
 def test_a_changed_manifest_fails_itself(released, keys):

@@ -6,13 +6,14 @@ from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.learn.federated.leaving import NoProtection, Protection
+from sfumato.learn.federated.repeated_reports import RepeatedReports
 from sfumato.learn.federated.type_three import TensorPaper
 from sfumato.learn.federated.update_noise import UPDATE_MECHANISMS, UpdateNoise
 
 __all__ = ["PROTECTIONS", "Protection", "make_protection", "protection_name"]
 
 #: Names on the command line; the paper's own names of its baselines are understood too.
-PROTECTIONS = (*UPDATE_MECHANISMS, "tensor-ldp", "none")
+PROTECTIONS = (*UPDATE_MECHANISMS, "repeated-priv-unit-g", "tensor-ldp", "none")
 _ALSO = {
     "llagp": "layer-adaptive",
     "dphsgd": "hessian-clipped",
@@ -22,7 +23,8 @@ _ALSO = {
     "privunitg": "priv-unit-g",
     "tldp": "tensor-ldp",
 }
-_TENSOR = ("noise", "span", "retain")
+#: What those take that are no single mechanism on updates.
+_OWN = {"tensor-ldp": ("noise", "span", "retain"), "repeated-priv-unit-g": ("each",)}
 
 
 def protection_name(name: str) -> str:
@@ -48,14 +50,14 @@ def make_protection(
     ``clip`` is the L2 norm of an update (L1 for laplace), ``limit`` its L∞ norm; one of them is needed,
     according to the mechanism. For ``tensor-ldp``, the paper's own mode, ``clip`` is the L∞ norm of the
     *parameters* (1 unless given), and ``noise`` (laplace or gaussian), ``span`` (Δ, 256 unless given) and
-    ``retain`` may be given. For the others ``options`` are parameters of the mechanism, such as
-    ``curvature`` of hessian-clipped, ``levels`` of grid-tensor-ldp, or ``calibration="paper"`` of
-    matrix-variate-gaussian.
+    ``retain`` may be given. ``repeated-priv-unit-g`` takes ``each``, the most ε of one report. For the others
+    ``options`` are parameters of the mechanism, such as ``curvature`` of hessian-clipped, ``levels`` of
+    grid-tensor-ldp, or ``calibration="paper"`` of matrix-variate-gaussian.
     """
     known = protection_name(name)
     if known == "none":
         return NoProtection()
-    if known != "tensor-ldp":
+    if known not in _OWN:
         return UpdateNoise(
             name=known,
             epsilon=epsilon,
@@ -65,9 +67,14 @@ def make_protection(
             neighbours=neighbours,
             options=options,
         )
-    foreign = sorted(set(options) - set(_TENSOR)) + (["limit"] if limit is not None else [])
+    unused = ["limit"] if limit is not None and known == "tensor-ldp" else []
+    foreign = sorted(set(options) - set(_OWN[known])) + unused
     if foreign:
-        raise BadInput(f"tensor-ldp takes no {', '.join(foreign)}.")
+        raise BadInput(f"{known} takes no {', '.join(foreign)}.")
     if neighbours != "replace":
-        raise BadInput(f"tensor-ldp is proven for replace neighbours, not for {neighbours}.")
-    return TensorPaper(epsilon=epsilon, delta=delta, clip=1.0 if clip is None else clip, **options)
+        raise BadInput(f"{known} is proven for replace neighbours, not for {neighbours}.")
+    if known == "tensor-ldp":
+        return TensorPaper(epsilon=epsilon, delta=delta, clip=1.0 if clip is None else clip, **options)
+    if clip is None:
+        raise BadInput(f"{known} needs clip, the largest norm of an update; read off data it leaks.")
+    return RepeatedReports(epsilon=epsilon, clip=clip, limit=limit, **options)

@@ -20,6 +20,8 @@ _LOOKS = {
     "TLDP-G-w": ("#fdb863", "s", "--"),
     "TLDP-L, Δ = 256": ("#f4a582", "o", "-"),
     "TLDP-G, Δ = 256": ("#fdb863", "s", "-"),
+    "TLDP-L, averaged first": ("#67001f", "o", "--"),
+    "TLDP-G, averaged first": ("#7f3b08", "s", "--"),
     "LLAGP": ("#1b7837", "^", "--"),
     "DPHSGD": ("#762a83", "P", "--"),
     "Laplace": ("#8c8c8c", "v", ":"),

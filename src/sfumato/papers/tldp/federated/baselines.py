@@ -1,12 +1,10 @@
 """What leaves a client in figure 3 besides TLDP and mechanisms of the library on updates.
 
 :class:`ClippedParameters` is the paper's way with its whole-tensor baselines: parameters, not updates, are
-clipped to ±C in L∞ and noised as one tensor. :class:`Reports` sends the mean of PrivUnitG reports of an
-update: one report gains little beyond ε = 40, several of 40 do.
+clipped to ±C in L∞ and noised as one tensor.
 
-**Guarantee** (both). Unit client, neighbours replace: all parameters of a client are the one record of a
-mechanism whose theorem stands with it; k reports are k such releases, composed, and their mean is
-post-processing.
+**Guarantee.** Unit client, neighbours replace: all parameters of a client are the one record of a mechanism
+whose theorem stands with it.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.learn.federated import Arrays, Protection, flat, shaped
+from sfumato.learn.federated import Arrays, Protection, shaped
 from sfumato.learn.federated.leaving import CLIENT, finite_or_zero, same_shapes
 from sfumato.learn.federated.parameters import Shapes, size_of
 from sfumato.mechanisms import (
@@ -26,12 +24,11 @@ from sfumato.mechanisms import (
     Laplace,
     MatrixVariateGaussian,
     Mechanism,
-    PrivUnitG,
 )
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee
 
-__all__ = ["WHOLE", "ClippedParameters", "Reports"]
+__all__ = ["WHOLE", "ClippedParameters"]
 
 #: The paper's whole-tensor baselines, for (ε, δ, bounds, size, randomness).
 WHOLE: dict[str, Callable[[float, float, tuple[float, float], int, Randomness | None], Mechanism]] = {
@@ -76,37 +73,3 @@ class ClippedParameters(Protection):
     def parameters(self) -> dict[str, Any]:
         """All of them."""
         return {"epsilon": self.epsilon, "delta": self.delta, "clip": self.clip}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reports(Protection):
-    """The mean of ``count`` PrivUnitG reports, ``epsilon`` each, of the update clipped to ``clip`` in L2."""
-
-    epsilon: float
-    clip: float
-    count: int
-    name: str = "priv-unit-g, repeated"
-
-    def guarantee(self, shapes: Shapes) -> Guarantee:
-        """``count`` reports of one client."""
-        one = PrivUnitG(self.epsilon, self.clip).guarantee(size_of(shapes))
-        return replace(one.times(self.count), unit=CLIENT)
-
-    def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
-        """What was received plus the mean of the reports."""
-        base = flat(received)
-        with np.errstate(invalid="ignore"):
-            update = finite_or_zero(same_shapes(arrays, received) - base)
-        # Rows of one release draw noise of their own, unless it is keyed by what they hold.
-        reports = PrivUnitG(self.epsilon, self.clip, randomness=randomness).perturb(
-            np.repeat(update[None, :], self.count, axis=0)
-        )
-        return shaped(base + reports.mean(axis=0), received)
-
-    def claim(self) -> Claim | None:
-        """What its authors say of one report."""
-        return PrivUnitG(self.epsilon, self.clip).claim()
-
-    def parameters(self) -> dict[str, Any]:
-        """All of them."""
-        return {"epsilon": self.epsilon, "clip": self.clip, "count": self.count}

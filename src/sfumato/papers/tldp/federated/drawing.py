@@ -62,10 +62,12 @@ class Drawing:
             "Left: the ε that is claimed of one round, the paper's axis. Right: the ε that is proven of one "
             "client over all rounds under `replace` at δ = 1e-5; methods of which nothing is proven stand in "
             "the grey margin, by rising claimed ε from left to right (an ε below a hundred-thousandth of the "
-            "largest, as MVG's, is not shown). *Sound* stands on both sides at its proven ε over all "
-            "rounds. The dashed line is the same training without protection, the dotted one is guessing, "
-            "which a model of nothing but noise may miss by far to either side where there are two classes. "
-            "Means over seeds."
+            "largest, as MVG's, is not shown). *Averaged first* is TLDP "
+            "by the list of steps of section 5.2.3, noised by the server: its ε is proven against everybody "
+            "but the server, that of all others against the server too. *Sound* stands on both sides at its "
+            "proven ε over all rounds. The dashed line is the same training without protection, the dotted "
+            "one is guessing, which a model of nothing but noise may miss by far to either side where there "
+            "are two classes. Means over seeds."
         )
 
     def numbers(self) -> dict[str, Any]:

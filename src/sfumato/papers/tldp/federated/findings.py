@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from sfumato.papers.tldp.federated.baselines import WHOLE
 from sfumato.papers.tldp.federated.comparison import Row, learns
-from sfumato.papers.tldp.federated.methods import CLEAN, NOTHING, PAPER, Method, tldp_kinds
+from sfumato.papers.tldp.federated.methods import AVERAGED, CLEAN, NOTHING, PAPER, Method, tldp_kinds
 from sfumato.papers.tldp.federated.protocol import CLIENTS
 from sfumato.papers.tldp.federated.sweep import Measured, Results
 from sfumato.papers.tldp.promise import DELTA
@@ -63,6 +63,7 @@ def fails(results: Results, made: Sequence[Row]) -> Iterator[str]:
             f"The largest proven ε of a client is {shown(largest.proven)} ({largest.data}, claimed "
             f"ε = {largest.tldp.epsilon:g})."
         )
+    yield _averaged_first(results)
     yield (
         "Below, both are compared at equal ε of a client over all rounds: TLDP's proven one, or, where "
         "nothing is proven of it, the ε that its noise would have if nothing were ever shown. The sound "
@@ -100,6 +101,28 @@ def says(results: Results, made: Sequence[Row]) -> Iterator[str]:
             )
 
 
+def _averaged_first(results: Results) -> str:
+    """What is proven and learned where the server adds TLDP's noise to the average."""
+    points = [
+        (method.proven(found.model), found.mean(method), method, data)
+        for data, found in results.found.items()
+        for kind in AVERAGED
+        for method in (Method(kind, claim) for claim in results.run.claimed)
+    ]
+    known = [point for point in points if math.isfinite(point[0])]
+    text = (
+        f"Noised by the server after averaging, something is proven of TLDP at {len(known)} of {len(points)} "
+        "points, against everybody but the server"
+    )
+    if not known:
+        return text + "."
+    best = max(known, key=lambda point: point[1])
+    return text + (
+        f"; the best F1 among them is {best[1]:.3f}, at a proven ε of {shown(best[0])} ({best[3]}, "
+        f"{best[2].kind}, claimed ε = {best[2].epsilon:g})."
+    )
+
+
 def _hardness(results: Results, found: Measured) -> str:
     totals = results.run.totals
     means = [found.mean(found.chosen[epsilon]) for epsilon in totals]
@@ -128,19 +151,27 @@ def _at_face_value(results: Results, found: Measured) -> str:
 
 
 def _compared(rows: Sequence[Row]) -> str:
-    """How often the sound mechanism is ahead where either learns, and what is left elsewhere."""
+    """How often the sound mechanism is ahead: at all points, then where either learns, and what is left."""
     parts = []
     for where, known in (("something is proven of TLDP", True), ("nothing is proven of TLDP", False)):
-        learned = [row for row in rows if row.learned and math.isfinite(row.proven) is known]
+        every = [row for row in rows if math.isfinite(row.proven) is known]
+        learned = [row for row in every if row.learned]
+        if not every:
+            continue
+        told = f"where {where} the sound mechanism is at or above it at {_ahead(every)} of {_points(every)}"
         if learned:
-            ahead = sum(row.difference >= 0.0 for row in learned)
-            parts.append(
-                f"where {where} the sound mechanism is at or above it at {ahead} of {_points(learned)} at "
-                f"which either learns anything ({_range(learned)})"
+            told += (
+                f", and at {_ahead(learned)} of the {len(learned)} at which either learns anything "
+                f"({_range(learned)})"
             )
+        parts.append(told)
     if rest := [row for row in rows if not row.learned]:
         parts.append(f"at {_points(rest)} neither is above guessing by 0.1 ({_range(rest)})")
     return "; ".join(parts) + "."
+
+
+def _ahead(rows: Sequence[Row]) -> int:
+    return sum(row.difference >= 0.0 for row in rows)
 
 
 def _points(rows: Sequence[Row]) -> str:

@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from sfumato.learn.federated import Protection, make_protection
+from sfumato.learn.federated import AveragedTensors, Central, Protection, make_protection
 from sfumato.learn.federated.calibration import calibrated
 from sfumato.learn.federated.parameters import size_of
 from sfumato.learn.federated.type_three import TensorPaper
-from sfumato.papers.tldp.federated.baselines import WHOLE, ClippedParameters, Reports
-from sfumato.papers.tldp.federated.protocol import CLIP
+from sfumato.papers.tldp.federated.baselines import WHOLE, ClippedParameters
+from sfumato.papers.tldp.federated.protocol import CLIENTS, CLIP
 from sfumato.papers.tldp.promise import DELTA
 from sfumato.privacy import Guarantee
 
 __all__ = [
+    "AVERAGED",
     "CLEAN",
     "GAUSSIAN",
     "NOTHING",
@@ -35,6 +36,8 @@ _TLDP = {"TLDP-L": "laplace", "TLDP-G": "gaussian"}
 _SPAN = 256.0
 #: TLDP with the Δ of all other data, where table 4 has a wider one, with which nothing can be learned.
 _NARROW = {f"{kind}, Δ = {_SPAN:g}": noise for kind, noise in _TLDP.items()}
+#: TLDP by the list of steps of section 5.2.3: the server averages clipped parameters, then adds the noise.
+AVERAGED = {f"{kind}, averaged first": noise for kind, noise in _TLDP.items()}
 _UPDATES = {"LLAGP": "layer-adaptive", "DPHSGD": "hessian-clipped"}
 #: The curves of the paper.
 PAPER = (*_TLDP, *WHOLE, *_UPDATES)
@@ -79,20 +82,19 @@ class Method:
         """What a client does in a round; None where it sends nothing."""
         if self.kind == NOTHING:
             return None
-        if self.kind == CLEAN:
+        if self.kind == CLEAN or self.kind in AVERAGED:
             return make_protection("none")
         if noise := (_TLDP | _NARROW).get(self.kind):
             span = _SPAN if self.kind in _NARROW else model.span
-            return TensorPaper(epsilon=self.epsilon, noise=noise, clip=CLIP, span=span, delta=DELTA)
+            return self._tensor(noise, span)
         if self.kind in WHOLE:
             return ClippedParameters(name=self.kind, epsilon=self.epsilon, delta=DELTA, clip=CLIP)
         if self.kind in _UPDATES:
             own: dict[str, Any] = {"curvature": "own"} if self.kind == "DPHSGD" else {}
             return make_protection(_UPDATES[self.kind], epsilon=self.epsilon, delta=DELTA, clip=CLIP, **own)
         if self.kind == REPORTS:
-            count = _reports(self.epsilon / model.rounds)
-            each = self.epsilon / (model.rounds * count) * (1.0 - 2.0**-40)  # sums of ε stay below
-            return Reports(epsilon=each, clip=self.clip, count=count)
+            each_round = self.epsilon / model.rounds * (1.0 - 2.0**-40)  # sums of ε stay below
+            return make_protection("repeated-priv-unit-g", epsilon=each_round, clip=self.clip, each=_REPORT)
         strength = calibrated(
             lambda epsilon: self._gaussian(epsilon).guarantee(model.shapes),
             rounds=model.rounds,
@@ -101,12 +103,23 @@ class Method:
         )
         return self._gaussian(strength)
 
+    def at_server(self, model: Model) -> Central | None:
+        """What the server does where it is the server that adds the noise."""
+        noise = AVERAGED.get(self.kind)
+        return None if noise is None else AveragedTensors(tensor=self._tensor(noise, model.span))
+
     def proven(self, model: Model) -> float:
-        """ε of one client over all rounds at δ = 1e-5, under replace; infinite where nothing is proven."""
-        protection = self.protection(model)
+        """ε of one client over all rounds at δ = 1e-5, under replace; infinite where nothing is proven.
+
+        Against everybody; of ``AVERAGED`` against everybody but the server.
+        """
+        protection, server = self.protection(model), self.at_server(model)
         if protection is None:
             return 0.0
-        return protection.guarantee(model.shapes).times(model.rounds).epsilon(DELTA)
+        one = (
+            protection.guarantee(model.shapes) if server is None else server.guarantee(model.shapes, CLIENTS)
+        )
+        return one.times(model.rounds).epsilon(DELTA)
 
     def hidden(self, model: Model) -> float:
         """log₁₀ of the chance that TLDP shows no parameter of a client in any round; 0 for all others."""
@@ -128,6 +141,9 @@ class Method:
             return _laplace_epsilon(scale / (2.0 * CLIP), model.size * model.rounds)
         noise = replace(protection.guarantee(model.shapes), revealed=0.0)
         return noise.times(model.rounds).epsilon(DELTA)
+
+    def _tensor(self, noise: str, span: float) -> TensorPaper:
+        return TensorPaper(epsilon=self.epsilon, noise=noise, clip=CLIP, span=span, delta=DELTA)
 
     def _gaussian(self, epsilon: float) -> Protection:
         return make_protection("gaussian", epsilon=epsilon, delta=DELTA, clip=self.clip)
@@ -153,8 +169,8 @@ def tldp_kinds(model: Model) -> tuple[str, ...]:
 
 
 def kinds(model: Model) -> tuple[str, ...]:
-    """All that is set beside the sound mechanism: ``PAPER``, and what ``tldp_kinds`` adds."""
-    return tuple(dict.fromkeys((*tldp_kinds(model), *PAPER)))
+    """All that is drawn beside the sound mechanism: ``PAPER``, ``AVERAGED``, and what ``tldp_kinds`` adds."""
+    return tuple(dict.fromkeys((*tldp_kinds(model), *AVERAGED, *PAPER)))
 
 
 def _reports(epsilon: float) -> int:

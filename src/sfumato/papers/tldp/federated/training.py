@@ -33,7 +33,8 @@ def scored(task: Task, case: Case, method: Method, *, rounds: int, rate: float) 
     """F1 on the tests of ``case`` after all rounds; the same for the same seed."""
     with one_thread(case.seed):
         initial = initial_parameters(task.make, case.seed)
-        protection = method.protection(Model(shapes_of(initial), rounds, task.span))
+        model = Model(shapes_of(initial), rounds, task.span)
+        protection = method.protection(model)
         arrays = initial
         if protection is not None:
             clients = [
@@ -42,7 +43,14 @@ def scored(task: Task, case: Case, method: Method, *, rounds: int, rate: float) 
                 )
                 for number, own in enumerate(case.clients)
             ]
-            made = federate(clients, initial, protection, rounds=rounds, randomness=Seeded(case.seed))
+            made = federate(
+                clients,
+                initial,
+                protection,
+                rounds=rounds,
+                central=method.at_server(model),
+                randomness=Seeded(case.seed),
+            )
             arrays = made.arrays
         return _score(_answers(task.make, arrays, case.tests), case.tests.y)
 
