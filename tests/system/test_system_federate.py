@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -21,6 +22,7 @@ from sfumato.pipeline.kept_model import load_model
 from sfumato.report import KeyRing
 
 SMALL = ("--classes", "10", "--rounds", "3", "--rate", "0.5", "--batch", "32", "--clip", "1")
+REPOSITORY = Path(__file__).parents[2]
 MODEL = {"model.safetensors", "model.json", "manifest.json", "manifest.json.cert.json"}
 
 
@@ -88,14 +90,27 @@ def test_more_rounds_than_budget_keep_the_model_of_the_last_paid_round(called, a
     ("more", "said"),
     [
         (("--epsilon", "8", "--mechanism", "gausian"), "there is no mechanism 'gausian' for clients"),
-        (("--mechanism", "piecewise", "--epsilon", "8"), "piecewise needs limit"),
+        (("--mechanism", "piecewise", "--epsilon", "8"), "piecewise needs --limit"),
+        (("--epsilon", "8", "--clip", "-1"), "--clip must be a positive number"),
+        (("--epsilon", "8", "--rate", "nan"), "--rate must be a positive number"),
+        (("--epsilon", "8", "--delta", "nan"), "--delta was nan"),
+        (("--mechanism", "tldp", "--epsilon", "8", "--span", "1"), "--span was 1"),
+        (
+            ("--mechanism", "tldp", "--epsilon", "8", "--retain", "x"),
+            "--retain must be one of algorithm, proof",
+        ),
+        (
+            ("--mechanism", "tldp", "--epsilon", "8", "--limit", "1", "--levels", "4"),
+            "takes no --levels, --limit",
+        ),
+        (("--epsilon", "8", "--wait", "0"), "--wait was 0.0"),
         ((), "needs --epsilon, the budget of one client over all rounds"),
         (("--epsilon", "8", "--engine", "moon"), "--engine was 'moon'"),
         (("--epsilon", "8", "--sample", "0.5"), "--sample needs --central"),
         (("--epsilon", "8", "--central", "--sample", "0.5", "--neighbours", "replace"), "zero-out"),
         (("--epsilon", "8", "--clients", "4000"), "holds 1200 records"),
         (("--epsilon", "8", "--model", "cnn"), "cnn is for pictures"),
-        (("--epsilon", "8", "--levels", "4"), "gaussian takes no levels"),
+        (("--epsilon", "8", "--levels", "4"), "gaussian takes no --levels"),
     ],
 )
 def test_refusals_are_one_sentence(called, archive, more, said):
@@ -103,6 +118,31 @@ def test_refusals_are_one_sentence(called, archive, more, said):
     assert ran.code == 2
     assert said in json.loads(ran.out)["error"]
     assert ran.appeared == frozenset()
+
+
+@pytest.mark.parametrize("given", ["0", "nan", "inf", "-1"])
+@pytest.mark.parametrize("central", [(), ("--central",)])
+def test_an_epsilon_that_is_none_is_refused_at_once(called, archive, central, given):
+    ran = called("federate", archive, *SMALL, *central, "--epsilon", given, "-o", "model", "--json")
+    assert ran.code == 2
+    assert json.loads(ran.out)["error"].startswith("--epsilon must be a positive number from ")
+    assert ran.appeared == frozenset()
+
+
+def test_the_examples_of_the_readme_and_of_the_help_run_as_they_are_printed(called, folder, digits):
+    (readme,) = re.findall(
+        r"^\$ (sfumato federate .*?) +#", (REPOSITORY / "README.md").read_text(), re.MULTILINE
+    )
+    helped = " ".join(called("federate", "--help").out.split())
+    missing = called("federate").err
+    example = missing.strip().removeprefix("sfumato: federate needs SOURCE, as in ").removesuffix(".")
+    assert example in helped
+    for number, words in enumerate((readme, example)):
+        sfumato, *given = words.split()
+        assert sfumato == "sfumato"
+        np.savez(given[1], X=digits[0], y=digits[1])
+        output = given.index("-o") + 1
+        assert called(*given[:output], f"model-{number}/", *given[output + 1 :]).code == 0
 
 
 @pytest.mark.parametrize("options", [("tensor-ldp",), ("dphsgd", "--curvature", "own")])
