@@ -27,7 +27,7 @@ from sfumato.learn.federated.grpc_records import asked_of, refusing, replied
 __all__ = ["GrpcClient"]
 
 _UNANSWERED = "only training is answered: nothing in another reply would be protected."
-_FAILED = "the client's app failed; its own log says why."
+_FAILED = "the client's app failed; why is not told, since that may speak of its records."
 _log = logging.getLogger(__name__)
 
 

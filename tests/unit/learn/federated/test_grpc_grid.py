@@ -219,7 +219,9 @@ def test_an_app_that_fails_says_that_and_no_more_and_is_there_for_the_next_messa
         return Message(RecordDict({ARRAYS: message.content[ARRAYS]}), reply_to=message)
 
     node = service.connect(answering(answer))
-    assert service.ask(node).error.reason == "the client's app failed; its own log says why."
+    assert service.ask(node).error.reason == (
+        "the client's app failed; why is not told, since that may speak of its records."
+    )
     assert not service.ask(node).has_error()
 
 
