@@ -66,7 +66,7 @@ def federate(
         option(
             _RUN,
             "SECONDS",
-            "How long the server waits for the clients of a round; after the first answer a tenth of it, or 19 "
+            "How long the server waits for clients in a round; after the first answer a tenth of it, or 19 "
             "times as long as that one took if this is more.",
         ),
     ] = 600.0,

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from importlib.util import find_spec
@@ -256,7 +257,9 @@ def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder, engine):
     assert done.made.rounds == 2
     (missed,) = done.made.refused
     assert missed.round == 1
-    assert missed.why.endswith("did not answer, and is not asked again.")
+    assert missed.why == f"{missed.client} did not answer, and is not asked again."
+    # A SuperNode says its client's name with its first reply; over gRPC it is known from the start.
+    assert missed.client == "client-2" or (engine == "processes" and missed.client.startswith("node "))
     # It paid for the round that it was killed in, of which it may have sent something, and for no other.
     with Ledger(url.replace("{client}", "client-2")) as book:
         assert book.balance("clinic/client-2").spends == 1
@@ -285,6 +288,64 @@ def test_over_grpc_a_key_pressed_ends_the_clients_too(executable, heeding, archi
     assert b"Traceback" not in said
     assert not [pid for pid in clients if "federation_client" in _command(pid)]
     assert not Path("model").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not tell of the end")
+@pytest.mark.parametrize("engine", ["grpc", "processes"])
+def test_a_server_that_is_killed_leaves_no_client_and_no_record(executable, archive, folder, engine):
+    pytest.importorskip("flwr")
+    (folder / "private").mkdir()
+    asked = ("federate", archive, *SMALL, "--clients", "2", "--epsilon", "300", "--epochs", "100000")
+    process = subprocess.Popen(
+        [executable, *asked, "--engine", engine, "-o", "model"],
+        env=os.environ | {"TMPDIR": str(folder / "private")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    # Clients train for hours: those over gRPC after the log of their start, SuperNodes in an app's process.
+    until = time.monotonic() + 120.0
+    while not _training(folder / "private", engine):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert {path.name for path in (folder / "private").glob("*/*.npz")} == {"client-1.npz", "client-2.npz"}
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 60.0
+    while (left := _of_run(folder / "private")) or any((folder / "private").iterdir()):
+        assert time.monotonic() < until, [_command(pid) for pid in left]
+        time.sleep(0.1)
+
+
+def _of_run(place: Path) -> list[int]:
+    """The processes whose home of Flower is in ``place``: those that a run has started, and theirs."""
+    found = []
+    for pid in _processes():
+        try:
+            told = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if f"FLWR_HOME={place}/".encode() in told:
+            found.append(pid)
+    return found
+
+
+def _training(place: Path, engine: str) -> bool:
+    """Whether both clients of the run in ``place`` have begun to train."""
+    if engine == "processes":
+        return sum("flwr-clientapp" in _command(pid) for pid in _of_run(place)) >= 2
+    clients = [pid for pid in _of_run(place) if "federation_client" in _command(pid)]
+    # Torch is at work in them: a quarter of a second of a processor's time since they were seen.
+    before = [_time_of(pid) for pid in clients]
+    time.sleep(1.0)
+    return len(clients) == 2 and all(_time_of(pid) - t > 25 for pid, t in zip(clients, before, strict=True))
+
+
+def _time_of(pid: int) -> int:
+    try:
+        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    except OSError:
+        return 0
 
 
 def _processes() -> list[int]:

@@ -20,8 +20,9 @@ from sfumato.errors import BadInput
 from sfumato.pipeline import child_processes, federation_grpc
 from sfumato.pipeline.child_processes import ChildProcesses
 from sfumato.pipeline.client_budget import ClientBudgets
+from sfumato.pipeline.federated_run import FederatedRun
 from sfumato.pipeline.federation import Federation
-from sfumato.pipeline.federation_engines import run_federation
+from sfumato.pipeline.federation_engines import engine_of
 from sfumato.pipeline.waiting import Waiting
 
 TERMS = Federation(
@@ -54,7 +55,7 @@ def started(monkeypatch):
 
 def run(shares, budgets=None, waiting=WAITING, report=lambda stage, share: None):
     budgets = budgets or ClientBudgets(None, None)
-    return run_federation("grpc", TERMS, shares, budgets, waiting, report)
+    return engine_of("grpc")(FederatedRun(TERMS, shares, budgets, waiting, report))
 
 
 def test_a_client_that_ends_before_it_connects_is_named_and_not_waited_for(shares, started, monkeypatch):
