@@ -302,9 +302,8 @@ def test_a_server_that_is_killed_leaves_no_client_and_no_record(executable, arch
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    # Clients train for hours: those over gRPC after the log of their start, SuperNodes in an app's process.
-    until = time.monotonic() + 120.0
-    while not _training(folder / "private", engine):
+    until = time.monotonic() + 300.0
+    while not _under_way(folder / "private", engine):
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.1)
@@ -312,7 +311,10 @@ def test_a_server_that_is_killed_leaves_no_client_and_no_record(executable, arch
     process.kill()
     process.wait()
     until = time.monotonic() + 60.0
-    while (left := _of_run(folder / "private")) or any((folder / "private").iterdir()):
+    # Torch keeps a folder of its own there, which stays empty.
+    while (left := _of_run(folder / "private")) or [
+        p for p in (folder / "private").rglob("*") if p.is_file()
+    ]:
         assert time.monotonic() < until, [_command(pid) for pid in left]
         time.sleep(0.1)
 
@@ -330,22 +332,10 @@ def _of_run(place: Path) -> list[int]:
     return found
 
 
-def _training(place: Path, engine: str) -> bool:
-    """Whether both clients of the run in ``place`` have begun to train."""
-    if engine == "processes":
-        return sum("flwr-clientapp" in _command(pid) for pid in _of_run(place)) >= 2
-    clients = [pid for pid in _of_run(place) if "federation_client" in _command(pid)]
-    # Torch is at work in them: a quarter of a second of a processor's time since they were seen.
-    before = [_time_of(pid) for pid in clients]
-    time.sleep(1.0)
-    return len(clients) == 2 and all(_time_of(pid) - t > 25 for pid, t in zip(clients, before, strict=True))
-
-
-def _time_of(pid: int) -> int:
-    try:
-        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
-    except OSError:
-        return 0
+def _under_way(place: Path, engine: str) -> bool:
+    """Whether both clients of the run in ``place`` have begun; of SuperNodes the apps that train."""
+    client = "flwr-clientapp" if engine == "processes" else "federation_client"
+    return sum(client in _command(pid) for pid in _of_run(place)) >= 2
 
 
 def _processes() -> list[int]:
