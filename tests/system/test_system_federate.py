@@ -291,19 +291,18 @@ def test_over_grpc_a_key_pressed_ends_the_clients_too(executable, heeding, archi
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not tell of the end")
-@pytest.mark.parametrize("engine", ["grpc", "processes"])
-def test_a_server_that_is_killed_leaves_no_client_and_no_record(executable, archive, folder, engine):
+def test_over_grpc_a_server_that_is_killed_leaves_no_client_and_no_record(executable, archive, folder):
     pytest.importorskip("flwr")
     (folder / "private").mkdir()
     asked = ("federate", archive, *SMALL, "--clients", "2", "--epsilon", "300", "--epochs", "100000")
     process = subprocess.Popen(
-        [executable, *asked, "--engine", engine, "-o", "model"],
+        [executable, *asked, "--engine", "grpc", "-o", "model"],
         env=os.environ | {"TMPDIR": str(folder / "private")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     until = time.monotonic() + 300.0
-    while not _under_way(folder / "private", engine):
+    while not _under_way(folder / "private"):
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.1)
@@ -332,10 +331,9 @@ def _of_run(place: Path) -> list[int]:
     return found
 
 
-def _under_way(place: Path, engine: str) -> bool:
-    """Whether both clients of the run in ``place`` have begun; of SuperNodes the apps that train."""
-    client = "flwr-clientapp" if engine == "processes" else "federation_client"
-    return sum(client in _command(pid) for pid in _of_run(place)) >= 2
+def _under_way(place: Path) -> bool:
+    """Whether both clients of the run in ``place`` have begun."""
+    return sum("federation_client" in _command(pid) for pid in _of_run(place)) >= 2
 
 
 def _processes() -> list[int]:
