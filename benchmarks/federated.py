@@ -31,9 +31,9 @@ from sfumato.learn.federated.server_app import make_server_app
 from sfumato.learn.federated.strategy import PrivateAverage
 from sfumato.ledger import Ledger
 from sfumato.pipeline.client_budget import ClientBudgets
+from sfumato.pipeline.federated_run import write_records
 from sfumato.pipeline.federated_training import kept_training
 from sfumato.pipeline.federation import Federation
-from sfumato.pipeline.federation_engines import client_files
 from timing import Row, interleaved
 
 CLIENTS, ROUNDS, EPSILON, DELTA = 3, 10, 1000.0, 1e-5
@@ -97,7 +97,8 @@ def _times(file: Path) -> list[float]:
     shares = {name: (pixels[i::CLIENTS], labels[i::CLIENTS]) for i, name in enumerate(terms.names)}
     ends: list[float] = []
     made: list[Federated] = []
-    with TemporaryDirectory() as folder, client_files(shares) as files:
+    with TemporaryDirectory() as folder:
+        files = write_records(shares, Path(folder))
         budgets = ClientBudgets("mnist", f"sqlite:///{folder}/budget.db", "run")
         with Ledger(f"sqlite:///{folder}/budget.db") as ledger:
             for name in terms.names:

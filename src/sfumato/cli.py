@@ -35,7 +35,7 @@ _EXAMPLES = {
     "plan": "sfumato plan X.npz --epsilon 1 --clip 1.0",
     "publish": "sfumato publish digits.npz -o published.npz --classes 10 --epsilon 1",
     "learn": "sfumato learn digits.npz -o model --classes 10 --epsilon 1",
-    "federate": "sfumato federate digits.npz -o model --clients 3 --rounds 10 --epsilon 8 --classes 10",
+    "federate": "sfumato federate digits.npz -o model --classes 10 --epsilon 300 --clip 1",
     "paper": "sfumato paper multimedia-dp --figure 2",
     "audit": "sfumato audit X.npz out.npz --labels y -o report.html",
     "verify": "sfumato verify out.npz",

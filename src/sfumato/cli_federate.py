@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +37,12 @@ __all__ = ["federate"]
 
 _TRAINING, _RUN = "The training", "The run"
 # Options that are parameters of some mechanisms.
-_OPTIONS = ("noise", "span", "levels", "curvature", "calibration")
+_OPTIONS = ("noise", "span", "retain", "levels", "curvature", "calibration")
+# Mechanisms speak of their parameters: at the beginning of a sentence, or as what is needed or not taken.
+_PARAMETER = rf"\b(?:{'|'.join((*_OPTIONS, 'delta', 'clip', 'limit', 'neighbours', 'sample'))})\b"
+_SPOKEN_OF = re.compile(
+    rf"^{_PARAMETER}(?= must| was)|needs {_PARAMETER}|takes no {_PARAMETER}(, {_PARAMETER})*"
+)
 
 
 def federate(
@@ -54,7 +62,13 @@ def federate(
         ),
     ] = "rounds",
     wait: Annotated[
-        float, option(_RUN, "SECONDS", "How long the server waits for the clients of a round.")
+        float,
+        option(
+            _RUN,
+            "SECONDS",
+            "How long the server waits for clients in a round; after the first answer a tenth of it, or 19 "
+            "times as long as that one took if this is more.",
+        ),
     ] = 600.0,
     mechanism: Annotated[
         str,
@@ -100,6 +114,14 @@ def federate(
     ] = None,
     span: Annotated[
         float | None, option(PROMISE, "Δ", "tensor-ldp: width of the noise; 256 unless given.")
+    ] = None,
+    retain: Annotated[
+        str | None,
+        option(
+            PROMISE,
+            "NAME",
+            "tensor-ldp: proof, the p of the paper's proof; that of its algorithm unless given.",
+        ),
     ] = None,
     levels: Annotated[int | None, option(PROMISE, "N", "grid-tensor-ldp: how many values there are.")] = None,
     curvature: Annotated[
@@ -164,7 +186,7 @@ def federate(
         "rate": rate,
         "seed": seed,
     }
-    with terminal.progress(not as_json) as progress:
+    with terminal.progress(not as_json) as progress, _naming_options():
         opened = open_federation(
             source,
             terms,
@@ -191,6 +213,16 @@ def federate(
             report=progress,
         )
     print(json.dumps(done.to_dict()) if as_json else terminal.in_line(_told(done)))
+
+
+@contextmanager
+def _naming_options() -> Iterator[None]:
+    """Parameters that a refusal names are written as the options that they are here."""
+    try:
+        yield
+    except BadInput as error:
+        said = _SPOKEN_OF.sub(lambda found: re.sub(_PARAMETER, r"--\g<0>", found[0]), str(error))
+        raise BadInput(said) from None
 
 
 def _ledger(given: str | None) -> str:

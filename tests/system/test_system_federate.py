@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from importlib.util import find_spec
@@ -21,6 +23,7 @@ from sfumato.pipeline.kept_model import load_model
 from sfumato.report import KeyRing
 
 SMALL = ("--classes", "10", "--rounds", "3", "--rate", "0.5", "--batch", "32", "--clip", "1")
+REPOSITORY = Path(__file__).parents[2]
 MODEL = {"model.safetensors", "model.json", "manifest.json", "manifest.json.cert.json"}
 
 
@@ -88,14 +91,27 @@ def test_more_rounds_than_budget_keep_the_model_of_the_last_paid_round(called, a
     ("more", "said"),
     [
         (("--epsilon", "8", "--mechanism", "gausian"), "there is no mechanism 'gausian' for clients"),
-        (("--mechanism", "piecewise", "--epsilon", "8"), "piecewise needs limit"),
+        (("--mechanism", "piecewise", "--epsilon", "8"), "piecewise needs --limit"),
+        (("--epsilon", "8", "--clip", "-1"), "--clip must be a positive number"),
+        (("--epsilon", "8", "--rate", "nan"), "--rate must be a positive number"),
+        (("--epsilon", "8", "--delta", "nan"), "--delta was nan"),
+        (("--mechanism", "tldp", "--epsilon", "8", "--span", "1"), "--span was 1"),
+        (
+            ("--mechanism", "tldp", "--epsilon", "8", "--retain", "x"),
+            "--retain must be one of algorithm, proof",
+        ),
+        (
+            ("--mechanism", "tldp", "--epsilon", "8", "--limit", "1", "--levels", "4"),
+            "takes no --levels, --limit",
+        ),
+        (("--epsilon", "8", "--wait", "0"), "--wait was 0.0"),
         ((), "needs --epsilon, the budget of one client over all rounds"),
         (("--epsilon", "8", "--engine", "moon"), "--engine was 'moon'"),
         (("--epsilon", "8", "--sample", "0.5"), "--sample needs --central"),
         (("--epsilon", "8", "--central", "--sample", "0.5", "--neighbours", "replace"), "zero-out"),
         (("--epsilon", "8", "--clients", "4000"), "holds 1200 records"),
         (("--epsilon", "8", "--model", "cnn"), "cnn is for pictures"),
-        (("--epsilon", "8", "--levels", "4"), "gaussian takes no levels"),
+        (("--epsilon", "8", "--levels", "4"), "gaussian takes no --levels"),
     ],
 )
 def test_refusals_are_one_sentence(called, archive, more, said):
@@ -103,6 +119,31 @@ def test_refusals_are_one_sentence(called, archive, more, said):
     assert ran.code == 2
     assert said in json.loads(ran.out)["error"]
     assert ran.appeared == frozenset()
+
+
+@pytest.mark.parametrize("given", ["0", "nan", "inf", "-1"])
+@pytest.mark.parametrize("central", [(), ("--central",)])
+def test_an_epsilon_that_is_none_is_refused_at_once(called, archive, central, given):
+    ran = called("federate", archive, *SMALL, *central, "--epsilon", given, "-o", "model", "--json")
+    assert ran.code == 2
+    assert json.loads(ran.out)["error"].startswith("--epsilon must be a positive number from ")
+    assert ran.appeared == frozenset()
+
+
+def test_the_examples_of_the_readme_and_of_the_help_run_as_they_are_printed(called, folder, digits):
+    (readme,) = re.findall(
+        r"^\$ (sfumato federate .*?) +#", (REPOSITORY / "README.md").read_text(), re.MULTILINE
+    )
+    helped = " ".join(called("federate", "--help").out.split())
+    missing = called("federate").err
+    example = missing.strip().removeprefix("sfumato: federate needs SOURCE, as in ").removesuffix(".")
+    assert example in helped
+    for number, words in enumerate((readme, example)):
+        sfumato, *given = words.split()
+        assert sfumato == "sfumato"
+        np.savez(given[1], X=digits[0], y=digits[1])
+        output = given.index("-o") + 1
+        assert called(*given[:output], f"model-{number}/", *given[output + 1 :]).code == 0
 
 
 @pytest.mark.parametrize("options", [("tensor-ldp",), ("dphsgd", "--curvature", "own")])
@@ -216,7 +257,9 @@ def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder, engine):
     assert done.made.rounds == 2
     (missed,) = done.made.refused
     assert missed.round == 1
-    assert missed.why.endswith("did not answer, and is not asked again.")
+    assert missed.why == f"{missed.client} did not answer, and is not asked again."
+    # A SuperNode says its client's name with its first reply; over gRPC it is known from the start.
+    assert missed.client == "client-2" or (engine == "processes" and missed.client.startswith("node "))
     # It paid for the round that it was killed in, of which it may have sent something, and for no other.
     with Ledger(url.replace("{client}", "client-2")) as book:
         assert book.balance("clinic/client-2").spends == 1
@@ -245,6 +288,52 @@ def test_over_grpc_a_key_pressed_ends_the_clients_too(executable, heeding, archi
     assert b"Traceback" not in said
     assert not [pid for pid in clients if "federation_client" in _command(pid)]
     assert not Path("model").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not tell of the end")
+def test_over_grpc_a_server_that_is_killed_leaves_no_client_and_no_record(executable, archive, folder):
+    pytest.importorskip("flwr")
+    (folder / "private").mkdir()
+    asked = ("federate", archive, *SMALL, "--clients", "2", "--epsilon", "300", "--epochs", "100000")
+    process = subprocess.Popen(
+        [executable, *asked, "--engine", "grpc", "-o", "model"],
+        env=os.environ | {"TMPDIR": str(folder / "private")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 300.0
+    while not _under_way(folder / "private"):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert {path.name for path in (folder / "private").glob("*/*.npz")} == {"client-1.npz", "client-2.npz"}
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 60.0
+    # Torch keeps a folder of its own there, which stays empty.
+    while (left := _of_run(folder / "private")) or [
+        p for p in (folder / "private").rglob("*") if p.is_file()
+    ]:
+        assert time.monotonic() < until, [_command(pid) for pid in left]
+        time.sleep(0.1)
+
+
+def _of_run(place: Path) -> list[int]:
+    """The processes whose home of Flower is in ``place``: those that a run has started, and theirs."""
+    found = []
+    for pid in _processes():
+        try:
+            told = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if f"FLWR_HOME={place}/".encode() in told:
+            found.append(pid)
+    return found
+
+
+def _under_way(place: Path) -> bool:
+    """Whether both clients of the run in ``place`` have begun."""
+    return sum("federation_client" in _command(pid) for pid in _of_run(place)) >= 2
 
 
 def _processes() -> list[int]:

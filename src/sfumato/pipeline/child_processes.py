@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from sfumato.learn.federated.quiet import QUIET
+from sfumato.pipeline import tied
 
 __all__ = ["ChildProcesses"]
 
@@ -21,7 +23,8 @@ _GRACE = 5.0
 class ChildProcesses:
     """Starts processes, whose logs stand in ``folder``; all of them end with the block.
 
-    They are told to, and killed where that does not help. ``own`` is added to the environment that they
+    They are told to, and killed where that does not help. Where this process is killed itself, they are told
+    by the system (see ``tied``; on Linux alone). ``own`` is added to the environment that they
     inherit; their Flower home is in the folder too, so that nothing is written to that of whoever runs them.
     What they are to know stands in files: everybody on a machine may see command lines.
     """
@@ -61,7 +64,7 @@ class ChildProcesses:
         self._logs.append(log)
         # A session of its own: an interrupt from the keyboard reaches this process, which ends the others.
         process = subprocess.Popen(
-            command,
+            (sys.executable, "-I", "-S", tied.__file__, str(os.getpid()), *command),
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -24,8 +24,9 @@ from sfumato.learn.federated.rounds import Federated, OutOfBudget
 from sfumato.pipeline.choosing import imported
 from sfumato.pipeline.client_budget import ClientBudgets, ClientCost
 from sfumato.pipeline.federated_model import FederatedModel, FederationPlan
+from sfumato.pipeline.federated_run import FederatedRun
 from sfumato.pipeline.federation import Federation
-from sfumato.pipeline.federation_engines import ENGINES, run_federation
+from sfumato.pipeline.federation_engines import engine_of
 from sfumato.pipeline.held_out import read_held_out
 from sfumato.pipeline.kept_model import KeptModel, write_model
 from sfumato.pipeline.manifest import MANIFEST
@@ -117,17 +118,17 @@ def federate(
 ) -> FederatedModel:
     """Train together and keep the model in the folder ``output``, with its statement and certificate.
 
-    ``engine`` is one of ``ENGINES``. ``test`` is a dataset of records that are not protected, on which
-    accuracy is measured. Raises :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing,
-    where anything is wrong with the input, and :class:`OutOfBudget` where not even one round can be paid.
+    ``engine`` is one of ``federation_engines.ENGINES``. ``test`` is a dataset of records that are not
+    protected, on which accuracy is measured. Raises :class:`~sfumato.errors.BadInput`, leaving no output and
+    spending nothing, where anything is wrong with the input, and :class:`OutOfBudget` where not even one
+    round can be paid.
     """
     target, tell = Path(output), report or (lambda stage, share: None)
     source, terms = federating.source, federating.terms
     check_apart(source.path, target)
     check_new_folder(target)
     imported("safetensors.numpy", None, "keeping a model")
-    if engine not in ENGINES:
-        raise BadInput(f"--engine was {engine!r}: accepted are {', '.join(ENGINES)}.")
+    run = engine_of(engine)
     costs = federating.costs()
     for cost in costs:
         if cost.preview is not None and not cost.admitted:
@@ -140,7 +141,7 @@ def federate(
     signer = None if terms.noise_seed is not None else (keys or KeyRing()).signing_or_new()
     # What tells the rows of this run in a ledger from those of another one.
     budgets = replace(federating.budgets, purpose=f"{target.name}-{secrets.token_hex(4)}")
-    made = run_federation(engine, terms, shares, budgets, waiting or Waiting(), tell)
+    made = run(FederatedRun(terms, shares, budgets, waiting or Waiting(), tell))
     if not made.rounds:
         why = f"{made.stopped}; no model was made."
         raise OutOfBudget(why) if made.out_of_budget else BadInput(why)

@@ -19,6 +19,7 @@ from sfumato.learn.federated.protection import Protection, make_protection, prot
 from sfumato.learn.federated.rounds import client_names, round_guarantee
 from sfumato.learn.federated.type_three import TensorPaper
 from sfumato.ledger.filter import Filter, add
+from sfumato.mechanisms.parameters import positive
 from sfumato.noise import Seeded
 from sfumato.privacy import Claim, Guarantee
 
@@ -75,6 +76,11 @@ class Federation:
                 f"{self.mechanism} needs --epsilon, the budget of one client over all rounds; "
                 "--mechanism none adds no noise and promises nothing."
             )
+        positive("--rate", self.rate)
+        if self.epsilon is not None:
+            positive("--epsilon", self.epsilon)
+        if not 0.0 <= self.delta < 1.0:
+            raise BadInput(f"--delta was {self.delta!r}: a number from 0 to below 1 is needed.")
         if not self.central and self.sample != 1.0:
             raise BadInput(
                 "--sample needs --central: it is the server that samples clients and adds the noise."

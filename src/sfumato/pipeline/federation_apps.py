@@ -104,6 +104,8 @@ def strategy_of(
     budgets: ClientBudgets,
     *,
     waiting: Waiting,
+    known: Mapping[int, str] | None = None,
+    appearing: Callable[[int], None] | None = None,
     each_round: Callable[[int, Arrays], None] | None = None,
 ) -> PrivateAverage:
     """The server's side of ``terms``; it pays for all clients where it is the one that adds the noise."""
@@ -118,6 +120,8 @@ def strategy_of(
         patience=waiting.patience,
         timeout=waiting.timeout,
         straggle=waiting.straggle,
+        known=known,
+        appearing=appearing,
         each_round=each_round,
     )
 

@@ -1,8 +1,8 @@
 """A client of a federated run over gRPC, as a process: ``python -m sfumato.pipeline.federation_client FILE``.
 
-FILE holds JSON: ``server``, the address to connect to; ``federation``, the terms of the run; ``place``, where
-the client stands, as the configuration of a SuperNode would say it. They stand in a file, and not among the
-arguments, since the URL of a ledger may hold a password.
+FILE holds JSON: ``server``, the address to connect to; ``secret``, by which the client proves its name there;
+``federation``, the terms of the run; ``place``, where the client stands, as the configuration of a SuperNode
+would say it. They stand in a file, and not among the arguments, since everybody on a machine can read those.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from flwr.app import Context, RecordDict
 from flwr.client import start_client
 from grpc import RpcError  # type: ignore[import-untyped]
 
+from sfumato.learn.federated.grpc_admission import Credential
 from sfumato.learn.federated.grpc_client import GrpcClient
 from sfumato.pipeline.federation_apps import TERMS, client_app
 
@@ -34,7 +35,7 @@ def main(file: str) -> int:
     try:
         start_client(
             server_address=told["server"],
-            client=GrpcClient(client_app, context),
+            client=GrpcClient(client_app, context, Credential(told["place"]["name"], told["secret"])),
             insecure=True,
             max_retries=0,
         )

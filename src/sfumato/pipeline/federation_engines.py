@@ -1,7 +1,6 @@
 """Where the rounds run: in this process, as a Flower simulation, or as processes that talk over the network.
 
-All of them take the same steps with the same arithmetic. Where clients have processes of their own, their
-records are written to a folder that only their owner may read, and that is gone afterwards.
+All of them take the same steps with the same arithmetic.
 """
 
 from __future__ import annotations
@@ -9,61 +8,48 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.learn.federated.quiet import require_flower
 from sfumato.learn.federated.rounds import Federated, federate
-from sfumato.pipeline.client_budget import ClientBudgets
-from sfumato.pipeline.federation import Federation
+from sfumato.pipeline.federated_run import FederatedRun
 from sfumato.pipeline.paying import BeforeEachRound
-from sfumato.pipeline.protected import Report
 from sfumato.pipeline.ray_privacy import keep_ray_private, ray_folder
-from sfumato.pipeline.waiting import Waiting
 
-__all__ = ["ENGINES", "Shares", "run_federation"]
+__all__ = ["ENGINES", "Engine", "engine_of"]
 
-#: Features and labels of every client, by name.
-Shares = Mapping[str, tuple[NDArray[np.floating], NDArray[np.int64]]]
-
-
-def run_federation(
-    engine: str, terms: Federation, shares: Shares, budgets: ClientBudgets, waiting: Waiting, report: Report
-) -> Federated:
-    """The result of ``terms`` (settled) on the clients' ``shares``, by the engine of that name."""
-    if engine not in ENGINES:
-        raise BadInput(f"--engine was {engine!r}: accepted are {', '.join(ENGINES)}.")
-    if engine != "rounds":
-        require_flower(f"--engine {engine}")
-    return ENGINES[engine](terms, shares, budgets, waiting, report)
+#: What makes the result of a run.
+Engine = Callable[[FederatedRun], Federated]
 
 
-def _rounds(
-    terms: Federation, shares: Shares, budgets: ClientBudgets, waiting: Waiting, report: Report
-) -> Federated:
+def engine_of(name: str) -> Engine:
+    """The engine of that name, if there is one and what it needs is installed."""
+    if name not in ENGINES:
+        raise BadInput(f"--engine was {name!r}: accepted are {', '.join(ENGINES)}.")
+    if name != "rounds":
+        require_flower(f"--engine {name}")
+    return ENGINES[name]
+
+
+def _rounds(run: FederatedRun) -> Federated:
     from sfumato.pipeline.federated_training import training_of
 
-    clients = {name: training_of(terms, name, *share) for name, share in shares.items()}
+    terms = run.terms
+    clients = {name: training_of(terms, name, *share) for name, share in run.shares.items()}
     return federate(
         clients,
         terms.initial,
         terms.protection(),
         rounds=terms.rounds,
         central=terms.at_server(),
-        pay=BeforeEachRound(budgets, terms.names),
-        report=report,
+        pay=BeforeEachRound(run.budgets, terms.names),
+        report=run.report,
         randomness=terms.randomness,
     )
 
 
-def _simulation(
-    terms: Federation, shares: Shares, budgets: ClientBudgets, waiting: Waiting, report: Report
-) -> Federated:
+def _simulation(run: FederatedRun) -> Federated:
     keep_ray_private()  # before Flower imports Ray
     from flwr.simulation import run_simulation
 
@@ -71,9 +57,9 @@ def _simulation(
     from sfumato.pipeline.federation_apps import app_of_clients, place_of, strategy_of
 
     made: list[Federated] = []
-    text = terms.to_json()
-    with client_files(shares) as files, ray_folder() as folder, _hushed():
-        places = [place_of(name, files[name], budgets, terms) for name in terms.names]
+    terms, report, text = run.terms, run.report, run.terms.to_json()
+    with run.apart() as (_, files), ray_folder() as folder, _hushed():
+        places = [place_of(name, files[name], run.budgets, terms) for name in terms.names]
         clients = app_of_clients(
             lambda context: text, lambda context: places[int(context.node_config["partition-id"])]
         )
@@ -81,8 +67,8 @@ def _simulation(
         def strategy(context: Any) -> Any:
             return strategy_of(
                 terms,
-                budgets,
-                waiting=waiting,
+                run.budgets,
+                waiting=run.waiting,
                 each_round=lambda number, arrays: report(
                     f"round {number} of {terms.rounds}", number / terms.rounds
                 ),
@@ -108,18 +94,13 @@ def _simulation(
     return made[0]
 
 
-def _processes(
-    terms: Federation, shares: Shares, budgets: ClientBudgets, waiting: Waiting, report: Report
-) -> Federated:
+def _processes(run: FederatedRun) -> Federated:
     from sfumato.pipeline.federation_processes import run_processes
 
-    with client_files(shares) as files:
-        return run_processes(terms, files, budgets, waiting, report)
+    return run_processes(run)
 
 
-def _grpc(
-    terms: Federation, shares: Shares, budgets: ClientBudgets, waiting: Waiting, report: Report
-) -> Federated:
+def _grpc(run: FederatedRun) -> Federated:
     try:
         from sfumato.pipeline.federation_grpc import run_grpc
     except ImportError as missing:
@@ -127,19 +108,8 @@ def _grpc(
             f"--engine grpc needs Flower's older gRPC service, which this flwr does not have: {missing}."
         ) from None
 
-    with client_files(shares) as files, _hushed():
-        return run_grpc(terms, files, budgets, waiting, report)
-
-
-@contextmanager
-def client_files(shares: Shares) -> Iterator[dict[str, Path]]:
-    """One .npz for each client, in a folder of mode 0700 that is removed at the end."""
-    with TemporaryDirectory(prefix="sfumato-clients-") as folder:
-        files = {}
-        for name, (features, labels) in shares.items():
-            files[name] = Path(folder) / f"{name}.npz"
-            np.savez(files[name], X=np.asarray(features, dtype=np.float32), y=labels)
-        yield files
+    with _hushed():
+        return run_grpc(run)
 
 
 @contextmanager
@@ -156,7 +126,6 @@ def _hushed() -> Iterator[None]:
             logger.setLevel(level)
 
 
-Engine = Callable[[Federation, Shares, ClientBudgets, Waiting, Report], Federated]
 ENGINES: Mapping[str, Engine] = {
     "rounds": _rounds,
     "simulation": _simulation,

@@ -21,16 +21,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from sfumato.errors import BadInput
 from sfumato.learn.federated.rounds import Federated
 from sfumato.pipeline.child_processes import ChildProcesses
-from sfumato.pipeline.client_budget import ClientBudgets
-from sfumato.pipeline.federation import Federation
+from sfumato.pipeline.federated_run import FederatedRun
 from sfumato.pipeline.federation_apps import TERMS, paid_from, place_of, read_result, rounds_done
-from sfumato.pipeline.protected import Report
-from sfumato.pipeline.waiting import Waiting
 
 __all__ = ["Processes", "run_processes", "write_app"]
 
@@ -140,16 +136,10 @@ class Processes(ChildProcesses):
             raise BadInput(f"the SuperLink ended with code {self.link.returncode} before the run did.")
 
 
-def run_processes(
-    terms: Federation,
-    files: Mapping[str, Path],
-    budgets: ClientBudgets,
-    waiting: Waiting,
-    report: Report,
-) -> Federated:
-    """Run ``terms`` with a process for the server and for each client; ``files`` are the clients' records."""
-    with TemporaryDirectory(prefix="sfumato-federation-") as place, Processes(Path(place)) as run:
-        folder = Path(place)
+def run_processes(federated: FederatedRun) -> Federated:
+    """A run with a process for the server and for each client."""
+    terms, budgets, waiting, report = federated.terms, federated.budgets, federated.waiting, federated.report
+    with federated.apart() as (folder, files), Processes(folder) as run:
         result = folder / "result"
         result.mkdir()
         settings: dict[str, str | float] = {TERMS: terms.to_json(), "result": str(result)}

@@ -9,8 +9,8 @@ import sfumato
 from sfumato.io.datasets import DatasetSource
 from sfumato.learn.examples import checked_examples
 from sfumato.pipeline.client_budget import ClientBudgets, ClientCost
+from sfumato.pipeline.federated_run import Shares
 from sfumato.pipeline.federation import Federation
-from sfumato.pipeline.federation_engines import Shares
 from sfumato.pipeline.model_inputs import ModelInputs
 from sfumato.pipeline.protected import Report
 from sfumato.pipeline.public_facts import check_range

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sfumato.errors import BadInput
@@ -13,7 +14,8 @@ __all__ = ["Waiting"]
 class Waiting:
     """Seconds: ``patience`` for clients to appear, ``timeout`` for those of a round to answer.
 
-    A client that takes ``straggle`` times as long as the first one to answer is left out too.
+    A client that takes ``straggle`` times as long as the first one to answer is left out too, though never
+    before a tenth of the timeout has gone by since then.
     """
 
     patience: float = 120.0
@@ -21,6 +23,10 @@ class Waiting:
     straggle: float = 20.0
 
     def __post_init__(self) -> None:
-        for name, least in (("patience", 0.0), ("timeout", 0.0), ("straggle", 1.0)):
-            if not getattr(self, name) > least:
-                raise BadInput(f"{name} was {getattr(self, name)!r}: a number above {least:g} is needed.")
+        for name, said, least in (
+            ("patience", "patience", 0.0),
+            ("timeout", "--wait", 0.0),
+            ("straggle", "straggle", 1.0),
+        ):
+            if not least < (given := getattr(self, name)) < math.inf:
+                raise BadInput(f"{said} was {given!r}: a finite number above {least:g} is needed.")

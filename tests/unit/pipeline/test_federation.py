@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 pytest.importorskip("torch")
 
 from sfumato.errors import BadInput
+from sfumato.learn.federated.protection import PROTECTIONS
 from sfumato.learn.federated.rounds import OutOfBudget
 from sfumato.ledger import Ledger
 from sfumato.pipeline.client_budget import ClientBudgets
@@ -106,6 +107,8 @@ def test_with_a_budget_every_round_fits_one_after_another(ledger):
         ({"rounds": 0}, "--rounds was 0"),
         ({"clients": 0}, "--clients was 0"),
         ({"epsilon": None}, "needs --epsilon"),
+        ({"delta": 1.0}, "--delta was 1.0"),
+        ({"delta": math.nan}, "--delta was nan"),
         ({"sample": 0.5}, "--sample needs --central"),
         ({"mechanism": "laplace", "central": True}, "--central is for gaussian"),
         ({"mechanism": "nosuch"}, "there is no mechanism"),
@@ -117,6 +120,13 @@ def test_with_a_budget_every_round_fits_one_after_another(ledger):
 def test_terms_that_make_no_sense_are_refused(more, said):
     with pytest.raises(BadInput, match=said):
         terms(**more)
+
+
+@pytest.mark.parametrize("mechanism", [name for name in PROTECTIONS if name != "none"])
+@pytest.mark.parametrize("epsilon", [0.0, math.nan, math.inf, -1.0])
+def test_an_epsilon_that_is_none_is_refused_for_every_mechanism(mechanism, epsilon):
+    with pytest.raises(BadInput, match=r"^--epsilon must be a positive number from .*\.$"):
+        terms(mechanism=mechanism, epsilon=epsilon)
 
 
 def test_parameters_that_are_missing_are_missed_before_any_record_is_read(digits):

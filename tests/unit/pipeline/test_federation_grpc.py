@@ -16,12 +16,18 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("flwr")
 
+import grpc
+from flwr.client import Client, start_client
+from flwr.common import Code, FitRes, GetPropertiesRes, Status
+
 from sfumato.errors import BadInput
+from sfumato.learn.federated.grpc_admission import Credential, new_secret
 from sfumato.pipeline import child_processes, federation_grpc
 from sfumato.pipeline.child_processes import ChildProcesses
 from sfumato.pipeline.client_budget import ClientBudgets
+from sfumato.pipeline.federated_run import FederatedRun
 from sfumato.pipeline.federation import Federation
-from sfumato.pipeline.federation_engines import run_federation
+from sfumato.pipeline.federation_engines import engine_of
 from sfumato.pipeline.waiting import Waiting
 
 TERMS = Federation(
@@ -54,7 +60,7 @@ def started(monkeypatch):
 
 def run(shares, budgets=None, waiting=WAITING, report=lambda stage, share: None):
     budgets = budgets or ClientBudgets(None, None)
-    return run_federation("grpc", TERMS, shares, budgets, waiting, report)
+    return engine_of("grpc")(FederatedRun(TERMS, shares, budgets, waiting, report))
 
 
 def test_a_client_that_ends_before_it_connects_is_named_and_not_waited_for(shares, started, monkeypatch):
@@ -90,9 +96,9 @@ def test_a_run_whose_clients_all_end_ends_too(shares, started):
 
 
 def test_what_a_client_is_to_know_is_in_a_file_that_nobody_else_may_read(shares, started, tmp_path):
-    """The URL of a ledger may hold a password."""
+    """The URL of a ledger may hold a password, and by its secret a client proves its name."""
     url = f"sqlite:///{tmp_path}/very-secret.db"
-    seen = []
+    seen, own = [], []
 
     def look(stage, share):
         if stage.startswith("round 1"):
@@ -100,14 +106,48 @@ def test_what_a_client_is_to_know_is_in_a_file_that_nobody_else_may_read(shares,
                 told = [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
                 settings = Path(process.args[-1])
                 logs = [log.read_text() for log in settings.parent.glob("*.log")]
-                mode = stat.S_IMODE(settings.parent.stat().st_mode)
-                seen.append((b"secret" in b"".join(told), "secret" in "".join(logs), mode))
-                assert json.loads(settings.read_text())["place"]["ledger"] == url
+                modes = [stat.S_IMODE(path.stat().st_mode) for path in (settings.parent, settings)]
+                given = json.loads(settings.read_text())
+                assert given["place"]["ledger"] == url
+                own.append(given["secret"])
+                seen.append((b"secret" in b"".join(told), "secret" in "".join(logs), *modes))
+                assert given["secret"] not in "".join([*map(repr, told), *logs])
 
     made = run(shares, ClientBudgets("ward", url), report=look)
     assert made.rounds == 3
-    assert seen == [(False, False, 0o700)] * 2
+    assert seen == [(False, False, 0o700, 0o600)] * 2
+    assert len(set(own)) == 2
     assert not Path(started[0].args[-1]).parent.exists()
+
+
+class Stranger(Client):
+    """A process of the same machine that found the port: it says that it is client-1, and brings a model."""
+
+    def __init__(self):
+        self.trained = []
+
+    def get_properties(self, ins):
+        return GetPropertiesRes(Status(Code.OK, ""), Credential("client-1", new_secret()).answer("guessed"))
+
+    def fit(self, ins):
+        self.trained.append(ins)
+        return FitRes(Status(Code.OK, ""), ins.parameters, 1, {"name": "client-1"})
+
+
+def test_a_stranger_that_connects_first_is_no_client(shares, started, monkeypatch):
+    stranger, dropped = Stranger(), []
+
+    def look(stage, share):
+        if stage.startswith("starting clients (0 of 2") and not dropped:
+            address = json.loads(Path(started[0].args[-1]).read_text())["server"]
+            with pytest.raises(grpc.RpcError) as hung_up:
+                start_client(server_address=address, client=stranger, insecure=True, max_retries=0)
+            dropped.append(hung_up)
+
+    monkeypatch.setenv("no_grpc_proxy", "127.0.0.1")
+    made = run(shares, report=look)
+    assert len(dropped) == 1
+    assert (made.rounds, made.refused, stranger.trained) == (3, (), [])
 
 
 def test_a_child_that_does_not_heed_is_killed(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""A client of Flower's gRPC service: it answers what it is asked to train with an app, and nothing else."""
+"""A client of Flower's gRPC service: it says who it is, trains with an app, and answers nothing else."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from flwr.common import (
 )
 
 from sfumato.errors import BadInput
+from sfumato.learn.federated.grpc_admission import CHALLENGE, Credential
 from sfumato.learn.federated.grpc_records import asked_of, refusing, replied
 
 __all__ = ["GrpcClient"]
 
 _UNANSWERED = "only training is answered: nothing in another reply would be protected."
-_FAILED = "the client's app failed; its own log says why."
+_FAILED = "the client's app failed; why is not told, since that may speak of its records."
 _log = logging.getLogger(__name__)
 
 
@@ -35,12 +36,13 @@ class GrpcClient(Client):
     """Answers what it is asked to train with ``app``, for ``flwr.client.start_client``.
 
     ``context`` is the client's own and kept over all rounds, so that each of them is answered once. An app
-    that raises is answered for with one fixed sentence, since its exception may speak of records; every other
-    kind of question is refused.
+    that raises is answered for with one fixed sentence, since its exception may speak of records. With a
+    ``credential`` the client proves its name to a server that asks for it (see ``grpc_admission``); every
+    other kind of question is refused.
     """
 
-    def __init__(self, app: ClientApp, context: Context) -> None:
-        self._app, self._context = app, context
+    def __init__(self, app: ClientApp, context: Context, credential: Credential | None = None) -> None:
+        self._app, self._context, self._credential = app, context, credential
 
     def fit(self, ins: FitIns) -> FitRes:
         """The reply of the app, or why there is none."""
@@ -65,5 +67,8 @@ class GrpcClient(Client):
         )
 
     def get_properties(self, ins: GetPropertiesIns) -> GetPropertiesRes:
-        """Nothing but a refusal."""
+        """The client's public name, proven by its credential; a refusal of every other question."""
+        challenge = ins.config.get(CHALLENGE)
+        if self._credential is not None and isinstance(challenge, str):
+            return GetPropertiesRes(Status(Code.OK, ""), self._credential.answer(challenge))
         return GetPropertiesRes(Status(Code.GET_PROPERTIES_NOT_IMPLEMENTED, _UNANSWERED), {})

@@ -8,7 +8,7 @@ to this grid as it does to a SuperLink.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition, Thread
 
@@ -31,15 +31,19 @@ _GONE = "its connection was closed before it answered."
 
 
 class GrpcGrid(Grid):
-    """Sends to the clients that ``clients`` manages, each of which is a node by the order of its appearance.
+    """Sends to the clients that ``clients`` manages, each of which is a node.
+
+    Those that it manages under one of ``names`` are the nodes 1, 2, … in the order of the names; others get
+    the numbers after these in the order of their appearance.
 
     A client that is gone, and a node that never was, answer at once that the node is unavailable. What cannot
     be read in a reply becomes an error in a sentence.
     """
 
-    def __init__(self, clients: ClientManager) -> None:
+    def __init__(self, clients: ClientManager, names: Sequence[str] = ()) -> None:
         self._clients = clients
-        self._nodes: dict[str, int] = {}
+        self._nodes = {name: node for node, name in enumerate(names, 1)}
+        self.names = {node: name for name, node in self._nodes.items()}
         self._gone: set[str] = set()
         self._answers: dict[str, tuple[Message, FitRes | Error]] = {}
         self._came = Condition()
@@ -66,7 +70,7 @@ class GrpcGrid(Grid):
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> list[int]:
-        """The nodes that are connected now, in the order in which they came."""
+        """The nodes that are connected now, in the order of their numbers."""
         return sorted(self._connected())
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:

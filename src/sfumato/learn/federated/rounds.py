@@ -94,11 +94,6 @@ class Federated:
     stopped: str | None = None
     out_of_budget: bool = False
 
-    def spent(self, client: str) -> Guarantee | None:
-        """What ``client`` has spent over all rounds; None where it paid for none."""
-        count = self.paid[client]
-        return self.guarantee.times(count) if count else None
-
 
 def client_names(count: int) -> list[str]:
     """The public names of ``count`` clients, in the order in which they sort."""

@@ -9,7 +9,7 @@ budget is spent, the run stops before the round: what others sent in it is not u
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from logging import WARNING
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,11 @@ class PrivateAverage(Strategy):
     before a round where the server pays (with ``central``), as in ``rounds.federate``. ``patience`` is how
     many seconds the server waits for all clients to appear, ``timeout`` how many a round may take: who has
     not answered by then is left out; and so is, with ``straggle``, who takes that many times as long as the
-    first (see ``straggling``).
+    first (see ``straggling``). While the server waits for clients to appear, ``appearing`` is told how many
+    have, and may raise.
+
+    ``known`` holds names of nodes that are known from the start. The name of another one is that of its first
+    reply; what a node calls itself afterwards changes nothing.
     """
 
     def __init__(
@@ -77,11 +81,13 @@ class PrivateAverage(Strategy):
         patience: float = 60.0,
         timeout: float = 3600.0,
         straggle: float | None = None,
+        known: Mapping[int, str] | None = None,
+        appearing: Callable[[int], None] | None = None,
         each_round: Callable[[int, Arrays], None] | None = None,
     ) -> None:
         self.names, self.rounds, self.central, self.pay = sorted(names), rounds, central, pay
         self.randomness, self.patience, self.timeout = randomness, patience, timeout
-        self.straggle, self.each_round = straggle, each_round
+        self.straggle, self.appearing, self.each_round = straggle, appearing, each_round
         self._arrays = checked(initial, initial, client="the initial model")
         self._guarantee = round_guarantee(protection, central, self._arrays, len(names))
         self._done = 0
@@ -90,7 +96,7 @@ class PrivateAverage(Strategy):
         self._rounds_of: dict[int, int] = {}
         self._rounds_of_all = 0
         self._nodes: list[int] = []
-        self._known: dict[int, str] = {}
+        self._known = dict(known or {})
         self._asked: list[int] = []
         self._silent: set[int] = set()
 
@@ -191,13 +197,17 @@ class PrivateAverage(Strategy):
 
     def _appeared(self, grid: Grid) -> list[int]:
         until = time.monotonic() + self.patience
-        while len(found := sorted(grid.get_node_ids())) < len(self.names):
+        while True:
+            found = sorted(grid.get_node_ids())
+            if self.appearing is not None:
+                self.appearing(len(found))
+            if len(found) >= len(self.names):
+                return found[: len(self.names)]
             if time.monotonic() > until:
                 raise BadInput(
                     f"{len(found)} of {len(self.names)} clients appeared within {self.patience:g} seconds."
                 )
             time.sleep(_POLL)
-        return found[: len(self.names)]
 
     def _sampled(self, number: int) -> list[int]:
         """The nodes of the clients that the coins of this round fell for."""
@@ -219,7 +229,7 @@ class PrivateAverage(Strategy):
         said = reply.content.config_records.get(CLIENT)
         name = None if said is None else said.get(NAME)
         if isinstance(name, str) and name in self.names:
-            self._known[node] = name
+            self._known.setdefault(node, name)
         records = list(reply.content.array_records.values())
         if len(records) != 1:
             raise BadInput(f"{self._name(node)} sent {len(records)} records of parameters: one is needed.")

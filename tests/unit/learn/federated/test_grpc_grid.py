@@ -25,6 +25,7 @@ from flwr.common import (
     FitRes,
     GetParametersIns,
     GetPropertiesIns,
+    GetPropertiesRes,
     Parameters,
     Status,
     ndarrays_to_parameters,
@@ -39,6 +40,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from sfumato.learn.federated import federate, flat, make_protection
 from sfumato.learn.federated.client_app import make_client_app
 from sfumato.learn.federated.flower import ARRAYS, CLIENT, CONFIG, METRICS, NAME, ROUND, ROUNDS, record_of
+from sfumato.learn.federated.grpc_admission import Admission, Credential, new_secret
 from sfumato.learn.federated.grpc_client import GrpcClient
 from sfumato.learn.federated.grpc_grid import GrpcGrid, as_server
 from sfumato.learn.federated.privacy_mod import PrivacyMod
@@ -57,17 +59,26 @@ class Service:
     """Flower's service on a free port, the grid over it, and the clients that were connected to it."""
 
     def __init__(self):
-        self.manager = SimpleClientManager()
+        self._threads = []
+        self.admit(SimpleClientManager())
+
+    def admit(self, manager, names=()):
+        """Start the service with the clients that ``manager`` knows."""
+        self.manager = manager
         self.server = start_grpc_server(self.manager, "127.0.0.1:0", max_concurrent_workers=8)
         self.address = self.server.bound_address
-        self.grid = GrpcGrid(self.manager)
-        self._threads = []
+        self.grid = GrpcGrid(self.manager, names)
 
     def connect(self, client) -> int:
         """Let ``client`` answer from a thread; returns its node."""
         before = set(self.grid.get_node_ids())
         self._run(lambda: start_client(server_address=self.address, client=client, insecure=True))
         return self._new(before)
+
+    def hang(self, client):
+        """Let ``client`` connect, and wait until it was told to go."""
+        with contextlib.suppress(grpc.RpcError):
+            start_client(server_address=self.address, client=client, insecure=True, max_retries=0)
 
     def connect_raw(self, answer) -> int:
         """A client that sends ``answer`` whatever it is asked, or hangs up where that is None."""
@@ -87,7 +98,7 @@ class Service:
 
     def _run(self, work):
         def until_the_server_ends():
-            with contextlib.suppress(grpc.RpcError):
+            with contextlib.suppress(grpc.RpcError, SystemExit):
                 work()
 
         self._threads.append(threading.Thread(target=until_the_server_ends, daemon=True))
@@ -219,7 +230,9 @@ def test_an_app_that_fails_says_that_and_no_more_and_is_there_for_the_next_messa
         return Message(RecordDict({ARRAYS: message.content[ARRAYS]}), reply_to=message)
 
     node = service.connect(answering(answer))
-    assert service.ask(node).error.reason == "the client's app failed; its own log says why."
+    assert service.ask(node).error.reason == (
+        "the client's app failed; why is not told, since that may speak of its records."
+    )
     assert not service.ask(node).has_error()
 
 
@@ -376,6 +389,139 @@ def test_a_strategy_goes_on_without_those_it_cannot_use(service):
         (2, f"node {bad[0]} answered with an error: the bytes of layer 1 are no array that can be read."),
         (2, "client-3 sent layer 1 with NaN or infinite parameters: nothing of it is used."),
     ]
+
+
+SECRETS = {name: new_secret() for name in client_names(3)}
+
+
+@pytest.fixture
+def guarded(service):
+    """The service, which counts those that prove a name."""
+    service.server.stop(None).wait()
+    service.admit(Admission(SECRETS, PATIENCE), client_names(3))
+    return service
+
+
+def proving(name, secret=None, training=None):
+    mod = PrivacyMod(NOTHING, name=name)
+    app = make_client_app(lambda _: training or Adds(1.0), lambda _: mod)
+    return GrpcClient(app, context(), Credential(name, SECRETS[name] if secret is None else secret))
+
+
+def test_who_proves_a_name_is_the_node_of_that_name(guarded):
+    for name, node in (("client-3", 3), ("client-1", 1)):
+        assert guarded.connect(proving(name)) == node
+    assert guarded.grid.names == {1: "client-1", 2: "client-2", 3: "client-3"}
+    assert guarded.ask(3).content[CLIENT][NAME] == "client-3"
+    assert guarded.ask(2).error == Error(ErrorCode.NODE_UNAVAILABLE, "it is not connected.")
+
+
+class Stranger(Client):
+    """Connects, says what it likes of itself, and would send a model if it were asked for one."""
+
+    def __init__(self, said=None):
+        self.said, self.asked, self.trained = said, [], []
+
+    def get_properties(self, ins):
+        self.asked.append(ins.config["sfumato-challenge"])
+        return GetPropertiesRes(Status(Code.OK, ""), {} if self.said is None else self.said(self.asked[-1]))
+
+    def fit(self, ins):
+        self.trained.append(ins)
+        return FitRes(Status(Code.OK, ""), ndarrays_to_parameters(RECEIVED), 1, {NAME: "client-1"})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        lambda challenge: {NAME: "client-1", "sfumato-proof": ""},
+        lambda challenge: {NAME: "client-1", "sfumato-proof": challenge},
+        lambda challenge: {NAME: "client-1", "sfumato-proof": "ä"},
+        lambda challenge: {NAME: "client-1", "sfumato-proof": 1.5},
+        lambda challenge: {NAME: 1, "sfumato-proof": b"x"},
+        lambda challenge: Credential("client-9", new_secret()).answer(challenge),
+        lambda challenge: Credential("client-1", new_secret()).answer(challenge),
+        # The secret of one client proves no other name, and what was proven once proves nothing again.
+        lambda challenge: {**Credential("client-2", SECRETS["client-2"]).answer(challenge), NAME: "client-1"},
+        lambda challenge: Credential("client-1", SECRETS["client-1"]).answer(challenge[:-1]),
+    ],
+)
+def test_a_stranger_is_dropped_and_never_asked_to_train(guarded, said):
+    """It was the first to connect; nothing waits for it, and nothing of it is used."""
+    stranger = Stranger(said)
+    guarded.hang(stranger)
+    for name in ("client-1", "client-2"):
+        guarded.connect(proving(name))
+    strategy = PrivateAverage(client_names(2), RECEIVED, NOTHING, rounds=2, known=guarded.grid.names)
+    done = run(guarded, strategy)
+    assert (done.rounds, done.refused) == (2, ())
+    assert flat(done.arrays) == pytest.approx(flat(RECEIVED) + 3.0)
+    assert len(stranger.asked) == 1
+    assert stranger.trained == []
+
+
+def test_a_name_is_proven_by_one_connection(guarded):
+    node = guarded.connect(proving("client-1"))
+    second = proving("client-1", training=Adds(5.0))
+    guarded.hang(second)
+    assert guarded.grid.get_node_ids() == [node]
+    assert flat(guarded.ask(node).content[ARRAYS].to_numpy_ndarrays()) == pytest.approx(flat(RECEIVED) + 1.0)
+
+
+def test_challenges_are_new_and_secrets_are_not_printed(guarded):
+    strangers = [Stranger(), Stranger()]
+    for stranger in strangers:
+        guarded.hang(stranger)
+    assert len({stranger.asked[0] for stranger in strangers}) == 2
+    assert SECRETS["client-1"] not in repr(Credential("client-1", SECRETS["client-1"]))
+
+
+def test_who_says_nothing_is_dropped_after_a_while(service):
+    service.server.stop(None).wait()
+    service.admit(Admission(SECRETS, 0.2), client_names(3))
+    hung_up = threading.Event()
+
+    def listen():
+        with grpc.insecure_channel(service.address) as channel:
+            with contextlib.suppress(grpc.RpcError):
+                for _ in FlowerServiceStub(channel).Join(iter(queue.Queue().get, "end")):
+                    pass
+            hung_up.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    assert hung_up.wait(PATIENCE)
+    assert service.grid.get_node_ids() == []
+
+
+def test_a_client_that_dies_in_the_first_round_is_named(guarded):
+    """It was the first to connect, and is not the first by name."""
+
+    class Dies(GrpcClient):
+        def fit(self, ins):
+            raise SystemExit
+
+    mod = PrivacyMod(NOTHING, name="client-2")
+    app = make_client_app(lambda _: Adds(1.0), lambda _: mod)
+    guarded.connect(Dies(app, context(), Credential("client-2", SECRETS["client-2"])))
+    guarded.connect(proving("client-1"))
+    strategy = PrivateAverage(
+        client_names(2), RECEIVED, NOTHING, rounds=2, straggle=20.0, known=guarded.grid.names
+    )
+    done = run(guarded, strategy)
+    (missed,) = done.refused
+    assert (missed.round, missed.client) == (1, "client-2")
+    assert missed.why == "client-2 did not answer, and is not asked again."
+    assert done.paid == {"client-1": 2, "client-2": 1}
+
+
+def test_a_node_keeps_its_name_whatever_it_calls_itself(guarded):
+    app = make_client_app(lambda _: Adds(1.0), lambda _: PrivacyMod(NOTHING, name="client-1"))
+    guarded.connect(GrpcClient(app, context(), Credential("client-2", SECRETS["client-2"])))
+    guarded.connect(proving("client-1"))
+    strategy = PrivateAverage(client_names(2), RECEIVED, NOTHING, rounds=1, known=guarded.grid.names)
+    done = run(guarded, strategy)
+    assert (done.rounds, done.refused) == (1, ())
 
 
 def test_whose_messages_they_are_is_said_for_a_block_alone():
