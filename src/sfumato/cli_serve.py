@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli_tenants import COMMANDS
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -112,23 +113,8 @@ def serve(
         _run(settings, listening)
 
 
-@app.command()
-def tenant(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    as_json: Annotated[bool, _JSON] = False,
-) -> None:
-    """Make a tenant and a key of its owner, which is shown this once."""
-    from sfumato.serve.service import Service
-
-    service = Service(context.obj)
-    try:
-        made = service.registry.create_tenant(name)
-        key, token = service.registry.create_key(made.id, name="first", role="owner")
-    finally:
-        service.close()
-    found = {"tenant": made.id, "name": made.name, "key": key.id, "token": token}
-    print(json.dumps(found) if as_json else f"Tenant {made.name}: {made.id}\nKey, shown this once: {token}")
+for _command in COMMANDS:
+    app.command()(_command)
 
 
 @app.command("lost-spends")
