@@ -43,6 +43,17 @@ _LARGEST = typer.Option(
     help="The most that one request may bring.",
     min=1,
 )
+_DIRECT = typer.Option(
+    "--largest-direct",
+    metavar="BYTES",
+    envvar="SFUMATO_SERVE_DIRECT_BYTES",
+    help="The most that a request may bring that waits for its plan or release; larger ones are jobs.",
+    min=1,
+)
+_WAIT = _option("direct_seconds", "SECONDS", "How long such requests are waited for.", _RUNS, min=1)
+_AT_ONCE = _option(
+    "direct_at_once", "N", "How many requests of a tenant a worker does at a time.", _RUNS, min=1
+)
 _PROXIES = _option(
     "trusted_proxies",
     "NETWORKS",
@@ -78,6 +89,7 @@ def serve(
     database: Annotated[str | None, _DATABASE] = None,
     ledger: Annotated[str | None, _LEDGER] = None,
     largest: Annotated[int, _LARGEST] = 256 << 20,
+    largest_direct: Annotated[int, _DIRECT] = 32 << 20,
     source: Annotated[list[str] | None, _SOURCE] = None,
     host: Annotated[str, _HOST] = "127.0.0.1",
     port: Annotated[int, _PORT] = 8765,
@@ -90,12 +102,24 @@ def serve(
     log_file: Annotated[Path | None, _LOG] = None,
     drain_seconds: Annotated[float, _DRAIN] = 0.0,
     grace_seconds: Annotated[float, _GRACE] = 30.0,
+    direct_seconds: Annotated[float, _WAIT] = 60.0,
+    direct_at_once: Annotated[int, _AT_ONCE] = 8,
 ) -> None:
     """Start the service; 'sfumato serve tenant NAME' makes a tenant and its owner's key."""
     from sfumato.serve.settings import Listening, Settings
 
     os.umask(0o077)  # whatever is written is for its owner alone
-    settings = Settings(data, database, ledger, largest, trusted_proxies, tuple(source or ()))
+    settings = Settings(
+        data=data,
+        database=database,
+        ledger=ledger,
+        body_bytes=largest,
+        trusted_proxies=trusted_proxies,
+        sources=tuple(source or ()),
+        direct_bytes=largest_direct,
+        direct_seconds=direct_seconds,
+        direct_at_once=direct_at_once,
+    )
     context.obj = settings
     if context.invoked_subcommand is None:
         listening = Listening(

@@ -108,8 +108,10 @@ COMMANDS = (tenant, tenants, quotas, key, close)
 
 @contextmanager
 def _registry(context: typer.Context) -> Iterator[Registry]:
-    from sfumato.serve.service import Service
-
+    try:
+        from sfumato.serve.service import Service
+    except ImportError:
+        raise BadInput("the service needs packages: pip install 'sfumato[serve]'.") from None
     service = Service(context.obj)
     try:
         yield service.registry

@@ -54,7 +54,9 @@ def owner(service):
     "made",
     [
         Settings(Path("/data")),
-        Settings(Path("/data"), "postgresql://x/y", "sqlite:////l.db", 5, "10.0.0.0/8", ("a=s3://b", "c=d")),
+        Settings(
+            Path("/d"), "postgresql://x/y", "sqlite:////l.db", 5, "10.0.0.0/8", ("a=s3://b", "c=d"), 7, 1.5, 3
+        ),
         Listening(),
         Listening("::1", 1, 2, 3, Path("/c"), Path("/k"), Path("/t"), Path("/l"), 1.5, 60.0),
     ],
