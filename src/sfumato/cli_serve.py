@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli_tenants import COMMANDS
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -41,6 +42,17 @@ _LARGEST = typer.Option(
     envvar="SFUMATO_SERVE_BODY_BYTES",
     help="The most that one request may bring.",
     min=1,
+)
+_DIRECT = typer.Option(
+    "--largest-direct",
+    metavar="BYTES",
+    envvar="SFUMATO_SERVE_DIRECT_BYTES",
+    help="The most that a request may bring that waits for its plan or release; larger ones are jobs.",
+    min=1,
+)
+_WAIT = _option("direct_seconds", "SECONDS", "How long such requests are waited for.", _RUNS, min=1)
+_AT_ONCE = _option(
+    "direct_at_once", "N", "How many requests of a tenant a worker does at a time.", _RUNS, min=1
 )
 _PROXIES = _option(
     "trusted_proxies",
@@ -77,6 +89,7 @@ def serve(
     database: Annotated[str | None, _DATABASE] = None,
     ledger: Annotated[str | None, _LEDGER] = None,
     largest: Annotated[int, _LARGEST] = 256 << 20,
+    largest_direct: Annotated[int, _DIRECT] = 32 << 20,
     source: Annotated[list[str] | None, _SOURCE] = None,
     host: Annotated[str, _HOST] = "127.0.0.1",
     port: Annotated[int, _PORT] = 8765,
@@ -89,12 +102,24 @@ def serve(
     log_file: Annotated[Path | None, _LOG] = None,
     drain_seconds: Annotated[float, _DRAIN] = 0.0,
     grace_seconds: Annotated[float, _GRACE] = 30.0,
+    direct_seconds: Annotated[float, _WAIT] = 60.0,
+    direct_at_once: Annotated[int, _AT_ONCE] = 8,
 ) -> None:
     """Start the service; 'sfumato serve tenant NAME' makes a tenant and its owner's key."""
     from sfumato.serve.settings import Listening, Settings
 
     os.umask(0o077)  # whatever is written is for its owner alone
-    settings = Settings(data, database, ledger, largest, trusted_proxies, tuple(source or ()))
+    settings = Settings(
+        data=data,
+        database=database,
+        ledger=ledger,
+        body_bytes=largest,
+        trusted_proxies=trusted_proxies,
+        sources=tuple(source or ()),
+        direct_bytes=largest_direct,
+        direct_seconds=direct_seconds,
+        direct_at_once=direct_at_once,
+    )
     context.obj = settings
     if context.invoked_subcommand is None:
         listening = Listening(
@@ -112,23 +137,8 @@ def serve(
         _run(settings, listening)
 
 
-@app.command()
-def tenant(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    as_json: Annotated[bool, _JSON] = False,
-) -> None:
-    """Make a tenant and a key of its owner, which is shown this once."""
-    from sfumato.serve.service import Service
-
-    service = Service(context.obj)
-    try:
-        made = service.registry.create_tenant(name)
-        key, token = service.registry.create_key(made.id, name="first", role="owner")
-    finally:
-        service.close()
-    found = {"tenant": made.id, "name": made.name, "key": key.id, "token": token}
-    print(json.dumps(found) if as_json else f"Tenant {made.name}: {made.id}\nKey, shown this once: {token}")
+for _command in COMMANDS:
+    app.command()(_command)
 
 
 @app.command("lost-spends")

@@ -9,9 +9,11 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +51,34 @@ def until(condition, seconds=30.0):
         assert time.monotonic() < end
         time.sleep(0.05)
     return found
+
+
+def test_a_reader_verifies_a_release_by_the_steps_of_the_documentation(folder, tmp_path):
+    """The released file, its certificate and the service's public key, without any key of the service."""
+    executable = str(Path(sys.executable).with_name("sfumato"))
+    environment = os.environ | {"SFUMATO_HOME": str(tmp_path / "reader")}
+
+    def sfumato(*words):
+        return subprocess.run([executable, *words], cwd=tmp_path, env=environment, capture_output=True)
+
+    with serving(folder, tenants=("clinic",)) as served:
+        served.open_budget()
+        done = served.protect(npz())
+        certificate = served.ask("GET", f"/v1/releases/{done.headers['sfumato-release']}/certificate")
+        key = served.ask("GET", "/v1/signing-key", tenant=None)
+    assert key.status == 200
+    for name, content in {
+        "x.npz": done.body,
+        "x.npz.cert.json": certificate.body,
+        "service.pem": key.body,
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    assert sfumato("verify", "x.npz").returncode == 4
+    assert sfumato("key", "trust", "service.pem").returncode == 0
+    verified = sfumato("verify", "x.npz")
+    assert verified.returncode == 0, verified.stdout
+    (tmp_path / "x.npz").write_bytes(done.body[:-1] + bytes([done.body[-1] ^ 1]))
+    assert sfumato("verify", "x.npz").returncode == 4
 
 
 def test_a_service_releases_and_finishes_what_is_under_way_when_told_to_end(folder):

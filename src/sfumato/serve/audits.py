@@ -80,15 +80,15 @@ class Audits:
         parts = files.parts()
         digested = [*parts.values(), *([] if files.certificate is None else [files.certificate])]
         new = self._jobs.new(caller, "audit", dataset, request, asdict(asked), digested)
-        before = self._jobs.repeated(new)
-        if before is not None:
-            return before
 
-        def take() -> None:
+        def take(folder: Path) -> None:
             for name, file in parts.items():
                 beside = files.certificate if name == "released" else None
-                self._jobs.files.take(new.id, name, file, beside)
+                self._jobs.files.take(folder, name, file, beside)
 
+        before = self._jobs.repeated(new, take)
+        if before is not None:
+            return before
         accepted = self._jobs.accepted(new, take)
         if accepted.id != new.id:
             return accepted

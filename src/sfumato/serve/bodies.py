@@ -5,13 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from sfumato.errors import BadInput, SfumatoError
+from sfumato.serve.settings import Settings
 
-__all__ = ["Pace", "TooLarge", "TooSlow", "private_file", "require_size", "require_some", "written"]
+__all__ = [
+    "Pace",
+    "TooLarge",
+    "TooSlow",
+    "direct_limit",
+    "for_jobs",
+    "private_file",
+    "require_size",
+    "require_some",
+    "written",
+]
 
 _PAUSE_SECONDS = 30.0
 _LEAST_RATE = 16 << 10
@@ -50,6 +62,25 @@ def require_size(size: int, limit: int) -> None:
     """Refuse a body of ``size`` bytes where only ``limit`` are taken."""
     if size > limit:
         raise TooLarge(f"the body is larger than {limit:,} bytes, the most this service takes.")
+
+
+def direct_limit(settings: Settings) -> int:
+    """The most that a request may bring which waits for its work."""
+    return min(settings.direct_bytes, settings.body_bytes)
+
+
+@contextmanager
+def for_jobs(limit: int, settings: Settings) -> Iterator[None]:
+    """Say of a body that is larger than ``limit`` what takes more, where jobs do."""
+    try:
+        yield
+    except TooLarge:
+        if limit >= settings.body_bytes:
+            raise
+        raise TooLarge(
+            f"the body is larger than {limit:,} bytes, the most that is waited for; ask for a "
+            "job, as POST /v1/datasets/…/jobs or by Submit, which takes more."
+        ) from None
 
 
 def private_file(place: Path) -> BinaryIO:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import BadInput, SfumatoError
 from sfumato.ledger.errors import LedgerUnavailable
 from sfumato.serve.job_work import problem_of
 from sfumato.serve.kept_jobs import LEASE_SECONDS, KeptJobs
@@ -47,12 +47,18 @@ class Janitor:
 
     def _accept(self, record: JobRecord) -> None:
         """A job of whose acceptance nobody was told: who repeats a request finds it, others ask anew."""
+        spent = record.hold is not None
         try:
-            hold = self._jobs.hold(record).number if record.kind == "protect" else None
+            if not self._jobs.files.there(record.id):
+                raise BadInput(_UNFINISHED)
+            hold = self._jobs.held(record)
         except (LedgerUnavailable, RegistryUnavailable):
             raise
-        except SfumatoError:  # no price was set aside, and none can be
-            self._jobs.forgotten(record.id, self._worker)
+        except SfumatoError as error:  # no price was set aside, and none can be
+            if spent or record.attempt > 1:  # it ended before, and is known
+                self._failed(record, refusal(error), str(error), spent=spent)
+            else:
+                self._jobs.forgotten(record.id, self._worker)
             return
         if record.request is not None:
             self._jobs.queued(record.id, self._worker, hold=hold)
@@ -67,8 +73,7 @@ class Janitor:
             jobs.cancelled(record, self._worker)
         elif made is not None:  # all was done but to say so
             result = {"release": made.id, "name": made.name, "sha256": made.sha256, "paid": made.paid}
-            if jobs.table.finish(record.id, self._worker, "done", result=result) is not None:
-                jobs.files.remove(record.id)
+            jobs.ended(record, self._worker, "done", result=result)
         elif not jobs.returned(record):
             if record.request is None:
                 jobs.releases.discard(record.tenant, jobs.release_id(record))
@@ -97,5 +102,4 @@ class Janitor:
 
     def _failed(self, record: JobRecord, kind: str, sentence: str, *, spent: bool) -> None:
         problem = problem_of(kind, sentence, retryable=True, spent=spent)
-        if self._jobs.table.finish(record.id, self._worker, "failed", problem=problem) is not None:
-            self._jobs.files.remove(record.id)
+        self._jobs.ended(record, self._worker, "failed", problem=problem)

@@ -87,9 +87,8 @@ class Work:
 
     def _publish(self, record: JobRecord, watch: Watch, result: Mapping[str, Any]) -> None:
         """End the job with what it made; made in vain, nothing of it remains."""
-        done = self._jobs.table.finish(record.id, self._worker, "done", result=result, unless_cancelled=True)
-        if done is not None:
-            self._jobs.files.remove(record.id)
+        words: dict[str, Any] = {"result": result, "unless_cancelled": True}
+        if self._jobs.ended(record, self._worker, "done", **words) is not None:
             return
         now = self._jobs.table.get(record.id)
         if now is not None and now.worker == self._worker:
@@ -101,8 +100,7 @@ class Work:
     def _failed(self, record: JobRecord, kind: str, sentence: str, *, retryable: bool) -> None:
         spent = record.kind == "protect" and not self._jobs.returned(record)
         problem = problem_of(kind, sentence, retryable=retryable, spent=spent)
-        if self._jobs.table.finish(record.id, self._worker, "failed", problem=problem) is not None:
-            self._jobs.files.remove(record.id)
+        self._jobs.ended(record, self._worker, "failed", problem=problem)
 
 
 def problem_of(kind: str, sentence: str, *, retryable: bool, spent: bool) -> dict[str, Any]:

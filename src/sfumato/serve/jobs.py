@@ -8,6 +8,9 @@ States, and who moves a job from one to the next::
        ▼              └────► running, to be cancelled
     forgotten
 
+A job that failed or was cancelled is *accepted* once more when its request comes again and its problem says
+that it may (``retryable``).
+
 *accepted*: its files and its record are on disk, its price is not yet set aside. *queued*: its price is a
 hold in the ledger. *running*: a worker has it in hand, and shows by a lease in the record that it lives.
 Whoever has a job in hand (the one that accepts it, a worker, the one that cancels a queued job, or the
@@ -30,7 +33,8 @@ whichever is first; both are durable. From that:
    only by its own worker, which then does nothing more with it; one that the janitor takes gets a new hold.
    An attempt that was committed is worked on again only where its noise is keyed: the hold's row commits to
    the content and the parameters, so the same noise falls on the same file and gives the same bytes. With
-   fresh noise it fails instead, and stays spent.
+   fresh noise it fails instead, and stays spent. So it is with a repeated request: where its job had spent
+   nothing, it is a new attempt with a new hold; where it had, the commit of before pays for the same bytes.
 5. *No two contents share noise.* Keyed noise is named by the client's idempotency key. The first hold has
    this very key in the ledger, and no other entry ever has: a spend, another job or other content under it
    is refused, also after the hold was given back. Later attempts are of the same job, whose files never
@@ -38,7 +42,7 @@ whichever is first; both are durable. From that:
 
 Before its record is on disk a job does not exist; from then on its hold is found by its key. So whenever a
 process is killed, the janitor of any other finds the job, learns from the ledger what happened, and goes on.
-Files are removed when the job has ended, results stay.
+Files are removed when the job has ended, results stay; a repeated request brings its files again.
 """
 
 from __future__ import annotations
@@ -69,7 +73,8 @@ class Job:
 
     ``state`` is queued, running, done, failed or cancelled; ``share`` of its ``stage`` is done, None where
     nobody knows. ``result`` names what it made. ``problem`` has the ``type`` and ``detail`` of an error,
-    whether the same may be asked for again (``retryable``), and whether budget was spent (``spent``).
+    whether the same may be asked for again (``retryable``), and whether budget was spent (``spent``). Asked
+    for again under its idempotency key it is the same job, and what was spent is not paid again.
     """
 
     id: str
@@ -103,15 +108,23 @@ class Jobs:
     def submit(
         self, caller: Caller, asked: Asked, file: Path, dataset: str, request: str | None
     ) -> JobRecord:
-        """Accept the release of ``file`` and set its price aside; a repeated ``request`` is the same job."""
+        """Accept the release of ``file`` and set its price aside.
+
+        A repeated ``request`` is the same job, of which another attempt is made where the last one ended
+        without a result and may be repeated.
+        """
         known(self._kept.resources.ledger, caller, "protect", dataset)
         new = self._kept.new(caller, "protect", dataset, request, asdict(asked), [file])
-        before = self._kept.repeated(new)
+
+        def take(folder: Path) -> None:
+            self._kept.files.take(folder, "file", file)
+
+        before = self._kept.repeated(new, take)
         if before is not None:
             return before
         opened = self._kept.opened(new, file)  # refuses what cannot be released, before anything is kept
         payment = self._kept.payment(new, file)
-        accepted = self._kept.accepted(new, lambda: self._kept.files.take(new.id, "file", file))
+        accepted = self._kept.accepted(new, take)
         if accepted.id != new.id:
             return accepted
         worker = accepted.worker or ""

@@ -13,7 +13,7 @@ from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.io.formats import kind_of
-from sfumato.ledger import Entry
+from sfumato.ledger import BudgetRefused, Entry
 from sfumato.pipeline.held import HeldFile
 from sfumato.pipeline.payment import HeldPayment
 from sfumato.pipeline.protected import Report, silent
@@ -23,7 +23,7 @@ from sfumato.serve.callers import Caller
 from sfumato.serve.job_files import JobFiles
 from sfumato.serve.names import ledger_name
 from sfumato.serve.registry_errors import Busy
-from sfumato.serve.registry_jobs import ENDED, JobRecord
+from sfumato.serve.registry_jobs import ENDED, JobRecord, may_be_repeated
 from sfumato.serve.releases import Releases, new_id
 from sfumato.serve.resources import Resources
 
@@ -66,23 +66,48 @@ class KeptJobs:
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
         )
 
-    def repeated(self, new: JobRecord) -> JobRecord | None:
-        """The job of the same request, if there is one; other content under the request is refused."""
-        before = self.table.of_request(new)
-        return None if before is None else _same(before, new)
+    def repeated(self, new: JobRecord, take: Callable[[Path], object]) -> JobRecord | None:
+        """The job of the same request, if there is one; other content under the request is refused.
 
-    def accepted(self, new: JobRecord, take: Callable[[], object]) -> JobRecord:
-        """Keep ``new`` and, before it, its files; returns the job of the same request, if one was first."""
+        Where it has ended and may be repeated, it is queued for another attempt, with files that ``take``
+        brings into a folder; where its price is refused it stays as it had ended.
+        """
+        before = self.table.of_request(new)
+        if before is None or not may_be_repeated(_same(before, new)):
+            return before
+        again = self.table.reopen(before.id, f"accepting {secrets.token_hex(8)}", _ACCEPTING_SECONDS)
+        if again is None:
+            raise Busy("the job is being accepted; ask again in a moment.")
+        worker = again.worker or ""
+        take(self.files.new(again.id))
         try:
-            take()
+            hold = self.held(again)
+        except (BadInput, BudgetRefused):
+            self.ended(again, worker, before.state, problem=before.problem)
+            raise
+        return self.queued(again.id, worker, hold=hold)
+
+    def accepted(self, new: JobRecord, take: Callable[[Path], object]) -> JobRecord:
+        """Keep ``new`` and, before it, its files; returns the job of the same request, if one was first."""
+        folder = self.files.new(new.id)
+        try:
+            take(folder)
             kept = self.table.add(new, f"accepting {secrets.token_hex(8)}", _ACCEPTING_SECONDS)
         except BaseException:
-            self.files.remove(new.id)
+            self.files.remove([folder])
             raise
         if kept.id != new.id:
-            self.files.remove(new.id)
+            self.files.remove([folder])
             return _same(kept, new)
         return kept
+
+    def ended(self, record: JobRecord, worker: str, state: str, **words: Any) -> JobRecord | None:
+        """End a job that ``worker`` has in hand, whose files are gone then; None where others have it."""
+        folders = self.files.of(record.id)  # once it has ended, who repeats its request may bring new ones
+        ended = self.table.finish(record.id, worker, state, **words)
+        if ended is not None:
+            self.files.remove(folders)
+        return ended
 
     def queued(self, id_: str, worker: str, **changes: Any) -> JobRecord | None:
         """Put a job in hand into the queue; where somebody took it over, how it stands now, if it does."""
@@ -115,6 +140,12 @@ class KeptJobs:
         opened, file = self.opened_file(record)
         return opened.hold(self.payment(record, file))
 
+    def held(self, record: JobRecord) -> int | None:
+        """The hold that pays for the present attempt: the one that paid before, or a new one."""
+        if record.kind != "protect" or record.hold is not None:
+            return record.hold
+        return self.hold(record).number
+
     def returned(self, record: JobRecord) -> bool:
         """Give the hold of the present attempt back, if it was not committed; whether it was not."""
         if record.hold is None:
@@ -140,25 +171,25 @@ class KeptJobs:
             "type": "cancelled",
             "detail": "the job was cancelled before it drew anything; its price was given back."
             if returned
-            else "the job was cancelled after it had begun to draw; its price is spent.",
+            else "the job was cancelled after it had begun to draw; its price is spent"
+            + (" and pays for the same request under the same key." if record.request else "."),
             "retryable": True,
             "spent": not returned,
         }
-        ended = self.table.finish(record.id, worker, "cancelled", problem=problem)
-        self.files.remove(record.id)
-        return ended or record
+        return self.ended(record, worker, "cancelled", problem=problem) or record
 
     def forgotten(self, id_: str, worker: str) -> None:
         """Let a job that ``worker`` has in hand never have been; one that others took over stays theirs."""
+        folders = self.files.of(id_)
         if self.table.drop(id_, worker):
-            self.files.remove(id_)
+            self.files.remove(folders)
 
     def swept(self) -> None:
         """Remove the files of jobs that have ended, or were never kept."""
-        for id_ in self.files.of_jobs():
+        for id_, folder in self.files.all():
             found = self.table.get(id_)
-            if self.files.is_old(id_) if found is None else found.state in ENDED:
-                self.files.remove(id_)
+            if self.files.is_old(folder) if found is None else found.state in ENDED:
+                self.files.remove([folder])
 
     def opened(self, record: JobRecord, file: Path, report: Report = silent) -> HeldFile:
         """``file``, which may be as good as kept, opened for what the job is asked to do."""

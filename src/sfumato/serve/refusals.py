@@ -6,6 +6,7 @@ from sfumato.errors import SfumatoError
 from sfumato.ledger.errors import BudgetRefused, LedgerUnavailable
 from sfumato.serve.asking import TooManyGuesses, Unauthenticated
 from sfumato.serve.bodies import TooLarge, TooSlow
+from sfumato.serve.direct import TookTooLong
 from sfumato.serve.readiness import NotReady
 from sfumato.serve.registry_errors import Busy, Conflict, QuotaRefused, RegistryUnavailable, Unknown
 from sfumato.serve.service import Forbidden, NotFound
@@ -24,6 +25,7 @@ _WORDS: tuple[tuple[type[SfumatoError], str], ...] = (
     (Unauthenticated, "unauthenticated"),
     (TooLarge, "too-large"),
     (TooSlow, "too-slow"),
+    (TookTooLong, "took-too-long"),
     (Unknown, "not-found"),
     (Conflict, "conflict"),
     (Forbidden, "forbidden"),

@@ -17,11 +17,18 @@ from sfumato.serve.quotas import MOST, Quotas
 from sfumato.serve.registry_database import RegistryDatabase
 from sfumato.serve.registry_errors import Conflict, Unknown
 from sfumato.serve.registry_jobs import JobTable
-from sfumato.serve.registry_keys import add_key, key_with_digest, keys_of_tenant, revoke
+from sfumato.serve.registry_keys import add_key, key_with_digest, keys_of_tenant, revoke, revoke_all
 from sfumato.serve.registry_policies import VersionedPolicy, add_policy, newest_policy, policy_at
 from sfumato.serve.registry_quotas import add_quotas, begin, count, end, put_quotas, read_quotas
 from sfumato.serve.registry_releases import ReleaseTable
-from sfumato.serve.registry_tenants import Tenant, add_tenant, all_tenants, tenant_named, tenant_of_id
+from sfumato.serve.registry_tenants import (
+    Tenant,
+    add_tenant,
+    all_tenants,
+    put_closed,
+    tenant_named,
+    tenant_of_id,
+)
 from sfumato.serve.trust_policy import Policy
 
 __all__ = ["Registry"]
@@ -88,6 +95,27 @@ class Registry:
         with self._database.reading() as transaction:
             return _known(transaction, tenant_id)
 
+    def tenant_called(self, name: str) -> Tenant:
+        """The tenant of this name."""
+        with self._database.reading() as transaction:
+            found = tenant_named(transaction, name)
+        if found is None:
+            raise Unknown(f"there is no tenant named {name[:64]!r}; 'sfumato serve tenants' lists them.")
+        return found
+
+    def close_tenant(self, tenant_id: str) -> Tenant:
+        """Let every key of the tenant open nothing from now on, for good: it is given no other.
+
+        Its name stays taken, and everything that is kept of it stays. Doing it twice changes nothing.
+        """
+        now = self._clock()
+        with self._database.writing() as transaction:
+            self._database.alone(transaction)
+            if _known(transaction, tenant_id).closed is None:
+                put_closed(transaction, tenant_id, now)
+                revoke_all(transaction, tenant_id, now)
+            return _known(transaction, tenant_id)
+
     # Keys
 
     def create_key(
@@ -119,7 +147,9 @@ class Registry:
             expires=_checked_expiry(expires, now),
         )
         with self._database.writing() as transaction:
-            _known(transaction, tenant_id)
+            self._database.alone(transaction)  # a tenant that is closed meanwhile is left with no key
+            if _known(transaction, tenant_id).closed is not None:
+                raise Conflict("the tenant was closed, and is given no more keys.")
             add_key(transaction, made, digest_of(token))
         return made, token.shown()
 

@@ -32,9 +32,9 @@ from sfumato.serve.registry_database import RegistryDatabase
 from sfumato.serve.registry_errors import QuotaRefused
 from sfumato.serve.registry_quotas import begin, end
 
-__all__ = ["ENDED", "JobRecord", "JobTable"]
+__all__ = ["ENDED", "JobRecord", "JobTable", "may_be_repeated"]
 
-#: States that no job leaves.
+#: States in which nobody has a job in hand; only a repeated request takes it from there.
 ENDED = ("done", "failed", "cancelled")
 _IN_HAND = ("accepted", "running")
 _WAIT_SECONDS = 10.0
@@ -59,13 +59,39 @@ class JobTable:
             before = self._of_request(transaction, new)
             if before is not None:
                 return before
-            try:
-                begin(transaction, new.tenant, new.id, now, _FOR_EVER)
-            except QuotaRefused as refused:
-                raise QuotaRefused(str(refused), refused.seconds and _WAIT_SECONDS) from None
+            _begun(transaction, new, now)
             made = replace(new, worker=worker, until=now + seconds)
             transaction.run(NEW, row_of(made))
         return made
+
+    def reopen(self, id_: str, worker: str, seconds: float) -> JobRecord | None:
+        """Let ``worker`` have an ended job in hand for another attempt, as if it had just been added.
+
+        None where it is not one that :func:`may_be_repeated`. What was spent stays the hold that pays; where
+        nothing was, the attempt is a new one, without a hold yet.
+        """
+        now = self._clock().timestamp()
+        with self._database.writing() as transaction:
+            found = locked(transaction, id_)
+            if found is None or not may_be_repeated(found) or found.problem is None:
+                return None
+            _begun(transaction, found, now)
+            spent = bool(found.problem["spent"])
+            again = replace(
+                found,
+                state="accepted",
+                worker=worker,
+                until=now + seconds,
+                attempt=found.attempt + (not spent),
+                hold=found.hold if spent else None,
+                tries=0,
+                stage=None,
+                share=None,
+                ended=None,
+                problem=None,
+                cancelled=False,
+            )
+            return put(transaction, again)
 
     def of_request(self, like: JobRecord) -> JobRecord | None:
         """The job of the same tenant, kind, dataset and request, if there is one."""
@@ -212,6 +238,20 @@ class JobTable:
         named = {"of": like.tenant, "sort": like.kind, "about": like.dataset, "asked_as": like.request}
         row = transaction.first(REQUESTED, named)
         return None if row is None else record_of(row)
+
+
+def may_be_repeated(found: JobRecord) -> bool:
+    """Whether another attempt at an ended job may be made under its request."""
+    problem = found.problem if found.state in ENDED else None
+    return found.request is not None and problem is not None and bool(problem["retryable"])
+
+
+def _begun(transaction: Transaction, job: JobRecord, now: float) -> None:
+    """Count a job as one of those that the tenant's quota allows at once."""
+    try:
+        begin(transaction, job.tenant, job.id, now, _FOR_EVER)
+    except QuotaRefused as refused:
+        raise QuotaRefused(str(refused), refused.seconds and _WAIT_SECONDS) from None
 
 
 def _has(found: JobRecord, worker: str) -> bool:

@@ -14,18 +14,19 @@ from sfumato.serve.callers import checked_role
 from sfumato.serve.registry_errors import RegistryUnavailable
 from sfumato.serve.tables import keys
 
-__all__ = ["add_key", "key_with_digest", "keys_of_tenant", "revoke"]
+__all__ = ["add_key", "key_with_digest", "keys_of_tenant", "revoke", "revoke_all"]
 
 _NEW = insert(keys)
 _BY_ID = select(keys).where(keys.c.id == bindparam("key"))
 _OF_TENANT = select(keys).where(keys.c.tenant == bindparam("of"))
 _ONE_OF_TENANT = _OF_TENANT.where(keys.c.id == bindparam("key"))
 _ALL_OF_TENANT = _OF_TENANT.order_by(keys.c.created, keys.c.id)
-_REVOKE = (
+_REVOKE_ALL = (
     update(keys)
-    .where(keys.c.tenant == bindparam("of"), keys.c.id == bindparam("key"), keys.c.revoked.is_(None))
+    .where(keys.c.tenant == bindparam("of"), keys.c.revoked.is_(None))
     .values(revoked=bindparam("at"))
 )
+_REVOKE = _REVOKE_ALL.where(keys.c.id == bindparam("key"))
 
 
 def add_key(transaction: Transaction, key: ApiKey, digest: str) -> None:
@@ -64,6 +65,11 @@ def revoke(transaction: Transaction, tenant_id: str, key_id: str, now: datetime)
     transaction.run(_REVOKE, {"of": tenant_id, "key": key_id, "at": now.isoformat()})
     row = transaction.first(_ONE_OF_TENANT, {"of": tenant_id, "key": key_id})
     return None if row is None else _key_of(row)
+
+
+def revoke_all(transaction: Transaction, tenant_id: str, now: datetime) -> None:
+    """Revoke every key of the tenant that is not revoked yet."""
+    transaction.run(_REVOKE_ALL, {"of": tenant_id, "at": now.isoformat()})
 
 
 def _key_of(row: Row) -> ApiKey:

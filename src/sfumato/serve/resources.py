@@ -26,7 +26,8 @@ class Resources:
         self.registry = Registry(settings.database_url)
         self.ledger = Ledger(settings.ledger_url)
         self.keys = settings.keys
-        self.keys.signing_or_new()
+        #: The public half of the key that signs certificates, as PEM.
+        self.signing_key = self.keys.signing_or_new().public.pem()
         self._secret = self.keys.noise_secret()
 
     def close(self) -> None:

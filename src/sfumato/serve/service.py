@@ -22,6 +22,7 @@ from sfumato.serve.access import Forbidden, NotFound, known, require
 from sfumato.serve.asked import Asked, keyed_by
 from sfumato.serve.audits import AskedAudit, AuditFiles, Audits
 from sfumato.serve.callers import Caller
+from sfumato.serve.direct import Direct
 from sfumato.serve.file_names import file_name
 from sfumato.serve.jobs import Job, Jobs
 from sfumato.serve.kept_jobs import KeptJobs, content_of
@@ -55,6 +56,8 @@ class Service(Tenancy):
         self.audits_kept = Audits(self._resources, self.jobs_kept)
         self._jobs = Jobs(self.jobs_kept)
         self._turns = Turns()
+        #: Where work is done that requests wait for, whichever way they come.
+        self.direct = Direct(settings.direct_at_once, settings.direct_seconds)
         self.sweep()
 
     def close(self) -> None:

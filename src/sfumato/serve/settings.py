@@ -45,7 +45,9 @@ class Settings(_FromEnvironment):
     """A service that keeps its things under ``data``, a folder that only its owner may enter.
 
     ``database`` (tenants, keys, policies, jobs) and ``ledger`` (budgets) are URLs of SQLite or PostgreSQL;
-    unless given they are files in ``data``. ``body_bytes`` is the most that one request may bring.
+    unless given they are files in ``data``; with a ``database`` of PostgreSQL the ledger must be given.
+    ``body_bytes`` is the most that one request may bring, ``direct_bytes`` that of one which waits for its
+    plan or release. Such are waited for during ``direct_seconds``, ``direct_at_once`` of a tenant at a time.
     ``trusted_proxies`` are networks, with commas between them, whose word about who asks is believed.
     ``sources`` are what tenants may have served from, each as in ``clinic=s3://bucket/folder``.
     """
@@ -56,9 +58,17 @@ class Settings(_FromEnvironment):
     body_bytes: int = 256 << 20
     trusted_proxies: str = ""
     sources: tuple[str, ...] = ()
+    direct_bytes: int = 32 << 20
+    direct_seconds: float = 60.0
+    direct_at_once: int = 8
 
     def __post_init__(self) -> None:
         _ = self.trusted  # what is no network is said now
+        if self.ledger is None and (self.database or "").startswith("postgresql"):
+            # Several machines would share tenants, and each would let the budgets be spent once more.
+            raise BadInput(
+                "tenants in PostgreSQL need their budgets there too: give --ledger, perhaps the same URL."
+            )
 
     @property
     def database_url(self) -> str:

@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, Me
 
 __all__ = [
     "VERSION",
+    "closed",
     "job_records",
     "jobs",
     "keys",
@@ -17,8 +18,9 @@ __all__ = [
     "versions",
 ]
 
-#: The version of the tables below. The second added jobs and releases, and changed nothing else.
-VERSION = 2
+#: The version of the tables below. The second added jobs and releases, the third tenants that were closed;
+#: neither changed anything else.
+VERSION = 3
 
 metadata = MetaData()
 
@@ -33,6 +35,14 @@ tenants = Table(
     Column("id", Text, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("created", Text, nullable=False),
+)
+
+#: Tenants that were closed, and when: none of them has a key that opens anything, or is given one.
+closed = Table(
+    "serve_closed",
+    metadata,
+    Column("tenant", Text, ForeignKey("serve_tenants.id"), primary_key=True),
+    Column("at", Text, nullable=False),
 )
 
 #: API keys; ``digest`` is all that is kept of a secret. Rows are never deleted: a revoked key stays known.

@@ -23,6 +23,8 @@ class Tenancy:
     def __init__(self, resources: Resources) -> None:
         self.settings, self.keys = resources.settings, resources.keys
         self.registry, self.ledger = resources.registry, resources.ledger
+        #: What readers verify certificates with, as PEM; anybody may know it.
+        self.signing_key = resources.signing_key
 
     # Keys and the policy of a tenant
 

@@ -72,8 +72,14 @@ class Rule:
             raise BadInput(
                 f"rule {number} of the policy never matches: min_age_days is not below max_age_days."
             )
+        trust = _number(document["trust"], "trust", number, 1)
+        if trust == 0.0 and not texts.keys() & {"readers", "authorisations"}:
+            raise BadInput(
+                f"rule {number} of the policy trusts whoever asks the most: a trust of 0 needs readers or "
+                "authorisations."
+            )
         return cls(
-            trust=_number(document["trust"], "trust", number, 1),
+            trust=trust,
             readers=frozenset(texts.get("readers", ())),
             networks=tuple(_network(text, number) for text in texts.get("networks", ())),
             authorisations=frozenset(texts.get("authorisations", ())),

@@ -238,6 +238,7 @@ def test_a_key_that_may_not_even_read_is_told_what_it_may(service, app, tokens):
     person = Person(app)
     assert person.sign_in(token).headers["location"] == "/ui/tenant"
     assert "Your key" in person.get("/tenant").text
+    assert "sfumato serve quotas " in person.get("/tenant").text
     answer = person.get("/")
     assert answer.status_code == 403
     assert "What your key allows" in answer.text

@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -163,3 +164,32 @@ def test_a_cancelled_call_is_let_go_only_when_its_work_has_ended():
         asyncio.run(cancelled())
     finally:
         go_on.set()
+
+
+def test_what_a_call_waits_for_is_smaller_than_what_is_a_job(service, stub, keys, ward):
+    object.__setattr__(service.settings, "direct_bytes", 10_000)
+    body = npz(rows=1000)
+    for call in (stub.Plan, stub.Protect):
+        told = refused(Code.RESOURCE_EXHAUSTED, "too-large", call, parts(body), metadata=keys["owner"])
+        assert "10,000 bytes" in told
+        assert "Submit" in told
+    assert stub.Submit(parts(body), metadata=keys["owner"]).state == "queued"
+
+
+def test_a_call_that_takes_too_long_is_answered_and_its_release_kept(service, stub, keys, ward):
+    service.direct._seconds = 0.2
+    quick, begins = service.protect, threading.Event()
+
+    def slow(*rest, **words):
+        begins.wait(30)
+        return quick(*rest, **words)
+
+    service.protect = slow
+    told = refused(Code.DEADLINE_EXCEEDED, "took-too-long", stub.Protect, parts(), metadata=keys["owner"])
+    assert "goes on" in told
+    begins.set()
+    ends = time.monotonic() + 30
+    while not list(stub.ListReleases(pb.ListReleasesRequest(), metadata=keys["owner"])):
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    assert budget(stub, keys).spends == 1

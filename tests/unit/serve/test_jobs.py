@@ -203,7 +203,6 @@ def test_cancelling_before_work_gives_the_price_back(service, owner, upload):
     assert (cancelled.state, cancelled.problem["spent"]) == ("cancelled", False)
     assert kinds(service, owner) == ["hold", "release"]
     assert service.cancel(owner, job.id) == cancelled
-    assert service.submit(owner, GAUSSIAN, upload(), "ward", request="k") == cancelled
     with pytest.raises(BadInput, match="used for another request"):
         service.protect(owner, GAUSSIAN, upload(), "ward", request="k")
     with running(service) as runner:

@@ -152,7 +152,7 @@ def test_an_acceptance_that_was_cut_off_is_completed_or_undone(
     """Who repeats a request finds the job; without one, nobody knows of it and its price is given back."""
     jobs, file = service.jobs_kept, upload()
     new = jobs.new(owner, "protect", "ward", request_, vars(GAUSSIAN), [file])
-    jobs.files.take(new.id, "file", file)
+    jobs.files.take(jobs.files.new(new.id), "file", file)
     kept = jobs.table.add(new, "accepting", 0.0)
     if held:
         jobs.hold(kept)

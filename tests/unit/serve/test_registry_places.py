@@ -59,7 +59,7 @@ def test_a_registry_of_another_version_or_hand_is_refused(
 def test_a_registry_of_an_older_version_is_carried_forward(registry, registry_file, registry_sql):
     """Versions only added tables: what was there stays."""
     clinic = registry.create_tenant("clinic")
-    for name in ("serve_job_records", "serve_releases"):
+    for name in ("serve_job_records", "serve_releases", "serve_closed"):
         registry_sql(f"DROP TABLE {name}")
     registry_sql("UPDATE serve_versions SET version = 1")
     with Registry(f"sqlite:///{registry_file}") as again:

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from sfumato.mechanisms import Gaussian
 from sfumato.pipeline import protect
-from sfumato.report import file_digest
+from sfumato.report import PublicKey, file_digest
 from sfumato.serve.quotas import Quotas
 from sfumato.serve.releases import Releases
 from sfumato.serve.rest.app import make_app
@@ -303,7 +303,16 @@ def test_the_document_is_openapi_31_and_problems_are_in_it(client):
     ((scheme, kind),) = document["components"]["securitySchemes"].items()
     assert (kind["type"], kind["scheme"]) == ("http", "bearer")
     operations = [operation for path in document["paths"].values() for operation in path.values()]
-    assert all(operation["security"] == [{scheme: []}] for operation in operations)
+    open_ones = [one["operationId"] for one in operations if one["security"] != [{scheme: []}]]
+    assert [name.partition("_v1_")[0] for name in open_ones] == ["signing_key"]
+
+
+def test_anybody_may_know_the_key_that_certificates_are_verified_with(client, service, tmp_path):
+    answer = client.get("/v1/signing-key")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-pem-file")
+    (tmp_path / "service.pem").write_bytes(answer.content)
+    assert PublicKey.read(tmp_path / "service.pem").id == service.keys.signing().public.id
+    assert b"PRIVATE" not in answer.content
 
 
 def test_alive_and_ready(client, service):

@@ -54,7 +54,9 @@ def owner(service):
     "made",
     [
         Settings(Path("/data")),
-        Settings(Path("/data"), "postgresql://x/y", "sqlite:////l.db", 5, "10.0.0.0/8", ("a=s3://b", "c=d")),
+        Settings(
+            Path("/d"), "postgresql://x/y", "sqlite:////l.db", 5, "10.0.0.0/8", ("a=s3://b", "c=d"), 7, 1.5, 3
+        ),
         Listening(),
         Listening("::1", 1, 2, 3, Path("/c"), Path("/k"), Path("/t"), Path("/l"), 1.5, 60.0),
     ],
@@ -69,6 +71,8 @@ def test_settings_go_through_the_environment(made):
     ("make", "told"),
     [
         (lambda: Settings(Path("d"), trusted_proxies="10.0.0.0/8, all"), "trusted proxies are networks"),
+        (lambda: Settings(Path("d"), "postgresql://x/y"), "need their budgets there too: give --ledger"),
+        (lambda: Settings(Path("d"), "postgresql+psycopg://x/y"), "give --ledger"),
         (lambda: Listening(port=5, grpc_port=5), "cannot share port 5"),
         (lambda: Listening(tls_key=Path("key")), "TLS needs both"),
         (lambda: Listening(metrics_token_file=Path("/none/x")).metrics_token(), "/metrics cannot be read"),

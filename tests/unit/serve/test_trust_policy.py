@@ -33,7 +33,7 @@ RULES = st.fixed_dictionaries(
         "min_age_days": st.sampled_from([0, 1.5, 30]),
         "max_age_days": st.sampled_from([31, 365.0, 3650]),
     },
-)
+).filter(lambda rule: rule["trust"] > 0 or "readers" in rule or "authorisations" in rule)
 DOCUMENTS = st.lists(RULES, max_size=6).map(lambda rules: {"rules": rules})
 CONTEXTS = st.builds(
     Context,
@@ -223,6 +223,11 @@ def test_any_text_is_a_policy_or_a_sentence(text):
         ('{"rules": [{"trust": NaN}]}', "a policy holds no NaN."),
         ('{"rules": [{"trust": 1e999}]}', "must be a number from 0 to 1, not inf"),
         ('{"rules": [{"trust": 1, "trust": 0}]}', "the field 'trust' stands twice"),
+        (
+            '{"rules": [{"trust": 0.0}]}',
+            "rule 1 of the policy trusts whoever asks the most: a trust of 0 needs readers or",
+        ),
+        ('{"rules": [{"trust": 0, "networks": ["10.0.0.0/8"]}]}', "a trust of 0 needs readers"),
         (
             '{"rules": [{"trust": 1, "reader": ["a"]}]}',
             "has a field 'reader'; the fields of a rule are readers,",

@@ -36,6 +36,7 @@ _CODES: Mapping[str, grpc.StatusCode] = {
     "too-many-guesses": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "too-large": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "too-slow": grpc.StatusCode.DEADLINE_EXCEEDED,
+    "took-too-long": grpc.StatusCode.DEADLINE_EXCEEDED,
     "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
     "forbidden": grpc.StatusCode.PERMISSION_DENIED,
     "not-found": grpc.StatusCode.NOT_FOUND,

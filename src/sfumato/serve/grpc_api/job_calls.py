@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,10 @@ class JobCalls(Calls):
         key = idempotency_key(context)
         file = await asked_first(request_iterator, self._seconds)
         asked = made.asked_of(file.asked)
-        async with uploaded(self._service, file.name, request_iterator, self._seconds) as place:
-            submit = self._service.submit
-            return made.job_message(await self._done(submit, caller, asked, place, file.dataset, request=key))
+        with ExitStack() as brought:
+            place = await uploaded(self._service, file.name, request_iterator, self._seconds, brought)
+            work = partial(self._service.submit, caller, asked, place, file.dataset, request=key)
+            return made.job_message(await self._service.direct.done(caller.tenant, work, brought.pop_all()))
 
     async def SubmitAudit(self, request_iterator: AsyncIterator[pb.AuditPart], context: Any) -> pb.Job:
         """Attack a release as a job."""
@@ -38,13 +41,14 @@ class JobCalls(Calls):
         key = idempotency_key(context)
         first = await asked_first(request_iterator, self._seconds, "asked")
         asked = made.asked_audit(first)
-        async with uploaded_parts(self._service, request_iterator, self._seconds) as files:
+        with ExitStack() as brought:
+            files = await uploaded_parts(self._service, request_iterator, self._seconds, brought)
             if "original" not in files:
                 raise BadInput("no file original came, which the release was made from.")
             if "labels_file" in files and asked.labels is not None:
                 raise BadInput("labels are named or sent as labels_file, not both.")
             released, certificate = await self._done(self._attacked, caller, first, files)
-            job = await self._done(
+            work = partial(
                 self._service.submit_audit,
                 caller,
                 files["original"],
@@ -59,7 +63,7 @@ class JobCalls(Calls):
                 seed=asked.seed,
                 request=key,
             )
-        return made.job_message(job)
+            return made.job_message(await self._service.direct.done(caller.tenant, work, brought.pop_all()))
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> AsyncIterator[pb.Job]:
         """A page of jobs."""

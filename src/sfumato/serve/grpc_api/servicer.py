@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.report import certificate_file
+from sfumato.serve.direct import LATE_PLAN, late_release
 from sfumato.serve.grpc_api import messages as made
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
 from sfumato.serve.grpc_api.bucket_calls import BucketCalls
@@ -61,8 +64,13 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
         caller = await self._asking(context)
         file = await asked_first(request_iterator, self._seconds)
         asked = made.asked_of(file.asked)
-        async with uploaded(self._service, file.name, request_iterator, self._seconds) as place:
-            return made.document(await self._done(self._service.plan, caller, asked, place, file.dataset))
+        with ExitStack() as brought:
+            place = await uploaded(
+                self._service, file.name, request_iterator, self._seconds, brought, direct=True
+            )
+            work = partial(self._service.plan, caller, asked, place, file.dataset)
+            found = await self._service.direct.done(caller.tenant, work, brought.pop_all(), late=LATE_PLAN)
+        return made.document(found)
 
     async def Protect(
         self, request_iterator: AsyncIterator[pb.FilePart], context: Any
@@ -72,8 +80,13 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
         key = idempotency_key(context)
         file = await asked_first(request_iterator, self._seconds)
         asked = made.asked_of(file.asked)
-        async with uploaded(self._service, file.name, request_iterator, self._seconds) as place:
-            done = await self._done(self._service.protect, caller, asked, place, file.dataset, request=key)
+        with ExitStack() as brought:
+            place = await uploaded(
+                self._service, file.name, request_iterator, self._seconds, brought, direct=True
+            )
+            work = partial(self._service.protect, caller, asked, place, file.dataset, request=key)
+            late = late_release(key)
+            done = await self._service.direct.done(caller.tenant, work, brought.pop_all(), late=late)
         async for part in self._parts(done):
             yield part
 
@@ -105,9 +118,11 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
         file = await asked_first(request_iterator, self._seconds)
         if len(file.certificate_json) > _LONGEST_CERTIFICATE:
             raise BadInput(f"the certificate is longer than {_LONGEST_CERTIFICATE:,} characters.")
-        async with uploaded(self._service, file.name, request_iterator, self._seconds) as place:
+        with ExitStack() as brought:
+            place = await uploaded(self._service, file.name, request_iterator, self._seconds, brought)
             certificate_file(place).write_text(file.certificate_json, "utf-8")
-            found = await self._done(self._service.verified, caller, place)
+            work = partial(self._service.verified, caller, place)
+            found = await self._service.direct.done(caller.tenant, work, brought.pop_all())
         return pb.Verification(holds=found["holds"], json=json.dumps(found))
 
     # The tenant's own things

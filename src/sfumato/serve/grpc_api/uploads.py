@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BadInput
-from sfumato.serve.bodies import written
+from sfumato.serve.bodies import direct_limit, for_jobs, written
 from sfumato.serve.grpc_api.deadlines import within
 from sfumato.serve.service import Service, file_name
 
@@ -26,15 +26,25 @@ async def asked_first(parts: AsyncIterator[Any], seconds: float, part: str = "fi
     return getattr(first, part)
 
 
-@asynccontextmanager
 async def uploaded(
-    service: Service, name: str, parts: AsyncIterator[Any], seconds: float
-) -> AsyncIterator[Path]:
-    """Where the file that the rest of ``parts`` makes up lies until the block ends, under this ``name``."""
-    with service.body(file_name(name)) as place:
+    service: Service,
+    name: str,
+    parts: AsyncIterator[Any],
+    seconds: float,
+    brought: ExitStack,
+    *,
+    direct: bool = False,
+) -> Path:
+    """Where the file that the rest of ``parts`` makes up lies, under this ``name``, until ``brought`` closes.
+
+    Where the call waits for the work on it (``direct``) it may be less large.
+    """
+    limit = direct_limit(service.settings) if direct else service.settings.body_bytes
+    place = brought.enter_context(service.body(file_name(name)))
+    with for_jobs(limit, service.settings):
         async with within(seconds, f"the file did not come within {seconds:.0f} seconds; send it again."):
-            await written(_chunks(parts), place, service.settings.body_bytes)
-        yield place
+            await written(_chunks(parts), place, limit)
+    return place
 
 
 async def _chunks(parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
@@ -44,23 +54,22 @@ async def _chunks(parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
         yield part.chunk
 
 
-@asynccontextmanager
 async def uploaded_parts(
-    service: Service, parts: AsyncIterator[Any], seconds: float
-) -> AsyncIterator[dict[str, Path]]:
-    """Where the files that the rest of ``parts`` brings lie until the block ends, by the names of parts."""
+    service: Service, parts: AsyncIterator[Any], seconds: float, brought: ExitStack
+) -> dict[str, Path]:
+    """Where the files that the rest of ``parts`` brings lie until ``brought`` closes, by their parts."""
     files: dict[str, Path] = {}
     left = service.settings.body_bytes
-    with service.folder() as folder:
-        async with within(seconds, f"the files did not come within {seconds:.0f} seconds; send them again."):
-            part = await anext(parts, None)
-            while part is not None:
-                place = _place(part, folder, files)
-                chunks = _OneFile(parts)
-                await written(chunks, place, left)
-                left -= place.stat().st_size
-                part = chunks.next
-        yield files
+    folder = brought.enter_context(service.folder())
+    async with within(seconds, f"the files did not come within {seconds:.0f} seconds; send them again."):
+        part = await anext(parts, None)
+        while part is not None:
+            place = _place(part, folder, files)
+            chunks = _OneFile(parts)
+            await written(chunks, place, left)
+            left -= place.stat().st_size
+            part = chunks.next
+    return files
 
 
 def _place(part: Any, folder: Path, files: dict[str, Path]) -> Path:

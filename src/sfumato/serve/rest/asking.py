@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 
 from sfumato.serve.asking import caller_of
@@ -20,11 +21,18 @@ async def _service(request: Request) -> Service:
 Here = Annotated[Service, Depends(_service)]
 
 
-def _caller(request: Request) -> Caller:
+# Threads of their own: whatever else is slow, keys are looked at.
+_THREADS = CapacityLimiter(16)
+
+
+async def _caller(request: Request) -> Caller:
     # The header is in the document as the scheme of keys, and is taken as it is: declared, it would be
     # looked up by every request as if it could be anything.
     state, address = request.app.state, None if request.client is None else request.client.host
-    return caller_of(state.service, state.guessing, request.headers.get("authorization"), address)
+    given = request.headers.get("authorization")
+    return await to_thread.run_sync(
+        caller_of, state.service, state.guessing, given, address, limiter=_THREADS
+    )
 
 
 #: Who asks, within the quota of requests; wrong keys are counted by the address they come from.

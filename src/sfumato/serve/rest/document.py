@@ -14,7 +14,8 @@ __all__ = ["describe"]
 
 # What any operation that needs a key may answer: no key, one that does not allow it, too many, and trouble.
 _ALWAYS = {"401", "403", "429", "500", "503"}
-# The name of the scheme that every operation asks for: a key, as in Authorization: Bearer sfu_….
+# The name of the scheme that operations ask for unless they say otherwise: a key, as in Authorization:
+# Bearer sfu_….
 _KEY = "key"
 _METHODS = ("get", "post", "put", "delete", "patch")
 
@@ -32,7 +33,7 @@ def describe(app: FastAPI) -> None:
         parts["schemas"] |= {"Problem": dict(SCHEMA), "Description": Description.model_json_schema()}
         for path in document["paths"].values():
             for method in set(path) & set(_METHODS):
-                path[method]["security"] = [{_KEY: []}]
+                path[method].setdefault("security", [{_KEY: []}])
                 possible = _possible(method, path[method])
                 answers = path[method]["responses"]
                 path[method]["responses"] = {
@@ -47,7 +48,7 @@ def describe(app: FastAPI) -> None:
 
 def _possible(method: str, operation: Mapping[str, Any]) -> set[str]:
     """The problems that an operation can have."""
-    found = set(_ALWAYS)
+    found = set(_ALWAYS) if operation["security"] else {"500"}
     given = {one["in"] for one in operation.get("parameters", ())}
     if given or "requestBody" in operation:
         found |= {"400", "422"}

@@ -1,15 +1,16 @@
 """Evidence: releases attacked, and reports of releases and of attacks."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 
 from sfumato.errors import BadInput
 from sfumato.report import certificate_file
 from sfumato.serve.callers import Caller
+from sfumato.serve.jobs import Job
 from sfumato.serve.models import AuditDescription, JobShown, Name, checked
 from sfumato.serve.rest.asking import Asking, Here
 from sfumato.serve.rest.job_routes import ACCEPTED, accepted
@@ -32,6 +33,10 @@ _PAGE: dict[int | str, dict[str, Any]] = {
         "description": "One page of HTML, which asks the network for nothing.",
         "content": {"text/html": {}},
     }
+}
+_PEM_TYPE = "application/x-pem-file"
+_PEM: dict[int | str, dict[str, Any]] = {
+    200: {"description": "A public key, in PEM.", "content": {_PEM_TYPE: {"schema": {"type": "string"}}}}
 }
 _HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'; sandbox allow-scripts",
@@ -65,14 +70,13 @@ async def submit(
     """
     if not is_form(request):
         raise BadInput("the files of an audit come as multipart/form-data, in parts original and released.")
-    with service.folder() as folder:
-        form = await form_of(request, folder, service.settings.body_bytes, files=_FILES, words=_WORDS)
+
+    def submitted() -> Job:
         asked = checked("asked", AuditDescription, form.words.get("asked", "{}"))
-        released, certificate = await run_in_threadpool(_released, service, asking, form, release)
+        released, certificate = _released(service, asking, form, release)
         if "original" not in form.files:
             raise BadInput("the form has no part original, which the release was made from.")
-        job = await run_in_threadpool(
-            service.submit_audit,
+        return service.submit_audit(
             asking,
             form.files["original"],
             released,
@@ -86,7 +90,11 @@ async def submit(
             seed=asked.seed,
             request=key,
         )
-    return accepted(response, job)
+
+    with ExitStack() as brought:
+        folder = brought.enter_context(service.folder())
+        form = await form_of(request, folder, service.settings.body_bytes, files=_FILES, words=_WORDS)
+        return accepted(response, await service.direct.done(asking.tenant, submitted, brought.pop_all()))
 
 
 @router.get("/audits/{audit}")
@@ -106,6 +114,12 @@ def release_report(service: Here, asking: Asking, release: str) -> Response:
     """The report of a release: its three columns, and the budget that paid for it."""
     service.release(asking, release)
     return HTMLResponse(service.report_page(asking, release), headers=_HEADERS)
+
+
+@router.get("/signing-key", responses=_PEM, response_class=Response, openapi_extra={"security": []})
+async def signing_key(service: Here) -> Response:
+    """The public key that certificates are verified with, for anybody, as ``sfumato key trust`` takes it."""
+    return Response(service.signing_key, media_type=_PEM_TYPE)
 
 
 def _released(service: Service, asking: Caller, form: Form, release: str | None) -> tuple[Path, Path | None]:

@@ -43,7 +43,7 @@ async def submit(
     def submitted(sent: Form) -> Job:
         return service.submit(asking, described(sent), sent.files["file"], dataset, request=key)
 
-    return accepted(response, await uploaded(request, service, named, {"asked": asked}, submitted))
+    return accepted(response, await uploaded(request, service, asking, named, {"asked": asked}, submitted))
 
 
 @router.get("/jobs", responses=PAGED)

@@ -3,6 +3,7 @@
 import hmac
 from typing import Annotated
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
@@ -14,6 +15,9 @@ __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 
+# A thread of its own: however many releases are under way, whoever asks whether it is ready is answered.
+_THREAD = CapacityLimiter(1)
+
 
 @router.get("/healthz")
 async def alive() -> dict[str, str]:
@@ -22,9 +26,9 @@ async def alive() -> dict[str, str]:
 
 
 @router.get("/readyz")
-def ready(request: Request) -> dict[str, str]:
+async def ready(request: Request) -> dict[str, str]:
     """Whether it could release something."""
-    request.app.state.readiness.require()
+    await to_thread.run_sync(request.app.state.readiness.require, limiter=_THREAD)
     return {"status": "ready"}
 
 

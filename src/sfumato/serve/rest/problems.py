@@ -29,6 +29,7 @@ STATUS: Mapping[str, int] = {
     "registry-unavailable": 503,
     "not-ready": 503,
     "busy": 503,
+    "took-too-long": 503,
     "quota": 429,
     "too-many-guesses": 429,
     "unauthenticated": 401,

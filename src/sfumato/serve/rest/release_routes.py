@@ -9,6 +9,7 @@ from fastapi.responses import FileResponse, Response
 
 from sfumato.errors import BadInput
 from sfumato.report import certificate_file
+from sfumato.serve.direct import LATE_PLAN, late_release
 from sfumato.serve.models import Name, ReleaseShown
 from sfumato.serve.rest.asking import Asking, Here
 from sfumato.serve.rest.multipart import Form
@@ -44,7 +45,7 @@ async def plan(
     def planned(sent: Form) -> dict[str, Any]:
         return service.plan(asking, described(sent), sent.files["file"], dataset)
 
-    return await uploaded(request, service, named, {"asked": asked}, planned)
+    return await uploaded(request, service, asking, named, {"asked": asked}, planned, late=LATE_PLAN)
 
 
 @router.post(
@@ -69,7 +70,8 @@ async def protect(
         # What is small is read where it was drawn: a response of a file asks three threads for it.
         return _whole(done) if done.file.stat().st_size <= _SMALL else _file(done)
 
-    return await uploaded(request, service, named, {"asked": asked}, released)
+    late = late_release(key)
+    return await uploaded(request, service, asking, named, {"asked": asked}, released, late=late)
 
 
 @router.get("/releases", responses=PAGED)
@@ -126,7 +128,7 @@ async def verify(
         certificate_file(file).write_text(sent.words["certificate"], "utf-8")
         return service.verified(asking, file)
 
-    return await uploaded(request, service, named, {"certificate": certificate}, verified)
+    return await uploaded(request, service, asking, named, {"certificate": certificate}, verified)
 
 
 def _file(done: Release) -> Response:

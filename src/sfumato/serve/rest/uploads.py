@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Header, Query, Request
-from fastapi.concurrency import run_in_threadpool
 
 from sfumato.errors import BadInput
 from sfumato.serve import asked
-from sfumato.serve.bodies import private_file
+from sfumato.serve.bodies import direct_limit, for_jobs, private_file
+from sfumato.serve.callers import Caller
 from sfumato.serve.models import Description, checked
 from sfumato.serve.rest.bodies import announced, received, whole
 from sfumato.serve.rest.multipart import Form, form_of
@@ -57,35 +59,56 @@ Key = Annotated[
 async def uploaded(
     request: Request,
     service: Service,
+    asking: Caller,
     named: str | None,
     words: Mapping[str, str | None],
     work: Callable[[Form], _Made],
+    *,
+    late: str | None = None,
 ) -> _Made:
     """What ``work`` makes, in a thread, of the file that ``request`` brings (the part ``file``) and of words.
 
     As a whole body the file needs to be ``named``, and ``words`` are those of the query. In a form both may
-    be parts instead. All that was brought is gone when the work is done.
+    be parts instead. All that was brought is gone when the work is done. With ``late``, as in
+    :meth:`Direct.done`, the request waits for its work no longer than the service says, and brings less.
     """
     given = {name: value for name, value in words.items() if value is not None}
-    limit = service.settings.body_bytes
+    with ExitStack() as brought:
+        limit = service.settings.body_bytes if late is None else direct_limit(service.settings)
+        with for_jobs(limit, service.settings):
+            doing = await _brought(request, service, named, given, words, work, brought, limit)
+        return await service.direct.done(asking.tenant, doing, brought.pop_all(), late=late)
+
+
+async def _brought(
+    request: Request,
+    service: Service,
+    named: str | None,
+    given: dict[str, str],
+    words: Collection[str],
+    work: Callable[[Form], _Made],
+    brought: ExitStack,
+    limit: int,
+) -> Callable[[], _Made]:
+    """The ``work`` on what ``request`` brings, which lies where ``brought`` removes it."""
     if is_form(request):
-        with service.folder() as folder:
-            names = {} if named is None else {"file": named}
-            form = await form_of(request, folder, limit, files=("file",), words=tuple(words), names=names)
-            if "file" not in form.files:
-                raise BadInput("the form has no part file, which is the file to work on.")
-            for name in given.keys() & form.words.keys():
-                raise BadInput(f"{name} is in the query and in the form; once is enough.")
-            form.words |= given
-            return await run_in_threadpool(work, form)
+        folder = brought.enter_context(service.folder())
+        names = {} if named is None else {"file": named}
+        form = await form_of(request, folder, limit, files=("file",), words=tuple(words), names=names)
+        if "file" not in form.files:
+            raise BadInput("the form has no part file, which is the file to work on.")
+        for name in given.keys() & form.words.keys():
+            raise BadInput(f"{name} is in the query and in the form; once is enough.")
+        form.words |= given
+        return partial(work, form)
     if named is None:
         raise BadInput("the file needs a name, as in ?name=X.npz; its suffix says what it is.")
     name = file_name(named)
     if announced(request) <= _SMALL:
-        return await run_in_threadpool(_placed, await whole(request, limit), service, name, given, work)
-    with service.folder() as folder:
-        await received(request, folder / name, limit)
-        return await run_in_threadpool(work, Form({"file": folder / name}, given))
+        return partial(_placed, await whole(request, limit), service, name, given, work)
+    folder = brought.enter_context(service.folder())
+    await received(request, folder / name, limit)
+    return partial(work, Form({"file": folder / name}, given))
 
 
 def described(sent: Form) -> asked.Asked:
