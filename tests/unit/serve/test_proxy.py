@@ -9,7 +9,7 @@ import time
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pytest
@@ -310,7 +310,7 @@ def test_whatever_is_no_read_is_refused(clinic):
 
 def test_other_questions_are_not_answered(clinic):
     alice = clinic.reader("alice")
-    for query in ("acl", "versions", "uploads", "policy", "", "list-type=1", "list-type=2&foo=1"):
+    for query in ("acl", "versions", "uploads", "policy", "list-type=1", "list-type=2&foo=1", "list-type=2&marker=a", "start-after=a"):
         answer = alice.ask("/files", query)
         assert (answer.status_code, code_of(answer)) == (501, "NotImplemented")
     answer = alice.ask("/files/X.npz", "versionId=1")
@@ -555,6 +555,37 @@ def test_listings_show_what_can_be_released_page_by_page(clinic, sources):
         "prefix=%00",
     ):
         assert code_of(reader.ask("/files", f"list-type=2&{query}")) == "InvalidArgument"
+    assert clinic.spends() == []
+
+
+def test_listings_of_version_1_go_on_after_a_marker(clinic, sources):
+    names = [f"day{day}/{hour:02d}.npy" for day in (1, 2) for hour in range(3)] + ["ä b+c.npy"]
+    for name in names:
+        put(sources.clinic, name, npz(X))
+    every, reader = sorted([*names, "X.npz"], key=str.encode), clinic.reader("alice")
+
+    def pages(query):
+        """Everything, a page after the other, each asked for by the marker that the one before gave."""
+        found, marker = [], ""
+        while True:
+            answer = reader.ask("/files", f"{query}&marker={quote(marker, safe='')}")
+            root = ET.fromstring(answer.content)
+            assert root.findtext("{*}KeyCount") is None
+            assert root.findtext("{*}NextContinuationToken") is None
+            assert unquote(root.findtext("{*}Marker")) == marker
+            found.append(keys_in(answer) + keys_in(answer, "CommonPrefixes/{*}Prefix"))
+            if root.findtext("{*}IsTruncated") == "false":
+                assert root.findtext("{*}NextMarker") is None
+                return found
+            marker = unquote(root.findtext("{*}NextMarker"))
+
+    assert keys_in(reader.ask("/files")) == keys_in(reader.ask("/files/")) == every
+    assert pages("max-keys=3") == [every[:3], every[3:6], every[6:]]
+    assert pages("delimiter=%2F&max-keys=1") == [["X.npz"], ["day1/"], ["day2/"], ["ä b+c.npy"]]
+    assert pages("encoding-type=url&max-keys=7")[1] == ["%C3%A4%20b%2Bc.npy"]
+    assert pages("prefix=day1%2F&delimiter=%2F") == [every[1:4]]
+    assert keys_in(reader.ask("/files", "marker=day1%2F01.npy&prefix=day1")) == every[3:4]
+    assert code_of(reader.ask("/files", "marker=%00")) == "InvalidArgument"
     assert clinic.spends() == []
 
 
