@@ -1,6 +1,7 @@
 """The storage proxy in one process: tiers, payments, refusals, listings, and tenants that never meet."""
 
 import base64
+import html
 import io
 import itertools
 import json
@@ -16,6 +17,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 pytest.importorskip("botocore", reason="botocore is not installed")
+from dashboard_client import Person
 from fastapi.testclient import TestClient
 from s3_reader import Reader
 
@@ -310,7 +312,16 @@ def test_whatever_is_no_read_is_refused(clinic):
 
 def test_other_questions_are_not_answered(clinic):
     alice = clinic.reader("alice")
-    for query in ("acl", "versions", "uploads", "policy", "list-type=1", "list-type=2&foo=1", "list-type=2&marker=a", "start-after=a"):
+    for query in (
+        "acl",
+        "versions",
+        "uploads",
+        "policy",
+        "list-type=1",
+        "list-type=2&foo=1",
+        "list-type=2&marker=a",
+        "start-after=a",
+    ):
         answer = alice.ask("/files", query)
         assert (answer.status_code, code_of(answer)) == (501, "NotImplemented")
     answer = alice.ask("/files/X.npz", "versionId=1")
@@ -509,6 +520,36 @@ def test_a_policy_by_authorisation_network_and_age(clinic, client):
 
 def keys_in(answer, what="Contents/{*}Key"):
     return [one.text for one in ET.fromstring(answer.content).findall(f"{{*}}{what}")]
+
+
+def test_what_the_proxy_released_is_on_the_page_of_its_dataset_with_three_columns(clinic, client, service):
+    _, token = service.registry.create_key(clinic.id, name="owner", role="owner")
+    person = Person(client.app)
+    person.sign_in(token)
+    assert "Nothing was released of this dataset yet." in person.get("/datasets/ward").text
+    for name in ("alice", "carol"):
+        assert clinic.reader(name).ask("/files/X.npz").status_code == 200
+    page = person.get("/datasets/ward").text
+    table = page[page.index("Through buckets") :].partition("</table>")[0]
+    assert table.count("files/X.npz") == 2  # two tiers, of one entry
+    assert table.count("<td>entry 2</td>") == 2
+    assert [table.count(f'<td class="{kind}">') for kind in ("claimed", "proven", "measured")] == [2, 2, 2]
+    assert "ε = 8" in html.unescape(table).replace("\N{NO-BREAK SPACE}", " ")
+    assert "Nothing was released" not in page
+    assert "no release is shown here" not in page
+    clinic.ask("DELETE", "/proxies/files", 200)
+    page = person.get("/datasets/ward").text
+    assert "No release of this dataset is kept here." in page
+    assert "Of 1 paid entry no release is shown here" in page
+
+
+def test_the_page_of_a_dataset_shows_no_objects_of_others(clinic, client, service, sources):
+    other = tenant_of(service, client, "other", sources.other)
+    assert clinic.reader("alice").ask("/files/X.npz").status_code == 200
+    _, token = service.registry.create_key(other.id, name="owner", role="owner")
+    person = Person(client.app)
+    person.sign_in(token)
+    assert "Nothing was released of this dataset yet." in person.get("/datasets/ward").text
 
 
 def test_listings_show_what_can_be_released_page_by_page(clinic, sources):

@@ -1,7 +1,7 @@
 """Lists as S3 gives them: buckets, and the objects of one in pages.
 
 Only what can be released is listed. The size of an object that nobody asked for yet is not known, since it is
-not drawn yet, and is given as 0; a listing draws nothing and spends nothing. Both versions of S3's listing are
+not drawn yet, and is given as 0; a listing draws nothing and spends nothing. S3's two versions of a list are
 one here: version 1 goes on after a marker, which is a name, and version 2 after a token.
 """
 

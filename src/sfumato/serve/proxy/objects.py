@@ -31,6 +31,7 @@ from sfumato.pipeline.protected import silent
 from sfumato.report import Certificate, certificate_file, file_digest
 from sfumato.serve.bodies import TooLarge
 from sfumato.serve.names import ledger_name
+from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.proxy.declared import Bucket
 from sfumato.serve.proxy.refusals import Refused
 from sfumato.serve.proxy.sources import Found, Source
@@ -81,7 +82,7 @@ class Objects:
     """The protected objects of ``service``."""
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        self._service, self._buckets = service, Buckets.of(service)
         self._limiter: anyio.CapacityLimiter | None = None
 
     def of(self, bucket: Bucket, found: Found, level: float) -> ObjectTier:
@@ -89,8 +90,7 @@ class Objects:
         noise = self._service.noise(ledger_name(bucket.tenant, bucket.dataset), f"s3 {bucket.id}")
         version = [found.key, found.version, found.size]
         digest = noise.commitment(json.dumps([*version, level]).encode())
-        folder = self._service.settings.data / "proxy" / bucket.tenant / bucket.id
-        file = folder / f"{digest}{suffix_of(found.key.rsplit('/', 1)[-1])}"
+        file = self._buckets.folder(bucket) / f"{digest}{suffix_of(found.key.rsplit('/', 1)[-1])}"
         whole = noise.commitment(json.dumps(version).encode())
         return ObjectTier(bucket, found, level, whole, digest, file)
 
