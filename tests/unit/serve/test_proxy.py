@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import threading
 import time
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from fastapi.testclient import TestClient
 from s3_reader import Reader
 
 from sfumato.serve.names import ledger_name
+from sfumato.serve.proxy.objects import Objects
 from sfumato.serve.quotas import Quotas
 from sfumato.serve.rest.app import make_app
 from sfumato.serve.service import Service
@@ -326,6 +328,50 @@ def test_other_questions_are_not_answered(clinic):
         assert (answer.status_code, code_of(answer)) == (501, "NotImplemented")
     answer = alice.ask("/files/X.npz", "versionId=1")
     assert (answer.status_code, code_of(answer)) == (501, "NotImplemented")
+
+
+def test_refusals_are_counted_by_their_words(clinic, service):
+    with TestClient(make_app(service, metrics_token="0" * 32), raise_server_exceptions=False) as client:
+        good = clinic.reader("alice").credentials
+        alice, wrong = Reader(client, good.access_key, good.secret_key), Reader(client, "f" * 16, "0" * 64)
+        for reader, path, word in (
+            (alice, "/files/Y.npz", "not-found"),
+            (alice, "/files/notes.txt", "bad-input"),
+            (alice, "/nothing/X.npz", "not-found"),
+            (wrong, "/files/X.npz", "unauthenticated"),
+        ):
+            before = refusals(client, word)
+            assert reader.ask(path).status_code in (403, 404)
+            assert refusals(client, word) == before + 1.0
+
+
+def refusals(client, word):
+    page = client.get("/metrics", headers={"Authorization": "Bearer " + "0" * 32}).text
+    line = f'sfumato_refusals_total{{refusal="{word}"}} '
+    return sum(float(one.removeprefix(line)) for one in page.splitlines() if one.startswith(line))
+
+
+def test_no_tenant_takes_all_turns_to_draw(clinic, client, service, sources, monkeypatch):
+    other = tenant_of(service, client, "other", sources.other)
+    for number in range(4):
+        put(sources.clinic, f"{number}.npz", npz(X))
+    wait, draw = threading.Event(), Objects._draw
+
+    def slow(self, source, one):
+        if one.bucket.tenant == clinic.id:
+            wait.wait(30.0)
+        draw(self, source, one)
+
+    monkeypatch.setattr(Objects, "_draw", slow)
+    mine, theirs = clinic.reader("alice"), other.reader("alice")
+    with ThreadPoolExecutor(4) as pool:
+        large = [pool.submit(mine.ask, f"/files/{number}.npz") for number in range(4)]
+        try:
+            assert theirs.ask("/files/X.npz").status_code == 200  # while all of the clinic's are under way
+            assert not any(one.done() for one in large)
+        finally:
+            wait.set()
+    assert [one.result().status_code for one in large] == [200] * 4
 
 
 def test_who_has_no_valid_signature_reads_nothing_and_cannot_try_for_long(clinic, client, service):

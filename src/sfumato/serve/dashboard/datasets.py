@@ -18,6 +18,7 @@ from sfumato.serve.dashboard.visits import Visit
 from sfumato.serve.models import NewBudget, checked
 from sfumato.serve.names import ledger_name
 from sfumato.serve.proxy.kept import kept_objects
+from sfumato.serve.refusals import said_of
 
 __all__ = ["ROUTES", "budget_of"]
 
@@ -73,7 +74,7 @@ def _open(visit: Visit, given: Form) -> Response:
         asked = checked("the budget", NewBudget, typed | numbers)
         visit.service.open_budget(visit.caller, **asked.model_dump())
     except BadInput as error:
-        return _listed(visit, 400, typed=typed, refusal=str(error))
+        return _listed(visit, 400, typed=typed, refusal=said_of(error))
     return visit.then("dataset", dataset=asked.dataset)
 
 

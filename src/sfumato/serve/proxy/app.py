@@ -26,9 +26,10 @@ from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.proxy.declared import Bucket
 from sfumato.serve.proxy.listing import bucket_list, location, page_of, released_only
 from sfumato.serve.proxy.objects import Objects
-from sfumato.serve.proxy.refusals import Refused, error_xml, refused_of
+from sfumato.serve.proxy.refusals import Refused, error_xml, refused_of, word_of
 from sfumato.serve.proxy.signatures import EMPTY, UNSIGNED
 from sfumato.serve.proxy.signed import Request, signed_of
+from sfumato.serve.refusals import REFUSAL
 from sfumato.serve.service import Service
 
 __all__ = ["make_proxy"]
@@ -54,6 +55,7 @@ class _Proxy:
         try:
             response = await self._answer(request, path, address)
         except SfumatoError as error:
+            scope[REFUSAL] = word_of(error)
             response = _refusal(refused_of(error), request.method, path)
         response.headers.setdefault("x-amz-request-id", secrets.token_hex(8))
         await response(scope, receive, send)
