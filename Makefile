@@ -60,9 +60,9 @@ advisories: .venv/dev.stamp  ## known vulnerabilities of the pinned packages; fa
 	$(PIP) 'pip-audit>=2.9'
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
 
-soak: .venv/dev.stamp postgres  ## kill -9: 1,000 × writers that share a ledger, 500 × workers of a service
-	SFUMATO_SOAK_KILLS=1000 $(BIN)/python -m pytest -q tests/system/test_ledger_engines.py
-	SFUMATO_SOAK_SERVE=500 $(BIN)/python -m pytest -q -s tests/system/test_serve_kill.py
+soak: .venv/dev.stamp postgres  ## kill -9: 1,000 × writers that share a ledger, 500 × workers of a service; writes docs/soak.md
+	SFUMATO_SOAK_KILLS=1000 SFUMATO_SOAK_SERVE=500 SFUMATO_SOAK_PAGE=docs/soak.md $(BIN)/python -m pytest -q \
+	  tests/system/test_ledger_engines.py tests/system/test_serve_kill.py
 
 bench: .venv/dev.stamp  ## ratios against NumPy, OpenDP and diffprivlib; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py --write docs/benchmarks.md

@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,8 @@ from hypothesis import settings
 settings.register_profile("same", derandomize=True)
 settings.register_profile("explore", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("SFUMATO_EXAMPLES", "same"))
+# How many are killed in `make soak`.
+_SOAKS = ("SFUMATO_SOAK_KILLS", "SFUMATO_SOAK_SERVE")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -65,3 +68,18 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.section("counted")
         for line in counts:
             terminalreporter.line(line)
+    page = os.environ.get("SFUMATO_SOAK_PAGE")
+    if page is not None and counts and not {"failed", "error"} & set(terminalreporter.stats):
+        Path(page).write_text(soak_page(counts), "utf-8")
+
+
+def soak_page(counts):
+    """What a long run counted, as a page."""
+    words = " ".join(f"{name}={value}" for name, value in sorted(os.environ.items()) if name in _SOAKS)
+    lines = "".join(f"- {line}\n" for line in counts)
+    return (
+        "# Killed under load\n"
+        "Written by `make soak`, which sets how many processes are killed (`kill -9`) and asserts all\n"
+        f"that the tests of a few kills assert. This run: {words or 'a few'}, {datetime.now(UTC):%Y-%m-%d}, "
+        f"{os.cpu_count()} cores, all passed.\n\n{lines}"
+    )

@@ -111,14 +111,14 @@ def access_of(served, reader):
     return served.ask("POST", f"/v1/keys/{made.json['id']}/s3").json
 
 
-def client_of(served, access):
-    return boto3.client(
+def client_of(served, access, make=boto3.client, signature="s3v4"):
+    return make(
         "s3",
         endpoint_url=f"http://127.0.0.1:{served.port}/s3",
         aws_access_key_id=access["access_key_id"],
         aws_secret_access_key=access["secret_access_key"],
-        region_name="eu-west-1",
-        config=botocore.Config(signature_version="s3v4", retries={"total_max_attempts": 2}, proxies={}),
+        region_name="eu-west-1" if signature else "us-east-1",
+        config=botocore.Config(signature_version=signature, retries={"total_max_attempts": 2}, proxies={}),
     )
 
 
@@ -140,6 +140,11 @@ def test_boto3_and_the_aws_command_line_read_protected_objects_by_tier(storage, 
     assert [one["Name"] for one in alice.list_buckets()["Buckets"]] == ["ward-files"]
     listed = alice.list_objects_v2(Bucket="ward-files")["Contents"]
     assert [(one["Key"], one["Size"]) for one in listed] == [("X.npz", 0), ("day 1/ä.csv", 0)]
+    bucket = client_of(served, access["alice"], boto3.resource).Bucket("ward-files")
+    assert [one.key for one in bucket.objects.all()] == ["X.npz", "day 1/ä.csv"]
+    assert [one.key for one in bucket.objects.page_size(1)] == ["X.npz", "day 1/ä.csv"]
+    pages = alice.get_paginator("list_objects").paginate(Bucket="ward-files", Delimiter="/", MaxKeys=1)
+    assert list(pages.search("[Contents[].Key, CommonPrefixes[].Prefix][]")) == ["X.npz", "day 1/"]
     # Both processes and all readers at once: one charge, one draw for each tier.
     with ThreadPoolExecutor(9) as pool:
         asked = [(name, pool.submit(body, clients[name], "X.npz")) for name in [*clients] * 6]
@@ -171,6 +176,12 @@ def test_boto3_and_the_aws_command_line_read_protected_objects_by_tier(storage, 
     assert opener.open(url, timeout=30).read() == got["alice"]
     with pytest.raises(urllib.error.HTTPError, match="403"):
         opener.open(url.replace("Expires=60", "Expires=61"), timeout=30)
+    # What boto3 presigns where nothing is configured: by version 2, in us-east-1.
+    unset = client_of(served, access["alice"], signature=None)
+    old = unset.generate_presigned_url("get_object", {"Bucket": "ward-files", "Key": "X.npz"}, 60)
+    with pytest.raises(urllib.error.HTTPError, match="400") as refused:
+        opener.open(old, timeout=30)
+    assert b"s3v4" in refused.value.read()
     _by_the_command_line(served, access["bob"], got["bob"], tmp_path, storage.environment)
     assert sorted(spends(served)) == ["ward-files/X.npz", "ward-files/ä.csv"]
     told = served.log.read_text()
@@ -195,7 +206,7 @@ def _by_the_command_line(served, access, expected, folder, environment):
 
     def run(*words):
         return subprocess.run(
-            [aws, "s3", *words],
+            [aws, *words],
             env=os.environ | environment | own,
             capture_output=True,
             text=True,
@@ -203,15 +214,17 @@ def _by_the_command_line(served, access, expected, folder, environment):
             cwd=folder,
         )
 
-    assert "ward-files" in run("ls").stdout
-    synced = run("sync", "s3://ward-files", "here")
+    assert "ward-files" in run("s3", "ls").stdout
+    query = ("--query", "Contents[].Key", "--output", "text")
+    assert run("s3api", "list-objects", "--bucket", "ward-files", *query).stdout == "X.npz\tday 1/ä.csv\n"
+    synced = run("s3", "sync", "s3://ward-files", "here")
     assert synced.stdout.count("download:") == 2, synced.stderr
-    assert run("sync", "s3://ward-files", "here").stdout == ""
+    assert run("s3", "sync", "s3://ward-files", "here").stdout == ""
     assert (folder / "here" / "X.npz").read_bytes() == expected
     text = (folder / "here" / "day 1" / "ä.csv").read_text()
     assert text.startswith("age\n")
     assert "Meier" not in text
-    put = run("cp", "A.npz", "s3://ward-files/new.npz")
+    put = run("s3", "cp", "A.npz", "s3://ward-files/new.npz")
     assert put.returncode == 1
     assert "MethodNotAllowed" in put.stderr
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.parse
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -149,12 +150,31 @@ def test_a_signal_that_comes_before_it_answers_ends_it_too(folder, executable):
     run = subprocess.Popen(
         [executable, "serve", "--data", "service", "--port", port], stderr=subprocess.PIPE, text=True
     )
-    assert "listens on" in run.stderr.readline()
+    until((folder / "service" / "service.db").exists)
     run.send_signal(signal.SIGTERM)
     _, told = run.communicate(timeout=60)
     assert "Sfumato has ended" in told
     assert "Traceback" not in told
     assert run.returncode == 0
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_it_says_that_it_listens_once_it_answers(folder, executable, workers):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    run = subprocess.Popen(
+        [executable, "serve", "--data", "service", "--port", str(port), "--workers", workers],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = next(line for line in run.stderr if not line.startswith("{"))
+    answer = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+        f"http://127.0.0.1:{port}/healthz", timeout=30
+    )
+    run.send_signal(signal.SIGTERM)
+    run.communicate(timeout=60)
+    assert said == f"Sfumato listens on http://127.0.0.1:{port}/v1; Ctrl-C ends it.\n"
+    assert answer.status == 200
 
 
 def test_it_says_that_it_is_not_ready_before_it_ends(folder):

@@ -9,7 +9,7 @@ from sfumato.errors import BadInput, SfumatoError
 from sfumato.ledger.errors import LedgerUnavailable
 from sfumato.serve.job_work import problem_of
 from sfumato.serve.kept_jobs import LEASE_SECONDS, KeptJobs
-from sfumato.serve.refusals import refusal
+from sfumato.serve.refusals import refusal, said_of
 from sfumato.serve.registry_errors import RegistryUnavailable
 from sfumato.serve.registry_jobs import JobRecord
 
@@ -96,7 +96,7 @@ class Janitor:
             except (LedgerUnavailable, RegistryUnavailable):
                 raise
             except SfumatoError as error:
-                self._failed(record, refusal(error), str(error), spent=False)
+                self._failed(record, refusal(error), said_of(error), spent=False)
                 return
         self._jobs.queued(record.id, self._worker, **changes)
 

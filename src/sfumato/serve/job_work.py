@@ -11,7 +11,7 @@ from sfumato.serve.audits import Audits
 from sfumato.serve.job_watch import Cancelled, Lost, PutBack, Watch
 from sfumato.serve.kept_jobs import LEASE_SECONDS, KeptJobs
 from sfumato.serve.logs import told
-from sfumato.serve.refusals import refusal
+from sfumato.serve.refusals import refusal, said_of
 from sfumato.serve.registry_errors import RegistryUnavailable
 from sfumato.serve.registry_jobs import JobRecord
 
@@ -54,7 +54,7 @@ class Work:
         except (Lost, PutBack, LedgerUnavailable, RegistryUnavailable):
             raise
         except SfumatoError as error:
-            self._failed(record, refusal(error), str(error), retryable=False)
+            self._failed(record, refusal(error), said_of(error), retryable=False)
         except Exception:
             sentence = "something unforeseen happened; it is in the log by its time."
             self._failed(record, "unforeseen", sentence, retryable=False)

@@ -60,7 +60,7 @@ from sfumato.serve.asked import Asked
 from sfumato.serve.callers import Caller
 from sfumato.serve.kept_jobs import LEASE_SECONDS, KeptJobs
 from sfumato.serve.registry_errors import Busy
-from sfumato.serve.registry_jobs import JobRecord
+from sfumato.serve.registry_jobs import ENDED, JobRecord
 
 __all__ = ["Job", "Jobs"]
 
@@ -71,16 +71,18 @@ _OPERATIONS: Mapping[str, str] = {"protect": "protect", "audit": "audit"}
 class Job:
     """A job as its tenant sees it.
 
-    ``state`` is queued, running, done, failed or cancelled; ``share`` of its ``stage`` is done, None where
-    nobody knows. ``result`` names what it made. ``problem`` has the ``type`` and ``detail`` of an error,
-    whether the same may be asked for again (``retryable``), and whether budget was spent (``spent``). Asked
-    for again under its idempotency key it is the same job, and what was spent is not paid again.
+    ``state`` is queued, running, done, failed or cancelled; one that is ``cancelling`` ends at its next step.
+    ``share`` of its ``stage`` is done, None where nobody knows. ``result`` names what it made. ``problem``
+    has the ``type`` and ``detail`` of an error, whether the same may be asked for again (``retryable``), and
+    whether budget was spent (``spent``). Asked for again under its idempotency key it is the same job, and
+    what was spent is not paid again.
     """
 
     id: str
     kind: str
     dataset: str
     state: str
+    cancelling: bool
     stage: str | None
     share: float | None
     created: str
@@ -91,8 +93,9 @@ class Job:
     @classmethod
     def of(cls, record: JobRecord) -> Job:
         """The job that ``record`` keeps; one that is being accepted is as good as queued."""
-        shown = {name: getattr(record, name) for name in cls.__dataclass_fields__}
-        return cls(**(shown | ({"state": "queued"} if record.state == "accepted" else {})))
+        shown = {name: getattr(record, name) for name in cls.__dataclass_fields__ if name != "cancelling"}
+        shown["state"] = "queued" if record.state == "accepted" else record.state
+        return cls(cancelling=record.cancelled and record.state not in ENDED, **shown)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""

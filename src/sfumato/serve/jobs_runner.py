@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import time
@@ -41,9 +42,10 @@ class Runner:
         self._service, self._jobs = service, service.jobs_kept
         self._lease, self._beat, self._tick, self._poll = lease, beat, tick, poll
         self._longest = longest
-        self._name = f"worker {secrets.token_hex(8)}"
+        # With the process's number, by which people know it; it may come again, the rest does not.
+        self._name = f"worker {os.getpid()} {secrets.token_hex(8)}"
         self._work = Work(self._jobs, service.audits_kept, self._name, lease)
-        self._janitor = Janitor(self._jobs, f"janitor {secrets.token_hex(8)}")
+        self._janitor = Janitor(self._jobs, f"janitor {os.getpid()} {secrets.token_hex(8)}")
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._watched: dict[str, Watch] = {}
         self._lock = threading.Lock()

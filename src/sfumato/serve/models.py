@@ -95,6 +95,7 @@ class JobShown(BaseModel):
     kind: Literal["protect", "audit"]
     dataset: str
     state: Literal["queued", "running", "done", "failed", "cancelled"]
+    cancelling: bool = Field(description="Whether it was cancelled, and ends at its next step.")
     stage: str | None
     share: float | None = Field(
         description="How much of the stage is done, from 0 to 1, where that is known."

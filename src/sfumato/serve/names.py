@@ -12,10 +12,19 @@ from typing import Any
 
 from sfumato.errors import BadInput
 
-__all__ = ["checked_dataset", "checked_tenant", "is_tenant_id", "ledger_name", "new_tenant_id", "own_dataset"]
+__all__ = [
+    "checked_dataset",
+    "checked_tenant",
+    "is_tenant_id",
+    "ledger_name",
+    "new_tenant_id",
+    "own_dataset",
+    "own_words",
+]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TENANT_ID = re.compile(r"t[0-9a-f]{16}")
+_IN_LEDGER = re.compile(r"\bt[0-9a-f]{16}:")
 _ACCEPTED = "1 to 64 letters, digits, dots, dashes and underscores, the first a letter or digit"
 
 
@@ -50,6 +59,11 @@ def own_dataset(tenant_id: str, name: str) -> str | None:
     """The dataset of this tenant that the ledger calls ``name``; None where it is not this tenant's."""
     owner, colon, dataset = name.partition(":")
     return dataset if colon and owner == tenant_id and _NAME.fullmatch(dataset) else None
+
+
+def own_words(sentence: str) -> str:
+    """``sentence`` with datasets named as their tenant names them, and not as the ledger does."""
+    return _IN_LEDGER.sub("", sentence)
 
 
 def _checked(what: str, name: Any) -> str:

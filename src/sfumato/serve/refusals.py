@@ -7,12 +7,15 @@ from sfumato.ledger.errors import BudgetRefused, LedgerUnavailable
 from sfumato.serve.asking import TooManyGuesses, Unauthenticated
 from sfumato.serve.bodies import TooLarge, TooSlow
 from sfumato.serve.direct import TookTooLong
+from sfumato.serve.names import own_words
 from sfumato.serve.readiness import NotReady
 from sfumato.serve.registry_errors import Busy, Conflict, QuotaRefused, RegistryUnavailable, Unknown
 from sfumato.serve.service import Forbidden, NotFound
 
-__all__ = ["refusal", "seconds_to_wait"]
+__all__ = ["REFUSAL", "refusal", "said_of", "seconds_to_wait"]
 
+#: Where the word of a refusal stands in the scope of its request, for those who count.
+REFUSAL = "sfumato.refusal"
 # The most special first.
 _WORDS: tuple[tuple[type[SfumatoError], str], ...] = (
     (BudgetRefused, "budget-refused"),
@@ -37,6 +40,11 @@ _UNAVAILABLE_SECONDS = 5.0
 def refusal(error: SfumatoError) -> str:
     """The word for ``error``; bad-input where there is no other."""
     return next((word for kind, word in _WORDS if isinstance(error, kind)), "bad-input")
+
+
+def said_of(error: SfumatoError) -> str:
+    """What is said of ``error`` to whoever asked; a dataset has its tenant's own name in it."""
+    return own_words(str(error))
 
 
 def seconds_to_wait(error: SfumatoError) -> float | None:

@@ -1,8 +1,9 @@
 """Where a registry lives: its tables found or made, its transactions, its troubles as sentences.
 
 The discipline is the ledger's: one writer at a time on SQLite, locked rows on PostgreSQL, and what is written
-is on disk when the call returns. Only counts of requests and jobs do not wait for the disk: a power cut that
-forgets the last of them harms nobody, while one that forgets a revoked key would.
+is on disk when the call returns. Only counts of requests and jobs, and the index of releases, do not wait for
+the disk: a power cut that forgets the last of the former harms nobody, and the latter is made good from the
+releases themselves; one that forgets a revoked key would harm.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ _PAGE = 200
 _NEW = insert(releases)
 _OF_TENANT = select(releases).where(releases.c.tenant == bindparam("of"))
 _ONE = _OF_TENANT.where(releases.c.id == bindparam("which"))
+_IDS = select(releases.c.id).where(releases.c.tenant == bindparam("of"))
 _NEWEST = _OF_TENANT.order_by(releases.c.created.desc(), releases.c.id.desc()).limit(_PAGE)
 _OLDER = _NEWEST.where(
     or_(
@@ -26,7 +27,10 @@ _OLDER = _NEWEST.where(
 
 
 class ReleaseTable:
-    """Where releases stand in time. It is an index: what a release is stands in its own folder."""
+    """Where releases stand in time. It is an index, of which a power cut may take the newest rows.
+
+    What a release is stands in its own folder, from which missing rows are added when a service starts.
+    """
 
     def __init__(self, database: RegistryDatabase) -> None:
         self._database = database
@@ -37,6 +41,11 @@ class ReleaseTable:
             if transaction.first(_ONE, {"of": tenant, "which": id_}) is None:
                 row = {"tenant": tenant, "id": id_, "dataset": dataset, "created": created}
                 transaction.run(_NEW, row)
+
+    def ids(self, tenant: str) -> set[str]:
+        """All that are noted of a tenant."""
+        with self._database.reading() as transaction:
+            return {row.id for row in transaction.all(_IDS, {"of": tenant})}
 
     def newest(self, tenant: str, after: str | None = None) -> Iterator[Row]:
         """The tenant's rows, newest first, a page at a time; those ``after`` the row of this id."""

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -66,6 +65,8 @@ class Releases:
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._place = resources.settings.releases
+        # Tenants whose folders are known to be on the disk.
+        self._settled: set[str] = set()
 
     def id_of_request(self, tenant: str, dataset: str, request: str) -> str:
         """The id of what a tenant asks for under an idempotency key, the same for each repetition."""
@@ -103,6 +104,9 @@ class Releases:
             return before
         folder, drawn = self.folder(tenant, id_), done.output.parent
         folder.parent.mkdir(mode=0o700, exist_ok=True)
+        if tenant not in self._settled:
+            sync(self._place)
+            self._settled.add(tenant)
         made = Release(
             id=id_,
             dataset=dataset,
@@ -118,27 +122,44 @@ class Releases:
         (drawn / _RECORD).write_text(json.dumps(made.to_dict() | {"content": content}), "utf-8")
         for place in (done.output, done.certificate_file, drawn / _RECORD, drawn):
             sync(place)
-        # The index first: an entry that leads nowhere is passed over, a release without one is not found.
+        # The index first: an entry that leads nowhere is passed over, a release without one is not listed. It
+        # does not wait for the disk; what a power cut took from it is noted again at the next start.
         self._resources.registry.releases.add(tenant, id_, dataset, made.created)
-        try:
-            os.rename(drawn, folder)
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise
+        while not _appeared(drawn, folder):
             before = self.read(tenant, id_)
             if before is not None:
                 return before  # somebody was faster
-            shutil.rmtree(folder)  # left by somebody who was killed while discarding it
-            os.rename(drawn, folder)
+            self._put_away(folder)  # left by somebody who was killed while discarding it
         sync(folder.parent)
         return made
 
+    def note_all(self) -> int:
+        """Note in the index every release that is here and not in it; how many there were.
+
+        A power cut may have taken the newest, and a registry that was restored lacks those made since.
+        """
+        index, count = self._resources.registry.releases, 0
+        for tenant in (one.id for one in self._resources.registry.tenants()):
+            noted, place = index.ids(tenant), self._place / tenant
+            for id_ in os.listdir(place) if place.is_dir() else ():
+                found = None if id_ in noted else self.read(tenant, id_)
+                if found is not None:
+                    index.add(tenant, id_, found.dataset, found.created)
+                    count += 1
+        return count
+
     def discard(self, tenant: str, id_: str) -> None:
-        """Remove whatever the folder ``id_`` holds, the record first."""
-        folder = self.folder(tenant, id_)
-        with suppress(FileNotFoundError):
-            (folder / _RECORD).unlink()
-        shutil.rmtree(folder, ignore_errors=True)
+        """Remove whatever the folder ``id_`` holds, all of it at once."""
+        with self._resources.work.folder() as work, suppress(FileNotFoundError):
+            os.rename(self.folder(tenant, id_), work / "discarded")
+
+    def _put_away(self, folder: Path) -> None:
+        """Remove a ``folder`` without a record; one that has become whole meanwhile stays."""
+        with self._resources.work.folder() as work, suppress(FileNotFoundError):
+            away = work / "left"
+            os.rename(folder, away)
+            if (away / _RECORD).exists():
+                _appeared(away, folder)
 
     def read(self, tenant: str, id_: str) -> Release | None:
         """What is kept under this id; None of a release that was cut off."""
@@ -169,3 +190,14 @@ class Releases:
             if len(page) == limit:
                 break
         return page
+
+
+def _appeared(drawn: Path, folder: Path) -> bool:
+    """Let ``drawn`` be ``folder`` from now on; False where that holds something already."""
+    try:
+        os.rename(drawn, folder)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        return False
+    return True

@@ -26,7 +26,7 @@ from sfumato.serve.direct import Direct
 from sfumato.serve.file_names import file_name
 from sfumato.serve.jobs import Job, Jobs
 from sfumato.serve.kept_jobs import KeptJobs, content_of
-from sfumato.serve.names import ledger_name
+from sfumato.serve.names import ledger_name, own_words
 from sfumato.serve.registry_jobs import JobRecord
 from sfumato.serve.release_pages import release_page
 from sfumato.serve.releases import Release, Releases, new_id
@@ -72,6 +72,10 @@ class Service(Tenancy):
         """Remove private files of processes that are no more."""
         self._resources.work.sweep()
 
+    def note_releases(self) -> int:
+        """Let every release that is kept be listed, also after a power cut or with a restored registry."""
+        return self._releases.note_all()
+
     # Releases
 
     def plan(self, caller: Caller, asked: Asked, file: Path, dataset: str) -> dict[str, Any]:
@@ -83,6 +87,10 @@ class Service(Tenancy):
             found = plan(
                 file, made, array=asked.array, schema=asked.declared(), dataset=name, ledger=self.ledger
             ).to_dict()
+        cost = found["cost"]
+        if cost is not None:
+            cost["balance"]["dataset"] = dataset
+            cost["refusal"] = None if cost["refusal"] is None else own_words(cost["refusal"])
         return found | {"source": file.name, "dataset": dataset}
 
     def protect(

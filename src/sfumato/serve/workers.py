@@ -8,6 +8,7 @@ died end: none goes on alone. Run as a module, this is a worker.
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -32,13 +34,17 @@ __all__ = ["run"]
 _SOON_SECONDS = 1.0
 # What a worker may take beyond its grace.
 _LAST_SECONDS = 10.0
+# Which of its files a worker writes to once it answers.
+_READY_VARIABLE = "SFUMATO_READY_FILE"
 
 
 def run(settings: Settings, listening: Listening) -> None:
     """Answer until a signal; what is under way is finished first."""
     with ExitStack() as stack:
         end = stack.enter_context(ending())
-        Service(settings).close()  # what is wrong with the settings is said before anybody listens
+        service = Service(settings)  # what is wrong with the settings is said before anybody listens
+        service.note_releases()
+        service.close()
         listening.metrics_token()
         listening.require_tls()
         ports = [port for port in (listening.port, listening.grpc_port) if port is not None]
@@ -48,18 +54,18 @@ def run(settings: Settings, listening: Listening) -> None:
         logs.start(listening.log_file)
         scheme = "http" if listening.tls_certificate is None else "https"
         also = "" if listening.grpc_address is None else f" and for gRPC on {listening.grpc_address}"
-        _say(f"Sfumato listens on {scheme}://{listening.address}/v1{also}; Ctrl-C ends it.")
+        listens = f"Sfumato listens on {scheme}://{listening.address}/v1{also}; Ctrl-C ends it."
         if listening.workers == 1:
             for one in others:
                 one.close()  # it was free
-            serve(settings, listening, rest, end)
+            serve(settings, listening, rest, end, lambda: _say(listens))
         else:
             for one in (rest, *others):
                 one.close()
             # Never listened on: others find the ports taken while we live, and our workers may share them.
             for port in ports:
                 stack.enter_context(listen(listening, port, shared=True))
-            _Parent(settings, listening, end).run()
+            _Parent(settings, listening, end).run(lambda: _say(listens))
     _say("Sfumato has ended; what was under way is finished or was given back.")
 
 
@@ -74,19 +80,32 @@ class _Parent:
             **listening.environment(),
             FOLDER_VARIABLE: str(self._folder),
         }
+        # Workers write to it once they answer.
+        self._ready, self._tell = os.pipe()
+        self._environment[_READY_VARIABLE] = str(self._tell)
         self._workers: dict[subprocess.Popen[bytes], float] = {}
 
-    def run(self) -> None:
-        """Keep workers answering until told to end, and then wait for them."""
+    def run(self, ready: Callable[[], object]) -> None:
+        """Keep workers answering until told to end, and then wait for them.
+
+        ``ready`` is called once, when the first of them answers.
+        """
+        waiting = True
         try:
             while not self._end.signals:
                 for worker in [one for one in self._workers if one.poll() is not None]:
                     self._replace(worker)
                 while len(self._workers) < self._listening.workers and not self._end.signals:
                     self._start()
-                time.sleep(0.1)
+                if waiting and select.select([self._ready], [], [], 0.1)[0]:
+                    waiting = False
+                    ready()
+                elif not waiting:
+                    time.sleep(0.1)
         finally:
             self._stop()
+            os.close(self._ready)
+            os.close(self._tell)
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self) -> None:
@@ -96,6 +115,7 @@ class _Parent:
             [sys.executable, "-m", "sfumato.serve.workers"],
             stdin=subprocess.PIPE,
             env=self._environment,
+            pass_fds=(self._tell,),
             process_group=0,
         )
         self._workers[worker] = time.monotonic()
@@ -146,7 +166,13 @@ def _work() -> None:
     with ending() as end:
         threading.Thread(target=_follow_parent, args=(end,), daemon=True).start()
         with listen(listening, listening.port, shared=True) as rest:
-            serve(settings, listening, rest, end)
+            serve(settings, listening, rest, end, _tell_parent)
+
+
+def _tell_parent() -> None:
+    tell = int(os.environ[_READY_VARIABLE])
+    os.write(tell, b".")
+    os.close(tell)
 
 
 def _follow_parent(end: Ending) -> None:

@@ -210,6 +210,18 @@ def test_cancelling_before_work_gives_the_price_back(service, owner, upload):
     assert not service.jobs_kept.files.there(job.id)
 
 
+def test_a_job_that_is_worked_on_says_that_it_is_being_cancelled(service, owner, upload):
+    job = service.submit(owner, GAUSSIAN, upload(), "ward")
+    record = claimed(service, seconds=60.0)
+    assert not service.job(owner, job.id).cancelling
+    answered = service.cancel(owner, job.id)
+    assert (answered.state, answered.cancelling) == ("running", True)
+    assert service.job(owner, job.id) == answered
+    worked(service, record, Stopping("checking", lambda: None))
+    ended = service.job(owner, job.id)
+    assert (ended.state, ended.cancelling) == ("cancelled", False)
+
+
 @pytest.mark.parametrize("stage", ["checking", "drawing"])
 @pytest.mark.parametrize("request_", [None, "k"])
 def test_cancelling_during_work_spends_only_what_drew(service, owner, upload, stage, request_):

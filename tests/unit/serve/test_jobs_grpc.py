@@ -90,6 +90,14 @@ def test_cancelled_jobs_say_why(stub, keys, ward):
     cancelled = stub.CancelJob(pb.JobRequest(id=job.id), metadata=keys["publisher"])
     assert cancelled.state == "cancelled"
     assert json.loads(cancelled.problem_json)["spent"] is False
+    assert not cancelled.cancelling
+
+
+def test_a_job_that_is_worked_on_says_that_it_is_being_cancelled(stub, keys, ward, service):
+    job = stub.Submit(parts(), metadata=keys["publisher"])
+    service.jobs_kept.table.claim("somebody", 60.0)
+    answered = stub.CancelJob(pb.JobRequest(id=job.id), metadata=keys["publisher"])
+    assert (answered.state, answered.cancelling) == ("running", True)
 
 
 def test_what_another_tenant_has_is_not_found(stub, keys, ward):

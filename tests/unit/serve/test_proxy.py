@@ -1,25 +1,29 @@
 """The storage proxy in one process: tiers, payments, refusals, listings, and tenants that never meet."""
 
 import base64
+import html
 import io
 import itertools
 import json
 import os
+import threading
 import time
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 pytest.importorskip("botocore", reason="botocore is not installed")
+from dashboard_client import Person
 from fastapi.testclient import TestClient
 from s3_reader import Reader
 
 from sfumato.serve.names import ledger_name
+from sfumato.serve.proxy.objects import Objects
 from sfumato.serve.quotas import Quotas
 from sfumato.serve.rest.app import make_app
 from sfumato.serve.service import Service
@@ -310,11 +314,64 @@ def test_whatever_is_no_read_is_refused(clinic):
 
 def test_other_questions_are_not_answered(clinic):
     alice = clinic.reader("alice")
-    for query in ("acl", "versions", "uploads", "policy", "", "list-type=1", "list-type=2&foo=1"):
+    for query in (
+        "acl",
+        "versions",
+        "uploads",
+        "policy",
+        "list-type=1",
+        "list-type=2&foo=1",
+        "list-type=2&marker=a",
+        "start-after=a",
+    ):
         answer = alice.ask("/files", query)
         assert (answer.status_code, code_of(answer)) == (501, "NotImplemented")
     answer = alice.ask("/files/X.npz", "versionId=1")
     assert (answer.status_code, code_of(answer)) == (501, "NotImplemented")
+
+
+def test_refusals_are_counted_by_their_words(clinic, service):
+    with TestClient(make_app(service, metrics_token="0" * 32), raise_server_exceptions=False) as client:
+        good = clinic.reader("alice").credentials
+        alice, wrong = Reader(client, good.access_key, good.secret_key), Reader(client, "f" * 16, "0" * 64)
+        for reader, path, word in (
+            (alice, "/files/Y.npz", "not-found"),
+            (alice, "/files/notes.txt", "bad-input"),
+            (alice, "/nothing/X.npz", "not-found"),
+            (wrong, "/files/X.npz", "unauthenticated"),
+        ):
+            before = refusals(client, word)
+            assert reader.ask(path).status_code in (403, 404)
+            assert refusals(client, word) == before + 1.0
+
+
+def refusals(client, word):
+    page = client.get("/metrics", headers={"Authorization": "Bearer " + "0" * 32}).text
+    line = f'sfumato_refusals_total{{refusal="{word}"}} '
+    return sum(float(one.removeprefix(line)) for one in page.splitlines() if one.startswith(line))
+
+
+def test_no_tenant_takes_all_turns_to_draw(clinic, client, service, sources, monkeypatch):
+    other = tenant_of(service, client, "other", sources.other)
+    for number in range(4):
+        put(sources.clinic, f"{number}.npz", npz(X))
+    wait, draw = threading.Event(), Objects._draw
+
+    def slow(self, source, one):
+        if one.bucket.tenant == clinic.id:
+            wait.wait(30.0)
+        draw(self, source, one)
+
+    monkeypatch.setattr(Objects, "_draw", slow)
+    mine, theirs = clinic.reader("alice"), other.reader("alice")
+    with ThreadPoolExecutor(4) as pool:
+        large = [pool.submit(mine.ask, f"/files/{number}.npz") for number in range(4)]
+        try:
+            assert theirs.ask("/files/X.npz").status_code == 200  # while all of the clinic's are under way
+            assert not any(one.done() for one in large)
+        finally:
+            wait.set()
+    assert [one.result().status_code for one in large] == [200] * 4
 
 
 def test_who_has_no_valid_signature_reads_nothing_and_cannot_try_for_long(clinic, client, service):
@@ -511,6 +568,36 @@ def keys_in(answer, what="Contents/{*}Key"):
     return [one.text for one in ET.fromstring(answer.content).findall(f"{{*}}{what}")]
 
 
+def test_what_the_proxy_released_is_on_the_page_of_its_dataset_with_three_columns(clinic, client, service):
+    _, token = service.registry.create_key(clinic.id, name="owner", role="owner")
+    person = Person(client.app)
+    person.sign_in(token)
+    assert "Nothing was released of this dataset yet." in person.get("/datasets/ward").text
+    for name in ("alice", "carol"):
+        assert clinic.reader(name).ask("/files/X.npz").status_code == 200
+    page = person.get("/datasets/ward").text
+    table = page[page.index("Through buckets") :].partition("</table>")[0]
+    assert table.count("files/X.npz") == 2  # two tiers, of one entry
+    assert table.count("<td>entry 2</td>") == 2
+    assert [table.count(f'<td class="{kind}">') for kind in ("claimed", "proven", "measured")] == [2, 2, 2]
+    assert "ε = 8" in html.unescape(table).replace("\N{NO-BREAK SPACE}", " ")
+    assert "Nothing was released" not in page
+    assert "no release is shown here" not in page
+    clinic.ask("DELETE", "/proxies/files", 200)
+    page = person.get("/datasets/ward").text
+    assert "No release of this dataset is kept here." in page
+    assert "Of 1 paid entry no release is shown here" in page
+
+
+def test_the_page_of_a_dataset_shows_no_objects_of_others(clinic, client, service, sources):
+    other = tenant_of(service, client, "other", sources.other)
+    assert clinic.reader("alice").ask("/files/X.npz").status_code == 200
+    _, token = service.registry.create_key(other.id, name="owner", role="owner")
+    person = Person(client.app)
+    person.sign_in(token)
+    assert "Nothing was released of this dataset yet." in person.get("/datasets/ward").text
+
+
 def test_listings_show_what_can_be_released_page_by_page(clinic, sources):
     names = [f"day{day}/{hour:02d}.npy" for day in (1, 2, 3) for hour in range(5)] + ["ä b+c.npy"]
     for name in names:
@@ -555,6 +642,37 @@ def test_listings_show_what_can_be_released_page_by_page(clinic, sources):
         "prefix=%00",
     ):
         assert code_of(reader.ask("/files", f"list-type=2&{query}")) == "InvalidArgument"
+    assert clinic.spends() == []
+
+
+def test_listings_of_version_1_go_on_after_a_marker(clinic, sources):
+    names = [f"day{day}/{hour:02d}.npy" for day in (1, 2) for hour in range(3)] + ["ä b+c.npy"]
+    for name in names:
+        put(sources.clinic, name, npz(X))
+    every, reader = sorted([*names, "X.npz"], key=str.encode), clinic.reader("alice")
+
+    def pages(query):
+        """Everything, a page after the other, each asked for by the marker that the one before gave."""
+        found, marker = [], ""
+        while True:
+            answer = reader.ask("/files", f"{query}&marker={quote(marker, safe='')}")
+            root = ET.fromstring(answer.content)
+            assert root.findtext("{*}KeyCount") is None
+            assert root.findtext("{*}NextContinuationToken") is None
+            assert unquote(root.findtext("{*}Marker")) == marker
+            found.append(keys_in(answer) + keys_in(answer, "CommonPrefixes/{*}Prefix"))
+            if root.findtext("{*}IsTruncated") == "false":
+                assert root.findtext("{*}NextMarker") is None
+                return found
+            marker = unquote(root.findtext("{*}NextMarker"))
+
+    assert keys_in(reader.ask("/files")) == keys_in(reader.ask("/files/")) == every
+    assert pages("max-keys=3") == [every[:3], every[3:6], every[6:]]
+    assert pages("delimiter=%2F&max-keys=1") == [["X.npz"], ["day1/"], ["day2/"], ["ä b+c.npy"]]
+    assert pages("encoding-type=url&max-keys=7")[1] == ["%C3%A4%20b%2Bc.npy"]
+    assert pages("prefix=day1%2F&delimiter=%2F") == [every[1:4]]
+    assert keys_in(reader.ask("/files", "marker=day1%2F01.npy&prefix=day1")) == every[3:4]
+    assert code_of(reader.ask("/files", "marker=%00")) == "InvalidArgument"
     assert clinic.spends() == []
 
 

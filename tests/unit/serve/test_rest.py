@@ -2,6 +2,7 @@
 
 import io
 import json
+import sqlite3
 
 import numpy as np
 import pytest
@@ -152,6 +153,54 @@ def test_of_two_that_make_one_release_at_once_the_first_stays(service, tmp_path,
         monkeypatch.setattr(index, "add", meanwhile)
         kept = made.keep(tenant, id_, "ward", None, second)
     assert kept.sha256 == file_digest(kept.file) == digest
+
+
+def test_of_two_that_find_a_release_cut_off_neither_removes_what_the_other_made(
+    service, tmp_path, monkeypatch
+):
+    made = Releases(service._resources)
+    tenant, id_ = service.registry.create_tenant("clinic").id, "0" * 24
+    half = made.folder(tenant, id_)
+    half.mkdir(parents=True)
+    (half / "x.npz").write_bytes(b"half")
+    source = tmp_path / "x.npz"
+    source.write_bytes(npz())
+    with made.drawing() as one, made.drawing() as other:
+        first, second = (protect(source, at / "x.npz", Gaussian(1.0, 1e-5, clip=1.0)) for at in (one, other))
+        digest, put_away = file_digest(first.output), made._put_away
+
+        def meanwhile(folder):
+            monkeypatch.undo()
+            made.keep(tenant, id_, "ward", None, first)
+            put_away(folder)
+
+        monkeypatch.setattr(made, "_put_away", meanwhile)
+        kept = made.keep(tenant, id_, "ward", None, second)
+    assert kept.sha256 == file_digest(kept.file) == digest
+    assert {file.name for file in half.iterdir()} == {"x.npz", "x.npz.cert.json", "release.json"}
+
+
+def test_releases_that_the_index_lost_are_noted_again(client, keys, ward, service):
+    first, second = (released(client, keys["publisher"]).headers["sfumato-release"] for _ in range(2))
+    listed = client.get("/v1/releases", headers=keys["owner"]).json()
+    with sqlite3.connect(service.settings.data / "service.db") as database:  # as a power cut or a backup
+        database.execute("DELETE FROM serve_releases WHERE id = ?", [first])
+    assert [one["id"] for one in client.get("/v1/releases", headers=keys["owner"]).json()] == [second]
+    assert service.note_releases() == 1
+    assert client.get("/v1/releases", headers=keys["owner"]).json() == listed
+    assert service.note_releases() == 0
+
+
+def test_datasets_have_their_tenants_own_names_in_plans_and_refusals(client, keys, ward, service):
+    (tenant,) = {one.id for one in service.registry.tenants() if one.name == "clinic"}
+    query = {"name": "x.npz", "asked": json.dumps({"parameters": {"epsilon": 900, "clip": 1}})}
+    for operation, status in (("plan", 200), ("protect", 409), ("jobs", 409)):
+        answer = client.post(
+            f"/v1/datasets/ward/{operation}", params=query, headers=keys["publisher"], content=npz()
+        )
+        assert answer.status_code == status, answer.text
+        assert tenant not in answer.text
+        assert "ward" in answer.text
 
 
 def test_a_tenant_neither_sees_nor_spends_what_another_has(client, keys, ward):

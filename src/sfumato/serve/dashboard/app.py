@@ -32,7 +32,7 @@ from sfumato.serve.dashboard.samples import Samples
 from sfumato.serve.dashboard.sessions import Sessions
 from sfumato.serve.dashboard.visits import SESSION, Desk, visit_of
 from sfumato.serve.guessing import Guessing
-from sfumato.serve.refusals import refusal, seconds_to_wait
+from sfumato.serve.refusals import refusal, said_of, seconds_to_wait
 from sfumato.serve.rest.problems import STATUS
 from sfumato.serve.service import Service
 
@@ -100,7 +100,7 @@ def _refused(request: Request, error: Exception) -> Response:
     status = STATUS.get(word, 400)
     if status == 401 and not is_fragment(request):
         return _to_sign_in(request)
-    answer = _page(request, status, str(error))
+    answer = _page(request, status, said_of(error))
     if seconds is not None:
         answer.headers["Retry-After"] = str(math.ceil(seconds))
     return answer

@@ -13,9 +13,12 @@ from sfumato.report.numbers import at_least, plain, share
 from sfumato.serve.dashboard.burn_down import Spending
 from sfumato.serve.dashboard.endpoints import form, page
 from sfumato.serve.dashboard.forms import Form
+from sfumato.serve.dashboard.measured import sections_of
 from sfumato.serve.dashboard.visits import Visit
 from sfumato.serve.models import NewBudget, checked
 from sfumato.serve.names import ledger_name
+from sfumato.serve.proxy.kept import kept_objects
+from sfumato.serve.refusals import said_of
 
 __all__ = ["ROUTES", "budget_of"]
 
@@ -24,6 +27,7 @@ _UNITS = ("record", "item", "region(16)", "clip", "client")
 _FIELDS = ("dataset", "epsilon", "delta", "unit", "neighbours")
 _MOST = 1000
 _MOST_ENTRIES = 200
+_MOST_OBJECTS = 200
 _NEIGHBOURS = ("replace", "add/remove", "zero-out")
 _KINDS = {
     "open": "opened",
@@ -70,7 +74,7 @@ def _open(visit: Visit, given: Form) -> Response:
         asked = checked("the budget", NewBudget, typed | numbers)
         visit.service.open_budget(visit.caller, **asked.model_dump())
     except BadInput as error:
-        return _listed(visit, 400, typed=typed, refusal=str(error))
+        return _listed(visit, 400, typed=typed, refusal=said_of(error))
     return visit.then("dataset", dataset=asked.dataset)
 
 
@@ -79,6 +83,8 @@ def _dataset(visit: Visit, dataset: str) -> Response:
     balance = visit.service.budget(visit.caller, dataset)
     spending = Spending.of(visit.service.ledger, _named(visit, balance), datetime.now(UTC))
     left = {step.number: step.left_text for step in spending.steps}
+    releases = [one for one in visit.service.releases(visit.caller, limit=_MOST) if one.dataset == dataset]
+    objects, drawn = kept_objects(visit.service, visit.caller, dataset, most=_MOST_OBJECTS)
     return visit.page(
         "dataset.html",
         here="datasets",
@@ -90,8 +96,19 @@ def _dataset(visit: Visit, dataset: str) -> Response:
             for entry in reversed(entries[-_MOST_ENTRIES:])
         ],
         older=max(0, len(entries) - _MOST_ENTRIES),
-        releases=[one for one in visit.service.releases(visit.caller, limit=_MOST) if one.dataset == dataset],
+        releases=releases,
+        objects=list(zip(objects, sections_of(visit, objects), strict=True)),
+        older_objects=max(0, drawn - _MOST_OBJECTS),
+        elsewhere=_paid(entries)
+        - {one.paid["number"] for one in releases if one.paid}
+        - {one.entry for one in objects},
     )
+
+
+def _paid(entries: list[dict[str, Any]]) -> set[int]:
+    """The numbers of the entries that are spent: of spends, and of holds that were committed."""
+    committed = {entry["refers_to"] for entry in entries if entry["kind"] == "commit"}
+    return {entry["number"] for entry in entries if entry["kind"] == "spend"} | committed
 
 
 def _spark(visit: Visit, balance: dict[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from sfumato.audit.finding import Finding
 from sfumato.privacy import Statement
@@ -10,14 +11,24 @@ from sfumato.report.entry import Entry
 from sfumato.report.sections import ReleaseSection
 from sfumato.serve.dashboard.visits import Visit
 from sfumato.serve.jobs import Job
-from sfumato.serve.service import Release
 
 __all__ = ["section_of_audit", "sections_of"]
 
 _MOST_JOBS = 1000
 
 
-def sections_of(visit: Visit, releases: Sequence[Release]) -> list[ReleaseSection]:
+class _Released(Protocol):
+    """What there are three columns of: a release, or an object that the proxy has drawn."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def statement(self) -> Mapping[str, Any]: ...
+
+
+def sections_of(visit: Visit, releases: Sequence[_Released]) -> list[ReleaseSection]:
     """The three columns of each release, the third by the newest audit of its bytes that is done.
 
     Audits are looked for among the newest 1,000 jobs that the caller may see.

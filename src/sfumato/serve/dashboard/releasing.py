@@ -26,6 +26,7 @@ from sfumato.serve.dashboard.forms import Form
 from sfumato.serve.dashboard.pages import is_fragment, section_of
 from sfumato.serve.dashboard.visits import Visit
 from sfumato.serve.models import Description, checked
+from sfumato.serve.refusals import said_of
 
 __all__ = ["ROUTES", "asked_in", "columns_in", "offered", "request_in"]
 
@@ -132,7 +133,7 @@ def _plan(visit: Visit, given: Form, dataset: str) -> Response:
     except BadInput as error:
         if is_fragment(visit.request):
             raise
-        return _shown(visit, dataset, 400, typed=typed, refusal=str(error))
+        return _shown(visit, dataset, 400, typed=typed, refusal=said_of(error))
     once = secrets.token_hex(16)
     if is_fragment(visit.request):
         return visit.page("plan.html", dataset=dataset, plan=plan, once=once)

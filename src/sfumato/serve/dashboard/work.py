@@ -20,6 +20,7 @@ from sfumato.serve.dashboard.pages import is_fragment, moment
 from sfumato.serve.dashboard.releasing import asked_in, columns_in, request_in
 from sfumato.serve.dashboard.visits import Visit
 from sfumato.serve.jobs import Job
+from sfumato.serve.refusals import said_of
 
 __all__ = ["ROUTES"]
 
@@ -110,7 +111,7 @@ def _audit(visit: Visit, given: Form) -> Response:
             confidence=given.number("confidence") if typed["confidence"] else 0.99,
         )
     except BadInput as error:
-        return _shown(visit, 400, typed=typed, refusal=str(error))
+        return _shown(visit, 400, typed=typed, refusal=said_of(error))
     return visit.then("job", job=started.id)
 
 

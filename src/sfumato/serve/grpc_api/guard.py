@@ -21,7 +21,7 @@ from sfumato.errors import BadInput, SfumatoError
 from sfumato.serve.grpc_api.deadlines import within
 from sfumato.serve.logs import noting, told
 from sfumato.serve.metrics import Metrics
-from sfumato.serve.refusals import refusal, seconds_to_wait
+from sfumato.serve.refusals import refusal, said_of, seconds_to_wait
 
 __all__ = ["Guard"]
 
@@ -128,7 +128,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
 
 def _sentence(error: SfumatoError) -> str:
-    text = str(error)
+    text = said_of(error)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 

@@ -264,7 +264,7 @@ class AuditPart(_message.Message):
     def __init__(self, asked: _Optional[_Union[AskedAudit, _Mapping]] = ..., file: _Optional[_Union[AuditFile, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "kind", "dataset", "state", "stage", "share", "created", "ended", "result_json", "problem_json")
+    __slots__ = ("id", "kind", "dataset", "state", "stage", "share", "created", "ended", "result_json", "problem_json", "cancelling")
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
@@ -275,6 +275,7 @@ class Job(_message.Message):
     ENDED_FIELD_NUMBER: _ClassVar[int]
     RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_JSON_FIELD_NUMBER: _ClassVar[int]
+    CANCELLING_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: str
     dataset: str
@@ -285,7 +286,8 @@ class Job(_message.Message):
     ended: str
     result_json: str
     problem_json: str
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., dataset: _Optional[str] = ..., state: _Optional[str] = ..., stage: _Optional[str] = ..., share: _Optional[float] = ..., created: _Optional[str] = ..., ended: _Optional[str] = ..., result_json: _Optional[str] = ..., problem_json: _Optional[str] = ...) -> None: ...
+    cancelling: bool
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., dataset: _Optional[str] = ..., state: _Optional[str] = ..., stage: _Optional[str] = ..., share: _Optional[float] = ..., created: _Optional[str] = ..., ended: _Optional[str] = ..., result_json: _Optional[str] = ..., problem_json: _Optional[str] = ..., cancelling: _Optional[bool] = ...) -> None: ...
 
 class CertifiedFile(_message.Message):
     __slots__ = ("name", "certificate_json")

@@ -24,11 +24,12 @@ from sfumato.serve.logs import note
 from sfumato.serve.proxy.bodies import about, answered, is_had, media_type
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.proxy.declared import Bucket
-from sfumato.serve.proxy.listing import ASKED, bucket_list, location, page_of, released_only
+from sfumato.serve.proxy.listing import bucket_list, location, page_of, released_only
 from sfumato.serve.proxy.objects import Objects
-from sfumato.serve.proxy.refusals import Refused, error_xml, refused_of
+from sfumato.serve.proxy.refusals import Refused, error_xml, refused_of, word_of
 from sfumato.serve.proxy.signatures import EMPTY, UNSIGNED
 from sfumato.serve.proxy.signed import Request, signed_of
+from sfumato.serve.refusals import REFUSAL
 from sfumato.serve.service import Service
 
 __all__ = ["make_proxy"]
@@ -54,6 +55,7 @@ class _Proxy:
         try:
             response = await self._answer(request, path, address)
         except SfumatoError as error:
+            scope[REFUSAL] = word_of(error)
             response = _refusal(refused_of(error), request.method, path)
         response.headers.setdefault("x-amz-request-id", secrets.token_hex(8))
         await response(scope, receive, send)
@@ -87,9 +89,9 @@ class _Proxy:
             return Response(headers={"x-amz-bucket-region": "us-east-1"})
         if request.method == "GET" and set(asked) == {"location"}:
             return _xml(location())
-        if request.method != "GET" or asked.get("list-type") != "2" or not set(asked) <= ASKED:
+        page = page_of(asked) if request.method == "GET" else None
+        if page is None:
             raise _not_there()
-        page = page_of(asked)
 
         def listed() -> bytes:
             level = self._buckets.level(caller, bucket, address)
@@ -188,4 +190,4 @@ def _refusal(refused: Refused, method: str, path: bytes) -> Response:
 
 
 def _not_there() -> Refused:
-    return Refused("NotImplemented", "of S3, only reads and listings (ListObjectsV2) are answered here.")
+    return Refused("NotImplemented", "of S3, only reads and listings are answered here.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
+from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BadInput
@@ -86,7 +87,7 @@ class Buckets:
         if kept is None or not caller.may("budget", kept.document["dataset"]):
             raise NotFound(f"there is no bucket {name[:63]!r} that this key could remove.")
         removed = Bucket.of(self.store.remove(caller.tenant, name))
-        shutil.rmtree(self._here().settings.data / "proxy" / caller.tenant / removed.id, ignore_errors=True)
+        shutil.rmtree(self.folder(removed), ignore_errors=True)
         return removed
 
     def readers(self, caller: Caller) -> dict[str, ReaderFacts]:
@@ -112,6 +113,10 @@ class Buckets:
         if not caller.may_grant(role=key.role, scopes=key.scopes, reader=key.reader):
             raise Forbidden("this key allows what the key that asks for its secret does not have.")
         return key, self.secret_of(key_id)
+
+    def folder(self, bucket: Bucket) -> Path:
+        """Where what was drawn of ``bucket`` is kept."""
+        return self._here().settings.data / "proxy" / bucket.tenant / bucket.id
 
     # For readers
 

@@ -1,7 +1,8 @@
 """Lists as S3 gives them: buckets, and the objects of one in pages.
 
 Only what can be released is listed. The size of an object that nobody asked for yet is not known, since it is
-not drawn yet, and is given as 0; a listing draws nothing and spends nothing.
+not drawn yet, and is given as 0; a listing draws nothing and spends nothing. S3's two versions of a list are
+one here: version 1 goes on after a marker, which is a name, and version 2 after a token.
 """
 
 from __future__ import annotations
@@ -20,24 +21,17 @@ from sfumato.serve.proxy.objects import ObjectTier
 from sfumato.serve.proxy.refusals import Refused
 from sfumato.serve.proxy.sources import Found
 
-__all__ = ["ASKED", "Page", "bucket_list", "location", "page_of", "released_only"]
+__all__ = ["Page", "bucket_list", "location", "page_of", "released_only"]
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 _MOST = 1000
-#: What may be asked of a list.
-ASKED = frozenset(
-    {
-        "list-type",
-        "prefix",
-        "delimiter",
-        "max-keys",
-        "continuation-token",
-        "start-after",
-        "encoding-type",
-        "fetch-owner",
-    }
-)
+_BOTH = frozenset({"prefix", "delimiter", "max-keys", "encoding-type"})
+# What may be asked of a list, by its list-type: the first version has none.
+_ASKED: Mapping[str | None, frozenset[str]] = {
+    None: _BOTH | {"marker"},
+    "2": _BOTH | {"list-type", "continuation-token", "start-after", "fetch-owner"},
+}
 
 
 def bucket_list(buckets: Sequence[Bucket]) -> bytes:
@@ -71,15 +65,20 @@ def _is_released(bucket: Bucket, key: str) -> bool:
 
 @dataclass(frozen=True)
 class Page:
-    """What is asked of a list of objects, checked."""
+    """What is asked of a list of objects, checked; ``second`` of version 2.
+
+    ``goes_on`` is whether ``after`` is where another page may have ended, and not a place that was chosen.
+    """
 
     prefix: str
     delimiter: str
     most: int
     after: str
+    goes_on: bool
+    encoded: bool
+    second: bool
     token: str | None
     start_after: str
-    encoded: bool
 
     def xml(self, bucket: Bucket, found: Sequence[Found], tier: Callable[[Found], ObjectTier]) -> bytes:
         """The page: objects and, where a delimiter is given, what they have in common up to it."""
@@ -92,7 +91,7 @@ class Page:
             end = rest.find(self.delimiter) if self.delimiter else -1
             common = "" if end < 0 else self.prefix + rest[: end + len(self.delimiter)]
             # A page may have ended with what several keys have in common, some of which come after it.
-            if common and common in (last, self.after if self.token else None):
+            if common and common in (last, self.after if self.goes_on else None):
                 continue
             if shown == self.most:
                 more = True
@@ -117,35 +116,58 @@ class Page:
             f"<Name>{bucket.name}</Name>",
             f"<Prefix>{self._text(self.prefix)}</Prefix>",
             f"<Delimiter>{self._text(self.delimiter)}</Delimiter>" if self.delimiter else "",
-            f"<StartAfter>{self._text(self.start_after)}</StartAfter>" if self.start_after else "",
             "<EncodingType>url</EncodingType>" if self.encoded else "",
-            f"<ContinuationToken>{escape(self.token)}</ContinuationToken>" if self.token else "",
-            f"<KeyCount>{shown}</KeyCount><MaxKeys>{self.most}</MaxKeys>",
+            f"<MaxKeys>{self.most}</MaxKeys>",
             f"<IsTruncated>{'false' if last is None else 'true'}</IsTruncated>",
-            "" if last is None else f"<NextContinuationToken>{_token(last)}</NextContinuationToken>",
+            *(self._of_second(shown, last) if self.second else self._of_first(last)),
         ]
         text = f"<ListBucketResult {_SPACE}>{''.join(told)}{''.join(entries)}</ListBucketResult>"
         return (_HEAD + text).encode("utf-8", "replace")
+
+    def _of_first(self, last: str | None) -> list[str]:
+        following = "" if last is None else f"<NextMarker>{self._text(last)}</NextMarker>"
+        return [f"<Marker>{self._text(self.after)}</Marker>", following]
+
+    def _of_second(self, shown: int, last: str | None) -> list[str]:
+        return [
+            f"<KeyCount>{shown}</KeyCount>",
+            f"<StartAfter>{self._text(self.start_after)}</StartAfter>" if self.start_after else "",
+            f"<ContinuationToken>{escape(self.token)}</ContinuationToken>" if self.token else "",
+            "" if last is None else f"<NextContinuationToken>{_token(last)}</NextContinuationToken>",
+        ]
 
     def _text(self, text: str) -> str:
         return quote(text, safe="/") if self.encoded else escape(text)
 
 
-def page_of(query: Mapping[str, str]) -> Page:
-    """The page that a query asks for."""
+def page_of(query: Mapping[str, str]) -> Page | None:
+    """The page that a query asks for; None of one that asks for something else than a list."""
+    kind = query.get("list-type")
+    if kind not in _ASKED or not set(query) <= _ASKED[kind]:
+        return None
     most, coding = query.get("max-keys", str(_MOST)), query.get("encoding-type", "")
     if not (most.isascii() and most.isdigit() and len(most) <= 10):
         raise Refused("InvalidArgument", "max-keys must be a whole number.")
     if coding not in ("", "url"):
         raise Refused("InvalidArgument", "encoding-type is url, or left out.")
-    token, start = query.get("continuation-token"), query.get("start-after", "")
-    texts = (query.get("prefix", ""), query.get("delimiter", ""), start)
+    token, start, marker = (query.get(one) for one in ("continuation-token", "start-after", "marker"))
+    texts = (query.get("prefix", ""), query.get("delimiter", ""), start or "", marker or "")
     if any(len(one) > 1024 or not one.isprintable() for one in texts):
         raise Refused(
-            "InvalidArgument", "prefix, delimiter and start-after are at most 1,024 printable characters."
+            "InvalidArgument",
+            "prefix, delimiter, marker and start-after are at most 1,024 printable characters.",
         )
-    after = start if token is None else _untoken(token)
-    return Page(texts[0], texts[1], min(int(most), _MOST), after, token, start, coding == "url")
+    return Page(
+        prefix=texts[0],
+        delimiter=texts[1],
+        most=min(int(most), _MOST),
+        after=(start or marker or "") if token is None else _untoken(token),
+        goes_on=bool(token or marker),
+        encoded=coding == "url",
+        second=kind == "2",
+        token=token,
+        start_after=start or "",
+    )
 
 
 def stamp(time: datetime) -> str:

@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,7 @@ from sfumato.pipeline.protected import silent
 from sfumato.report import Certificate, certificate_file, file_digest
 from sfumato.serve.bodies import TooLarge
 from sfumato.serve.names import ledger_name
+from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.proxy.declared import Bucket
 from sfumato.serve.proxy.refusals import Refused
 from sfumato.serve.proxy.sources import Found, Source
@@ -39,8 +40,9 @@ from sfumato.serve.unpacking import require_unpacked
 
 __all__ = ["ObjectTier", "Objects"]
 
-# How many are drawn at the same time, and how long others wait for one that somebody else draws.
-_AT_ONCE = 2
+# How many are drawn at the same time, how many of them of one tenant, so that none takes all, and how long
+# others wait for one that somebody else draws.
+_AT_ONCE, _OF_ONE_TENANT = 3, 2
 _PATIENCE_SECONDS = 600.0
 # How much larger than the largest object one may be once it is unpacked.
 _UNPACKED = 4
@@ -81,16 +83,16 @@ class Objects:
     """The protected objects of ``service``."""
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        self._service, self._buckets = service, Buckets.of(service)
         self._limiter: anyio.CapacityLimiter | None = None
+        self._of_tenants: dict[str, anyio.CapacityLimiter] = {}
 
     def of(self, bucket: Bucket, found: Found, level: float) -> ObjectTier:
         """The tier ``level`` of an object as it is in the source now; nothing is drawn."""
         noise = self._service.noise(ledger_name(bucket.tenant, bucket.dataset), f"s3 {bucket.id}")
         version = [found.key, found.version, found.size]
         digest = noise.commitment(json.dumps([*version, level]).encode())
-        folder = self._service.settings.data / "proxy" / bucket.tenant / bucket.id
-        file = folder / f"{digest}{suffix_of(found.key.rsplit('/', 1)[-1])}"
+        file = self._buckets.folder(bucket) / f"{digest}{suffix_of(found.key.rsplit('/', 1)[-1])}"
         whole = noise.commitment(json.dumps(version).encode())
         return ObjectTier(bucket, found, level, whole, digest, file)
 
@@ -104,14 +106,12 @@ class Objects:
         if one.found.size > self._service.settings.body_bytes:
             raise Refused("EntityTooLarge", "the object is larger than this service releases.")
         one.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(_AT_ONCE)
         # A few locks for all objects, so that they do not become more with every one.
         async with _alone(one.file.parent / f"lock-{one.version_digest[:2]}"):
             if one.size is not None:
                 return
             try:
-                await anyio.to_thread.run_sync(partial(self._draw, source, one), limiter=self._limiter)
+                await self._in_turn(one.bucket.tenant, partial(self._draw, source, one))
             except BadInput as error:
                 if tell or isinstance(error, Fault):
                     raise
@@ -119,6 +119,14 @@ class Objects:
                 raise Refused(
                     "AccessDenied", "this object cannot be released as it is; its owner is told why."
                 ) from None
+
+    async def _in_turn(self, tenant: str, draw: Callable[[], None]) -> None:
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        if tenant not in self._of_tenants:
+            self._of_tenants[tenant] = anyio.CapacityLimiter(_OF_ONE_TENANT)
+        async with self._of_tenants[tenant]:
+            await anyio.to_thread.run_sync(draw, limiter=self._limiter)
 
     def _draw(self, source: Source, one: ObjectTier) -> None:
         bucket, service = one.bucket, self._service

@@ -8,9 +8,9 @@ from xml.sax.saxutils import escape
 
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.io.remote_faults import Fault
-from sfumato.serve.refusals import refusal, seconds_to_wait
+from sfumato.serve.refusals import refusal, said_of, seconds_to_wait
 
-__all__ = ["Refused", "error_xml", "refused_of"]
+__all__ = ["Refused", "error_xml", "refused_of", "word_of"]
 
 _STATUS: Mapping[str, int] = {
     "AccessDenied": 403,
@@ -43,6 +43,16 @@ _CODES: Mapping[str, str] = {
     "forbidden": "AccessDenied",
     "not-found": "NoSuchBucket",
 }
+# And those of S3 in the service's, for those who count.
+_WORDS: Mapping[str, str] = {
+    "AccessDenied": "forbidden",
+    "EntityTooLarge": "too-large",
+    "NoSuchKey": "not-found",
+    "RequestTimeTooSkewed": "unauthenticated",
+    "ServiceUnavailable": "source-unavailable",
+    "SignatureDoesNotMatch": "unauthenticated",
+    "SlowDown": "busy",
+}
 
 
 class Refused(SfumatoError):
@@ -68,7 +78,14 @@ def refused_of(error: SfumatoError) -> Refused:
             return Refused("NoSuchKey", "there is no such object.")
         return Refused("ServiceUnavailable", "the source of this bucket cannot be read now; try later.", 5.0)
     code = _CODES.get(refusal(error), "AccessDenied" if isinstance(error, BadInput) else "InternalError")
-    return Refused(code, str(error), seconds_to_wait(error))
+    return Refused(code, said_of(error), seconds_to_wait(error))
+
+
+def word_of(error: SfumatoError) -> str:
+    """The service's word for a refusal of the proxy."""
+    if isinstance(error, Refused | Fault):
+        return _WORDS.get(refused_of(error).code, "bad-input")
+    return refusal(error)
 
 
 def error_xml(refused: Refused, resource: str) -> tuple[bytes, str]:

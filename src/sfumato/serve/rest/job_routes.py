@@ -71,7 +71,7 @@ def job(service: Here, asking: Asking, job: str) -> JobShown:
 def cancel(service: Here, asking: Asking, job: str) -> JobShown:
     """Cancel a job: before it begins to draw its price is given back, afterwards it stays spent.
 
-    One that is worked on ends at its next step; one that has ended stays as it is.
+    One that is worked on is cancelling, and ends at its next step; one that has ended stays as it is.
     """
     return JobShown(**service.cancel(asking, job).to_dict())
 

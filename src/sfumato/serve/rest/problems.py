@@ -14,14 +14,12 @@ from starlette.exceptions import HTTPException
 
 from sfumato.errors import SfumatoError
 from sfumato.serve.models import faults
-from sfumato.serve.refusals import refusal, seconds_to_wait
+from sfumato.serve.refusals import REFUSAL, refusal, said_of, seconds_to_wait
 
-__all__ = ["MEDIA", "PROBLEMS", "REFUSAL", "SCHEMA", "STATUS", "add_problems", "problem"]
+__all__ = ["MEDIA", "PROBLEMS", "SCHEMA", "STATUS", "add_problems", "problem"]
 
 #: What problems are.
 MEDIA = "application/problem+json"
-#: Where the word of a refusal stands in the scope of its request, for those who count.
-REFUSAL = "sfumato.refusal"
 #: The status of each way of refusing; 400 where there is no other.
 STATUS: Mapping[str, int] = {
     "budget-refused": 409,
@@ -76,7 +74,7 @@ def add_problems(app: FastAPI) -> None:
         request.scope[REFUSAL] = word
         if word == "unauthenticated":
             headers["WWW-Authenticate"] = "Bearer"
-        return problem(STATUS.get(word, 400), word, str(error), headers)
+        return problem(STATUS.get(word, 400), word, said_of(error), headers)
 
     @app.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> JSONResponse:

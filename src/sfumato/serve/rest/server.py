@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -84,8 +84,13 @@ def listen(listening: Listening, port: int, *, shared: bool) -> socket.socket:
     return made
 
 
-def serve(settings: Settings, listening: Listening, rest: socket.socket, end: Ending) -> None:
-    """Answer on ``rest`` until told to ``end``; what is under way is finished first."""
+def serve(
+    settings: Settings, listening: Listening, rest: socket.socket, end: Ending, ready: Callable[[], object]
+) -> None:
+    """Answer on ``rest`` until told to ``end``; what is under way is finished first.
+
+    ``ready`` is called once it does answer.
+    """
     sys.setswitchinterval(_TURN_SECONDS)
     service, guessing = Service(settings), Guessing()  # one count of wrong keys, whichever way they come
     metrics, readiness = Metrics(service), Readiness(service)
@@ -116,7 +121,7 @@ def serve(settings: Settings, listening: Listening, rest: socket.socket, end: En
         gc.collect()
         gc.freeze()
         beside = _Beside(service, listening, guessing, metrics, readiness)
-        _Server(config, end, listening, readiness, beside).run(sockets=[rest])
+        _Server(config, end, listening, readiness, beside, ready).run(sockets=[rest])
         logs.told("ended")
     finally:
         service.close()
@@ -132,9 +137,11 @@ class _Server(uvicorn.Server):
         listening: Listening,
         readiness: Readiness,
         beside: _Beside,
+        ready: Callable[[], object],
     ) -> None:
         super().__init__(config)
         self._end, self._listening, self._readiness, self._beside = end, listening, readiness, beside
+        self._ready = ready
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -145,6 +152,7 @@ class _Server(uvicorn.Server):
         """Start everything."""
         await self._beside.start()
         await super().startup(sockets)
+        self._ready()
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to end, asked ten times a second; a second signal does not wait for the first's end."""

@@ -13,7 +13,8 @@ from sfumato.serve.addresses import Network
 from sfumato.serve.logs import noting, told
 from sfumato.serve.metrics import Metrics
 from sfumato.serve.proxies import address_behind
-from sfumato.serve.rest.problems import REFUSAL, problem
+from sfumato.serve.refusals import REFUSAL
+from sfumato.serve.rest.problems import problem
 
 __all__ = ["HEADER", "Watched"]
 
