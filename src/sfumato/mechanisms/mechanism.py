@@ -62,6 +62,14 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Refuse rows ``first``, ``first``+1, … of the data where :meth:`perturb` would; draws no noise."""
         check_finite(X, first)
 
+    def prepare(self, columns: int, dtype: np.dtype[Any]) -> None:
+        """Make all that drawing rows of ``columns`` columns and type ``dtype`` needs; no data is looked at.
+
+        Refuses, before anything is paid, parameters with which :meth:`perturb` could draw nothing: here by
+        drawing one row of zeros, which nobody sees.
+        """
+        self.perturb(np.zeros((1, columns), dtype=dtype))
+
     @abstractmethod
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """What the noise will do to records of ``columns`` columns; known before any data is touched."""
