@@ -189,13 +189,19 @@ class ContentAdaptive(PictureMechanism):
 
     def _prepared(self, shape: Shape, high: float) -> None:
         kind = self._kind()
-        self._means(1.0, self._declared_shares() if kind == "public" else None)._prepared(shape, high)
-        if kind != "public":
-            tile_side(self.tile)
-            self._chosen()
+        if kind == "public":
+            self._means(1.0, self._declared_shares())._prepared(shape, high)
+            return
+        tile_side(self.tile)
+        self._chosen()
+        part = 1.0
         if kind == "private":
-            self._means(1.0 - self._map_share())._prepared(shape, high)
             self.private_map().rounded(shape)
+            part = 1.0 - self._map_share()
+        # Whatever the map will say, no place gets less than the least share, nor more than all.
+        least, _ = share_limits(self.low, self.reserve)
+        for least_or_all in (least, 1.0):
+            self._means(part, np.full((1, 1), least_or_all))._prepared(shape, high)
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter but the randomness; maps and detectors by name and digest."""
