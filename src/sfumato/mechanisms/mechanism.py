@@ -68,7 +68,7 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         Refuses, before anything is paid, parameters with which :meth:`perturb` could draw nothing: here by
         drawing one row of zeros, which nobody sees.
         """
-        self.perturb(np.zeros((1, columns), dtype=dtype))
+        self._on_trial().perturb(np.zeros((1, columns), dtype=dtype))
 
     @abstractmethod
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
@@ -146,6 +146,13 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if self.keyed is not None:
             return (_COMPUTATIONAL,)
         return (_REPRODUCIBLE,) if self.reproducible else ()
+
+    def _on_trial(self) -> Self:
+        """The same mechanism, with noise apart where it is keyed: keyed noise is for one content only."""
+        given, noise = self.get_params(deep=False), self.keyed
+        if noise is None or "randomness" not in given:
+            return self
+        return type(self)(**(given | {"randomness": noise.part("a trial")}))
 
     def _randomness(self) -> Randomness:
         source = getattr(self, "randomness", None)

@@ -65,12 +65,12 @@ def positive(name: str, value: Any) -> float:
 
 
 def in_range(name: str, value: Any) -> Any:
-    """``value``, if no number in it, alone or in a list, lies beyond ±LARGEST or is not a number at all.
+    """``value``, if no whole number in it, alone or in a list, lies beyond ±LARGEST, where none is a float.
 
-    What is no number passes: whoever takes it knows what else is accepted.
+    All else passes: whoever takes it knows what is accepted.
     """
     for one in value if isinstance(value, list | tuple) else (value,):
-        if isinstance(one, Real) and not isinstance(one, bool) and not abs(_number(one)) <= LARGEST:
+        if isinstance(one, int) and abs(one) > LARGEST:
             raise BadInput(f"{name} must be given in numbers within ±{LARGEST:g}, not {shown(value)}.")
     return value
 

@@ -144,7 +144,7 @@ class PictureMechanism(Mechanism):
 
         Subclasses that know what they need make that alone, which takes far less time.
         """
-        self.soften(np.zeros((1, *shape)), high, 0)
+        self._on_trial().soften(np.zeros((1, *shape)), high, 0)
 
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         if self.shape is None:

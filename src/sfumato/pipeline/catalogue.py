@@ -96,7 +96,8 @@ def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = Fal
     ``options`` are the mechanism's parameters, with ``epsilon`` as the list of numbers that was typed, and
     ``epsilon_file``, an array with one ε a record. An option that the mechanism does not take is refused, and
     so is a missing ε, a range of ε where one number is meant or the reverse, and a missing bound on the
-    records, unless it is ``bounded`` by other means. Numbers beyond ±1e100 are refused whatever they are for.
+    records, unless it is ``bounded`` by other means. Whole numbers beyond ±1e100 are refused
+    whatever they are for.
     """
     kind = MECHANISMS[chosen(name, MECHANISMS, "mechanism", meant=_kebab(name))]
     accepted = list(inspect.signature(kind).parameters)
