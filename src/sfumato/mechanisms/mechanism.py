@@ -62,6 +62,14 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Refuse rows ``first``, ``first``+1, … of the data where :meth:`perturb` would; draws no noise."""
         check_finite(X, first)
 
+    def prepare(self, columns: int, dtype: np.dtype[Any]) -> None:
+        """Make all that drawing rows of ``columns`` columns and type ``dtype`` needs; no data is looked at.
+
+        Refuses, before anything is paid, parameters with which :meth:`perturb` could draw nothing: here by
+        drawing one row of zeros, which nobody sees.
+        """
+        self._on_trial().perturb(np.zeros((1, columns), dtype=dtype))
+
     @abstractmethod
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """What the noise will do to records of ``columns`` columns; known before any data is touched."""
@@ -138,6 +146,13 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if self.keyed is not None:
             return (_COMPUTATIONAL,)
         return (_REPRODUCIBLE,) if self.reproducible else ()
+
+    def _on_trial(self) -> Self:
+        """The same mechanism, with noise apart where it is keyed: keyed noise is for one content only."""
+        given, noise = self.get_params(deep=False), self.keyed
+        if noise is None or "randomness" not in given:
+            return self
+        return type(self)(**(given | {"randomness": noise.part("a trial")}))
 
     def _randomness(self) -> Randomness:
         source = getattr(self, "randomness", None)

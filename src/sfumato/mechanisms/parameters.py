@@ -18,22 +18,30 @@ __all__ = [
     "SMALLEST",
     "delta_between",
     "epsilon_range",
+    "in_range",
     "known_neighbours",
     "numeric",
     "one_of",
     "positive",
     "positives",
+    "proper_share",
     "share",
     "shown",
+    "whole",
 ]
 
 #: The range of every size and budget; squares and sums of what lies in it neither overflow nor vanish.
 SMALLEST, LARGEST = 1e-100, 1e100
+# A part that is to be given, and one that is to be left, are no smaller.
+_SMALLEST_PART = 1e-6
 
 
 def shown(value: Any) -> str:
     """``value`` as it stands in an error message: on one line, and not too long."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python writes out no whole number of more than some thousand digits
+        text = "a whole number of thousands of digits"
     return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -54,6 +62,26 @@ def positive(name: str, value: Any) -> float:
             f"{name} must be a positive number from {SMALLEST:g} to {LARGEST:g}, not {shown(value)}."
         )
     return number
+
+
+def in_range(name: str, value: Any) -> Any:
+    """``value``, if no whole number in it, alone or in a list, lies beyond ±LARGEST, where none is a float.
+
+    All else passes: whoever takes it knows what is accepted.
+    """
+    for one in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(one, int) and abs(one) > LARGEST:
+            raise BadInput(f"{name} must be given in numbers within ±{LARGEST:g}, not {shown(value)}.")
+    return value
+
+
+def whole(name: str, value: Any, largest: int, what: str = "number") -> int:
+    """``value`` as an int, if it is a whole ``what`` from 1 to ``largest``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
+        raise BadInput(
+            f"{name} must be a whole {what}, 1 or more and at most {largest:,}, not {shown(value)}."
+        )
+    return int(value)
 
 
 def numeric(value: Any) -> NDArray[np.float64] | None:
@@ -77,6 +105,16 @@ def share(name: str, value: Any) -> float:
     """``value`` as a float, if it lies in [0, 1]."""
     if not 0.0 <= (number := _number(value)) <= 1.0:
         raise BadInput(f"{name} must lie between 0 and 1, not {shown(value)}.")
+    return number
+
+
+def proper_share(name: str, value: Any) -> float:
+    """``value`` as a float, if it lies strictly between 0 and 1 and is as good as neither."""
+    if not _SMALLEST_PART <= (number := _number(value)) <= 1.0 - _SMALLEST_PART:
+        raise BadInput(
+            f"{name} must lie strictly between 0 and 1, at least {_SMALLEST_PART:g} from both, not "
+            f"{shown(value)}."
+        )
     return number
 
 

@@ -118,6 +118,13 @@ class Rows:
             errors += [replace(e, of=name) for e, name in zip(wrong, coded, strict=True)]
         return tuple(errors)
 
+    def prepare(self) -> None:
+        """Refuse what could not be drawn; see :meth:`Mechanism.prepare`."""
+        if self.numeric is not None:
+            self.numeric.prepare(self._half.size, np.dtype(np.float64))
+        if self.coded is not None:
+            self.coded.prepare(len(self.coded.categories), np.dtype(np.float64))
+
     def perturb(self, numeric: Array, codes: Codes, first: int = 0) -> tuple[Array, Codes]:
         """Released rows for values (k, m) and codes (k, c), which are rows ``first`` on of the table."""
         released = numeric

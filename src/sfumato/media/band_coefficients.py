@@ -37,14 +37,17 @@ class ScaledNoise:
     scales: tuple[float, ...]
     step: float
 
+    @property
+    def rounded(self) -> Rounded:
+        """The noise with the largest scale, in steps of the grid."""
+        # A factor a hair below 1 must not make the noise smaller than it was declared.
+        return Rounded(self.law, [max(self.scales) * (1.0 + 2.0**-50) / self.step])
+
     def draw(self, stream: Stream, cells: Array) -> Array:
         """Noisy coefficients (n, kept) of whole numbers of steps (n, kept)."""
         scales = np.asarray(self.scales)
-        largest = float(scales.max())
-        # A factor a hair below 1 must not make the noise smaller than it was declared.
-        rounded = Rounded(self.law, [largest * (1.0 + 2.0**-50) / self.step])
-        factors = np.tile(scales / largest, len(cells))
-        noise = rounded.draw(stream, cells.size, relative=factors)[0].reshape(cells.shape)
+        factors = np.tile(scales / float(scales.max()), len(cells))
+        noise = self.rounded.draw(stream, cells.size, relative=factors)[0].reshape(cells.shape)
         return np.asarray((noise + cells) * self.step)
 
 

@@ -125,7 +125,9 @@ class BandNoise(SoundMechanism):
         if self._keep() == "shapes":
             weighting = cast(Weighting, self.weighting)
             return ShapesPassage(self._bands(), self._answers(shape), weighting, clip, shape, streams)
-        return CoefficientsPassage(self._bands(), self._noise(shape), restore, clip, shape, streams)
+        noise = self._noise(shape)
+        _ = noise.rounded  # refused now, where it cannot be drawn
+        return CoefficientsPassage(self._bands(), noise, restore, clip, shape, streams)
 
     def _checked(self) -> None:
         """Refuse parameters that are out of range, whichever of them are used."""
@@ -155,7 +157,9 @@ class BandNoise(SoundMechanism):
         return smallest_stride(self._bands().transform, window_samples(unit, self._rate(), 1 << 62))
 
     def _answers(self, shape: SoundShape) -> Answers:
-        stride, window = self._stride(), self._window(sound_unit(self.unit), shape)
+        # Beyond the last block a longer stride keeps what this one keeps: the first.
+        stride = min(self._stride(), self._bands().transform.blocks(shape[0]))
+        window = self._window(sound_unit(self.unit), shape)
         reached = kept_touched(self._bands().transform, stride, window, shape[0])
         each = positive("epsilon", self.epsilon) / reached
         size = best_size(each) if self.shapes is None else self.shapes

@@ -99,6 +99,10 @@ class BlockNoise(PlacedNoise):
     def design(self, shape: Shape) -> Design:
         """Blocks and noise scales for pictures of ``shape``: a pure function of the parameters."""
 
+    def _prepared(self, shape: Shape, high: float) -> None:
+        design = self.design(shape)
+        design.rounded(design.white(high))
+
     def _noisy(self, design: Design, pictures: NDArray[Any], high: float, first: int) -> list[Single]:
         """Noisy averages of each plane over blocks, (n, rows, columns), where 255 is white."""
         white = design.white(high)

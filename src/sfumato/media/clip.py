@@ -11,12 +11,15 @@ one is its pictures. Frame times, the length of the sound and the size of the pi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Mechanism
-from sfumato.mechanisms.parameters import positive, shown
+from sfumato.mechanisms.parameters import delta_between, positive, shown
 from sfumato.media.frames import FrameNoise
 from sfumato.media.picture import PictureMechanism
 from sfumato.media.sound import SoundMechanism
@@ -126,6 +129,12 @@ class ClipNoise:
             also_proven=tuple(self.proven(unit) for unit in units if unit != asked),
         )
 
+    def prepare(self) -> None:
+        """Refuse what could not be drawn, for noise that is ``shaped``; see :meth:`Mechanism.prepare`."""
+        self.picture.prepare(math.prod(self.picture._picture(None)), np.dtype(np.uint8))
+        if self.sound is not None:
+            self.sound.prepare(math.prod(self.sound._clip(None)), np.dtype(np.float64))
+
     def claim(self) -> Claim | None:
         """That of the mechanism for pictures; a paper's claim for sound is about sound alone."""
         return self.picture.claim()
@@ -178,7 +187,7 @@ def _part(mechanism: Any, part: float) -> Any:
         raise BadInput(f"{type(mechanism).__name__} has no epsilon of which a clip could be given a part.")
     values["epsilon"] = part * positive("epsilon", values["epsilon"])
     if values.get("delta"):
-        values["delta"] = part * values["delta"]
+        values["delta"] = part * delta_between(values["delta"])
     return type(mechanism)(**values)
 
 

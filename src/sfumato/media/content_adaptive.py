@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.expected import ExpectedError
-from sfumato.mechanisms.parameters import one_of, positive, share
+from sfumato.mechanisms.parameters import one_of, positive, proper_share, share
 from sfumato.media.categories import BOUNDARIES
 from sfumato.media.detectors import Detector, named_detectors
 from sfumato.media.factors import FACTORS, factor_weights
@@ -35,6 +35,7 @@ from sfumato.media.places import proven_inside
 from sfumato.media.plane_means import PlaneMeans
 from sfumato.media.private_map import PrivateMap, estimated_scores
 from sfumato.media.sensitivity import SensitivityMap, share_limits
+from sfumato.media.tiles import tile_side
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
 from sfumato.privacy.wording import upward
@@ -186,6 +187,22 @@ class ContentAdaptive(PictureMechanism):
         shares = self._declared_shares() if kind == "public" else None
         return self._means(part, shares).shaped(self._picture(columns)).expected_error(columns)
 
+    def _prepared(self, shape: Shape, high: float) -> None:
+        kind = self._kind()
+        if kind == "public":
+            self._means(1.0, self._declared_shares())._prepared(shape, high)
+            return
+        tile_side(self.tile)
+        self._chosen()
+        part = 1.0
+        if kind == "private":
+            self.private_map().rounded(shape)
+            part = 1.0 - self._map_share()
+        # Whatever the map will say, no place gets less than the least share, nor more than all.
+        least, _ = share_limits(self.low, self.reserve)
+        for least_or_all in (least, 1.0):
+            self._means(part, np.full((1, 1), least_or_all))._prepared(shape, high)
+
     def parameters(self) -> dict[str, Any]:
         """Every parameter but the randomness; maps and detectors by name and digest."""
         values = super().parameters() | {"unit": str(picture_unit(self.unit))}
@@ -230,12 +247,7 @@ class ContentAdaptive(PictureMechanism):
         return kind
 
     def _map_share(self) -> float:
-        part = share("map_share", self.map_share)
-        if not 0.0 < part < 1.0:
-            raise BadInput(
-                "map_share must lie strictly between 0 and 1: map and noise both need a part of ε."
-            )
-        return part
+        return proper_share("map_share", self.map_share)  # map and noise both need a part of ε
 
     def _declared_map(self) -> SensitivityMap:
         if isinstance(self.declared, SensitivityMap):

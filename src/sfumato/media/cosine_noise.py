@@ -109,6 +109,9 @@ class CosineNoise(PlacedNoise):
     def design(self, shape: Shape) -> CosineDesign:
         """Bands and noise for pictures of ``shape``: a pure function of the parameters."""
 
+    def _prepared(self, shape: Shape, high: float) -> None:
+        _ = self.design(shape).rounded
+
     def _noisy(
         self, design: CosineDesign, pictures: NDArray[Any], high: float, weights: Array, first: int
     ) -> list[Array]:

@@ -34,6 +34,8 @@ def factor_weights(
     if weights is None:
         total = sum(DEFAULT_WEIGHTS[name] for name in known)
         return {name: DEFAULT_WEIGHTS[name] / total if name in known else 0.0 for name in FACTORS}
+    if isinstance(weights, str) or not isinstance(weights, Mapping | Sequence | np.ndarray):
+        raise BadInput(f"weights must be numbers for {', '.join(FACTORS)}, not {shown(weights)}.")
     given = dict(weights) if isinstance(weights, Mapping) else dict(zip(FACTORS, weights, strict=False))
     values = numeric(list(given.values()))
     named = set(given) <= set(FACTORS) and (isinstance(weights, Mapping) or len(weights) == len(FACTORS))

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import positive
+from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.media.picture import Shape
 from sfumato.media.plane_means import PlaneMeans
 from sfumato.privacy import Unit, gaussian_epsilon, gaussian_mu
@@ -45,7 +45,8 @@ def spread(values: dict[str, Any], times: float) -> float:
     epsilon = positive("epsilon", values["epsilon"])
     if not is_gaussian(values):
         return epsilon / times
-    return gaussian_epsilon(gaussian_mu(epsilon, values["delta"]) / times, values["delta"])
+    delta = delta_between(values["delta"])
+    return gaussian_epsilon(gaussian_mu(epsilon, delta) / times, delta)
 
 
 def finer_block(values: dict[str, Any], epsilon: float, shape: Shape, smoothing: float) -> int:

@@ -228,6 +228,13 @@ class FrameNoise(Mechanism):
         self._mechanism().check(X, first)
         self._check_type(X)
 
+    def prepare(self, columns: int, dtype: np.dtype[Any]) -> None:
+        """Refuse what could not be drawn of a frame; see :meth:`Mechanism.prepare`."""
+        shape = self._picture(columns)
+        self._check_type(np.empty(0, dtype=dtype))
+        self.passage(shape)
+        self.each(shape).prepare(columns, dtype)
+
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """That of one frame before the filter over time, which makes it smaller where nothing moves."""
         return self.each(self._picture(columns)).expected_error(columns)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import ExpectedError
-from sfumato.mechanisms.parameters import one_of, positive, shown
+from sfumato.mechanisms.parameters import LARGEST, one_of, positive, shown
 from sfumato.media.loudness import noise_weight
 from sfumato.media.mel import (
     FFT,
@@ -121,6 +121,7 @@ class MelLaplace(SoundMechanism):
     def passage(self, shape: SoundShape, first: int) -> Passage:
         """The way of clip ``first``; see :meth:`SoundMechanism.passage`."""
         self._checked(shape)
+        self._rounded(self._step())
         return _Whole(lambda clip: self._released(clip, shape, first))
 
     def _released(self, clip: Array, shape: SoundShape, first: int) -> Array:
@@ -130,7 +131,7 @@ class MelLaplace(SoundMechanism):
         up, down = self._ratio()
         sound = resample_poly(np.clip(clip, -1.0, 1.0).mean(axis=0), up, down)
         spectra = stft(sound)
-        step = grid_step(float(self._scales().min()), 1.0)
+        step = self._step()
         # A level in [−1, 1] stays there when it is rounded, so that it still moves by at most 2.
         cells = np.rint((decibels(spectra) / _HALF_RANGE + 1.0) / step)
         stream = self._streams(first * PARTS, cells.reshape(1, -1))[0]
@@ -150,11 +151,15 @@ class MelLaplace(SoundMechanism):
     def _noise(self, stream: Stream, shape: SoundShape, step: float) -> Array:
         """Whole numbers of steps (frames, MELS)."""
         scales = self._scales()
-        largest = float(scales.max())
-        rounded = Rounded(LAPLACE, [largest * (1.0 + 2.0**-50) / step])
-        factors = np.outer(self._fading(shape), scales / largest)
-        noise = rounded.draw(stream, factors.size, relative=factors.ravel())[0]
+        factors = np.outer(self._fading(shape), scales / float(scales.max()))
+        noise = self._rounded(step).draw(stream, factors.size, relative=factors.ravel())[0]
         return np.asarray(noise.reshape(factors.shape))
+
+    def _step(self) -> float:
+        return grid_step(float(self._scales().min()), 1.0)
+
+    def _rounded(self, step: float) -> Rounded:
+        return Rounded(LAPLACE, [float(self._scales().max()) * (1.0 + 2.0**-50) / step])
 
     def _checked(self, shape: SoundShape) -> None:
         positive("epsilon", self.epsilon)
@@ -163,7 +168,7 @@ class MelLaplace(SoundMechanism):
             positive("decay", self.decay)
         moment = self.moment
         if moment is not None and (
-            isinstance(moment, bool) or not isinstance(moment, int | float) or not math.isfinite(moment)
+            isinstance(moment, bool) or not isinstance(moment, int | float) or not abs(moment) <= LARGEST
         ):
             raise BadInput(f"moment must be a number of milliseconds, or None, not {shown(moment)}.")
         if shape[0] > _LONGEST * self._rate():

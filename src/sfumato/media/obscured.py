@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.expected import ExpectedError
-from sfumato.mechanisms.parameters import numeric, positive, share
+from sfumato.mechanisms.parameters import numeric, positive, share, shown
 from sfumato.media.picture import PictureMechanism, Shape
 from sfumato.media.plane_means import whole_side
 from sfumato.media.planes import Blocks, block_sums, levels_of
@@ -25,6 +25,8 @@ from sfumato.privacy import Claim, Guarantee, Unit
 __all__ = ["Blur", "Mask", "Pixelate"]
 
 _FINEST = 65_535
+# A wider blur leaves one colour of any picture there is, and takes ever longer.
+_WIDEST = 1000.0
 
 
 class _Obscured(PictureMechanism):
@@ -57,10 +59,19 @@ class Blur(_Obscured):
         """Blurred pictures; see :meth:`PictureMechanism.soften`."""
         from scipy.ndimage import gaussian_filter
 
-        sigma = positive("sigma", self.sigma)
+        sigma = self._width()
         return np.asarray(
             gaussian_filter(pictures.astype(np.float32), (0.0, sigma, sigma, 0.0), mode="reflect")
         )
+
+    def _prepared(self, shape: Shape, high: float) -> None:
+        self._width()
+
+    def _width(self) -> float:
+        sigma = positive("sigma", self.sigma)
+        if sigma > _WIDEST:
+            raise BadInput(f"sigma must be at most {_WIDEST:g} pixels, not {shown(self.sigma)}.")
+        return sigma
 
 
 class Pixelate(_Obscured):
@@ -83,6 +94,9 @@ class Pixelate(_Obscured):
         grid = sums.reshape(count, channels, *blocks.grid(0)) / (256.0 * white / high * blocks.counts(0))
         tall, wide = np.arange(height) // side, np.arange(width) // side
         return np.ascontiguousarray(grid[:, :, tall[:, None], wide].transpose(0, 2, 3, 1))
+
+    def _prepared(self, shape: Shape, high: float) -> None:
+        whole_side("block", self.block)
 
 
 class Mask(_Obscured):
@@ -116,6 +130,10 @@ class Mask(_Obscured):
         covered = self._covered(*pictures.shape[1:3])[None, :, :, None]
         painted = np.float64(share("value", self.value) * high)
         return np.where(covered, painted, pictures.astype(np.float64))
+
+    def _prepared(self, shape: Shape, high: float) -> None:
+        share("value", self.value)
+        self._covered(shape[0], shape[1])
 
     def _covered(self, height: int, width: int) -> NDArray[np.bool_]:
         """Whether each pixel is painted over; one that a painted cell of the mask touches is."""

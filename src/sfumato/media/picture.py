@@ -23,6 +23,7 @@ from sfumato.privacy import Guarantee, Unit
 
 __all__ = [
     "ALSO_STATED",
+    "LONGEST_SIDE",
     "PictureMechanism",
     "Shape",
     "picture_rows",
@@ -34,6 +35,9 @@ __all__ = [
 
 #: Height, width and number of channels of a picture.
 Shape = tuple[int, int, int]
+
+#: In pixels; no side of a picture, and of no part of one, is longer.
+LONGEST_SIDE = 1 << 24
 
 #: Every release of a picture says what it proves of these, beside the unit that was asked for.
 ALSO_STATED = (
@@ -130,6 +134,17 @@ class PictureMechanism(Mechanism):
             super().check(X, first)
             if X.size and not (X.min() >= 0.0 and X.max() <= high):
                 raise BadInput("a picture in floating point must lie between 0 and 1; scale it first.")
+
+    def prepare(self, columns: int, dtype: np.dtype[Any]) -> None:
+        """Make all that drawing needs but the pictures; see :meth:`Mechanism.prepare`."""
+        self._prepared(self._picture(columns), white(dtype))
+
+    def _prepared(self, shape: Shape, high: float) -> None:
+        """Make what :meth:`soften` needs for pictures of ``shape``, or refuse: here by softening a black one.
+
+        Subclasses that know what they need make that alone, which takes far less time.
+        """
+        self._on_trial().soften(np.zeros((1, *shape)), high, 0)
 
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         if self.shape is None:

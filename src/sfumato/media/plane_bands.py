@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.expected import ExpectedError
-from sfumato.mechanisms.parameters import one_of, share, shown
+from sfumato.mechanisms.parameters import one_of, proper_share, share, shown
 from sfumato.media.bands import Band, shaped_scales
 from sfumato.media.block_choice import relative_scales
 from sfumato.media.cosine_noise import CosineDesign, CosineNoise, calibrated, inverse
@@ -128,12 +128,9 @@ class PlaneBands(CosineNoise):
         """Bands and noise for pictures of ``shape``."""
         one_of("restore", self.restore, _RESTORES)
         kept = None if self.kept is None else share("kept", self.kept)
-        chroma = share("chroma", self.chroma)
-        if kept == 0.0 or not 0.0 < chroma < 1.0:
-            raise BadInput(
-                f"kept must be None or lie in (0, 1], and chroma strictly between 0 and 1, not "
-                f"{shown(self.kept)} and {shown(self.chroma)}."
-            )
+        chroma = proper_share("chroma", self.chroma)
+        if kept == 0.0:
+            raise BadInput(f"kept must be None or lie in (0, 1], not {shown(self.kept)}.")
         unit, gaussian = picture_unit(self.unit), self._delta() > 0.0
         return _design(shape, unit, self._target(), gaussian, kept, chroma, self.restore)
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.expected import ExpectedError
-from sfumato.mechanisms.parameters import one_of, share, shown
+from sfumato.mechanisms.parameters import one_of, proper_share, whole
 from sfumato.media.block_choice import expected_square, plane_scales, sensible_blocks
 from sfumato.media.block_noise import BlockNoise, Design
-from sfumato.media.picture import Shape, picture_shape, picture_unit
+from sfumato.media.picture import LONGEST_SIDE, Shape, picture_shape, picture_unit
 from sfumato.media.planes import plane_names
 from sfumato.media.restoring import RESTORES, jpeg_planes, restored
 from sfumato.media.shares import Shares, shares_of
@@ -100,16 +100,13 @@ class PlaneMeans(BlockNoise):
     def design(self, shape: Shape) -> Design:
         """Blocks and noise scales for pictures of ``shape``."""
         one_of("restore", self.restore, RESTORES)
-        chroma = None if self.chroma is None else share("chroma", self.chroma)
-        if chroma is not None and not 0.0 < chroma < 1.0:
-            raise BadInput(f"chroma must be None or lie strictly between 0 and 1, not {shown(self.chroma)}.")
         return _design(
             shape,
             picture_unit(self.unit),
             self._target(),
             self._delta() > 0.0,
             None if self.block is None else whole_side("block", self.block),
-            chroma,
+            None if self.chroma is None else proper_share("chroma", self.chroma),
             shares_of(self.shares),
             self.restore,
         )
@@ -166,7 +163,5 @@ class PlaneMeans(BlockNoise):
 
 
 def whole_side(name: str, value: Any) -> int:
-    """``value``, if it is a whole number of pixels."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise BadInput(f"{name} must be a whole number of pixels, 1 or more, not {shown(value)}.")
-    return int(value)
+    """``value``, if it is a whole number of pixels, and of no more than any picture has."""
+    return whole(name, value, LONGEST_SIDE, "number of pixels")

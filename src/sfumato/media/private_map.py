@@ -73,12 +73,15 @@ class PrivateMap:
 
     def noisy(self, cells: Array, shape: Shape, streams: Sequence[Stream]) -> Array:
         """Noisy scores (n, rows, cols) of ``cells``; one stream for all pictures, or one for each."""
-        step, count = self._step(shape), len(cells)
-        rounded = Rounded(LAPLACE, [self.scale(shape) / step])
+        step, count, rounded = self._step(shape), len(cells), self.rounded(shape)
         height = count // len(streams)
         noise = [rounded.draw(stream, height * cells.shape[1])[0] for stream in streams]
         noised = (cells + np.concatenate(noise).reshape(cells.shape)) * step
         return np.asarray(noised.reshape(count, *tile_grid(shape[0], shape[1], self.tile)))
+
+    def rounded(self, shape: Shape) -> Rounded:
+        """The noise, in steps of the grid."""
+        return Rounded(LAPLACE, [self.scale(shape) / self._step(shape)])
 
     def _step(self, shape: Shape) -> float:
         return grid_step(self.scale(shape), 1.0)

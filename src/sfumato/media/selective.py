@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.expected import ExpectedError
-from sfumato.mechanisms.parameters import numeric, one_of, positive, share, shown
+from sfumato.mechanisms.parameters import LARGEST, numeric, one_of, positive, share, shown
 from sfumato.mechanisms.saliency import saliency_weights
 from sfumato.media.attributions import contrast_gradient
 from sfumato.media.picture import PictureMechanism, Shape, picture_unit
@@ -138,15 +138,13 @@ class SelectiveNoise(PictureMechanism):
             out = np.zeros(values.shape, dtype=np.bool_)
             np.put_along_axis(out, order, True, axis=1)
             return out.reshape(shape)
-        if (k := numeric(self.k)) is None or k.ndim or not np.isfinite(k):
-            raise BadInput(f"k must be a number, not {shown(self.k)}.")
+        k = self._deviations()
         mean, deviation = values.mean(axis=1, keepdims=True), values.std(axis=1, keepdims=True)
         return np.asarray(((values > mean + k * deviation) & (deviation > 0.0)).reshape(shape))
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
         """Chosen pixels noised, the others as they came; see :meth:`PictureMechanism.soften`."""
-        scale = self.scale(pictures.shape[1:]) * high
-        step = grid_step(scale, high)
+        scale, step = self._scale_and_step(pictures.shape[1:], high)
         values = pictures.astype(np.float64)
         cells = np.trunc(values / step).reshape(len(pictures), -1)
         # Pixels that are not chosen are released to the last bit, so the content is every bit; and the white
@@ -168,9 +166,35 @@ class SelectiveNoise(PictureMechanism):
     def parameters(self) -> dict[str, Any]:
         """Every parameter but the randomness; an attribution by its name."""
         values = super().parameters() | {"unit": str(picture_unit(self.unit))}
-        used = contrast_gradient if self.attribution is None else self.attribution
+        used = self._attribution()
         name = getattr(used, "__qualname__", type(used).__qualname__)
         return values | {"attribution": f"{getattr(used, '__module__', '')}.{name}"}
+
+    def _prepared(self, shape: Shape, high: float) -> None:
+        scale, step = self._scale_and_step(shape, high)
+        Rounded(LAPLACE, [scale / step])
+        self._deviations()
+        if self.coverage is not None:
+            self._coverage()
+        self._attribution()
+
+    def _scale_and_step(self, shape: Shape, high: float) -> tuple[float, float]:
+        """The scale of the noise, and the step of the grid that it is drawn on."""
+        scale = self.scale(shape) * high
+        return scale, grid_step(scale, high)
+
+    def _deviations(self) -> float:
+        k = numeric(self.k)
+        if k is None or k.ndim or not abs(float(k)) <= LARGEST:
+            raise BadInput(f"k must be a number, not {shown(self.k)}.")
+        return float(k)
+
+    def _attribution(self) -> Callable[[Array], Array]:
+        if self.attribution is not None and not callable(self.attribution):
+            raise BadInput(
+                f"attribution must be None or a function of pictures, not {shown(self.attribution)}."
+            )
+        return self.attribution or contrast_gradient
 
     def _threshold(self) -> int:
         """The coin of a pixel in 2⁻⁶⁴: how many of these choose it."""
@@ -188,7 +212,7 @@ class SelectiveNoise(PictureMechanism):
         """Importances (n, h, w) of pictures in [0, 1]."""
         parts = []
         if strategy in ("gradient", "hybrid"):
-            parts.append(np.asarray((self.attribution or contrast_gradient)(values), dtype=np.float64))
+            parts.append(np.asarray(self._attribution()(values), dtype=np.float64))
             if parts[0].shape != values.shape[:3] or not np.isfinite(parts[0]).all():
                 raise BadInput(f"an attribution must give finite importances of shape {values.shape[:3]}.")
         if strategy in ("attention", "hybrid"):

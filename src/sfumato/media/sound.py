@@ -78,7 +78,10 @@ class SoundMechanism(Mechanism):
 
     @abstractmethod
     def passage(self, shape: SoundShape, first: int) -> Passage:
-        """The way of one clip of ``shape``, number ``first`` of the data, on the scale [−1, 1]."""
+        """The way of one clip of ``shape``, number ``first`` of the data, on the scale [−1, 1].
+
+        Refuses what could not be drawn, before any sample came.
+        """
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """What is proven of the unit that was asked for, in clips of the declared shape."""
@@ -158,6 +161,11 @@ class SoundMechanism(Mechanism):
         full_scale(X.dtype)
         if X.dtype.kind == "f":
             super().check(X, first)
+
+    def prepare(self, columns: int, dtype: np.dtype[Any]) -> None:
+        """Make all that drawing needs but the samples; see :meth:`Mechanism.prepare`."""
+        full_scale(dtype)
+        self.passage(self._clip(columns), 0)
 
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         if self.shape is None:

@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import shown
+from sfumato.mechanisms.parameters import whole
+from sfumato.media.picture import LONGEST_SIDE
 from sfumato.privacy import Unit
 
 __all__ = ["edges", "tile_grid", "tile_side", "tiles_of", "touched_tiles"]
 
 
 def tile_side(tile: Any) -> int:
-    """``tile`` as a whole number of pixels, 1 or more."""
-    if isinstance(tile, bool) or not isinstance(tile, int | np.integer) or tile < 1:
-        raise BadInput(f"tile must be a whole number of pixels, 1 or more, not {shown(tile)}.")
-    return int(tile)
+    """``tile`` as a whole number of pixels; one that is wider than a picture is all of it."""
+    return whole("tile", tile, LONGEST_SIDE, "number of pixels")
 
 
 def tile_grid(height: int, width: int, tile: int) -> tuple[int, int]:

@@ -56,6 +56,7 @@ class ArrayFile(SourceFile):
         if bounds_from_data:
             mechanism = _bounded_by_data(source, mechanism, report)
         self.statement = _state(source, mechanism, then)
+        mechanism.prepare(_columns_of(source), _drawn_type(source, mechanism))
         if bounds_from_data:
             reason = "the bounds were read off the data, and show its extremes"
             proven = self.statement.proven
@@ -160,8 +161,7 @@ def _state(source: ArraySource, mechanism: Mechanism, then: Transform | None) ->
 def _released(
     source: ArraySource, mechanism: Mechanism, then: Transform | None, report: Report, rows: range
 ) -> Iterator[NDArray[Any]]:
-    kind = source.dtype if _of_media(mechanism) else np.float64
-    kind = np.dtype(np.float32) if source.dtype == np.float32 else kind
+    kind = _drawn_type(source, mechanism)
     height = mechanism.block_rows(_columns_of(source))
     for first, block in _blocks(source, mechanism, "drawing", report, rows):
         value = mechanism.perturb(block.astype(kind, copy=False), first)
@@ -177,6 +177,12 @@ def _released(
         for start in range(0, len(value), height):
             piece = value[start : start + height]
             yield then.fit(piece).transform(piece)
+
+
+def _drawn_type(source: ArraySource, mechanism: Mechanism) -> np.dtype[Any]:
+    """The type in which records are drawn: double precision, or their own where it is single or of media."""
+    own = _of_media(mechanism) or source.dtype == np.float32
+    return source.dtype if own else np.dtype(np.float64)
 
 
 def _blocks(

@@ -25,6 +25,7 @@ from sfumato.mechanisms import (
     TrustAdaptive,
     WeightedTensorLDP,
 )
+from sfumato.mechanisms.parameters import in_range, shown
 from sfumato.media import (
     BandNoise,
     Blur,
@@ -95,13 +96,14 @@ def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = Fal
     ``options`` are the mechanism's parameters, with ``epsilon`` as the list of numbers that was typed, and
     ``epsilon_file``, an array with one ε a record. An option that the mechanism does not take is refused, and
     so is a missing ε, a range of ε where one number is meant or the reverse, and a missing bound on the
-    records, unless it is ``bounded`` by other means.
+    records, unless it is ``bounded`` by other means. Whole numbers beyond ±1e100 are refused
+    whatever they are for.
     """
     kind = MECHANISMS[chosen(name, MECHANISMS, "mechanism", meant=_kebab(name))]
     accepted = list(inspect.signature(kind).parameters)
     if kind is Personalised:
         accepted.append("epsilon_file")
-    given = {option: value for option, value in options.items() if value is not None}
+    given = {option: in_range(option, value) for option, value in options.items() if value is not None}
     refuse_foreign(name, given, [parameter for parameter in accepted if parameter in options])
     missing = _missing(kind, accepted, given, bounded)
     if missing:
@@ -139,9 +141,10 @@ def _missing(
     return missing
 
 
-def _epsilon(name: str, kind: type[Mechanism], values: Sequence[float]) -> float | tuple[float, float]:
+def _epsilon(name: str, kind: type[Mechanism], values: Sequence[Any]) -> float | tuple[float, float]:
     wanted = 2 if kind is TrustAdaptive else 1
     if len(values) != wanted:
         form = "a range, as in --epsilon 1 8" if wanted == 2 else "one number, as in --epsilon 1"
-        raise BadInput(f"{name} takes {form}, not {' '.join(f'{value:g}' for value in values)}.")
+        given = " ".join(f"{value:g}" if isinstance(value, int | float) else shown(value) for value in values)
+        raise BadInput(f"{name} takes {form}, not {given or 'none'}.")
     return (values[0], values[1]) if wanted == 2 else values[0]

@@ -41,6 +41,7 @@ class PictureFile(MediaFile):
         self.mechanism = mechanism.shaped(shape)
         self.what = f"a picture of {shape[1]} × {shape[0]} pixels"
         self.statement = self.mechanism.statement(self.values)
+        self.mechanism.prepare(self.values, self.header.dtype)
 
     def fits(self, output: Path) -> None:
         """Refuse, say, a JPEG for 16 bits or for transparency."""

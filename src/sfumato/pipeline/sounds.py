@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from sfumato.io.atomic import First
 from sfumato.io.sounds import SoundSink, open_sound
 from sfumato.media.sound import SoundMechanism
@@ -24,6 +26,7 @@ class SoundFile(MediaFile):
         self.mechanism = mechanism.shaped(self.source.shape, self.source.rate)
         self.what = f"a sound of {self.source.seconds:.1f} seconds at {self.source.rate:,} Hz"
         self.statement = per_item(self.mechanism.statement(self.values))
+        self.mechanism.prepare(self.values, np.dtype(np.float64))
 
     def fits(self, output: Path) -> None:
         """Any format of sound holds any sound."""

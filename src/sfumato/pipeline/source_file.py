@@ -25,6 +25,9 @@ _READ_BYTES = 1 << 20
 class SourceFile(ABC):
     """One file, or a range of its rows, and the mechanism that it goes through.
 
+    To open one prepares the mechanism: what can be refused from parameters and shape alone is refused there,
+    so that a plan, a hold and a payment are only ever made for what can be drawn.
+
     ``statement`` is what its release will state. ``rows`` is how many records it holds, None where only
     reading tells; ``values`` is how many numbers each has. ``what`` names for people what is released, where
     that is not a number of records; ``left_out`` names what is not. ``declared`` holds as JSON values what

@@ -31,6 +31,7 @@ class TableFile(SourceFile):
         self.path, self.mechanism, self.rows = source.path, mechanism, source.rows
         self._source, self._rows = source, _rows_of(mechanism, schema)
         self.statement, self.declared = self._rows.statement(), schema.to_dict()
+        self._rows.prepare()
         self.values = len(schema.released)
         # Of a wide table fewer rows are in memory at once; a function of the schema alone.
         self._blocks = partial(source.blocks, max(1, min(_BLOCK_ROWS, _BLOCK_BYTES // (8 * self.values))))

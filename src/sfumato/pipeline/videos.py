@@ -47,6 +47,7 @@ class VideoFile(MediaFile):
             f"a video of {self.source.frames:,} frames of {self.source.width} × {self.source.height} pixels"
         )
         self.statement = per_item(self.noise.statement())
+        self.noise.prepare()
 
     def expected(self) -> tuple[ExpectedError, ...]:
         """That of one frame, and that of the sound."""

@@ -16,7 +16,7 @@ from typing import Any
 from sfumato.errors import BadInput
 from sfumato.io import Schema
 from sfumato.io.formats import MEDIA, Kind
-from sfumato.mechanisms.parameters import epsilon_range, shown
+from sfumato.mechanisms.parameters import epsilon_range, share, shown
 from sfumato.mechanisms.trust_tier import TrustTier
 from sfumato.media.plane_tier import PlaneTier
 from sfumato.noise import Keyed
@@ -153,10 +153,7 @@ class TierTerms:
         return Schema.from_dict({"columns": dict(self.columns or {})})
 
     def _delta(self) -> float:
-        delta = self.parameters.get("delta", 0.0)
-        if isinstance(delta, bool) or not isinstance(delta, int | float):
-            raise BadInput(f"delta must be a number from 0 to 1, not {shown(delta)}.")
-        return float(delta)
+        return share("delta", self.parameters.get("delta", 0.0))
 
 
 def _pair(bounds: Any) -> tuple[float, float]:

@@ -76,6 +76,11 @@ class RandomProjection(Mechanism):
         """That of the noise, on the projected values."""
         return self._noise().expected_error(self._kept(columns))
 
+    def prepare(self, columns: int, dtype: np.dtype[Any]) -> None:
+        """Refuse what the noise could not draw, and a seed that names no projection."""
+        _ = Seeded(self.seed).seed
+        self._noise().prepare(self._kept(columns), dtype)
+
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The projected and noised rows; see :meth:`Mechanism.perturb`."""
         check_finite(X, first)

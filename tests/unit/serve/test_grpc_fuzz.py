@@ -2,6 +2,8 @@
 
 # ruff: noqa: F401, F811 (fixtures are imported, and then named by the tests that take them)
 
+import inspect
+import math
 import os
 import random
 import socket
@@ -13,10 +15,27 @@ pytest.importorskip("grpc_health", reason="the extra serve is not installed")
 pytest.importorskip("grpc_reflection", reason="the extra serve is not installed")
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 import grpc
-from grpc_service import Code, channel, code_of, keys, listening, npz, parts, service, stub, ward
+from grpc_service import (
+    Code,
+    budget,
+    channel,
+    code_of,
+    keys,
+    listening,
+    npz,
+    parameter,
+    parts,
+    service,
+    stub,
+    ward,
+)
 
+from sfumato.errors import BadInput
+from sfumato.media import PictureMechanism, SoundMechanism
+from sfumato.pipeline.catalogue import MECHANISMS
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
 from sfumato.serve.grpc_api.health import NAME
+from sfumato.serve.grpc_api.messages import asked_of
 from sfumato.serve.grpc_api.sfumato_pb2 import DESCRIPTOR
 from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
 
@@ -85,6 +104,48 @@ def test_no_malformed_message_breaks_it(channel, stub, keys, ward, service):
     assert Code.INVALID_ARGUMENT in codes
     assert list(service.settings.work.rglob("*.*")) == []
     assert stub.Me(pb.MeRequest(), metadata=keys["owner"]).role == "owner"
+
+
+NASTY = ["", "x", True, 0, -1, 2**62, math.nan, math.inf, 5e-324, 1e308, [], [1.0, math.nan], [1e308] * 2]
+
+
+def kind_for(mechanism):
+    if issubclass(mechanism, PictureMechanism):
+        return "picture"
+    return "sound" if issubclass(mechanism, SoundMechanism) else "array"
+
+
+@pytest.mark.parametrize("mechanism", list(MECHANISMS))
+def test_no_parameter_of_a_message_breaks_the_making_of_a_mechanism(mechanism):
+    """Made, and asked for its guarantee, or refused in a sentence."""
+    takes = [one for one in inspect.signature(MECHANISMS[mechanism]).parameters if one != "randomness"]
+    usual = {"epsilon": [1.0, 8.0] if mechanism == "trust-adaptive" else 1.0} if "epsilon" in takes else {}
+    for option in takes:
+        for value in [*NASTY, None]:
+            given = {name: parameter(one) for name, one in usual.items()}
+            given[option] = pb.Parameter() if value is None else parameter(value)
+            try:
+                asked = asked_of(pb.Description(mechanism=mechanism, parameters=given))
+                made = asked.made(kind_for(MECHANISMS[mechanism]))
+                part = getattr(made, kind_for(MECHANISMS[mechanism]), made)
+                part.guarantee(3)
+            except BadInput as error:
+                assert str(error).endswith((".", "?")), (option, value)  # noqa: PT017
+
+
+def test_parameters_that_nobody_means_cost_nothing(channel, stub, keys, ward):
+    base = {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0}
+    for mechanism, option, value in (
+        *(("gaussian", option, value) for option in base for value in ("x", -1, 1e308, [1e308] * 2)),
+        *(("trust-adaptive", "epsilon", value) for value in ("x", 1.0, [8.0, 1.0], [])),
+        *(("gaussian", "epsilon", value) for value in (1e50, 1e99)),
+    ):
+        for method in (stub.Plan, stub.Protect, stub.Submit):
+            sent = parts(mechanism=mechanism, parameters=base | {option: value})
+            code = code_of(method, sent, metadata=keys["owner"], timeout=60)
+            assert code == Code.INVALID_ARGUMENT, (mechanism, option, value)
+    found = budget(stub, keys)
+    assert (found.spends, found.open_holds) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.parameters import shown
@@ -27,7 +28,8 @@ _loaded = threading.local()
 
 def named_detectors(chosen: Iterable[str | Detector]) -> tuple[Detector, ...]:
     """The detectors that ``chosen`` names; detectors themselves pass through."""
-    listed = [chosen] if isinstance(chosen, str | Detector) else list(chosen)
+    alone = isinstance(chosen, str | Detector) or not isinstance(chosen, Iterable)
+    listed: list[Any] = [chosen] if alone else list(chosen)
     known = [isinstance(each, Detector) or (isinstance(each, str) and each in DETECTORS) for each in listed]
     if not listed or not all(known):
         raise BadInput(f"detectors must be among {', '.join(DETECTORS)}, not {shown(listed)}.")
