@@ -18,7 +18,13 @@ from sfumato.serve.registry_database import RegistryDatabase
 from sfumato.serve.registry_errors import Conflict, Unknown
 from sfumato.serve.registry_jobs import JobTable
 from sfumato.serve.registry_keys import add_key, key_with_digest, keys_of_tenant, revoke, revoke_all
-from sfumato.serve.registry_policies import VersionedPolicy, add_policy, newest_policy, policy_at
+from sfumato.serve.registry_policies import (
+    VersionedPolicy,
+    add_policy,
+    newest_policy,
+    newest_version,
+    policy_at,
+)
 from sfumato.serve.registry_quotas import add_quotas, begin, count, end, put_quotas, read_quotas
 from sfumato.serve.registry_releases import ReleaseTable
 from sfumato.serve.registry_tenants import (
@@ -260,7 +266,7 @@ class Registry:
         with self._database.writing() as transaction:
             self._database.alone(transaction)
             _known(transaction, tenant_id)
-            newest = newest_policy(transaction, tenant_id).version
+            newest = newest_version(transaction, tenant_id)
             if after is not None and after != newest:
                 raise Conflict(
                     f"the policy is at version {newest}, not {after}; read it again and then change it."

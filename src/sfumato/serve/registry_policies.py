@@ -13,7 +13,7 @@ from sfumato.serve.registry_errors import RegistryUnavailable
 from sfumato.serve.tables import policies
 from sfumato.serve.trust_policy import Policy
 
-__all__ = ["VersionedPolicy", "add_policy", "newest_policy", "policy_at"]
+__all__ = ["VersionedPolicy", "add_policy", "newest_policy", "newest_version", "policy_at"]
 
 _NEW = insert(policies)
 _OF_TENANT = select(policies).where(policies.c.tenant == bindparam("of"))
@@ -34,6 +34,12 @@ def newest_policy(transaction: Transaction, tenant_id: str) -> VersionedPolicy:
     """The policy in force."""
     row = transaction.first(_NEWEST, {"of": tenant_id})
     return VersionedPolicy() if row is None else _policy_of(row)
+
+
+def newest_version(transaction: Transaction, tenant_id: str) -> int:
+    """The number of the policy in force, also of one that cannot be read: it can then be replaced."""
+    row = transaction.first(_NEWEST, {"of": tenant_id})
+    return 0 if row is None else int(row.version)
 
 
 def policy_at(transaction: Transaction, tenant_id: str, version: int) -> VersionedPolicy | None:

@@ -318,3 +318,5 @@ def test_a_policy_that_another_hand_wrote_trusts_nobody(registry, registry_sql, 
     registry_sql("UPDATE serve_policies SET document = ?", '{"rules": [{"trust": 0}], "more": 1}')
     with pytest.raises(RegistryUnavailable, match="another hand was here"):
         registry.policy(clinic.id)
+    assert registry.set_policy(clinic.id, trusting("berta")).version == 2
+    assert registry.policy(clinic.id).policy == trusting("berta")
