@@ -67,7 +67,7 @@ def asked_for(served):
         served.protect(good, "canaryname.npz", asked={"parameters": {"epsilon": 1, "clip": "word"}}),
         served.protect(good, "canaryname.npz", asked={"array": "Y", "parameters": {"epsilon": 1}}),
         served.protect(good, "canaryname.npz", "nowhere"),
-        served.protect(good, "canaryname.npz", asked={"parameters": {"epsilon": 1e9, "clip": 1}}),
+        served.protect(good, "canaryname.npz", asked={"parameters": {"epsilon": 1e3, "clip": 1}}),
         served.ask("POST", "/v1/budgets", {"dataset": "canarycell\0", "epsilon": NUMBER}),
         served.ask("GET", "/v1/me", query={"q": "canaryquery"}),
         served.ask("GET", "/v1/releases/canaryquery"),

@@ -108,8 +108,9 @@ class Learning:
             parameters |= {"extractor": self.inputs.extractor_name, "top": self.inputs.top}
         if self.source.class_names is not None:
             parameters["class_names"] = list(self.class_names)
-        # After the fit the learner notes its warnings by itself.
-        notes = (*(note for note in notes if note not in self.warnings), *self.warnings)
+        # After the fit the learner notes its warnings by itself, with the δ that it was calibrated to.
+        own = self.learner.forewarnings(self.records, self.inputs.dimension)
+        notes = (*(note for note in notes if note not in own), *self.warnings)
         return replace(stated, proven=self.proven(), parameters=parameters, notes=notes)
 
     def data(self, report: Report) -> tuple[NDArray[np.floating], NDArray[np.int64]]:

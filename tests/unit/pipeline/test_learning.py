@@ -325,7 +325,7 @@ def test_what_a_method_does_not_take_is_refused(name, options, facts, sentence):
 
 def test_what_should_be_known_is_said_before(place):
     made = opened("features.npz", reach=5.0, delta=0.01)
-    assert made.warnings == made.learner.forewarnings(made.records, 64)
+    assert made.warnings == made.asked.forewarnings(made.records, 64)
     assert made.warnings == made.statement.notes[-1:]
     assert math.isfinite(made.statement.proven.epsilon())
 

@@ -337,7 +337,7 @@ def test_rounds_compose_per_client():
     one = protection.guarantee(SHAPES)
     # Four Gaussian rounds are one of half the multiplier.
     whole = Guarantee.gaussian(one.event.noise_multiplier / 2.0).epsilon(1e-5)
-    assert done.spent("client-1").epsilon(1e-5) == pytest.approx(whole, rel=1e-6)
+    assert done.guarantee.times(done.paid["client-1"]).epsilon(1e-5) == pytest.approx(whole, rel=1e-6)
 
 
 def test_shares_of_layers_follow_the_rounds():
