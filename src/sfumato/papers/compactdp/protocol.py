@@ -91,10 +91,10 @@ CHOSEN = (
     "were set once, for features of length 1 at most. Where the paper is silent, the defaults of "
     "CompactDP itself were chosen on training pictures held back from Fashion-MNIST, CIFAR-10 and digits,"
     " beside others that benchmarks/compact_defaults.py prints (those of its second stage with --head); "
-    "twice the width would gain less than a point there, at twice the time. The range that they were "
-    "chosen from had been found by an earlier look at digits and 2,000 test pictures of Fashion-MNIST by "
-    "pixels. The defaults of the certified rows were chosen on training pictures held back from MNIST and"
-    " Fashion-MNIST",
+    "twice the width would gain less than a point there, at twice the time. Their first values had come "
+    "from an earlier look at digits and 2,000 test pictures of Fashion-MNIST by pixels; over an eight-fold "
+    "to hundredfold range around them training pictures leave them where they are. The defaults of the "
+    "certified rows were chosen on training pictures held back from MNIST and Fashion-MNIST (--certified)",
     "several pictures of HAM10000 show one lesion; tests share no lesion with the rest, members and "
     "non-members may",
 )
