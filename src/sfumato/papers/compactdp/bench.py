@@ -33,7 +33,7 @@ _SPELT = str.maketrans({"ε": "epsilon", "σ": "sigma", "η": "eta", "₁": "1"}
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model, and the seconds that it takes to learn from the beginning, a shared first stage included."""
+    """A model, and the processor's seconds to learn it from the beginning, a shared first stage included."""
 
     model: Any
     seconds: float
@@ -102,13 +102,13 @@ class Bench:
             before = None if method.behind is None else self.fitted(method.behind)
             self._report(stage, 0.0)
             members, pool = self.split.members, self._pool()
-            begun = time.perf_counter()
+            begun = time.process_time()
             made = method.make(pool.classes, self.seed)
             if before is None:
                 made = made.fit(members.features, members.labels)
             else:
                 made = made.fit_behind(before.model, members.features, members.labels)
-            own = time.perf_counter() - begun
+            own = time.process_time() - begun
             self._fitted[method.name] = Fitted(made, own if before is None else before.seconds + own)
             self._report(stage, 1.0)
         return self._fitted[method.name]

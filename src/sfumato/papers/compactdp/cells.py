@@ -54,7 +54,7 @@ HEURISTIC = (
     "largest contraction η of a class",
     "ε of the head's noise alone, which does not count",
     "accuracy on members",
-    "seconds to learn",
+    "processor seconds to learn",
 )
 DIFFERENCES = (
     "paper: confidence",

@@ -107,10 +107,10 @@ class Page(PaperPage):
             f"Data: {counts}. " if counts else "",
             f"Seeds: {', '.join(map(str, results.run.seeds))}. At most {results.run.attacked:,} members and "
             f"as many non-members are attacked. Versions: {used}. This run took {duration(self.seconds)}; "
-            f"to learn every row from the beginning takes {duration(work)}: some were remembered from "
-            "earlier runs of the same code, and rows with a first stage in common shared it. Features and "
-            "measures are kept beside this page in a folder whose features only their owner may read, and "
-            "which may be deleted.",
+            f"to learn every row from the beginning takes {duration(work)} of a processor: some were "
+            "remembered from earlier runs of the same code, and rows with a first stage in common shared it. "
+            "Features and measures are kept beside this page in a folder whose features only their owner may "
+            "read, and which may be deleted.",
             " A quick run: too few records for its numbers to say anything." if results.run.quick else "",
         ]
         return "".join(parts)
