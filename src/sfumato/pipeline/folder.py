@@ -154,7 +154,8 @@ def _pay(
 
 def _distinct(statements: Iterable[Statement]) -> list[Statement]:
     """Each of ``statements`` once: a million files of one kind have one."""
-    kinds = {json.dumps(statement.to_dict(), sort_keys=True): statement for statement in statements}
+    objects = {id(statement): statement for statement in statements}.values()
+    kinds = {json.dumps(statement.to_dict(), sort_keys=True): statement for statement in objects}
     return list(kinds.values())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,10 @@ from sfumato.privacy import Statement
 from sfumato.report import SigningKey, file_digest
 
 __all__ = ["Draw", "Drawn", "Examine", "Examined", "Opener", "Piece", "pieces_of"]
+
+# The statements that this process has made last, by their own bytes.
+_SAID: dict[bytes, Statement] = {}
+_MOST_SAID = 64
 
 #: Makes a file that can be released of a path, its name in the source and, if only one is meant, its part.
 Opener = Callable[..., SourceFile]
@@ -103,7 +108,7 @@ class Examine:
         # With the terms of each file: together they state only what all of them share.
         terms = terms_of(file.statement, file.declared)
         digest = None if content is None else content.digest(terms)
-        return Examined(file.statement, digest, file if self.keep else None)
+        return Examined(_once(file.statement), digest, file if self.keep else None)
 
 
 @dataclass(frozen=True)
@@ -151,4 +156,11 @@ class Draw:
                     report=silent,
                 )
                 digest = file_digest(target)
-        return Drawn(piece.name, digest, done.statement, done.rows, done.columns, done.what)
+        return Drawn(piece.name, digest, _once(done.statement), done.rows, done.columns, done.what)
+
+
+def _once(statement: Statement) -> Statement:
+    """The one object for all equal statements: thousands of pieces of one kind send it and read it once."""
+    if len(_SAID) >= _MOST_SAID:
+        _SAID.clear()
+    return _SAID.setdefault(pickle.dumps(statement), statement)

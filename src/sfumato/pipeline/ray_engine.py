@@ -13,6 +13,7 @@ that is removed at the end, and tells nobody that it runs.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import sys
@@ -152,11 +153,13 @@ def _use_one_processor() -> None:
 
 
 def _wake() -> None:
-    """Import what most pieces need."""
+    """Import what most pieces need, none of which becomes garbage: nothing has to look for it there."""
     _use_one_processor()
     import sfumato.pipeline.media_mechanisms
     import sfumato.pipeline.pieces
     import sfumato.pipeline.record_files  # noqa: F401
+
+    gc.freeze()
 
 
 def _processors() -> int:
