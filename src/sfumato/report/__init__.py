@@ -1,17 +1,26 @@
 """Reports, certificates and packs: what was promised and found, readable, signed, bound to the bytes.
 
 ``sf.report([release], "report.html")`` writes one HTML file about releases and their audits.
+
+Names are loaded when they are first used: a worker that signs certificates needs no pages and no ledger.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from sfumato.calls import answer_calls
-from sfumato.report.certificate import Certificate, certificate_file
-from sfumato.report.contact_sheet import ContactSheet
-from sfumato.report.envelope import VerificationFailed, file_digest
-from sfumato.report.keys import KeyRing, NoKey, PublicKey, SigningKey, default_home
-from sfumato.report.pack import entries_csv, verify_pack, write_pack
-from sfumato.report.page import Budget, Entry, Frontier, Pictures, Point, write_report
-from sfumato.report.reporting import report
-from sfumato.report.verify import Check, Verification, verify
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.report.certificate import Certificate, certificate_file
+    from sfumato.report.contact_sheet import ContactSheet
+    from sfumato.report.envelope import VerificationFailed, file_digest
+    from sfumato.report.keys import KeyRing, NoKey, PublicKey, SigningKey, default_home
+    from sfumato.report.pack import entries_csv, verify_pack, write_pack
+    from sfumato.report.page import Budget, Entry, Frontier, Pictures, Point, write_report
+    from sfumato.report.reporting import report
+    from sfumato.report.verification import Check, Verification, verify
 
 __all__ = [
     "Budget",
@@ -38,5 +47,34 @@ __all__ = [
     "write_pack",
     "write_report",
 ]
+
+__getattr__ = when_used(
+    __name__,
+    {
+        "Budget": "page",
+        "Certificate": "certificate",
+        "Check": "verification",
+        "ContactSheet": "contact_sheet",
+        "Entry": "page",
+        "Frontier": "page",
+        "KeyRing": "keys",
+        "NoKey": "keys",
+        "Pictures": "page",
+        "Point": "page",
+        "PublicKey": "keys",
+        "SigningKey": "keys",
+        "Verification": "verification",
+        "VerificationFailed": "envelope",
+        "certificate_file": "certificate",
+        "default_home": "keys",
+        "entries_csv": "pack",
+        "file_digest": "envelope",
+        "report": "reporting",
+        "verify": "verification",
+        "verify_pack": "pack",
+        "write_pack": "pack",
+        "write_report": "page",
+    },
+)
 
 answer_calls(__name__, "report")
