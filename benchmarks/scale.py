@@ -3,13 +3,14 @@
 Each run is the command as people type it, in a process of its own. Pictures are worked on by a cluster that
 runs already, as clusters do; runs that start one of their own are measured beside it. A worker has one
 thread; so has the local run that it is compared with. ``--quick`` tries all of it with figures that say
-nothing.
+nothing. All of it takes an hour: ``--keep FILE`` and ``--only PART`` make it a part at a time.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import resource
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -303,17 +305,38 @@ def _held(root: int) -> float:
     return 1024.0 * held
 
 
+def _kept(file: Path | None) -> dict[str, Any]:
+    """The figures of parts that were run before."""
+    return pickle.loads(file.read_bytes()) if file is not None and file.exists() else {}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, help="write the page")
     parser.add_argument("--gigabytes", type=float, help="of the table")
     parser.add_argument("--quick", action="store_true", help="few pictures: figures that say nothing")
+    parser.add_argument(
+        "--keep", type=Path, help="a file for each part's figures; what it has is not run again"
+    )
+    parser.add_argument("--only", choices=("pictures", "video", "table"), help="run this part, for --keep")
     arguments = parser.parse_args()
     size = Size.of(arguments.quick)
+    gigabytes = arguments.gigabytes or size.gigabytes
+    parts = {
+        "pictures": partial(pictures, size=size),
+        "video": video,
+        "table": partial(table, gigabytes=gigabytes),
+    }
+    kept = _kept(arguments.keep)
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        jobs, clip = pictures(folder, size), video(folder)
-        tabled = table(folder, arguments.gigabytes or size.gigabytes)
+        for name in [arguments.only] if arguments.only else parts:
+            if name not in kept:
+                kept[name] = parts[name](Path(place))
+                if arguments.keep:
+                    arguments.keep.write_bytes(pickle.dumps(kept))
+    if arguments.only:
+        return 0
+    jobs, clip, tabled = (kept[name] for name in parts)
     found = rows(jobs, tabled)
     for row in found:
         print(f"  {row.name:<80}{row.value:>14}{row.ratio:>10.3g}  {row.target}")
