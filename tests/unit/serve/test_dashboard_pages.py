@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401, F811 (fixtures are imported, and then named by the tests that take them)
 
+import asyncio
 import html
 import io
 import json
@@ -124,6 +125,25 @@ def test_a_plan_spends_nothing_and_its_release_pays_once(service, people, ward, 
     assert left_over(service) == [], "nothing of the file is kept"
     told = re.search(r"goes from 0.0% to ([\d.]+%);", fragment)[1]
     assert f"{told} of ε" in publisher.get("/").text
+
+
+def test_forms_with_files_take_turns_with_all_else_that_their_tenant_has_under_way(
+    service, people, ward, tokens
+):
+    free = service.direct._free[service.registry.authenticate(tokens["owner"]).tenant]
+    service.direct._patience = 0.05
+
+    async def take_all():
+        while not free.locked():
+            await free.acquire()
+
+    asyncio.run(take_all())
+    refused = people["publisher"].post("/datasets/ward7/release", PLAN | ONCE, files=FILE)
+    assert refused.status_code == 429
+    assert "requests under way" in html.unescape(refused.text)
+    assert left_over(service) == []
+    free.release()
+    assert people["publisher"].post("/datasets/ward7/release", PLAN | ONCE, files=FILE).status_code == 303
 
 
 def test_what_does_not_fit_is_said_and_not_offered(people, ward):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import Concatenate, ParamSpec
 
 from anyio import CapacityLimiter, to_thread
@@ -51,13 +53,15 @@ def form(path: str, work: Posted[_P], name: str) -> Route:
 
 
 def upload(path: str, work: Posted[_P], name: str, *, certificates: tuple[str, ...] = ()) -> Route:
-    """What a form with files asks for; the files are gone when it was answered."""
+    """What a form with files asks for, among the few that a tenant has under way; the files are gone then."""
 
     async def endpoint(request: Request) -> Response:
         require_own_site(request)
         visit = await run_in_threadpool(visit_of, request)
-        async with upload_of(request, visit.service, certificates) as given:
-            return await run_in_threadpool(_proven, visit, given, work)
+        with ExitStack() as brought:
+            given = await upload_of(request, visit.service, brought, certificates)
+            doing = partial(_proven, visit, given, work)
+            return await visit.service.direct.done(visit.caller.tenant, doing, brought.pop_all())
 
     return Route(path, endpoint, methods=["POST"], name=name)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from starlette.requests import Request
@@ -18,20 +17,19 @@ __all__ = ["upload_of"]
 _MOST_PARTS = 60
 
 
-@asynccontextmanager
 async def upload_of(
-    request: Request, service: Service, certificates: tuple[str, ...] = ()
-) -> AsyncIterator[Form]:
-    """The form in the body of ``request``; its files are there until the block ends.
+    request: Request, service: Service, brought: ExitStack, certificates: tuple[str, ...] = ()
+) -> Form:
+    """The form in the body of ``request``; its files are there until ``brought`` is closed.
 
     Files of the fields ``certificates`` are JSON; all others must have names that can be released.
     """
     if not is_form(request):
         raise BadInput("the body of a form with files is multipart/form-data.")
-    with service.folder() as folder:
-        parts = _Fields(folder, service.settings.body_bytes, certificates)
-        await parts.read(request)
-        yield Form(parts.fields, parts.files)
+    folder = brought.enter_context(service.folder())
+    parts = _Fields(folder, service.settings.body_bytes, certificates)
+    await parts.read(request)
+    return Form(parts.fields, parts.files)
 
 
 class _Fields(Parts):
