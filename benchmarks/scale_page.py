@@ -112,8 +112,8 @@ def _table(tabled: Table) -> Iterator[str]:
             f"One process that is refused any memory beyond {limit} (RLIMIT_DATA, which the kernel "
             "enforces), "
             f"`--engine local` with one thread, released it in {tabled.limited.seconds / 60:.1f} minutes. "
-            "The two times do not compare the engines: on a cluster a part may be drawn twice, so that its noise "
-            "is keyed by row; one process without `--request` draws fresh noise, which takes less."
+            "The two times do not compare the engines: on a cluster a part may be drawn twice, so that its "
+            "noise is keyed by row; one process without `--request` draws fresh noise, which takes less."
         )
     yield ""
 
