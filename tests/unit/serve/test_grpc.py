@@ -167,6 +167,10 @@ def test_without_a_valid_key_nothing_is_answered(stub, header):
         refused(Code.UNAUTHENTICATED, "unauthenticated", call, asked, metadata=given)
 
 
+def test_anybody_may_know_the_key_that_certificates_are_verified_with(stub, service):
+    assert stub.GetSigningKey(pb.GetSigningKeyRequest()).pem == service.keys.signing().public.pem()
+
+
 def test_guessing_keys_is_slowed_down(stub, keys):
     wrong = (("authorization", "Bearer sfu_" + "0" * 16 + "_" + "0" * 64),)
     codes, delay = [], None

@@ -178,6 +178,8 @@ METADATA = [
 def test_metadata_that_names_no_key_opens_no_method(channel, metadata):
     codes = set()
     for method in METHODS:
+        if method.name == "GetSigningKey":  # what certificates are verified with is for anybody
+            continue
         call = raw_call(channel, f"/{NAME}/{method.name}", method.client_streaming, method.server_streaming)
         codes.add(code_of(call, [b""], metadata=metadata, timeout=30))
     assert codes <= {Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED}, codes  # the latter after many guesses

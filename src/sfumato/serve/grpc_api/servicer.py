@@ -125,6 +125,10 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
             found = await self._service.direct.done(caller.tenant, work, brought.pop_all())
         return pb.Verification(holds=found["holds"], json=json.dumps(found))
 
+    async def GetSigningKey(self, request: pb.GetSigningKeyRequest, context: Any) -> pb.SigningKey:
+        """What certificates are verified with."""
+        return pb.SigningKey(pem=self._service.signing_key)
+
     # The tenant's own things
 
     async def ListKeys(self, request: pb.ListKeysRequest, context: Any) -> AsyncIterator[pb.Key]:

@@ -50,6 +50,16 @@ class GetPolicyRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class GetSigningKeyRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SigningKey(_message.Message):
+    __slots__ = ("pem",)
+    PEM_FIELD_NUMBER: _ClassVar[int]
+    pem: bytes
+    def __init__(self, pem: _Optional[bytes] = ...) -> None: ...
+
 class DatasetRequest(_message.Message):
     __slots__ = ("dataset",)
     DATASET_FIELD_NUMBER: _ClassVar[int]

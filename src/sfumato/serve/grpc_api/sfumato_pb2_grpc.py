@@ -99,6 +99,11 @@ class SfumatoStub:
                 request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.CertifiedPart.SerializeToString,
                 response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Verification.FromString,
                 _registered_method=True)
+        self.GetSigningKey = channel.unary_unary(
+                '/sfumato.v1.Sfumato/GetSigningKey',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.GetSigningKeyRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.SigningKey.FromString,
+                _registered_method=True)
         self.Submit = channel.stream_unary(
                 '/sfumato.v1.Sfumato/Submit',
                 request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.FilePart.SerializeToString,
@@ -290,6 +295,13 @@ class SfumatoServicer:
 
     def Verify(self, request_iterator, context):
         """Whether a released file is what its certificate says.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSigningKey(self, request, context):
+        """The public key that certificates are verified with, for anybody.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -506,6 +518,11 @@ def add_SfumatoServicer_to_server(servicer, server):
                     servicer.Verify,
                     request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.CertifiedPart.FromString,
                     response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Verification.SerializeToString,
+            ),
+            'GetSigningKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSigningKey,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.GetSigningKeyRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.SigningKey.SerializeToString,
             ),
             'Submit': grpc.stream_unary_rpc_method_handler(
                     servicer.Submit,
@@ -938,6 +955,33 @@ class Sfumato:
             '/sfumato.v1.Sfumato/Verify',
             sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.CertifiedPart.SerializeToString,
             sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Verification.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSigningKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/GetSigningKey',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.GetSigningKeyRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.SigningKey.FromString,
             options,
             channel_credentials,
             insecure,
