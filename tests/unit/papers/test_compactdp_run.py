@@ -43,7 +43,9 @@ def test_the_page_says_how_it_was_made(run) -> None:
     assert run.numbers["command"] in page
     assert run.numbers["command"].startswith("sfumato paper compactdp --quick -o ")
     assert "digits by pixels (64 features): 600 records, 300 tests" in page
-    assert re.search(r"This run took [\d.]+ (seconds|minutes); .*takes [\d.]+ (seconds|minutes): some", page)
+    assert re.search(
+        r"This run took [\d.]+ (seconds|minutes); .*takes [\d.]+ (seconds|minutes) of a processor: some", page
+    )
     heads = (
         "What does not",
         "What the runs do not tell",
