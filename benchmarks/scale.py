@@ -66,7 +66,7 @@ class Size:
 
     @classmethod
     def of(cls, quick: bool) -> Size:
-        return cls(60, 90, 60, 1, 0.2) if quick else cls(2_000, 10_000, 2_000, 2, 20.0)
+        return cls(60, 90, 60, 1, 0.2) if quick else cls(2_000, 10_000, 2_000, 3, 20.0)
 
 
 def copies(folder: Path, count: int) -> Path:
