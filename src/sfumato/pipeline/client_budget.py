@@ -1,13 +1,14 @@
 """How a client pays for a round: from a budget of its own, durably, before anything of the round is drawn.
 
-Each client is a dataset of its own in a ledger, ``NAME/client-1`` and so on, with the unit client. As long as
-no budget was ever opened in the ledger nothing is charged, and the statement says so.
+Each client is a dataset of its own in a ledger, ``NAME/client-1`` and so on, with the unit client. Whoever
+starts a run may look whether any budget was ever opened: as long as none was, nothing is charged, and the
+statement says so. Otherwise a client without a budget is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sfumato.errors import BadInput
 from sfumato.learn.federated.rounds import OutOfBudget
@@ -37,17 +38,20 @@ class ClientBudgets:
     """Budgets of clients: ``dataset`` is what their names begin with, ``url`` the ledger.
 
     A ``url`` with ``{client}`` in it names a ledger of its own for every client. ``purpose`` stands in the
-    rows. Without a dataset nothing is charged.
+    rows. Without a dataset nothing is charged, nor where budgets are known to be ``unopened``.
     """
 
     dataset: str | None
     url: str | None
     purpose: str = ""
+    unopened: bool = False
 
     def __post_init__(self) -> None:
         name = self.dataset
         if name is not None and not (name.strip() and name.isprintable()):
             raise BadInput(f"the dataset is named {name!r}; a name in printable characters is accepted.")
+        if name is not None and self.url is None:
+            raise BadInput(f"the dataset {name!r} came without a ledger: say which one its clients pay from.")
 
     def name_of(self, client: str) -> str:
         """The dataset of ``client``."""
@@ -61,25 +65,21 @@ class ClientBudgets:
     @property
     def charged(self) -> bool:
         """Whether any client is to be charged."""
-        return self.dataset is not None and self.url is not None
+        return self.dataset is not None and not self.unopened
 
-    def opened(self, clients: Sequence[str]) -> bool:
-        """Whether budgets were opened; a client without one is then refused, and not released for nothing."""
-        if not self.charged:
-            return False
-        for client in clients:
-            with Ledger(self.url_of(client)) as ledger:
-                if ledger.names():
-                    return True
-        return False
+    def looked_at(self, clients: Sequence[str]) -> ClientBudgets:
+        """These budgets, knowing whether any was opened in a ledger of ``clients``."""
+        return replace(self, unopened=self.dataset is not None and not any(map(self._holds_any, clients)))
+
+    def _holds_any(self, client: str) -> bool:
+        with Ledger(self.url_of(client)) as ledger:
+            return bool(ledger.names())
 
     def pay(self, client: str, number: int, guarantee: Guarantee) -> None:
         """Spend one round of ``client``; raises :class:`OutOfBudget` where it does not fit."""
         if not self.charged:
             return
         with Ledger(self.url_of(client)) as ledger:
-            if not ledger.names():
-                return
             try:
                 ledger.spend(self.name_of(client), guarantee, f"{self.purpose} round {number}".strip())
             except BudgetRefused as refused:
@@ -100,8 +100,6 @@ class ClientBudgets:
         if not self.charged:
             return ClientCost(client, name, rounds, None)
         with Ledger(self.url_of(client)) as ledger:
-            if not ledger.names():
-                return ClientCost(client, name, rounds, None)
             first = ledger.preview(name, guarantee)
             low, high = (1, rounds) if first.fits else (0, 0)
             while low < high:
@@ -117,8 +115,6 @@ class ClientBudgets:
         if not self.charged:
             return []
         with Ledger(self.url_of(client)) as ledger:
-            if not ledger.names():
-                return []
             return [
                 {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
                 for entry in ledger.history(self.name_of(client))

@@ -22,7 +22,7 @@ from sfumato.io.datasets import open_dataset
 from sfumato.learn.extractors import make_extractor
 from sfumato.learn.federated.rounds import Federated, OutOfBudget
 from sfumato.pipeline.choosing import imported
-from sfumato.pipeline.client_budget import ClientBudgets, ClientCost
+from sfumato.pipeline.client_budget import ClientBudgets
 from sfumato.pipeline.federated_model import FederatedModel, FederationPlan
 from sfumato.pipeline.federated_run import FederatedRun
 from sfumato.pipeline.federation import Federation
@@ -84,8 +84,8 @@ def open_federation(
     asked = Federation(**{**terms, "shape": seen, "classes": count, "factor": factor})
     if asked.clients > records:
         raise BadInput(f"--clients was {asked.clients}, and {found.path.name} holds {records} records.")
-    budgets = ClientBudgets(dataset, ledger if dataset is not None else None)
-    settled = asked.settled(budget=budgets.opened(asked.names))
+    budgets = ClientBudgets(dataset, ledger if dataset is not None else None).looked_at(asked.names)
+    settled = asked.settled(budget=budgets.charged)
     settled.round_guarantee()  # what is wrong with the parameters is said before any record is read
     return Federating(found, settled, inputs, records, tuple(names_of(found, count)), budgets, top)
 
@@ -129,6 +129,10 @@ def federate(
     check_new_folder(target)
     imported("safetensors.numpy", None, "keeping a model")
     run = engine_of(engine)
+    if federating.budgets.looked_at(terms.names) != federating.budgets:
+        raise BadInput(
+            "the first budget was opened after the run was prepared without one; prepare it again."
+        )
     costs = federating.costs()
     for cost in costs:
         if cost.preview is not None and not cost.admitted:
@@ -152,7 +156,7 @@ def federate(
         # A run that ended for any other reason ended for one that may have looked at data: all is counted.
         paid = max(paid, terms.rounds)
     statement = federating.statement(paid)
-    notes = [*statement.notes, *_story(federating, made, costs)]
+    notes = [*statement.notes, *_story(federating, made)]
     parameters = {**statement.parameters, "rounds_done": made.rounds, "rounds_paid": paid}
     last = {name: rows[-1] for name, rows in spends.items() if rows}
     if last:
@@ -182,11 +186,11 @@ def federate(
     return FederatedModel(target, done, statement, made, warnings, accuracy, spends)
 
 
-def _story(federating: Federating, made: Federated, costs: tuple[ClientCost, ...]) -> list[str]:
+def _story(federating: Federating, made: Federated) -> list[str]:
     """What happened, for the statement: a function of what the server saw arrive."""
     said = []
     if made.stopped is not None:
         said.append(made.stopped)
-    if federating.budgets.charged and costs and all(cost.preview is None for cost in costs):
+    if federating.budgets.unopened:
         said.append(_UNCHARGED)
     return said

@@ -8,12 +8,13 @@ configuration of the run (``federation``, as JSON) and where they stand in that 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Context, Message
+from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 from flwr.serverapp import ServerApp
@@ -52,6 +53,7 @@ TERMS = "federation"
 #: Where a client's owner says which terms it answers: their digest.
 ACCEPT = "accept"
 _MODEL, _STORY, _PROGRESS = "model.npz", "rounds.json", "progress"
+_log = logging.getLogger(__name__)
 
 
 def app_of_clients(
@@ -65,9 +67,13 @@ def app_of_clients(
 
     def mod(context: Context) -> Mod:
         place, terms = place_of(context), terms_in(terms_of(context))
-        name, budgets = str(place["name"]), _budgets(place)
         if place.get(ACCEPT) != terms.digest():
-            return _refusing
+            return _refusing("the terms of this run are not those that this client agreed to.")
+        try:
+            name, budgets = str(place["name"]), _budgets(place)
+        except BadInput:
+            _log.exception("the configuration of this node names no budget that could be paid from")
+            return _refusing("this client cannot pay; its own log says why.")
 
         def pay(number: int, guarantee: Any) -> None:
             budgets.pay(name, number, guarantee)
@@ -84,9 +90,9 @@ def app_of_clients(
     return make_client_app(training, mod)
 
 
-def _refusing(message: Message, context: Context, call_next: Any) -> Message:
+def _refusing(why: str) -> Mod:
     """A mod that answers nothing: whoever starts a run could otherwise ask for parameters without noise."""
-    return refused_message(message, "the terms of this run are not those that this client agreed to.")
+    return lambda message, context, call_next: refused_message(message, why)
 
 
 def place_of(name: str, file: Path, budgets: ClientBudgets, terms: Federation) -> dict[str, str]:
@@ -96,6 +102,8 @@ def place_of(name: str, file: Path, budgets: ClientBudgets, terms: Federation) -
 
 def paid_from(budgets: ClientBudgets) -> dict[str, str]:
     """The budgets as a configuration names them; empty text stands for none."""
+    if not budgets.charged:
+        return {"dataset": "", "ledger": "", "purpose": ""}
     return {"dataset": budgets.dataset or "", "ledger": budgets.url or "", "purpose": budgets.purpose}
 
 
@@ -193,7 +201,7 @@ def _server_strategy(context: Context) -> PrivateAverage:
 
 
 def _budgets(place: Mapping[str, Any]) -> ClientBudgets:
-    """What :func:`paid_from` says."""
+    """What :func:`paid_from` says, or the owner of a node; a dataset without a budget is then refused."""
     given = {key: str(place.get(key) or "") for key in ("dataset", "ledger", "purpose")}
     return ClientBudgets(given["dataset"] or None, given["ledger"] or None, given["purpose"])
 

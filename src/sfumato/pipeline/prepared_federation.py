@@ -109,7 +109,7 @@ class Federating:
     def warnings(self, costs: tuple[ClientCost, ...]) -> tuple[str, ...]:
         """What should be known before anything is trained; a function of what is public."""
         said = []
-        if self.budgets.charged and costs and all(cost.preview is None for cost in costs):
+        if self.budgets.unopened:
             said.append("no budget was opened yet, so nothing is charged")
         short = [cost for cost in costs if cost.admitted < self.terms.rounds]
         if short:

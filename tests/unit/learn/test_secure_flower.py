@@ -66,11 +66,12 @@ def make_app(*mods, answer=trained, **options):
 class LoopbackGrid:
     """Carries real Flower messages to ClientApps in this process; keeps what the server was shown.
 
-    ``gone`` maps a stage to the nodes that do not answer in it.
+    ``gone`` maps a stage to the nodes that do not answer in it. What an app raises is kept in ``raised``:
+    Flower sends the text of it to the server.
     """
 
     def __init__(self, apps, gone=None):
-        self.apps, self.gone, self.seen = apps, gone or {}, []
+        self.apps, self.gone, self.seen, self.raised = apps, gone or {}, [], []
         self.contexts = {
             name: Context(run_id=1, node_id=name, node_config={}, state=RecordDict(), run_config={})
             for name in apps
@@ -89,7 +90,8 @@ class LoopbackGrid:
             message.metadata.__dict__["_message_id"] = f"to {name}"
             try:
                 reply = self.apps[name](message, self.contexts[name])
-            except (BadInput, RuntimeError):
+            except (BadInput, RuntimeError) as error:
+                self.raised.append(str(error))
                 continue
             self.seen.append((None if told is None else told["stage"], reply))
             replies.append(reply)
@@ -207,6 +209,30 @@ def test_with_shares_of_noise_only_a_noised_mean_update_leaves():
         moved = arrays[key].numpy().astype(np.float64) - one
         assert np.all(np.abs(moved - update) < reach)
         assert np.all(moved != update)
+
+
+def test_what_an_app_says_when_it_fails_stays_with_the_client(caplog):
+    """Nor does what a ledger says that cannot be asked."""
+
+    def fail(name):
+        raise RuntimeError("record 17 says 4711")
+
+    def unpaid(number, guarantee):
+        raise RuntimeError("ledger of ward 17")
+
+    for rule, bad in (
+        (None, {"answer": fail}),
+        (NoiseShare(clip=0.5, sigma=1.0, honest=2), {"pay": unpaid}),
+    ):
+        same = {} if rule is None else {"noise": rule}
+        apps = dict.fromkeys(range(1, 4), make_app(**same)) | {4: make_app(**same, **bad)}
+        grid = LoopbackGrid(apps)
+        _, _, metrics = one_round(grid, **({} if rule is None else {"rule": rule}))
+        assert metrics["clients-in-the-sum"] == 3
+        assert len(grid.raised) == 1
+        assert "17" not in grid.raised[0]
+    assert "4711" in caplog.text
+    assert "ledger of ward 17" in caplog.text
 
 
 def test_with_noise_a_failed_training_is_not_told():

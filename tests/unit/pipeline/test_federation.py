@@ -220,6 +220,32 @@ def test_a_client_without_a_budget_is_refused_once_any_was_opened(digits, ledger
         assert book.balance("clinic/client-1").spends == 0
 
 
+def test_a_client_whose_own_ledger_is_empty_is_refused_once_any_was_opened(digits, tmp_path):
+    url = f"sqlite:///{tmp_path}/" + "{client}.db"
+    for name in ("client-1", "client-2"):
+        with Ledger(url.replace("{client}", name)) as book:
+            book.open(f"clinic/{name}", 300.0, 1e-5, "client")
+    made = open_federation(digits / "digits.npz", TERMS, classes=10, dataset="clinic", ledger=url)
+    for act in (plan_federation, lambda run: federate(run, tmp_path / "model")):
+        with pytest.raises(BadInput, match="no budget was opened for dataset 'clinic/client-3'"):
+            act(made)
+    assert not (tmp_path / "model").exists()
+    assert made.budgets.spends("client-1") == []
+
+
+def test_a_budget_that_was_opened_since_is_not_passed_by(digits, ledger, tmp_path):
+    made = open_federation(digits / "digits.npz", TERMS, classes=10, dataset="clinic", ledger=ledger)
+    opened(ledger)
+    with pytest.raises(BadInput, match="prepare it again"):
+        federate(made, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_dataset_without_a_ledger_is_refused():
+    with pytest.raises(BadInput, match="'clinic' came without a ledger"):
+        ClientBudgets("clinic", None)
+
+
 def test_a_budget_of_another_unit_does_not_pay(digits, ledger):
     with Ledger(ledger) as book:
         for number in (1, 2, 3):

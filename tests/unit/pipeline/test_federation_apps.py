@@ -89,6 +89,18 @@ def test_terms_that_the_client_did_not_agree_to_are_not_answered(place, accept):
     assert spends(place) == 0
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("ledger", "sqlite:///{}/typo.db"), ("ledger", ""), ("dataset", "yard")]
+)
+def test_a_client_whose_budget_cannot_be_found_answers_nothing(place, tmp_path, caplog, key, value):
+    """A name that was mistyped must not let parameters leave for nothing; why is told at home alone."""
+    reply = federation_apps.client_app(train(), context(place | {key: value.format(tmp_path)}))
+    assert reply.error.reason.endswith("its own log says why.")
+    assert "ward" not in reply.error.reason
+    assert "budget" in caplog.text
+    assert spends(place) == 0
+
+
 def test_what_the_server_leaves_is_read_as_it_was(tmp_path):
     made = Federated(
         TERMS.initial,

@@ -22,13 +22,14 @@ is no part of what is proven. Whether and when a client answers at all is seen b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
 
+from sfumato.errors import BadInput
+from sfumato.learn.federated.client_payment import Pay, pay_quietly
 from sfumato.learn.federated.drawing import own
 from sfumato.learn.federated.flower import (
     CLIENT,
@@ -43,7 +44,6 @@ from sfumato.learn.federated.parameters import Arrays, shapes_of
 from sfumato.learn.federated.protection import Protection
 from sfumato.learn.federated.rounds import OutOfBudget
 from sfumato.noise import Randomness
-from sfumato.privacy import Guarantee
 
 if TYPE_CHECKING:
     from flwr.app import Context
@@ -60,9 +60,9 @@ class PrivacyMod:
 
     ``name`` is the client's public name; ``pay(round, guarantee)`` raises
     :class:`~sfumato.learn.federated.rounds.OutOfBudget` where the client's budget does not admit the round,
-    which is then answered with an error and no training. ``rounds`` is how many rounds were agreed to.
-    ``randomness`` is the operating system's unless
-    given; a seeded one is for experiments.
+    which is then answered with an error and no training; so is one that cannot be paid for any other reason,
+    of which the client's own log tells. ``rounds`` is how many rounds were agreed to. ``randomness`` is the
+    operating system's unless given; a seeded one is for experiments.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class PrivacyMod:
         protection: Protection,
         *,
         name: str | None = None,
-        pay: Callable[[int, Guarantee], None] | None = None,
+        pay: Pay | None = None,
         rounds: int | None = None,
         randomness: Randomness | None = None,
     ) -> None:
@@ -98,9 +98,11 @@ class PrivacyMod:
         protection = self.protection.at((number - 1) / rounds if 0 < number <= rounds else 0.0)
         if self.pay is not None:
             try:
-                self.pay(number, protection.guarantee(shapes_of(received)))
+                pay_quietly(self.pay, number, protection.guarantee(shapes_of(received)))
             except OutOfBudget as spent:
                 return refused_message(message, f"{OUT_OF_BUDGET}{spent}")
+            except BadInput as unpaid:
+                return refused_message(message, str(unpaid))
         made = self._made(message, context, call_next, record)
         if made is None:
             return refused_message(message, "the client made layers of other names or shapes than were sent.")

@@ -167,6 +167,15 @@ def test_the_client_pays_before_it_trains_and_refuses_when_it_cannot():
     assert order == ["paid 1", "trained", "paid 2"]
 
 
+def test_why_a_ledger_does_not_answer_stays_with_the_client(caplog):
+    def pay(number, guarantee):
+        raise ConnectionError("no route to 10.0.0.7 for ward-17")
+
+    reply = foreign_app([PrivacyMod(GAUSSIAN, pay=pay)])(asked(), context())
+    assert reply.error.reason == "the client cannot pay for the round; its own log says why."
+    assert "ward-17" in caplog.text
+
+
 def test_a_round_that_was_agreed_to_is_answered_once():
     app, here = foreign_app([PrivacyMod(GAUSSIAN, rounds=2)]), context()
     answers = [app(asked(number=number), here).has_error() for number in (1, 1, 2, 3, 0, 2)]

@@ -1,4 +1,8 @@
-"""The client's side of a secure sum in Flower: a mod that lets nothing but masked vectors out."""
+"""The client's side of a secure sum in Flower: of a training, a mod lets nothing but masked vectors out.
+
+Where there is none, the server is told so in a sentence that holds nothing of what the app said: Flower sends
+the text of an exception to the server.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,13 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, R
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.learn.federated.client_payment import Pay, pay_quietly
 from sfumato.learn.federated.flower import round_of
 from sfumato.learn.federated.secure.client import SecureSumClient
 from sfumato.learn.federated.secure.flower_records import RECORD, STAGES, terms_of, told, written_terms
 from sfumato.learn.federated.secure.messages import Delivery, Roster, UnmaskRequest
 from sfumato.learn.federated.secure.noise_share import NoiseShare
 from sfumato.learn.federated.secure.terms import SecureSum
-from sfumato.privacy import Guarantee
 
 __all__ = ["SecureSumMod"]
 
@@ -48,7 +52,7 @@ class SecureSumMod:
         *,
         least: int = 2,
         noise: NoiseShare | None = None,
-        pay: Callable[[int, Guarantee], None] | None = None,
+        pay: Pay | None = None,
         identity: bytes | None = None,
         trusted: Mapping[int, bytes] | None = None,
     ) -> None:
@@ -126,12 +130,9 @@ class SecureSumMod:
         if self.noise is None:
             _, rule = terms_of(context.state.config_records[RECORD])
             assert not isinstance(rule, NoiseShare)  # refused when it was proposed
-            reply = call_next(message, context)
-            if reply.has_error():
-                raise BadInput("the app answered with an error, and there is nothing to be summed.")
-            return rule.integers(_vector(received, _arrays(reply.content)))
+            return rule.integers(_vector(received, _arrays(_answer(message, context, call_next).content)))
         if self.pay is not None:
-            self.pay(round_of(message)[0], self.noise.guarantee())
+            pay_quietly(self.pay, round_of(message)[0], self.noise.guarantee())
         update = np.zeros(terms.length)
         try:
             reply = call_next(message, context)
@@ -139,6 +140,19 @@ class SecureSumMod:
         except Exception:
             _log.exception("the training failed, and counts as if nothing had been learned")
         return self.noise.integers(update, terms)
+
+
+def _answer(message: Message, context: Context, call_next: CallNext) -> Message:
+    """What the app answers; why it does not stands in the client's own log."""
+    try:
+        reply = call_next(message, context)
+    except Exception:
+        _log.exception("the training failed")
+        raise BadInput("the app failed, and there is nothing to be summed.") from None
+    if reply.has_error():
+        _log.error("the training failed: %s", reply.error.reason)
+        raise BadInput("the app answered with an error, and there is nothing to be summed.")
+    return reply
 
 
 def _vector(like: ArrayRecord, arrays: ArrayRecord) -> Vector:
