@@ -330,22 +330,26 @@ def _workers(root):
 
 
 def test_a_worker_that_is_killed_twenty_times_changes_nothing(called, folder, executable, budget, spends):
-    """Twenty kills at random in one job, which pays: its output is complete, and byte for byte that of a run
-    of the same request that nobody disturbs afterwards, which costs nothing more."""
+    """Twenty kills at random in one job, which pays, ten of them at least while it draws: its output is
+    complete, and byte for byte that of a run of the same request that nobody disturbs afterwards, which costs
+    nothing more."""
     (folder / "in").mkdir()
     for number in range(PICTURES):
         small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(96, 96, number % 100))
     words = ("--unit", "item", "--epsilon", "8", "--dataset", "media", "--request", "r1")
     command = [str(executable), "protect", "in", "-o", "stormy/out", *words, *RAY, "--json"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    rng, kills = random.Random(3), 0
-    while kills < 20 and run.poll() is None:
+    rng, drawn = random.Random(3), []
+    while len(drawn) < 20 and run.poll() is None:
         time.sleep(rng.uniform(0.02, 0.3))
-        if found := _workers(run.pid):
+        some = len(list(folder.glob("stormy/out/*.png")))
+        # Half of them strike while everything is read and checked, before the budget pays.
+        if (found := _workers(run.pid)) and (some or len(drawn) < 10):
             os.kill(rng.choice(found), signal.SIGKILL)
-            kills += 1
+            drawn.append(some)
     told = run.communicate(timeout=120)[0]
-    assert (run.returncode, kills) == (0, 20)
+    assert (run.returncode, len(drawn)) == (0, 20)
+    assert sum(0 < some < PICTURES for some in drawn) >= 10
     assert len(json.loads(told)["released"]) == PICTURES
     assert called("verify", "stormy/out").code == 0
     used = budget("media")["used"]

@@ -2,7 +2,8 @@
 
 Bytes go to a hidden file beside the output, readable by its owner only. When everything is written it is
 flushed to the disk and renamed over the output in one step; when anything fails it is removed, and an older
-output stays as it was. Only a killed process or a power cut can leave the hidden file behind.
+output stays as it was. Only a killed process or a power cut can leave the hidden file behind; whoever knows
+that nobody writes any more may :func:`sweep` it away.
 
 Waiting for the disk after every file is most of the time of many small ones. Whoever writes many, and says
 at the end that they are complete, may wait for all of them at once: :func:`unsettled`, then :func:`settle`.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -29,6 +31,7 @@ __all__ = [
     "First",
     "atomic_output",
     "settle",
+    "sweep",
     "sync",
     "unsettled",
     "write_whole",
@@ -36,6 +39,7 @@ __all__ = [
 ]
 
 _LIBRARY = ctypes.CDLL(None)
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}")
 _UNSETTLED: ContextVar[bool] = ContextVar("unsettled", default=False)
 
 
@@ -64,6 +68,13 @@ def settle(folder: Path) -> None:
             os.sync()
     finally:
         os.close(descriptor)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left half-written in ``folder`` and the folders in it."""
+    for place, _, names in os.walk(folder):
+        for name in filter(_TEMPORARY.fullmatch, names):
+            (Path(place) / name).unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

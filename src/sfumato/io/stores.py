@@ -8,12 +8,13 @@ import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 from sfumato.errors import BadInput
 from sfumato.io import atomic
+from sfumato.io.private_folder import gone_afterwards
 from sfumato.io.remote import Remote, RemoteObject
 from sfumato.io.remote_names import scheme_of
 from sfumato.io.staging import Staging
@@ -74,7 +75,10 @@ class Store(ABC):
         """
 
     def settle(self) -> None:  # noqa: B027 (an object that was put stays)
-        """Return when all files would survive a power cut; those that were written unsettled may not."""
+        """Return when all files would survive a power cut; those that were written unsettled may not.
+
+        To be called when nobody writes any more: what killed processes left half-written is removed.
+        """
 
     @abstractmethod
     def read(self, name: str, limit: int) -> bytes | None:
@@ -130,7 +134,8 @@ class LocalStore(Store):
         yield path
 
     def settle(self) -> None:
-        """Wait for the disk."""
+        """Remove hidden files of killed processes, and wait for the disk."""
+        atomic.sweep(self.folder)
         atomic.settle(self.folder)
 
     def read(self, name: str, limit: int) -> bytes | None:
@@ -143,20 +148,31 @@ class LocalStore(Store):
 
 
 class RemoteStore(Store):
-    """The objects below a URL; each lies in a private folder of this machine while it is worked on."""
+    """The objects below a URL; each lies in a private folder of this machine while it is worked on.
+
+    That is gone after ``with`` on the machine of whoever used it, also where that process is killed.
+    """
 
     def __init__(self, url: str) -> None:
         self.shown = url
         self._prefix = Remote(url)
         self._token = secrets.token_hex(8)
         self._listed: dict[str, RemoteObject] = {}
+        self._guard = ExitStack()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_listed": {}}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_listed", "_guard")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state | {"_listed": {}, "_guard": ExitStack()}
+
+    def __enter__(self) -> Self:
+        self._guard.enter_context(gone_afterwards(self._staging().path))
+        return self
 
     def tidy(self) -> None:
         """Remove what lay here on the way."""
-        self._staging().close()
+        self._guard.close()
 
     def place(self, name: str = "") -> PurePosixPath:
         """The URL, or the path without links where it names this machine's own disk."""

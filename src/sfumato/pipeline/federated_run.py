@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.io.private_folder import private_folder
 from sfumato.pipeline.client_budget import ClientBudgets
 from sfumato.pipeline.federation import Federation
-from sfumato.pipeline.private_folder import private_folder
 from sfumato.pipeline.protected import Report
 from sfumato.pipeline.waiting import Waiting
 

@@ -1,6 +1,8 @@
 """Stores: files by name in a folder or below a URL, each of which appears after what accompanies it."""
 
 import pickle
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -168,3 +170,22 @@ def test_threads_may_write_at_once(places):
         for thread in threads:
             thread.join()
     assert {file.read_text() for file in behind.iterdir()} == {str(number) for number in range(8)}
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path):
+    store = LocalStore(tmp_path)
+    program = (
+        "import os, sys\n"
+        "from sfumato.io.atomic import AtomicFile\n"
+        "output = AtomicFile(sys.argv[1])\n"
+        "output.file.write(b'4711')\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    (tmp_path / "in").mkdir()
+    for name in ("a.png", "in/b.png"):
+        subprocess.run([sys.executable, "-c", program, str(tmp_path / name)], check=False)
+    (tmp_path / ".kept").write_text("somebody's own")
+    (tmp_path / "c.png").write_text("whole")
+    assert len(list(tmp_path.rglob("*"))) == 5
+    store.settle()
+    assert {path.name for path in tmp_path.rglob("*")} == {".kept", "c.png", "in"}
