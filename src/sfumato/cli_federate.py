@@ -75,9 +75,10 @@ def federate(
         option(
             PROMISE,
             "NAME",
-            "What clients draw: gaussian, laplace, grid-tensor-ldp, priv-unit, priv-unit-g, duchi, hybrid, "
-            "piecewise, layer-adaptive (LLAGP), hessian-clipped (DPHSGD), matrix-variate-gaussian, "
-            "independent-directional; tensor-ldp as its paper lists it; none.",
+            "What clients draw: gaussian, laplace, grid-tensor-ldp, priv-unit, priv-unit-g, "
+            "repeated-priv-unit-g, duchi, hybrid, piecewise, layer-adaptive (LLAGP), hessian-clipped "
+            "(DPHSGD), matrix-variate-gaussian, independent-directional; tensor-ldp as its paper lists it; "
+            "none.",
         ),
     ] = "gaussian",
     epsilon: Annotated[

@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import small_media
+from faulty_proxy import proxy_before
 
 from s3_server import s3, s3_endpoint  # noqa: F401 (fixtures)
 from sfumato.io import cutting
+from sfumato.io.remote_patience import Patience
 from sfumato.pipeline.ray_engine import ray_engine
 
 RAY = ("--engine", "ray", "--workers", "2")
@@ -306,6 +308,50 @@ def test_what_cannot_be_is_a_sentence_and_leaves_nothing(called, sources, budget
     assert here in called("protect", here, "-o", there, *words).sentence
     assert time.monotonic() - begun < 60.0
     assert budget("tensors")["used"] == 0.0
+
+
+def test_an_object_that_comes_half_is_left_out_before_anything_is_paid(
+    called,
+    sources,
+    budget,
+    spends,
+    s3,  # noqa: F811
+    s3_endpoint,  # noqa: F811
+    monkeypatch,
+):
+    """One of three: the others are released and listed, paid once. All of them: nothing is."""
+    bucket = s3.bucket()
+    for file in Path("tensors").iterdir():
+        s3.client.upload_file(str(file), bucket, f"in/{file.name}")
+    words = (*sources["tensors"], "--dataset", "tensors")
+    here, there = f"s3://{bucket}/in", f"s3://{bucket}/out"
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setattr(Patience, "wait", lambda self, attempt: 0.01)
+    with proxy_before(s3_endpoint) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+        proxy.spoil("GET", "/in/", "short", times=1000)
+        assert "half-written or truncated" in called("protect", here, "-o", there, *words).sentence
+        assert spends("tensors") == 0
+        assert [key for key in s3.keys(bucket) if key.startswith("out/")] == []
+        proxy.heal()
+        proxy.spoil("GET", "1.npz", "short", times=1000)
+        done = called("protect", here, "-o", there, *words, "--json").result
+    ((name, why),) = [(one["file"], one["why"]) for one in done["skipped"]]
+    assert name == "1.npz"
+    assert "half-written or truncated" in why
+    assert [one["file"] for one in done["released"]] == ["0.npz", "2.npz"]
+    listed = json.loads(s3.client.get_object(Bucket=bucket, Key="out/manifest.json")["Body"].read())
+    assert sorted(listed["files"]) == ["0.npz", "2.npz"]
+    assert spends("tensors") == 1
+
+
+def test_a_cluster_that_nobody_answers_for_is_a_sentence_at_once(command, sources, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    begun = time.monotonic()
+    said = command("protect", "tensors", "-o", "out", *sources["tensors"], "--engine", "ray").sentence
+    assert "no cluster answers at 127.0.0.1:9" in said
+    assert time.monotonic() - begun < 60.0
+    assert not Path("out").exists()
 
 
 def _workers(root):

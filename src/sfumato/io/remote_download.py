@@ -52,6 +52,8 @@ def _part(file: Any, url: str, start: int, count: int) -> bytes:
     except Exception as error:
         if type(error).__name__ == "FileExpired" or code_of(error) in ("PreconditionFailed", "412"):
             raise _changed(url) from None
+        if type(error).__name__ == "FlexibleChecksumError":
+            raise Interrupted("it is half-written or truncated: its bytes do not have its checksum") from None
         raise
     if len(data) != count:
         raise Interrupted(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, SfumatoError
 from sfumato.learn.federated.quiet import require_flower
 from sfumato.learn.federated.rounds import Federated, federate
 from sfumato.pipeline.federated_run import FederatedRun
@@ -57,6 +57,7 @@ def _simulation(run: FederatedRun) -> Federated:
     from sfumato.pipeline.federation_apps import app_of_clients, place_of, strategy_of
 
     made: list[Federated] = []
+    failed: list[SfumatoError] = []
     terms, report, text = run.terms, run.report, run.terms.to_json()
     with run.apart() as (_, files), ray_folder() as folder, _hushed():
         places = [place_of(name, files[name], run.budgets, terms) for name in terms.names]
@@ -75,20 +76,32 @@ def _simulation(run: FederatedRun) -> Federated:
             )
 
         report("starting Ray", None)
-        run_simulation(
-            make_server_app(strategy, lambda context, result: made.append(result)),
-            clients,
-            num_supernodes=terms.clients,
-            backend_config={
-                "init_args": {
-                    "num_cpus": 2,
-                    "include_dashboard": False,
-                    "log_to_driver": False,
-                    "_temp_dir": folder,
-                },
-                "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
-            },
+        server = make_server_app(
+            strategy,
+            lambda context, result: made.append(result),
+            lambda context, error: failed.append(error),
         )
+        try:
+            run_simulation(
+                server,
+                clients,
+                num_supernodes=terms.clients,
+                backend_config={
+                    "init_args": {
+                        "num_cpus": 2,
+                        "include_dashboard": False,
+                        "log_to_driver": False,
+                        "_temp_dir": folder,
+                    },
+                    "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+                },
+            )
+        except Exception:
+            # Flower raises an error of its own where the server's app has raised one.
+            if not failed:
+                raise
+    if failed:
+        raise failed[0]
     if not made:
         raise BadInput("the simulation ended without a result; its log says why.")
     return made[0]

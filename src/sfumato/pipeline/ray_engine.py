@@ -16,6 +16,8 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import re
+import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -37,6 +39,8 @@ _TASK_PIECES = 256
 # Tasks for each worker, so that the last ones end at about the same time.
 _TASKS_A_WORKER = 8
 _STORE_BYTES = 128 << 20
+# Seconds in which a cluster takes a connection.
+_CONNECTING = 10.0
 # What Ray would otherwise tell people about itself.
 _QUIET = (("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"), ("RAY_IGNORE_UNHANDLED_ERRORS", "1"))
 # A cluster on one machine does not grow, so nothing has to watch whether it should; and its workers are what
@@ -124,7 +128,8 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
         # Ray says on standard output which workers died; that is for results.
         redirect_stdout(sys.stderr),
     ):
-        if os.environ.get("RAY_ADDRESS"):
+        if address := os.environ.get("RAY_ADDRESS"):
+            _check_reachable(address)
             ray.init(**quiet)
         else:
             for name, value in _OF_ONE_MACHINE:
@@ -145,6 +150,19 @@ def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
             yield RayEngine(count, [wake.remote() for _ in range(count)])
         finally:
             ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse a cluster that nobody answers for; Ray itself would wait for minutes."""
+    found = re.fullmatch(r"(?:ray://)?\[?(.+?)\]?:(\d{1,5})", address)
+    if found is None:
+        return
+    try:
+        socket.create_connection((found[1], int(found[2])), timeout=_CONNECTING).close()
+    except (OSError, OverflowError):
+        raise BadInput(
+            f"no cluster answers at {address}: start it, or unset RAY_ADDRESS to have one on this machine."
+        ) from None
 
 
 def _use_one_processor() -> None:
