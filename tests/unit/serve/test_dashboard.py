@@ -25,6 +25,7 @@ PAGES = (
     "/explorer/frontier?sample=cat",
     "/check",
     "/policy",
+    "/access",
     "/tenant",
 )
 
@@ -267,7 +268,7 @@ def test_what_another_tenant_has_is_as_if_it_were_not_there(service, people, tok
         assert (theirs.status_code, none.status_code) == (404, 404)
         swapped = theirs.text.replace(release.id, "0" * 24).replace("ward7", "none")
         assert swapped == none.text
-    for page in ("/", "/releases", "/audits", "/tenant"):
+    for page in ("/", "/releases", "/audits", "/access", "/tenant"):
         text = stranger.get(page).text
         assert "ward7" not in text
         assert release.id not in text

@@ -15,11 +15,14 @@ from starlette.routing import Route
 
 from sfumato.errors import SfumatoError
 from sfumato.serve.dashboard import (
+    access,
+    bucket_forms,
     checking,
     datasets,
     explorer,
     keys,
     policy,
+    reader_forms,
     releases,
     releasing,
     signing_in,
@@ -67,6 +70,9 @@ def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
                     explorer,
                     keys,
                     policy,
+                    access,
+                    bucket_forms,
+                    reader_forms,
                     checking,
                 )
                 for route in part.ROUTES

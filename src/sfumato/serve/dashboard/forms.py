@@ -32,6 +32,10 @@ class Form:
         """What was typed into ``name``, without spaces around it."""
         return self.fields.get(name, [default])[0].strip()
 
+    def exact(self, name: str) -> str:
+        """What a page wrote into its hidden field ``name``, with spaces around it too."""
+        return self.fields.get(name, [""])[0]
+
     def several(self, name: str) -> list[str]:
         """Everything that was ticked under ``name``."""
         return [value for value in self.fields.get(name, []) if value]

@@ -15,7 +15,7 @@ from sfumato.serve.dashboard.endpoints import form, page
 from sfumato.serve.dashboard.forms import Form
 from sfumato.serve.dashboard.visits import Visit
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "end_of"]
 
 _QUOTAS = {
     "requests_per_minute": "requests a minute",
@@ -79,14 +79,14 @@ def _make(visit: Visit, given: Form) -> Response:
             scopes=scopes or None,
             datasets=typed["datasets"].replace(",", " ").split() or None,
             reader=typed["reader"] or None,
-            expires=_end_of(typed["expires"]),
+            expires=end_of(typed["expires"]),
         )
     except BadInput as error:
         return _shown(visit, 400, typed=typed, ticked=scopes, refusal=str(error))
     return _shown(visit, 201, token=token, made=made)
 
 
-def _end_of(day: str) -> datetime | None:
+def end_of(day: str) -> datetime | None:
     """The last moment of a day that was chosen, in UTC."""
     if not day:
         return None

@@ -26,6 +26,7 @@ VERSION = sfumato.__version__
 
 # What a page is called in the window's title; those of one thing by its name.
 _TITLES = {
+    "access.html": "Buckets and readers",
     "audits.html": "Audits and jobs",
     "check.html": "Check a file",
     "datasets.html": "Datasets",

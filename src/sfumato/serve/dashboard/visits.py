@@ -60,9 +60,10 @@ class Visit:
         """A page; only its changing part where a script asked for that."""
         return rendered(self.request, template, status=status, visit=self, **values)
 
-    def then(self, name: str, **parameters: Any) -> Response:
-        """Go on to the page called ``name``, which may be loaded again without doing anything again."""
-        return RedirectResponse(address_of(self.request, name, **parameters), 303)
+    def then(self, name: str, *, part: str = "", **parameters: Any) -> Response:
+        """Go on to the ``part`` of the page called ``name``: loaded again, it does nothing again."""
+        place = f"#{part}" if part else ""
+        return RedirectResponse(f"{address_of(self.request, name, **parameters)}{place}", 303)
 
     def require_proof(self, given: str | None) -> None:
         """Refuse a form that was not made for this session."""

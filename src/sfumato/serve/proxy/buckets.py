@@ -12,7 +12,7 @@ from sfumato.serve.api_keys import ApiKey, is_key_id
 from sfumato.serve.callers import Caller, checked_reader
 from sfumato.serve.names import checked_dataset, ledger_name
 from sfumato.serve.proxy.declared import Bucket, NewBucket, checked_bucket, is_bucket
-from sfumato.serve.proxy.sources import Source, allowed_source
+from sfumato.serve.proxy.sources import Source, allowed_source, prefixes_of
 from sfumato.serve.registry_errors import Unknown
 from sfumato.serve.service import Forbidden, NotFound, Service
 from sfumato.serve.tier_files import TierTerms
@@ -42,6 +42,12 @@ class Buckets:
         return _known[service]
 
     # For owners
+
+    def prefixes(self, caller: Caller) -> list[str]:
+        """Where buckets of the caller's tenant may come from."""
+        _require(caller, "budget", None)
+        service = self._here()
+        return prefixes_of(service.registry.tenant(caller.tenant).name, service.settings.sources)
 
     def declare(self, caller: Caller, new: NewBucket) -> Bucket:
         """Declare a bucket; the same one again changes nothing, another of its name is refused."""

@@ -22,7 +22,7 @@ from sfumato.io.remote_faults import Fault
 from sfumato.io.remote_filesystem import filesystem_for
 from sfumato.io.remote_names import checked_name, checked_url, scheme_of
 
-__all__ = ["Found", "Source", "allowed_source"]
+__all__ = ["Found", "Source", "allowed_source", "prefixes_of"]
 
 _SCHEMES = ("s3", "gs", "file")
 # Of S3's own keys, in bytes.
@@ -42,14 +42,18 @@ def allowed_source(url: str, tenant: str, allowed: Iterable[str], data: Path) ->
         own = data.resolve()
         if place == own or own in place.parents or place in own.parents:
             raise BadInput("a source cannot be the folder of the service, nor in it, nor around it.")
-    for entry in allowed:
-        name, equals, prefix = entry.partition("=")
-        if equals and name == tenant and _is_below(checked, prefix):
-            return checked
+    if any(_is_below(checked, prefix) for prefix in prefixes_of(tenant, allowed)):
+        return checked
     raise BadInput(
         "this source is not allowed to this tenant; who runs the service allows prefixes, as in "
         "sfumato serve --source TENANT=s3://bucket/folder."
     )
+
+
+def prefixes_of(tenant: str, allowed: Iterable[str]) -> list[str]:
+    """The prefixes that the operator allows to the tenant named ``tenant``."""
+    entries = [entry.partition("=") for entry in allowed]
+    return [prefix for name, equals, prefix in entries if equals and name == tenant]
 
 
 def _is_below(url: str, prefix: str) -> bool:

@@ -170,4 +170,5 @@
 
   wake(document);
   document.querySelector(".fresh")?.focus();
+  document.querySelector("main [role=alert]")?.scrollIntoView({ block: "center" });
 })();
