@@ -18,9 +18,12 @@ import uvicorn
 from sfumato.report import certificate_file
 from sfumato.serve.asked import Asked
 from sfumato.serve.jobs_runner import Runner
+from sfumato.serve.proxy.buckets import Buckets
+from sfumato.serve.proxy.declared import NewBucket
 from sfumato.serve.rest.app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
+from sfumato.serve.tiers import ReaderFacts
 from sfumato.serve.trust_policy import Policy
 
 PAGES = {
@@ -34,8 +37,21 @@ PAGES = {
     "frontier": "/explorer/frontier?sample=cat",
     "check": "/check",
     "trust": "/policy",
+    "access": "/access",
     "keys": "/tenant",
     "error": "/datasets/nothing",
+}
+BUCKET = {
+    "name": "ward-files." + "w" * 52,
+    "dataset": "ward-7",
+    "tiers": [0, 0.5, 1],
+    "files": {
+        "array": {"parameters": {"epsilon": [1, 8], "delta": 1e-7, "clip": 1.0}},
+        "table": {
+            "parameters": {"epsilon": [1, 8]},
+            "columns": {name: {"kind": "numeric", "bounds": [0, 120]} for name in ("age", "V" * 120)},
+        },
+    },
 }
 RULES = [
     {"readers": ["clinic-a"], "networks": ["10.0.0.0/8"], "trust": 0.0},
@@ -53,7 +69,9 @@ def npz(rows=200):
 def served(tmp_path_factory):
     """A service with a tenant that has datasets, releases, an audit, keys and a policy."""
     folder = tmp_path_factory.mktemp("dashboard")
-    service = Service(Settings(folder / "service"))
+    files = folder / "files"
+    files.mkdir()
+    service = Service(Settings(folder / "service", sources=(f"city-clinic=file://{files}",)))
     tenant = service.registry.create_tenant("city-clinic")
     _, token = service.registry.create_key(tenant.id, name="Data office", role="owner")
     owner = service.registry.authenticate(token)
@@ -67,6 +85,9 @@ def served(tmp_path_factory):
     hostile = "<script>window.taken = true</script>" + "W" * 120
     service.make_key(owner, name=hostile, role="auditor", reader="数据" * 60, datasets=["ward-7"])
     service.set_policy(owner, Policy.from_dict({"rules": RULES}), None)
+    buckets = Buckets.of(service)
+    buckets.declare(owner, NewBucket.model_validate(BUCKET | {"source": f"file://{files}"}))
+    buckets.say(owner, "institute", ReaderFacts.of(["ethics-approved", "W" * 120], "DE"))
     runner = Runner(service, threads=1, poll=0.2, beat=0.2)
     runner.start()
     service.submit_audit(owner, file, released.file, "ward-7", certificate=certificate_file(released.file))
@@ -165,6 +186,8 @@ def test_every_page_looks_right_on_a_screen_and_on_a_phone_in_light_and_dark(ope
         ("portrait", 390, "dark"),
         ("check", 1280, "dark"),
         ("trust", 390, "light"),
+        ("access", 1280, "light"),
+        ("access", 390, "dark"),
         ("keys", 1280, "light"),
         ("keys", 390, "dark"),
     ],
@@ -331,6 +354,55 @@ def test_a_key_is_made_shown_once_and_revoked_by_hand(opened):
     row.get_by_text("Revoke", exact=True).click()
     row.get_by_role("button", name="Revoke it for good").click()
     page.locator(".row.revoked", has=page.get_by_role("heading", name="Short visit")).wait_for()
+
+
+@pytest.mark.parametrize(("width", "scripted"), [(1280, True), (390, False)])
+def test_a_bucket_a_reader_and_a_secret_are_made_and_removed_by_hand(opened, width, scripted):
+    page = opened("/access", width, java_script_enabled=scripted)
+    named = f"walk-{width}"
+    bucket, reader = (
+        page.locator(".row", has=page.get_by_role("heading", name=name)) for name in (named, "Institute W")
+    )
+    page.get_by_label("Name of the bucket").fill(named)
+    page.get_by_label("Dataset", exact=True).select_option("ward-7")
+    page.get_by_label("Tiers").fill("0, 2")
+    page.get_by_role("button", name="Declare the bucket").click()
+    alarm = page.get_by_role("alert")
+    assert "Tiers are 1 to 16 numbers from 0" in alarm.inner_text()
+    if scripted:
+        page.wait_for_function(
+            "document.querySelector('[role=alert]').getBoundingClientRect().top < innerHeight"
+        )
+    page.get_by_label("Tiers").fill("0, 0.5, 1")
+    page.get_by_role("button", name="Declare the bucket").click()
+    assert "τ = 0, 0.5, 1" in bucket.inner_text()
+    page.get_by_label("Reader", exact=True).fill("Institute W")
+    page.get_by_label("Jurisdiction").fill("FR")
+    page.get_by_label("Authorisations").fill("ethics-approved")
+    page.get_by_role("button", name="Save the reader").click()
+    page.wait_for_url("**/access#readers")
+    assert "the tier τ = 0.5, the next to τ = 0.4" in reader.inner_text()
+    page.get_by_label("Reader who gets it").fill("Institute W")
+    page.get_by_role("button", name="Make the access key").click()
+    assert page.get_by_role("heading", name="Copy the access key now").is_visible()
+    shown = page.get_by_label("The access key", exact=True).inner_text()
+    secret = shown.rpartition("=")[2].strip()
+    assert len(secret) == 64
+    assert page.evaluate(OVERFLOW) == []
+    assert page.evaluate(CONTRAST) == []
+    page.goto(page.url.rpartition("/access")[0] + "/access")
+    assert secret not in page.content()
+    reader.get_by_role("button", name="Show the secret").click()
+    assert secret in page.content()
+    page.goto(page.url.rpartition("/access")[0] + "/access")
+    reader.get_by_text("Revoke", exact=True).click()
+    reader.get_by_role("button", name="Revoke it for good").click()
+    reader.get_by_text("Forget", exact=True).click()
+    reader.get_by_role("button", name="Forget the reader").click()
+    assert reader.count() == 0
+    bucket.get_by_text("Remove", exact=True).click()
+    bucket.get_by_role("button", name="Remove it for good").click()
+    assert bucket.count() == 0
 
 
 @pytest.mark.parametrize(("width", "mode"), [(1280, "dark"), (390, "light")])

@@ -29,7 +29,7 @@ _BUCKET = {
     "dataset": "",
     "tiers": "0, 0.5, 1",
     "collected": "",
-    "files": '{"array": {"parameters": {"epsilon": [1, 8], "delta": 1e-6, "clip": 1}}}',
+    "files": '{"array": {"parameters": {\n  "epsilon": [1, 8], "delta": 1e-6, "clip": 1}}}',
 }
 _HOLDER = {"holder": "", "datasets": "", "expires": ""}
 
