@@ -9,6 +9,7 @@ import re
 import pytest
 from dashboard_client import Person, app, guessing, people, tokens, ward
 
+from sfumato.serve.dashboard import access
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.quotas import Quotas
 from sfumato.serve.service import Service
@@ -104,6 +105,7 @@ def state(service, buckets, owner):
 def test_a_bucket_is_declared_shown_and_removed(people, bucket, buckets, owner):
     person = people["owner"]
     assert "There is no bucket yet." in text_of(person.get("/access"))
+    assert f'value="{bucket["source"]}"' in person.get("/access").text, "the one source that is allowed"
     answer = person.post("/access/buckets", bucket)
     assert (answer.status_code, answer.headers["location"]) == (303, "/ui/access")
     assert buckets.bucket(owner, "ward-files").to_dict()["tiers"] == [0.0, 0.5, 1.0]
@@ -138,7 +140,7 @@ def test_a_bucket_is_declared_shown_and_removed(people, bucket, buckets, owner):
         ({"files": "{"}, 400, "How files are released is declared in JSON, which this is not."),
         ({"files": "[" * 100_000}, 400, "How files are released is declared in JSON, which this is not."),
         ({"files": '{"poem": {"parameters": {}}}'}, 400, "The bucket is malformed: files.poem"),
-        ({"files": '{"array": {"parameters": {"clip": 1}}}'}, 400, "A array needs a range of ε"),
+        ({"files": '{"array": {"parameters": {"clip": 1}}}'}, 400, "needs a range of ε"),
         ({"tiers": "0, 1"}, 409, "Is declared otherwise already"),
     ],
 )
@@ -228,6 +230,13 @@ def test_each_reader_is_shown_with_the_tier_that_the_proxy_gives_it(
             "/v1/proxies/ward-files/tier", headers={"Authorization": f"Bearer {token}"}
         )
         assert asked.json()["tier"] == tiers[name]
+
+
+def test_of_many_readers_the_first_are_shown(monkeypatch, people, declared):
+    monkeypatch.setattr(access, "_MOST_READERS", 2)
+    page = people["owner"].get("/access")
+    assert page.text.count(">Change</a>") == 2
+    assert "Not shown here: 1 more." in page.text
 
 
 def test_rules_by_address_are_asked_for_an_address(people, buckets, owner, declared):
