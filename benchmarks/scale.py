@@ -199,13 +199,13 @@ def rows(jobs: Sequence[Job], tabled: Table) -> list[Row]:
     first, longest = jobs[0], jobs[1]
     return [
         Row(
-            f"{longest.count:,} {longest.name}, Ray, 2 workers, whole runs; ratio = speed over 1",
+            f"{longest.count:,} {longest.name}, 2 workers of a cluster that runs; ratio = speed over 1",
             f"{longest.seconds('two'):.1f} s",
             longest.seconds("one") / longest.seconds("two"),
             1.6,
         ),
         Row(
-            f"{first.count:,} {first.name}, Ray, 1 worker, whole runs; ratio = time over local",
+            f"{first.count:,} {first.name}, 1 worker of a cluster that runs; ratio = time over local",
             f"{first.seconds('one'):.1f} s",
             first.seconds("one") / first.seconds("local"),
             at_most=1.25,
