@@ -10,9 +10,9 @@ picture is used. Each row changes one default. Its gain is the difference in acc
 points, beside its error: the larger of the standard errors over pictures and over runs. A default gives way
 to a value that gains a point, or more than twice the error in no more time, a tenth aside. Each data set is
 a judge of its own, and the change that gains most there is said in a line of its own: whoever learns from
-one data set may take what another, public to him, has chosen. What the paper states (γ, 50 anchors of a class, batches,
-rate, adaptive bandwidth, as many dimensions as features) is not varied. One run takes about ten minutes on
-one core.
+one data set may take what another, public to him, has chosen. What the paper states (γ, 50 anchors of a
+class, batches, rate, adaptive bandwidth, as many dimensions as features) is not varied. One run takes about
+ten minutes on one core.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def main() -> None:
     given = parser.parse_args()
     runs, scan = range(given.runs), SCANS[given.scan]
     data = parts(scan.data)
-    best = {name: (0.0, scan.variants[0].name) for name in data}
+    best = dict.fromkeys(data, (0.0, scan.variants[0].name))
     print(f"| changed | {' | '.join(data)} |\n|{'---|' * (len(data) + 1)}")
     found: dict[str, Tried] = {}
     for variant in scan.variants:
