@@ -188,6 +188,17 @@ def archive():
     return out.getvalue()
 
 
+def repeated_texts(letters=4500, rows=100_000):
+    """A text that all rows of the table have, once in the file."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    out = io.BytesIO()
+    words = pa.array(["x" * letters]).take(pa.array(np.zeros(rows, np.int64)))
+    pq.write_table(pa.table({"age": words}), out)
+    return out.getvalue()
+
+
 def lying_archive():
     """A header that promises 10¹³ rows in a file of a few hundred bytes."""
     head, out = io.BytesIO(), io.BytesIO()
@@ -232,6 +243,7 @@ _PICTURE = {"parameters": {"epsilon": 1, "unit": "region:16"}}
     [
         ("a.csv.gz", packed_table, "ward", _TABLE),
         ("a.npz", archive, "ward", None),
+        ("a.parquet", repeated_texts, "ward", _TABLE),
         ("b.npz", lying_archive, "ward", None),
         ("a.png", lambda: png(9_900, 9_900), "photos", _PICTURE),
         ("a.jpg", lambda: jpeg(65_000, 65_000), "photos", _PICTURE),
@@ -239,7 +251,7 @@ _PICTURE = {"parameters": {"epsilon": 1, "unit": "region:16"}}
         ("a.flac", sound, "photos", _PICTURE),
         ("a.mkv", film, "photos", _PICTURE),
     ],
-    ids=["csv.gz", "npz", "lying npz", "png", "huge jpeg", "jpeg", "flac", "film"],
+    ids=["csv.gz", "npz", "parquet", "lying npz", "png", "huge jpeg", "jpeg", "flac", "film"],
 )
 def test_a_bomb_goes_off_nowhere(served, name, made, dataset, asked, operation):
     """Each is under the limit of a body and unpacks to more than ten times of it."""
@@ -252,3 +264,10 @@ def test_a_bomb_goes_off_nowhere(served, name, made, dataset, asked, operation):
     assert time.monotonic() - start < 10.0
     assert served.resident() - before < ROOM
     assert spends(served) == paid
+
+
+def test_a_table_that_repeats_a_long_text_is_too_large_and_an_honest_one_is_not(served):
+    asked = _TABLE | {"columns": {"age": {"kind": "categorical", "categories": ["x" * 40, "y" * 40]}}}
+    served.protect(repeated_texts(), "a.parquet", asked=asked, operation="plan").problem(413, "too-large")
+    honest = served.protect(repeated_texts(40, 2000), "a.parquet", asked=asked, operation="plan")
+    assert honest.status == 200, honest.body

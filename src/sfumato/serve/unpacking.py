@@ -1,8 +1,9 @@
 """How much a file is once it is unpacked, found before anything is done with it: bodies may be bombs.
 
 A few kilobytes hold gigabytes of zeros, a picture of a hundred million pixels or hours of black film. What is
-counted costs little: lengths that headers state and readers hold them to, packets, and for a table packed by
-gzip the unpacked bytes themselves, up to the limit. A file that cannot be read is let pass here, and refused
+counted costs little: lengths that headers state and readers hold them to, packets, the longest text of a
+dictionary as often as there are rows, and for a table packed by gzip the unpacked bytes themselves, up to the
+limit. A file that cannot be read is let pass here, and refused
 in better words by whoever reads it.
 """
 
@@ -16,13 +17,13 @@ from pathlib import Path
 from sfumato.errors import BadInput
 from sfumato.io.formats import kind_of, suffix_of
 from sfumato.serve.bodies import TooLarge
+from sfumato.serve.parquet_size import parquet_size
 
 __all__ = ["MOST_PIXELS", "require_unpacked"]
 
 #: Of one picture or frame: a mechanism has some thirty bytes in memory for each.
 MOST_PIXELS = 1 << 25
 _STEP = 1 << 20
-_CELL_BYTES = 8
 _SAMPLE_BYTES = 4
 
 
@@ -60,20 +61,6 @@ def _archive(file: Path, most: int) -> int:
         with zipfile.ZipFile(file) as archive:
             return sum(member.file_size for member in archive.infolist())
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return 0
-
-
-def _parquet(file: Path, most: int) -> int:
-    """Cells of eight bytes: runs of equal values are a few bytes in the file however long they are."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(str(file)) as table:
-            known = table.metadata
-            stated = sum(known.row_group(group).total_byte_size for group in range(known.num_row_groups))
-            return max(int(known.num_rows * known.num_columns) * _CELL_BYTES, int(stated))
-    except (pa.ArrowException, OSError, ValueError):
         return 0
 
 
@@ -130,7 +117,7 @@ def _require_pixels(file: Path, pixels: int) -> None:
 _MEASURES: Mapping[str, Callable[[Path, int], int]] = {
     ".csv.gz": _gzip,
     ".npz": _archive,
-    ".parquet": _parquet,
+    ".parquet": parquet_size,
     "picture": _picture,
     "sound": _sound,
     "video": _video,

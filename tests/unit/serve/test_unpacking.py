@@ -8,6 +8,7 @@ import zlib
 import numpy as np
 import pytest
 
+from sfumato.errors import BadInput
 from sfumato.serve.bodies import TooLarge
 from sfumato.serve.unpacking import MOST_PIXELS, require_unpacked
 
@@ -44,6 +45,54 @@ def parquet(rows):
     return out.getvalue()
 
 
+def texts(rows, **options):
+    """Rows of one text of 4,500 letters."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    out = io.BytesIO()
+    words = pa.array(["x" * 4500, "y"]).take(pa.array(np.zeros(rows, np.int64)))
+    pq.write_table(pa.table({"word": words}), out, **options)
+    return out.getvalue()
+
+
+def chained_texts(rows):
+    """The same, each told by what it shares with the one before it."""
+    return texts(rows, use_dictionary=False, column_encoding={"word": "DELTA_BYTE_ARRAY"})
+
+
+def listed_texts(rows):
+    """The same, all in the list of a single row."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    out = io.BytesIO()
+    words = pa.array(["x" * 4500]).take(pa.array(np.zeros(rows, np.int64)))
+    pq.write_table(pa.table({"words": pa.ListArray.from_arrays(pa.array([0, rows], pa.int32()), words)}), out)
+    return out.getvalue()
+
+
+def lying_texts(rows):
+    """A page of a kilobyte for each row, and an end of the file that says that there is next to nothing."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    out = io.BytesIO()
+    table = pa.table({"word": ["x" * 1024] * rows})
+    pq.write_table(table, out, use_dictionary=False, compression="zstd", data_page_size=1 << 30)
+    stated = pq.ParquetFile(out).metadata.row_group(0).column(0).total_uncompressed_size
+    return out.getvalue().replace(varint(stated), varint(1, len(varint(stated))))
+
+
+def varint(number, length=0):
+    """A number as Parquet writes it, in at least so many bytes."""
+    found, rest = bytearray(), 2 * number
+    while rest >= 128 or len(found) + 1 < length:
+        found.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes([*found, rest])
+
+
 def flac(samples):
     soundfile = pytest.importorskip("soundfile")
     out = io.BytesIO()
@@ -71,6 +120,10 @@ def film(frames):
         ("a.csv.gz", packed_table, 1000, 2_000_000),
         ("a.npz", archive, 1000, 200_000),
         ("a.parquet", parquet, 1000, 1_000_000),
+        ("a.parquet", texts, 100, 100_000),
+        ("a.parquet", chained_texts, 100, 100_000),
+        ("a.parquet", listed_texts, 100, 100_000),
+        ("a.parquet", lying_texts, 100, 20_000),
         ("a.flac", flac, 48_000, 1_000_000),
         ("a.mkv", film, 3, 60),
     ],
@@ -91,6 +144,37 @@ def test_a_table_may_be_packed_in_several_members(tmp_path):
     require_unpacked(file, MOST)
     file.write_bytes(packed_table(700_000) * 3)
     with pytest.raises(TooLarge):
+        require_unpacked(file, MOST)
+
+
+@pytest.mark.parametrize("packing", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_an_honest_table_of_texts_is_taken_however_it_was_written(tmp_path, packing, version):
+    """It is measured as no less than it is in memory, and no more than three times that."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    words = pa.array([f"ward {number}" for number in range(1000)])
+    table = pa.table(
+        {
+            "ward": words.take(pa.array(rng.integers(0, 1000, 20_000))),
+            "note": [str(value) for value in rng.normal(size=20_000)],
+            "age": rng.normal(size=20_000),
+        }
+    )
+    file = tmp_path / "a.parquet"
+    pq.write_table(table, file, compression=packing, data_page_version=version, data_page_size=1 << 14)
+    require_unpacked(file, 3 * table.nbytes)
+    with pytest.raises(TooLarge):
+        require_unpacked(file, table.nbytes - 1)
+
+
+def test_a_table_with_damaged_pages_is_refused_in_a_sentence(tmp_path):
+    file = tmp_path / "a.parquet"
+    whole = texts(100)
+    file.write_bytes(whole[:4] + b"\xff" * 20 + whole[24:])
+    with pytest.raises(BadInput, match=r"^a.parquet has damaged pages; write it again.$"):
         require_unpacked(file, MOST)
 
 

@@ -1,0 +1,129 @@
+"""How many bytes a Parquet file is in memory, found without unpacking more than its dictionaries.
+
+A value that is repeated is a few bits in the file, however long it is: what a column of texts becomes is its
+rows times the longest text of its dictionary, at the most.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from mmap import PROT_READ, mmap
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import BadInput
+from sfumato.serve.parquet_pages import Damaged, Page, pages
+
+__all__ = ["parquet_size"]
+
+_CELL_BYTES = 8
+# What a page costs its reader, however little it holds.
+_PAGE_BYTES = 1024
+# Dictionaries that are looked into: writers make them of a megabyte. The longest text of others is all of it.
+_DICTIONARY_BYTES = 2 << 20
+_DICTIONARY_VALUES = 1 << 22
+# What is read at once of texts of which each is told by the one before it.
+_STEP_BYTES = 32 << 20
+_PLAIN, _LENGTHS = 0, 6
+_CODES = (2, 8)
+
+
+def parquet_size(file: Path, most: int) -> int:
+    """Bytes, never fewer than a reader makes of ``file``; counted no further than ``most``.
+
+    A file whose end cannot be read is left to its reader; one of which only the pages cannot is refused.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.ParquetFile(str(file))
+    except (pa.ArrowException, OSError, ValueError):
+        return 0
+    with table, open(file, "rb") as opened, mmap(opened.fileno(), 0, prot=PROT_READ) as content:
+        try:
+            return _Count(table, content, most).found()
+        except (Damaged, pa.ArrowException, OSError, ValueError):
+            raise BadInput(f"{file.name} has damaged pages; write it again.") from None
+
+
+class _Count:
+    """The bytes of a table, added up column by column."""
+
+    def __init__(self, table: Any, content: mmap, most: int) -> None:
+        self._table, self._content, self._most = table, content, most
+        self._values_to_look_at = _DICTIONARY_VALUES
+
+    def found(self) -> int:
+        known, found = self._table.metadata, 0
+        for group in range(known.num_row_groups):
+            for index in range(known.num_columns):
+                found += self._column(group, index, self._most - found)
+                if found > self._most:
+                    return found
+        return max(found, int(known.num_rows) * int(known.num_columns) * _CELL_BYTES)
+
+    def _column(self, group: int, index: int, most: int) -> int:
+        column = self._table.metadata.row_group(group).column(index)
+        declared = self._table.schema.column(index)
+        texts, repeated = column.physical_type == "BYTE_ARRAY", declared.max_repetition_level > 0
+        cell = max(_CELL_BYTES, int(declared.length or 0))
+        found, longest, chained = 0, 0, 0
+        for page in _pages(self._content, column):
+            cells = page.values * cell
+            found += _PAGE_BYTES + (page.size + cells if texts else max(page.size, cells))
+            if found > most:
+                break
+            if texts and page.dictionary:
+                longest = max(longest, self._longest(page, column.compression))
+            elif texts and page.encoding in _CODES:
+                found += page.values * longest
+            elif texts and page.encoding not in (_PLAIN, _LENGTHS):
+                chained = max(chained, page.size)
+                found += page.values * page.size if repeated else 0
+        if chained and not repeated and found <= most:
+            found += self._chained(group, column.path_in_schema, chained, most - found)
+        return found
+
+    def _longest(self, page: Page, compression: str) -> int:
+        """The bytes of the longest text of a dictionary; all of it, where there is too much to look at."""
+        import pyarrow as pa
+
+        self._values_to_look_at -= page.values
+        if page.size > _DICTIONARY_BYTES or self._values_to_look_at < 0:
+            return page.size
+        try:
+            content: Any = self._content[page.content]
+            if compression != "UNCOMPRESSED":
+                packing = pa.Codec("lz4_raw" if compression == "LZ4" else compression.lower())
+                content = packing.decompress(content, page.size, asbytes=True)
+            return _longest_of(content, page.values)
+        except (pa.ArrowException, OSError, ValueError, struct.error):
+            return page.size
+
+    def _chained(self, group: int, path: str, widest: int, most: int) -> int:
+        """The bytes of texts that may each repeat the one before: read so few at once that they fit."""
+        rows = max(1, min(1 << 16, _STEP_BYTES // widest))
+        found = 0
+        for batch in self._table.iter_batches(rows, row_groups=[group], columns=[path], use_threads=False):
+            found += batch.nbytes
+            if found > most:
+                break
+        return found
+
+
+def _pages(content: mmap, column: Any) -> Iterator[Page]:
+    """The pages of a column from where readers begin: at its dictionary, if that is before its data."""
+    start = int(column.data_page_offset)
+    if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
+        start = int(column.dictionary_page_offset)
+    return pages(content, start, int(column.total_compressed_size), int(column.num_values))
+
+
+def _longest_of(texts: bytes, count: int) -> int:
+    longest, at = 0, 0
+    for _ in range(count):
+        (length,) = struct.unpack_from("<I", texts, at)
+        longest, at = max(longest, length), at + 4 + length
+    return longest
