@@ -26,12 +26,14 @@ from sfumato.serve import refusals
 from sfumato.serve.grpc_api import guard
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
 from sfumato.serve.grpc_api.health import NAME
+from sfumato.serve.grpc_api.places import Places
 from sfumato.serve.grpc_api.server import make_server
 from sfumato.serve.grpc_api.servicer import address_of_peer
 from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.guessing import Guessing
 from sfumato.serve.metrics import Metrics
 from sfumato.serve.readiness import Readiness
+from sfumato.serve.registry_errors import Busy
 from sfumato.serve.rest.app import make_app
 from sfumato.serve.rest.problems import STATUS
 from sfumato.serve.settings import Listening
@@ -121,13 +123,94 @@ def test_a_call_does_not_last_for_ever(service):
         yield reflection_pb2.ServerReflectionRequest(list_services="")
 
     with (
-        listening(service, call_seconds=0.3) as (server, _),
+        listening(service, open_seconds=0.3) as (server, _),
         grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         reflection = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo
         watch = health_pb2_grpc.HealthStub(channel).Watch
         for call, asked in ((reflection, silent()), (watch, health_pb2.HealthCheckRequest())):
             refused(Code.DEADLINE_EXCEEDED, "too-slow", call, asked, timeout=20)
+        silence.set()
+
+
+# A reflection that asks nothing, a watch that goes on, and messages that do not come, to methods that need a
+# key and to those that need none.
+IDLE = {
+    "reflection": "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    "watch": "/grpc.health.v1.Health/Watch",
+    "check": "/grpc.health.v1.Health/Check",
+    "signing key": f"/{NAME}/GetSigningKey",
+    "me": f"/{NAME}/Me",
+    "plan": f"/{NAME}/Plan",
+}
+
+
+@pytest.mark.parametrize("method", IDLE.values(), ids=IDLE.keys())
+def test_calls_without_a_key_take_no_place_of_those_with_one(service, keys, method):
+    silence = threading.Event()
+
+    def silent():
+        if method.endswith("/Watch"):
+            yield b""
+        silence.wait(30)
+
+    with (
+        listening(service, calls=1, open_calls=2) as (server, _),
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        idle = [channel.stream_stream(method)(silent(), timeout=20) for _ in range(8)]
+        for _ in range(3):
+            assert SfumatoStub(channel).Me(pb.MeRequest(), metadata=keys["owner"]).role == "owner"
+        for one in idle:
+            one.cancel()
+        silence.set()
+
+
+def test_more_calls_without_a_key_than_there_are_places_are_refused(service):
+    silence = threading.Event()
+
+    def silent():
+        silence.wait(30)
+        yield from ()
+
+    with (
+        listening(service, open_calls=1) as (server, _),
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        reflection = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo
+        held = reflection(silent())
+        told = refused(Code.UNAVAILABLE, "busy", reflection, silent(), timeout=20)
+        assert told == "1 such calls are under way, which is the most at once; ask again."
+        checked = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        assert checked.status == health_pb2.HealthCheckResponse.SERVING, "each method has its own places"
+        silence.set()
+        assert list(held) == []
+
+
+def test_places_are_given_back():
+    places = Places(1, 1)
+    for _ in range(2):
+        with places.with_key(), places.open("a"), places.open("b"):
+            for taken in (places.with_key, lambda: places.open("a")):
+                with pytest.raises(Busy), taken():
+                    pass
+
+
+def test_a_message_that_does_not_come_is_not_waited_for(service, keys, monkeypatch):
+    monkeypatch.setattr(guard, "_MESSAGE_SECONDS", 0.3)
+    silence = threading.Event()
+
+    def silent():
+        silence.wait(30)
+        yield b""
+
+    with (
+        listening(service) as (server, _),
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        call = channel.stream_unary(f"/{NAME}/Me")
+        told = refused(Code.DEADLINE_EXCEEDED, "too-slow", call, silent(), metadata=keys["owner"], timeout=20)
+        assert told == "no message came; send one with the call."
         silence.set()
 
 

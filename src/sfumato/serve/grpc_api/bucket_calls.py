@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.serve.grpc_api import messages as made
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
-from sfumato.serve.grpc_api.calls import Calls
+from sfumato.serve.grpc_api.calls import CALLER, Calls
 from sfumato.serve.proxy.buckets import Buckets, shown
 from sfumato.serve.proxy.declared import Bucket
 from sfumato.serve.tiers import ReaderFacts
@@ -20,55 +20,55 @@ class BucketCalls(Calls):
 
     async def DeclareBucket(self, request: pb.Document, context: Any) -> pb.Document:
         """Declare a bucket."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         new = made.new_bucket(request)
         return made.document((await self._done(self._buckets.declare, caller, new)).to_dict())
 
     async def ListBuckets(self, request: pb.ListBucketsRequest, context: Any) -> AsyncIterator[pb.Document]:
         """The buckets that the key may read."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         for one in await self._done(self._buckets.buckets, caller):
             yield made.document(shown(one, caller))
 
     async def GetBucket(self, request: pb.BucketRequest, context: Any) -> pb.Document:
         """One bucket."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         return made.document(shown(await self._done(self._buckets.bucket, caller, request.name), caller))
 
     async def GetTier(self, request: pb.BucketRequest, context: Any) -> pb.Tier:
         """The tier that whoever asks gets."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         bucket: Bucket = await self._done(self._buckets.bucket, caller, request.name)
         level = await self._done(self._buckets.level, caller, bucket, self._address(context))
         return pb.Tier(tier=level, tiers=list(bucket.tiers.levels))
 
     async def RemoveBucket(self, request: pb.BucketRequest, context: Any) -> pb.Document:
         """Let a bucket be read no longer."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         return made.document((await self._done(self._buckets.remove, caller, request.name)).to_dict())
 
     async def ListReaders(self, request: pb.ListReadersRequest, context: Any) -> AsyncIterator[pb.Reader]:
         """What the tenant says of its readers."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         for reader, facts in (await self._done(self._buckets.readers, caller)).items():
             yield made.reader_message(reader, facts)
 
     async def SayOfReader(self, request: pb.Reader, context: Any) -> pb.Reader:
         """Say what holds of a reader."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         facts = made.facts_of(request)
         await self._done(self._buckets.say, caller, request.reader, facts)
         return made.reader_message(request.reader, facts)
 
     async def ForgetReader(self, request: pb.ReaderRequest, context: Any) -> pb.Reader:
         """Say nothing of a reader any more."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         await self._done(self._buckets.say, caller, request.reader, None)
         return made.reader_message(request.reader, ReaderFacts())
 
     async def GetAccessKey(self, request: pb.KeyRequest, context: Any) -> pb.AccessKey:
         """The access key of a key."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         found, secret = await self._done(self._buckets.access_key, caller, request.id)
         return pb.AccessKey(access_key_id=found.id, secret_access_key=secret, path="/s3")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -17,10 +18,12 @@ from sfumato.serve.guessing import Guessing
 from sfumato.serve.proxies import address_behind
 from sfumato.serve.service import Release, Service
 
-__all__ = ["CHUNK", "Calls", "address_of_peer", "idempotency_key"]
+__all__ = ["CALLER", "CHUNK", "Calls", "address_of_peer", "idempotency_key"]
 
 #: How much of a file is sent at once.
 CHUNK = 256 << 10
+#: Who makes the call that goes on, if it needs a key.
+CALLER: ContextVar[Caller] = ContextVar("caller")
 _LONGEST_KEY = 128
 _Result = TypeVar("_Result")
 
@@ -33,7 +36,8 @@ class Calls:
     ) -> None:
         self._service, self._guessing, self._threads, self._seconds = service, guessing, threads, seconds
 
-    async def _asking(self, context: Any) -> Caller:
+    async def asking(self, context: Any) -> Caller:
+        """Who asks, by the key that came with the call."""
         authorization, address = _metadata(context, "authorization"), self._address(context)
         return await self._done(caller_of, self._service, self._guessing, authorization, address)
 
@@ -46,8 +50,8 @@ class Calls:
     async def _done(self, function: Callable[..., _Result], *arguments: Any, **words: Any) -> _Result:
         return await finished(self._threads, function, *arguments, **words)
 
-    async def _released(self, request: pb.ReleaseRequest, context: Any) -> Release:
-        return await self._done(self._service.release, await self._asking(context), request.id)
+    async def _released(self, request: pb.ReleaseRequest) -> Release:
+        return await self._done(self._service.release, CALLER.get(), request.id)
 
     async def _parts(self, release: Release) -> AsyncIterator[pb.ReleasedPart]:
         with open(release.file, "rb") as file:

@@ -10,7 +10,7 @@ import inspect
 import math
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,7 +18,10 @@ import grpc  # type: ignore[import-untyped]
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from sfumato.errors import BadInput, SfumatoError
+from sfumato.serve.callers import Caller
+from sfumato.serve.grpc_api.calls import CALLER
 from sfumato.serve.grpc_api.deadlines import within
+from sfumato.serve.grpc_api.places import Places
 from sfumato.serve.logs import noting, told
 from sfumato.serve.metrics import Metrics
 from sfumato.serve.refusals import refusal, said_of, seconds_to_wait
@@ -45,14 +48,29 @@ _CODES: Mapping[str, grpc.StatusCode] = {
 # Statuses travel in headers, of which clients take 8 KiB.
 _LONGEST = 1000
 _TOO_LONG = "the call lasted longer than this service allows; ask again."
+_MESSAGE_SECONDS = 10.0
 _MALFORMED = object()
 
 
 class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Guards all services of a server, also those that are not ours; a call may last ``seconds``."""
+    """Guards all services of a server, also those that are not ours.
 
-    def __init__(self, seconds: float, metrics: Metrics) -> None:
-        self._seconds, self._metrics = seconds, metrics
+    Who calls one of ``keyed`` is looked for by ``asking`` before any message is waited for, and takes one of
+    the ``places`` only with a valid key; such a call may last ``seconds``, and another ``open_seconds``.
+    """
+
+    def __init__(
+        self,
+        keyed: Collection[str],
+        asking: Callable[[Any], Awaitable[Caller]],
+        places: Places,
+        metrics: Metrics,
+        *,
+        seconds: float,
+        open_seconds: float,
+    ) -> None:
+        self._keyed, self._asking, self._places, self._metrics = keyed, asking, places, metrics
+        self._seconds, self._open_seconds = seconds, open_seconds
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
@@ -62,30 +80,42 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         return None if found is None else self._guarded(found, handler_call_details.method)
 
     def _guarded(self, handler: Any, method: str) -> Any:
-        kind = ("stream_" if handler.request_streaming else "unary_") + (
-            "stream" if handler.response_streaming else "unary"
-        )
-        inner = getattr(handler, kind)
+        answers = "stream" if handler.response_streaming else "unary"
+        asks = "stream" if handler.request_streaming else "unary"
+        inner = getattr(handler, f"{asks}_{answers}")
         read = _messages if handler.request_streaming else _message
         wrap = self._answers if inspect.isasyncgenfunction(inner) else self._answer
-        make = getattr(grpc, f"{kind}_rpc_method_handler")
+        # A stream also where one message is to come: gRPC itself would wait for it, and for ever.
+        make = getattr(grpc, f"stream_{answers}_rpc_method_handler")
         read_raw = _tolerant(handler.request_deserializer)
         return make(wrap(inner, read, method), read_raw, handler.response_serializer)
 
     def _answer(self, inner: Any, read: Any, method: str) -> Any:
-        async def guarded(request: Any, context: Any) -> Any:
-            async with self._watched(context, method), within(self._seconds, _TOO_LONG):
-                return await inner(read(request), context)
+        async def guarded(requests: Any, context: Any) -> Any:
+            async with self._watched(context, method), self._admitted(context, method):
+                return await inner(await read(requests), context)
 
         return guarded
 
     def _answers(self, inner: Any, read: Any, method: str) -> Any:
-        async def guarded(request: Any, context: Any) -> AsyncIterator[Any]:
-            async with self._watched(context, method), within(self._seconds, _TOO_LONG):
-                async for one in inner(read(request), context):
+        async def guarded(requests: Any, context: Any) -> AsyncIterator[Any]:
+            async with self._watched(context, method), self._admitted(context, method):
+                async for one in inner(await read(requests), context):
                     yield one
 
         return guarded
+
+    @asynccontextmanager
+    async def _admitted(self, context: Any, method: str) -> AsyncIterator[None]:
+        """A place for the call, and the time it may last."""
+        if method in self._keyed:
+            CALLER.set(await self._asking(context))
+            place, seconds = self._places.with_key(), self._seconds
+        else:
+            place, seconds = self._places.open(method), self._open_seconds
+        with place:
+            async with within(seconds, _TOO_LONG):
+                yield
 
     @asynccontextmanager
     async def _watched(self, context: Any, method: str) -> AsyncIterator[None]:
@@ -144,12 +174,23 @@ def _tolerant(parse: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     return tolerant
 
 
-def _message(request: Any) -> Any:
-    if request is _MALFORMED:
-        raise BadInput("the message is malformed: it must be of the type that the method takes.")
-    return request
+async def _message(requests: Any) -> Any:
+    """The one message that is to come."""
+    async with within(_MESSAGE_SECONDS, "no message came; send one with the call."):
+        first = await anext(aiter(requests), _MALFORMED)
+    return _well_formed(first)
 
 
 async def _messages(requests: Any) -> AsyncIterator[Any]:
+    return _each(requests)
+
+
+async def _each(requests: Any) -> AsyncIterator[Any]:
     async for one in requests:
-        yield _message(one)
+        yield _well_formed(one)
+
+
+def _well_formed(request: Any) -> Any:
+    if request is _MALFORMED:
+        raise BadInput("the message is malformed: it must be of the type that the method takes.")
+    return request

@@ -13,7 +13,7 @@ from sfumato.report import certificate_file
 from sfumato.serve.callers import Caller
 from sfumato.serve.grpc_api import messages as made
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
-from sfumato.serve.grpc_api.calls import CHUNK, Calls, idempotency_key
+from sfumato.serve.grpc_api.calls import CALLER, CHUNK, Calls, idempotency_key
 from sfumato.serve.grpc_api.uploads import asked_first, uploaded, uploaded_parts
 
 __all__ = ["JobCalls"]
@@ -26,7 +26,7 @@ class JobCalls(Calls):
 
     async def Submit(self, request_iterator: AsyncIterator[pb.FilePart], context: Any) -> pb.Job:
         """Release a file as a job."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         key = idempotency_key(context)
         file = await asked_first(request_iterator, self._seconds)
         asked = made.asked_of(file.asked)
@@ -37,7 +37,7 @@ class JobCalls(Calls):
 
     async def SubmitAudit(self, request_iterator: AsyncIterator[pb.AuditPart], context: Any) -> pb.Job:
         """Attack a release as a job."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         key = idempotency_key(context)
         first = await asked_first(request_iterator, self._seconds, "asked")
         asked = made.asked_audit(first)
@@ -67,28 +67,28 @@ class JobCalls(Calls):
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> AsyncIterator[pb.Job]:
         """A page of jobs."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         for one in await self._done(self._service.jobs, caller, **made.page_of(request)):
             yield made.job_message(one)
 
     async def GetJob(self, request: pb.JobRequest, context: Any) -> pb.Job:
         """How a job stands."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         return made.job_message(await self._done(self._service.job, caller, request.id))
 
     async def CancelJob(self, request: pb.JobRequest, context: Any) -> pb.Job:
         """Cancel a job."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         return made.job_message(await self._done(self._service.cancel, caller, request.id))
 
     async def GetAudit(self, request: pb.AuditRequest, context: Any) -> pb.Document:
         """What an audit found."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         return made.document(await self._done(self._service.audit, caller, request.id))
 
     async def GetReport(self, request: pb.ReportRequest, context: Any) -> AsyncIterator[pb.Chunk]:
         """The report of a release or of an audit."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         page = await self._done(self._service.report_page, caller, request.id)
         for start in range(0, len(page), CHUNK):
             yield pb.Chunk(chunk=page[start : start + CHUNK])

@@ -14,7 +14,9 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 from sfumato.errors import BadInput
 from sfumato.serve.grpc_api.guard import Guard
 from sfumato.serve.grpc_api.health import NAME, Health
+from sfumato.serve.grpc_api.places import Places
 from sfumato.serve.grpc_api.servicer import Servicer
+from sfumato.serve.grpc_api.sfumato_pb2 import DESCRIPTOR
 from sfumato.serve.grpc_api.sfumato_pb2_grpc import add_SfumatoServicer_to_server
 from sfumato.serve.guessing import Guessing
 from sfumato.serve.metrics import Metrics
@@ -22,6 +24,13 @@ from sfumato.serve.readiness import Readiness
 from sfumato.serve.service import Service
 
 __all__ = ["Server", "make_server"]
+
+# What certificates are verified with is for everybody; all else that is ours needs a key.
+_KEYED = frozenset(
+    f"/{NAME}/{method}"
+    for method in DESCRIPTOR.services_by_name["Sfumato"].methods_by_name
+    if method != "GetSigningKey"
+)
 
 
 class Server:
@@ -57,6 +66,8 @@ def make_server(
     call_seconds: float = 900.0,
     threads: int = 16,
     calls: int = 256,
+    open_seconds: float = 30.0,
+    open_calls: int = 16,
 ) -> Server:
     """A server of ``service`` on ``address``, as in 127.0.0.1:8766; port 0 is any that is free.
 
@@ -65,17 +76,25 @@ def make_server(
     processes may answer on the same address; with ``certificate`` and ``key``, files of PEM, it answers over
     TLS alone. A message has at most ``message_bytes``, so a file comes in chunks of less, and the whole
     within ``upload_seconds``; a call lasts at most ``call_seconds``. Of more than so many ``calls`` at once
-    the rest are refused.
+    the rest are refused. Calls that need no key are not among them: of each method there are at most
+    ``open_calls`` at once, for ``open_seconds``.
     """
     options = [
         ("grpc.max_receive_message_length", message_bytes),
         # Unless asked for: else two services could share a port and each answer half the calls.
         ("grpc.so_reuseport", int(shared)),
     ]
-    guard = Guard(call_seconds, metrics or Metrics(service))
-    made = grpc.aio.server(interceptors=[guard], options=options, maximum_concurrent_rpcs=calls)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="sfumato-grpc")
     own = Servicer(service, guessing or Guessing(), pool, upload_seconds)
+    guard = Guard(
+        _KEYED,
+        own.asking,
+        Places(calls, open_calls),
+        metrics or Metrics(service),
+        seconds=call_seconds,
+        open_seconds=open_seconds,
+    )
+    made = grpc.aio.server(interceptors=[guard], options=options)
     add_SfumatoServicer_to_server(own, made)  # type: ignore[no-untyped-call]
     healthy = Health(readiness or Readiness(service), pool)
     health_pb2_grpc.add_HealthServicer_to_server(healthy, made)

@@ -14,7 +14,7 @@ from sfumato.serve.direct import LATE_PLAN, late_release
 from sfumato.serve.grpc_api import messages as made
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
 from sfumato.serve.grpc_api.bucket_calls import BucketCalls
-from sfumato.serve.grpc_api.calls import address_of_peer, idempotency_key
+from sfumato.serve.grpc_api.calls import CALLER, address_of_peer, idempotency_key
 from sfumato.serve.grpc_api.job_calls import JobCalls
 from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoServicer
 from sfumato.serve.grpc_api.uploads import asked_first, uploaded
@@ -30,30 +30,30 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
 
     async def Me(self, request: pb.MeRequest, context: Any) -> pb.Caller:
         """Who asks."""
-        return made.caller_message(await self._asking(context))
+        return made.caller_message(CALLER.get())
 
     # Budgets
 
     async def OpenBudget(self, request: pb.NewBudget, context: Any) -> pb.Budget:
         """Open a budget."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         return made.budget_message(
             await self._done(self._service.open_budget, caller, **made.new_budget(request))
         )
 
     async def ListBudgets(self, request: pb.ListBudgetsRequest, context: Any) -> AsyncIterator[pb.Budget]:
         """All budgets that the key may see."""
-        for one in await self._done(self._service.budgets, await self._asking(context)):
+        for one in await self._done(self._service.budgets, CALLER.get()):
             yield made.budget_message(one)
 
     async def GetBudget(self, request: pb.DatasetRequest, context: Any) -> pb.Budget:
         """What a dataset may still spend."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         return made.budget_message(await self._done(self._service.budget, caller, request.dataset))
 
     async def ListHistory(self, request: pb.DatasetRequest, context: Any) -> AsyncIterator[pb.Document]:
         """Every entry, oldest first."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         for one in await self._done(self._service.history, caller, request.dataset):
             yield made.document(one)
 
@@ -61,7 +61,7 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
 
     async def Plan(self, request_iterator: AsyncIterator[pb.FilePart], context: Any) -> pb.Document:
         """What a release would promise and cost."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         file = await asked_first(request_iterator, self._seconds)
         asked = made.asked_of(file.asked)
         with ExitStack() as brought:
@@ -76,7 +76,7 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
         self, request_iterator: AsyncIterator[pb.FilePart], context: Any
     ) -> AsyncIterator[pb.ReleasedPart]:
         """Release a file."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         key = idempotency_key(context)
         file = await asked_first(request_iterator, self._seconds)
         asked = made.asked_of(file.asked)
@@ -92,29 +92,29 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
 
     async def ListReleases(self, request: pb.ListReleasesRequest, context: Any) -> AsyncIterator[pb.Release]:
         """A page of releases."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         for one in await self._done(self._service.releases, caller, **made.page_of(request)):
             yield made.release_message(one)
 
     async def GetRelease(self, request: pb.ReleaseRequest, context: Any) -> pb.Release:
         """One release."""
-        return made.release_message(await self._released(request, context))
+        return made.release_message(await self._released(request))
 
     async def GetContent(self, request: pb.ReleaseRequest, context: Any) -> AsyncIterator[pb.ReleasedPart]:
         """One release and its file."""
-        async for part in self._parts(await self._released(request, context)):
+        async for part in self._parts(await self._released(request)):
             yield part
 
     async def GetCertificate(self, request: pb.ReleaseRequest, context: Any) -> pb.Document:
         """The certificate of a release."""
-        beside = certificate_file((await self._released(request, context)).file)
+        beside = certificate_file((await self._released(request)).file)
         return pb.Document(json=await self._done(beside.read_text, "utf-8"))
 
     async def Verify(
         self, request_iterator: AsyncIterator[pb.CertifiedPart], context: Any
     ) -> pb.Verification:
         """Whether a file is what its certificate says."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         file = await asked_first(request_iterator, self._seconds)
         if len(file.certificate_json) > _LONGEST_CERTIFICATE:
             raise BadInput(f"the certificate is longer than {_LONGEST_CERTIFICATE:,} characters.")
@@ -133,27 +133,27 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
 
     async def ListKeys(self, request: pb.ListKeysRequest, context: Any) -> AsyncIterator[pb.Key]:
         """All keys of the tenant."""
-        for one in await self._done(self._service.keys_of, await self._asking(context)):
+        for one in await self._done(self._service.keys_of, CALLER.get()):
             yield made.key_message(one)
 
     async def MakeKey(self, request: pb.NewKey, context: Any) -> pb.MadeKey:
         """Make a key."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         key, token = await self._done(self._service.make_key, caller, **made.new_key(request))
         return pb.MadeKey(key=made.key_message(key), token=token)
 
     async def RevokeKey(self, request: pb.KeyRequest, context: Any) -> pb.Key:
         """Let a key open nothing any more."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         return made.key_message(await self._done(self._service.revoke_key, caller, request.id))
 
     async def GetPolicy(self, request: pb.GetPolicyRequest, context: Any) -> pb.Policy:
         """How the tenant trusts its readers."""
-        return made.policy_message(await self._done(self._service.policy, await self._asking(context)))
+        return made.policy_message(await self._done(self._service.policy, CALLER.get()))
 
     async def SetPolicy(self, request: pb.NewPolicy, context: Any) -> pb.Policy:
         """Replace the policy."""
-        caller = await self._asking(context)
+        caller = CALLER.get()
         new = made.new_policy(request)
         policy = Policy.from_dict(new.policy)
         return made.policy_message(await self._done(self._service.set_policy, caller, policy, new.after))
