@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from sfumato.serve.callers import Caller
+
 __all__ = ["UNKNOWN", "ApiKey", "Token", "digest_of", "is_key_id", "matches"]
 
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -84,6 +86,10 @@ class ApiKey:
     def usable(self, now: datetime) -> bool:
         """Whether it opens anything at ``now``: neither revoked nor expired."""
         return self.revoked is None and (self.expires is None or now < self.expires)
+
+    def caller(self) -> Caller:
+        """Whoever holds it."""
+        return Caller(self.tenant, self.id, self.role, self.scopes, self.datasets, self.reader, self.expires)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""

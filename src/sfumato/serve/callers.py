@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -48,6 +49,7 @@ class Caller:
     scopes: frozenset[str] | None = None
     datasets: frozenset[str] | None = None
     reader: str | None = None
+    expires: datetime | None = None
 
     def may(self, operation: str, dataset: str | None = None) -> bool:
         """Whether the key allows ``operation`` on ``dataset``; without one, on any dataset at all.
@@ -68,11 +70,13 @@ class Caller:
         role: str,
         scopes: Iterable[str] | None = None,
         reader: str | None = None,
+        expires: datetime | None = None,
     ) -> bool:
         """Whether the caller may make such a key: one that allows nothing that the caller's own does not.
 
         Who may make keys at all has every dataset, so datasets never stand in the way. A reader is what a
-        policy's trust goes by: only who may change the policy makes keys of other readers.
+        policy's trust goes by: only who may change the policy makes keys of other readers. A key of a caller
+        whose own expires does so no later.
         """
         granted = ROLES[checked_role(role)]
         asked = checked_scopes(role, scopes)
@@ -80,7 +84,15 @@ class Caller:
             self.may("keys")
             and all(self.may(operation) for operation in (granted if asked is None else asked))
             and (reader == self.reader or self.may("policy"))
+            and not self.outlasted_by(expires)
         )
+
+    def outlasted_by(self, expires: datetime | None) -> bool:
+        """Whether a key that expires then, or never, would be there when the caller's own is not."""
+        if self.expires is None:
+            return False
+        # A time of no zone is none of a key: it is refused where keys are made.
+        return expires is None or (expires.tzinfo is not None and expires > self.expires)
 
 
 def checked_role(role: Any) -> str:

@@ -173,7 +173,7 @@ class Registry:
         right = matches(tried, digest)
         if given is None or key is None or not right or not key.usable(self._clock()):
             return None
-        return Caller(key.tenant, key.id, key.role, key.scopes, key.datasets, key.reader)
+        return key.caller()
 
     def keys(self, tenant_id: str) -> list[ApiKey]:
         """The tenant's keys, oldest first, revoked and expired ones too; secrets are not part of them."""

@@ -41,15 +41,17 @@ class Tenancy:
     ) -> tuple[ApiKey, str]:
         """A key of the caller's tenant and its token, which is shown this once.
 
-        It allows nothing that the caller's own does not.
+        It allows nothing that the caller's own does not, and for no longer: without ``expires`` it expires
+        when the caller's own does.
         """
         require(caller, "keys", None)
-        granted: dict[str, Any] = {"role": role, "scopes": scopes, "reader": reader}
+        until = expires or caller.expires
+        if caller.outlasted_by(until):
+            raise Forbidden("a key cannot outlast the key that makes it; leave out when it expires.")
+        granted: dict[str, Any] = {"role": role, "scopes": scopes, "reader": reader, "expires": until}
         if not caller.may_grant(**granted):
             raise Forbidden("a key cannot be given what the key that makes it does not have.")
-        return self.registry.create_key(
-            caller.tenant, name=name, datasets=datasets, expires=expires, **granted
-        )
+        return self.registry.create_key(caller.tenant, name=name, datasets=datasets, **granted)
 
     def keys_of(self, caller: Caller) -> list[ApiKey]:
         """The keys of the caller's tenant; never their secrets."""

@@ -1,5 +1,7 @@
 """What keys allow: roles, narrowed by scopes and datasets, and never widened by who makes them."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +93,17 @@ def test_owners_make_every_key_and_others_none():
     assert only_keys.may_grant(role="auditor", scopes=["read"])
     assert not only_keys.may_grant(role="auditor")
     assert not only_keys.may_grant(role="auditor", scopes=["read"], reader="anna")
+
+
+def test_no_key_outlasts_the_one_that_made_it():
+    noon = datetime(2030, 1, 31, 12, tzinfo=UTC)
+    held = caller("owner", expires=noon)
+    assert held.may_grant(role="owner", expires=noon)
+    assert held.may_grant(role="auditor", expires=noon - timedelta(days=1))
+    assert not held.may_grant(role="auditor", expires=noon + timedelta(microseconds=1))
+    assert not held.may_grant(role="auditor")
+    assert caller("owner").may_grant(role="owner", expires=noon)
+    assert caller("owner").may_grant(role="owner")
 
 
 def test_what_a_key_is_made_of_is_checked():

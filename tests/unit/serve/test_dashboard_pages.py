@@ -354,6 +354,19 @@ def test_a_new_key_is_shown_once_and_works_until_it_is_revoked(app, people, ward
     assert "revoked" in owner.get("/tenant").text
 
 
+def test_a_key_that_expires_makes_none_that_outlasts_it(app, people):
+    fields = {"name": "n", "role": "owner"}
+    made = people["owner"].post("/tenant/keys", fields | {"expires": "2098-12-31"})
+    (token,) = re.findall(r"sfu_[0-9a-f]{16}_[0-9a-f]{64}", made.text)
+    person = Person(app)
+    person.sign_in(token)
+    assert person.post("/tenant/keys", fields).status_code == 201
+    assert person.get("/tenant").text.count("expires 31 December 2098") == 2
+    answer = person.post("/tenant/keys", fields | {"expires": "2099-01-01"})
+    assert answer.status_code == 403
+    assert "key cannot outlast the key that makes it" in answer.text
+
+
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [

@@ -142,6 +142,16 @@ def test_keys_are_made_narrowed_and_revoked(stub, keys, ward):
     refused(Code.INVALID_ARGUMENT, "bad-input", stub.MakeKey, late, **owner)
 
 
+def test_a_key_that_expires_makes_none_that_outlasts_it(stub, keys):
+    until = "2999-01-31T12:00:00+00:00"
+    first = stub.MakeKey(pb.NewKey(name="first", role="owner", expires=until), metadata=keys["owner"])
+    owner = {"metadata": (("authorization", f"Bearer {first.token}"),)}
+    assert stub.MakeKey(pb.NewKey(name="second", role="owner"), **owner).key.expires == until
+    later = pb.NewKey(name="third", role="owner", expires="2999-01-31T12:00:01+00:00")
+    told = refused(Code.PERMISSION_DENIED, "forbidden", stub.MakeKey, later, **owner)
+    assert told == "a key cannot outlast the key that makes it; leave out when it expires."
+
+
 def test_a_policy_is_replaced_only_by_who_has_seen_it(stub, keys):
     owner = {"metadata": keys["owner"]}
     before = stub.GetPolicy(pb.GetPolicyRequest(), **owner)

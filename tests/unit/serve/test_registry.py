@@ -98,7 +98,7 @@ def test_a_key_says_who_its_holder_is(registry, clinic):
     )
     held = registry.authenticate(token)
     assert held == Caller(
-        clinic.id, key.id, "publisher", frozenset({"plan", "protect"}), frozenset({"visits"}), "anna"
+        clinic.id, key.id, "publisher", frozenset({"plan", "protect"}), frozenset({"visits"}), "anna", expires
     )
     assert held.may("protect", "visits")
     assert not held.may("protect", "salaries")

@@ -110,6 +110,24 @@ def test_a_file_is_released_paid_for_certified_and_found_again(client, keys, war
     assert kinds == ["open", "spend"]
 
 
+def test_a_key_that_expires_makes_none_that_outlasts_it(client, keys):
+    until = "2999-01-31T12:00:00+00:00"
+
+    def made(headers, **new):
+        return client.post("/v1/keys", headers=headers, json={"name": "n", "role": "owner"} | new)
+
+    token = made(keys["owner"], expires=until).json()["token"]
+    owner = {"Authorization": f"Bearer {token}"}
+    assert made(owner).json()["expires"] == until
+    assert made(owner, expires="2030-01-31T12:00:00+00:00").status_code == 201
+    for later in ("2999-01-31T12:00:01+00:00", "2999-01-31T11:00:00-02:00"):
+        problem(made(owner, expires=later), 403, "forbidden")
+    problem(made(owner, expires="2030-01-31T12:00:00"), 400, "bad-input")
+    lasting = client.get("/v1/keys", headers=owner).json()[0]
+    assert lasting["expires"] is None
+    problem(client.post(f"/v1/keys/{lasting['id']}/s3", headers=owner), 403, "forbidden")
+
+
 def test_a_repeated_request_is_charged_once_and_gives_the_same_bytes(client, keys, ward):
     headers = keys["publisher"] | {"Idempotency-Key": "monday"}
     first, again = (released(client, headers) for _ in range(2))

@@ -104,5 +104,5 @@ def _caller(service: Service, session: Session) -> Caller | None:
         return None
     for key in keys:
         if key.id == session.key_id and key.usable(now):
-            return Caller(key.tenant, key.id, key.role, key.scopes, key.datasets, key.reader)
+            return key.caller()
     return None

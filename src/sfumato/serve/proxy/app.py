@@ -145,7 +145,7 @@ class _Proxy:
         signed.require_recent(now)
         note(tenant=key.tenant, key=key.id)
         self._service.registry.charge(key.tenant)
-        return Caller(key.tenant, key.id, key.role, key.scopes, key.datasets, key.reader)
+        return key.caller()
 
 
 def _request(scope: Scope) -> Request:

@@ -116,7 +116,7 @@ class Buckets:
         key = self.store.key(key_id) if is_key_id(key_id) else None
         if key is None or key.tenant != caller.tenant:
             raise Unknown("the tenant has no key of this id.")
-        if not caller.may_grant(role=key.role, scopes=key.scopes, reader=key.reader):
+        if not caller.may_grant(role=key.role, scopes=key.scopes, reader=key.reader, expires=key.expires):
             raise Forbidden("this key allows what the key that asks for its secret does not have.")
         return key, self.secret_of(key_id)
 
