@@ -7,6 +7,7 @@ import html
 import io
 import json
 import re
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -144,6 +145,43 @@ def test_forms_with_files_take_turns_with_all_else_that_their_tenant_has_under_w
     assert left_over(service) == []
     free.release()
     assert people["publisher"].post("/datasets/ward7/release", PLAN | ONCE, files=FILE).status_code == 303
+
+
+@pytest.mark.parametrize("way", ["plan", "release"])
+def test_a_form_that_waits_for_its_work_brings_less_than_a_job(service, people, ward, way):
+    object.__setattr__(service.settings, "direct_bytes", 2000)
+    large = {"file": ("visits.npz", npz(rows=1000))}
+    answer = people["owner"].post(f"/datasets/{ward}/{way}", PLAN | ONCE, files=large)
+    assert answer.status_code == 413
+    assert "larger than 2,000 bytes, the most that is waited for; ask for a job" in answer.text
+    assert people["owner"].post(f"/datasets/{ward}/jobs", PLAN | ONCE, files=large).status_code == 303
+
+
+def test_a_form_is_answered_when_its_work_takes_too_long_and_the_release_is_kept(service, people, ward):
+    owner, quick, ended = people["owner"], service.protect, threading.Event()
+
+    def slow(*rest, **words):
+        time.sleep(1.0)
+        try:
+            return quick(*rest, **words)
+        finally:
+            ended.set()
+
+    service.protect, service.direct._seconds = slow, 0.3
+    with owner.browser:  # one loop for all requests, as a server has
+        answer = owner.post(f"/datasets/{ward}/release", PLAN | ONCE, files=FILE)
+        assert ended.wait(10.0)
+        releases = owner.get("/releases").text
+    assert answer.status_code == 503
+    assert "paid once: look for it among the releases in a while" in answer.text
+    assert "visits.npz" in releases
+
+
+def test_a_plan_that_takes_too_long_is_answered(service, people, ward):
+    service.plan, service.direct._seconds = lambda *rest: time.sleep(1.0), 0.3
+    answer = people["owner"].post(f"/datasets/{ward}/plan", PLAN, files=FILE)
+    assert answer.status_code == 503
+    assert "longer than 0.3 seconds" in answer.text
 
 
 def test_what_does_not_fit_is_said_and_not_offered(people, ward):

@@ -52,16 +52,26 @@ def form(path: str, work: Posted[_P], name: str) -> Route:
     return Route(path, endpoint, methods=["POST"], name=name)
 
 
-def upload(path: str, work: Posted[_P], name: str, *, certificates: tuple[str, ...] = ()) -> Route:
-    """What a form with files asks for, among the few that a tenant has under way; the files are gone then."""
+def upload(
+    path: str,
+    work: Posted[_P],
+    name: str,
+    *,
+    certificates: tuple[str, ...] = (),
+    late: str | None = None,
+) -> Route:
+    """What a form with files asks for, among the few that a tenant has under way; the files are gone then.
+
+    With ``late``, what to do where the work takes too long, the form has the limits of a direct request.
+    """
 
     async def endpoint(request: Request) -> Response:
         require_own_site(request)
         visit = await run_in_threadpool(visit_of, request)
         with ExitStack() as brought:
-            given = await upload_of(request, visit.service, brought, certificates)
+            given = await upload_of(request, visit.service, brought, certificates, direct=late is not None)
             doing = partial(_proven, visit, given, work)
-            return await visit.service.direct.done(visit.caller.tenant, doing, brought.pop_all())
+            return await visit.service.direct.done(visit.caller.tenant, doing, brought.pop_all(), late=late)
 
     return Route(path, endpoint, methods=["POST"], name=name)
 

@@ -25,6 +25,7 @@ from sfumato.serve.dashboard.endpoints import page, upload
 from sfumato.serve.dashboard.forms import Form
 from sfumato.serve.dashboard.pages import is_fragment, section_of
 from sfumato.serve.dashboard.visits import Visit
+from sfumato.serve.direct import LATE_PLAN
 from sfumato.serve.models import Description, checked
 from sfumato.serve.refusals import said_of
 
@@ -35,6 +36,7 @@ _FIELDS = (
     *("mechanism", "epsilon", "epsilon_max", "trust", "delta", "clip", "low", "high", "unit", "array"),
     "columns",
 )
+_LATE_RELEASE = "it goes on, and is paid once: look for it among the releases in a while"
 _ONCE = re.compile(r"[0-9a-f]{32}")
 _AUTOMATIC = "by the kind of file"
 # The rest of the catalogue is for programs: each needs more than fits a form.
@@ -180,6 +182,6 @@ def _release(visit: Visit, given: Form, dataset: str) -> Response:
 
 ROUTES = [
     page("/datasets/{dataset}/release", _form, "protect"),
-    upload("/datasets/{dataset}/plan", _plan, "plan"),
-    upload("/datasets/{dataset}/release", _release, "make-release"),
+    upload("/datasets/{dataset}/plan", _plan, "plan", late=LATE_PLAN),
+    upload("/datasets/{dataset}/release", _release, "make-release", late=_LATE_RELEASE),
 ]

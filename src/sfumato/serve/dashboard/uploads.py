@@ -8,6 +8,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from sfumato.errors import BadInput
+from sfumato.serve.bodies import direct_limit, for_jobs
 from sfumato.serve.dashboard.forms import Form
 from sfumato.serve.rest.parts import Parts, is_form
 from sfumato.serve.service import Service, file_name
@@ -18,17 +19,25 @@ _MOST_PARTS = 60
 
 
 async def upload_of(
-    request: Request, service: Service, brought: ExitStack, certificates: tuple[str, ...] = ()
+    request: Request,
+    service: Service,
+    brought: ExitStack,
+    certificates: tuple[str, ...] = (),
+    *,
+    direct: bool = False,
 ) -> Form:
     """The form in the body of ``request``; its files are there until ``brought`` is closed.
 
     Files of the fields ``certificates`` are JSON; all others must have names that can be released.
+    Where the request waits for the work on them (``direct``) they may be less large.
     """
     if not is_form(request):
         raise BadInput("the body of a form with files is multipart/form-data.")
     folder = brought.enter_context(service.folder())
-    parts = _Fields(folder, service.settings.body_bytes, certificates)
-    await parts.read(request)
+    limit = direct_limit(service.settings) if direct else service.settings.body_bytes
+    parts = _Fields(folder, limit, certificates)
+    with for_jobs(limit, service.settings):
+        await parts.read(request)
     return Form(parts.fields, parts.files)
 
 
