@@ -326,6 +326,22 @@ def test_compose_holds_together():
     assert token.removeprefix("/run/secrets/") in service["secrets"]
 
 
+def alerts():
+    """The rules of the files that Prometheus is told to read."""
+    (configuration,) = documents(KUBERNETES / "prometheus.yaml")
+    named = [documents(KUBERNETES / Path(file).name)[0] for file in configuration["rule_files"]]
+    assert all(set(one) == {"groups"} for one in named)
+    return [rule for one in named for group in one["groups"] for rule in group["rules"]]
+
+
+def test_prometheus_is_told_nothing_that_it_does_not_know():
+    """It refuses a configuration with any other field; rules are in files of their own."""
+    (configuration,) = documents(KUBERNETES / "prometheus.yaml")
+    assert set(configuration) <= {"global", "rule_files", "scrape_config_files", "scrape_configs", "alerting"}
+    assert {rule["alert"] for rule in alerts()} == {"BudgetNearlySpent", "WorkersMissing", "JobsWait"}
+    assert all(set(rule) <= {"alert", "expr", "for", "labels", "annotations"} for rule in alerts())
+
+
 def test_the_autoscaler_asks_for_metrics_that_there_are(tmp_path):
     rules = documents(KUBERNETES / "prometheus-adapter.yaml")[0]["rules"]["external"]
     asked = {
@@ -337,9 +353,8 @@ def test_the_autoscaler_asks_for_metrics_that_there_are(tmp_path):
     service.ledger.open(f"{tenant.id}:ward", 1.0, 1e-5)
     page = Metrics(service).page().decode()
     service.close()
-    alerts = documents(KUBERNETES / "prometheus.yaml")[0]["groups"][0]["rules"]
     for text in [rule["metricsQuery"] + rule["seriesQuery"] for rule in rules] + [
-        one["expr"] for one in alerts
+        one["expr"] for one in alerts()
     ]:
         for name in re.findall(r"sfumato_\w+", text):
             assert f"\n{name}" in page, name

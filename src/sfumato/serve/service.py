@@ -137,14 +137,15 @@ class Service(Tenancy):
     def verified(self, caller: Caller, file: Path) -> dict[str, Any]:
         """Whether ``file``, with its certificate beside it, is what that says; the file's name is its own.
 
-        The row of the ledger is looked at only where it is one of the caller's tenant.
+        The row of the ledger is looked at only where it is of a dataset that the caller may read.
         """
         require(caller, "read", None)
         self.registry.charge(caller.tenant, requests=0, bytes=file.stat().st_size)
         found = verify(file, self.keys)
         certificate = found.certificate
         start = ledger_name(caller.tenant, "")
-        if certificate is not None and (certificate.dataset or "").startswith(start):
+        dataset = "" if certificate is None else certificate.dataset or ""
+        if dataset.startswith(start) and caller.may("read", dataset.removeprefix(start)):
             found = verify(file, self.keys, self.ledger)
         return found.to_dict() | {"file": file.name}  # not where it lay here
 

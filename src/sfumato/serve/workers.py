@@ -66,7 +66,7 @@ def run(settings: Settings, listening: Listening) -> None:
             for port in ports:
                 stack.enter_context(listen(listening, port, shared=True))
             _Parent(settings, listening, end).run(lambda: _say(listens))
-    _say("Sfumato has ended; what was under way is finished or was given back.")
+    _say("Sfumato has ended; jobs that did not end in time are taken up or settled by the next process.")
 
 
 class _Parent:

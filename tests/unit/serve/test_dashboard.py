@@ -327,6 +327,19 @@ def test_what_nobody_has_thought_of_is_a_page_too(people, release):
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
 
 
+@pytest.mark.parametrize("path", ["/", "/releases/" + "0" * 24, "/datasets/none", "/nothing"])
+def test_every_page_is_charged_once_also_one_that_says_what_is_wrong(service, people, monkeypatch, path):
+    charged, charge = [], service.registry.charge
+
+    def counted(tenant, **words):
+        charged.append(tenant)
+        return charge(tenant, **words)
+
+    monkeypatch.setattr(service.registry, "charge", counted)
+    assert people["owner"].get(path).status_code == (200 if path == "/" else 404)
+    assert len(charged) == 1
+
+
 def test_a_quota_that_is_used_up_is_told_on_a_page(service, people, tokens):
     from sfumato.serve.quotas import Quotas
 

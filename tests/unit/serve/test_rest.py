@@ -128,6 +128,22 @@ def test_a_key_that_expires_makes_none_that_outlasts_it(client, keys):
     problem(client.post(f"/v1/keys/{lasting['id']}/s3", headers=owner), 403, "forbidden")
 
 
+def test_a_key_of_one_dataset_learns_nothing_of_the_payments_of_another(client, keys, ward):
+    done = released(client, keys["publisher"])
+    id_ = done.headers["Sfumato-Release"]
+    certificate = client.get(f"/v1/releases/{id_}/certificate", headers=keys["owner"]).text
+    query = {"name": "x.npz", "certificate": certificate}
+
+    def outcomes(headers):
+        found = client.post("/v1/verify", params=query, headers=headers, content=done.content).json()
+        return {check["what"]: check["outcome"] for check in found["checks"]}
+
+    narrowed = {"name": "n", "role": "auditor", "datasets": ["other"]}
+    token = client.post("/v1/keys", headers=keys["owner"], json=narrowed).json()["token"]
+    assert outcomes(keys["auditor"])["ledger"] == "holds"
+    assert outcomes({"Authorization": f"Bearer {token}"})["ledger"] == "not checked"
+
+
 def test_a_repeated_request_is_charged_once_and_gives_the_same_bytes(client, keys, ward):
     headers = keys["publisher"] | {"Idempotency-Key": "monday"}
     first, again = (released(client, headers) for _ in range(2))

@@ -26,7 +26,7 @@ _FIELDS = ("name", "role", "datasets", "reader", "expires")
 _ROLES = {
     "owner": "everything: budgets, keys and policy too",
     "publisher": "plans and makes releases",
-    "auditor": "reads everything, audits, spends nothing",
+    "auditor": "reads everything and audits; spends only as a reader of buckets",
 }
 
 

@@ -78,7 +78,14 @@ def desk_of(request: Request) -> Desk:
 
 
 def visit_of(request: Request) -> Visit:
-    """The visit that the cookie of ``request`` names, charged to the tenant's quota."""
+    """The visit that the cookie of ``request`` names, charged once to the tenant's quota."""
+    found: Visit | None = getattr(request.state, "visit", None)
+    if found is None:
+        found = request.state.visit = _charged_visit(request)
+    return found
+
+
+def _charged_visit(request: Request) -> Visit:
     desk = desk_of(request)
     session = desk.sessions.read(request.cookies.get(SESSION))
     caller = None if session is None else _caller(desk.service, session)
