@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from serve_process import serving
-from test_serve_tenants import PLANTED, npz
+from test_serve_tenants import PLANTED, multipart, npz
 
 from sfumato.serve.dashboard import make_dashboard
 from sfumato.serve.guessing import Guessing
@@ -20,6 +20,8 @@ from sfumato.serve.settings import Settings
 # Pages for whoever has no key: what they are made of, and the form for signing in.
 OPEN = {"/static/{file}", "/sign-in"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+# Forms with files.
+UPLOADS = {f"/datasets/{{dataset}}/{way}" for way in ("plan", "release", "jobs")} | {"/audits", "/check"}
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,21 @@ def stranger(served):
     return {"Cookie": _cookies(answer)}
 
 
+def sent(served, path, fields, cookies):
+    """A form of somebody who is signed in, filled in and with the proof of their own session."""
+    page = served.ask("GET", "/ui/check", tenant=None, headers=cookies).body.decode()
+    (proof,) = set(re.findall(r'name="proof" value="([0-9a-f]{64})"', page))
+    if path not in UPLOADS:
+        return urlencode(fields | {"proof": proof}).encode(), FORM | cookies
+    body, kind = multipart(**dict.fromkeys(("file", "original", "released"), ("x.npz", npz())))
+    boundary = kind.partition("boundary=")[2]
+    words = "".join(
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in (fields | {"proof": proof}).items()
+    )
+    return words.encode() + body, {"Content-Type": kind} | cookies
+
+
 def _cookies(answer):
     found = SimpleCookie(answer.headers["set-cookie"])
     for morsel in found.values():
@@ -90,23 +107,33 @@ def test_no_page_is_for_nobody(served, named, routes):
 
 def test_a_stranger_sees_no_page_of_the_clinic_and_sends_no_form(served, named, routes, stranger):
     before = [served.ask("GET", f"/v1/{path}").json for path in ("budgets", "releases", "keys", "policy")]
+    filled_in = {"name": "x", "role": "auditor", "once": "0" * 32, "release": named["release"]}
+    filled_in |= {"mechanism": "gaussian", "epsilon": "1", "delta": "1e-6", "clip": "1"}
     for method, path in routes:
         if path in OPEN or path == "/sign-out":
             continue
-        body = (
-            urlencode({"proof": "0" * 64, "name": "x", "role": "owner"}).encode()
-            if method == "POST"
-            else None
-        )
-        answer = served.ask(method, "/ui" + path.format(**named), body, tenant=None, headers=FORM | stranger)
+        body, headers = sent(served, path, filled_in, stranger) if method == "POST" else (None, stranger)
+        answer = served.ask(method, "/ui" + path.format(**named), body, tenant=None, headers=headers)
         named_here = any(f"{{{name}}}" in path for name in ("dataset", "release", "job", "key"))
-        allowed = (400, 403, 404, 415) if method == "POST" else (404,) if named_here else (200, 303, 400, 404)
+        # A release that is audited is named in the form; what else names nothing is the stranger's own.
+        allowed = (404,) if named_here or (method, path) == ("POST", "/audits") else (200, 201, 303, 400, 404)
         assert answer.status in allowed, (method, path, answer.status, answer.body[:300])
         shown = answer.body.decode("utf-8", "replace").replace(named["dataset"], "")
         assert PLANTED not in shown, (method, path)
         assert "Content-Security-Policy".lower() in answer.headers
     after = [served.ask("GET", f"/v1/{path}").json for path in ("budgets", "releases", "keys", "policy")]
     assert after == before
+
+
+def test_forms_that_are_filled_in_like_this_are_followed_where_they_are_ones_own(served, named, stranger):
+    """Else strangers would be refused for another reason than that they are strangers."""
+    served.open_budget("own", tenant="other")
+    for path in ("/datasets/{dataset}/plan", "/datasets/{dataset}/release", "/datasets/{dataset}/jobs"):
+        fields = {"once": "1" * 32 if path.endswith("jobs") else "0" * 32}
+        fields |= {"mechanism": "gaussian", "epsilon": "1", "delta": "1e-6", "clip": "1"}
+        body, headers = sent(served, path, fields, stranger)
+        answer = served.ask("POST", "/ui" + path.format(dataset="own"), body, tenant=None, headers=headers)
+        assert answer.status in (200, 303), (path, answer.body[:300])
 
 
 def test_samples_of_the_explorer_are_those_that_there_are(served, stranger):
