@@ -3,15 +3,26 @@
 import io
 import json
 import os
+import re
+import socket
 import struct
 import time
+from collections.abc import Iterator
+from http.cookies import SimpleCookie
+from itertools import product
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
+pytest.importorskip("grpc_health", reason="the extra serve is not installed")
+import grpc
 from serve_process import serving
 from test_serve_tenants import multipart
+
+from sfumato.serve.grpc_api import sfumato_pb2 as pb
+from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
 
 # As text, and as the eight bytes that an array would hold.
 NUMBER = 0.7310585786300049
@@ -89,6 +100,84 @@ def asked_for(served):
     return found
 
 
+def called_for(port, token):
+    """The same over gRPC: what is released and planned, what is refused and in which words."""
+    table = pb.Description(
+        mechanism="laplace",
+        parameters={"epsilon": pb.Parameter(whole=1)},
+        columns_json='{"age": {"kind": "numeric", "bounds": [0, 100]}}',
+    )
+    array = pb.Description(parameters={"epsilon": pb.Parameter(whole=1), "clip": pb.Parameter(number=1.0)})
+    metadata = (("authorization", f"Bearer {token}"), ("idempotency-key", "canaryrequest-grpc"))
+    words = []
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = SfumatoStub(channel)
+        for name, asked, body in (
+            ("canaryname.npz", array, npz()),
+            ("canaryname.npz", array, npz(bad=True)),
+            ("canaryname.csv", table, b"age\n31\n31415926535\n"),
+            ("canaryname.csv", table, b"age\n31\ncanarycell\n"),
+            ("canaryname.parquet", table, b"canarycell" * 1000),
+        ):
+            file = pb.FilePart(file=pb.AskedFile(dataset="ward", name=name, asked=asked))
+            for method in (stub.Plan, stub.Protect, stub.Submit):
+                parts = iter([file, pb.FilePart(chunk=body)])
+                words.append(_said(method, parts, metadata=metadata))
+        words.append(_said(stub.GetRelease, pb.ReleaseRequest(id="canaryquery"), metadata=metadata))
+        words.append(_said(stub.Me, pb.MeRequest(), metadata=(("authorization", "Bearer canaryquery"),)))
+        bad = pb.NewBudget(dataset="canarycell\n", epsilon=NUMBER)
+        words.append(_said(stub.OpenBudget, bad, metadata=metadata))
+    return words
+
+
+def _said(method, asked, **words):
+    """Why a call was refused; nothing of one that was not."""
+    try:
+        found = method(asked, timeout=60, **words)
+        if isinstance(found, Iterator):
+            list(found)
+    except grpc.RpcError as error:
+        return f"{error.code().name}: {error.details()}"
+    return ""
+
+
+def visited(served):
+    """The same on pages, by somebody who signs in."""
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    page = served.ask("GET", "/ui/sign-in", tenant=None, query={"to": "/canaryquery"})
+
+    def cookies(answer):
+        held = SimpleCookie(answer.headers["set-cookie"])
+        return {"Cookie": "; ".join(f"{name}={one.value}" for name, one in held.items())}
+
+    def proof(answer):
+        return re.search(r'name="proof" value="([0-9a-f]+)"', answer.body.decode())[1]
+
+    def posted(path, fields, headers):
+        return served.ask("POST", path, urlencode(fields).encode(), tenant=None, headers=form | headers)
+
+    first = cookies(page)
+    wrong = posted("/ui/sign-in", {"proof": proof(page), "key": "canaryquery", "to": ""}, first)
+    given = {"proof": proof(page), "key": served.tokens["clinic"], "to": ""}
+    own = cookies(posted("/ui/sign-in", given, first))
+    found = [wrong, served.ask("GET", "/ui/releases/canaryquery", tenant=None, headers=own)]
+    shown = proof(served.ask("GET", "/ui/check", tenant=None, headers=own))
+    budget = {"proof": shown, "dataset": "canaryquery\n", "epsilon": "canaryquery", "delta": "canaryquery"}
+    found.append(posted("/ui/datasets", budget, own))
+    fields = {"proof": shown, "once": "0" * 32, "mechanism": "gaussian", "epsilon": "1", "clip": "1"}
+    for way, body in product(("plan", "release", "jobs"), (npz(), npz(bad=True), b"canarycell" * 1000)):
+        sent, kind = multipart(file=("canaryname.npz", body))
+        boundary = kind.partition("boundary=")[2]
+        words = "".join(
+            f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'
+            for field, value in fields.items()
+        )
+        headers = {"Content-Type": kind} | own
+        path = f"/ui/datasets/ward/{way}"
+        found.append(served.ask("POST", path, words.encode() + sent, tenant=None, headers=headers))
+    return found
+
+
 def _wait_for_jobs(served):
     for _ in range(300):
         jobs = served.ask("GET", "/v1/jobs").json
@@ -116,14 +205,24 @@ def test_no_private_value_is_told_logged_or_left_behind(tmp_path, tmp_path_facto
     temporary = tmp_path_factory.mktemp("temporary")
     passphrase = "canarypassphrase-5502"
     environment = {"SFUMATO_PASSPHRASE": passphrase, "TMPDIR": str(temporary)}
-    with serving(tmp_path, environment=environment) as served:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with serving(tmp_path, "--grpc-port", port, environment=environment) as served:
         served.open_budget()
         answers = asked_for(served)
+        pages = visited(served)
+        assert {answer.status for answer in pages} >= {200, 303, 400, 404}
+        sentences = called_for(port, served.tokens["clinic"])
+        assert "" in sentences
+        assert not [one for one in sentences if one.startswith(("INTERNAL", "UNKNOWN"))]
+        assert sum(map(bool, sentences)) > 5
         jobs = _wait_for_jobs(served)
         assert {answer.status for answer in answers} >= {200, 202, 400, 401, 404, 409}
         assert not any(answer.status >= 500 for answer in answers), [answer.body for answer in answers]
-        refused = [answer.body for answer in answers if answer.status >= 400]
-        bodies = [*refused, json.dumps(jobs).encode()]
+        assert not any(answer.status >= 500 for answer in pages), [answer.body for answer in pages]
+        refused = [answer.body for answer in (*answers, *pages) if answer.status >= 400]
+        told = [sentence.encode() for sentence in sentences]
+        bodies = [*refused, *told, json.dumps(jobs).encode()]
         assert [(what, body) for body in bodies for what, secret in SEEN.items() if secret in body] == []
         served.end()
         secrets = SEEN | {"a passphrase": passphrase.encode()}
