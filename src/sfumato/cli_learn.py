@@ -78,26 +78,38 @@ def learn(
     top: White = None,
     pictures: PicturesOrFeatures = None,
     labels: Labels = None,
-    steps: Annotated[int | None, option(_SOME, "N", "dp-sgd: steps of training.")] = None,
+    steps: Annotated[int | None, option(_SOME, "N", "all but compact: steps of training.")] = None,
     clip: Annotated[
-        float | None, option(_SOME, "LENGTH", "dp-sgd: longest gradient of one record, in units of reach.")
+        float | None,
+        option(_SOME, "LENGTH", "all but compact: longest gradient of one record, over the features' reach."),
     ] = None,
-    pace: Annotated[float | None, option(_SOME, "RATE", "dp-sgd: how far a step goes.")] = None,
+    pace: Annotated[
+        float | None, option(_SOME, "RATE", "all but compact: how far a step of the classifier goes.")
+    ] = None,
     momentum: Annotated[
-        float | None, option(_SOME, "SHARE", "dp-sgd: what a step keeps of the one before.")
+        float | None, option(_SOME, "SHARE", "all but compact: what a step keeps of the one before.")
     ] = None,
     bandwidth: Annotated[
-        str | None, option(_SOME, "H", "compact: adaptive, or a number in units of the features' scale.")
+        str | None,
+        option(
+            _SOME, "H", "compact, compact-private: adaptive, or a number in units of the features' scale."
+        ),
     ] = None,
     share: Annotated[
-        float | None, option(_SOME, "γ", "compact: share of a class that anchors are taken from.")
+        float | None,
+        option(_SOME, "γ", "compact, compact-private: share of a class that anchors are taken from."),
     ] = None,
     sampling: Annotated[
-        float | None, option(_SOME, "Q", "compact-private: chance of a record to be taken at a step.")
+        float | None, option(_SOME, "Q", "dp-sgd, compact-private: chance of a record to be taken at a step.")
     ] = None,
-    epochs: Annotated[int | None, option(_SOME, "N", "compact: passes over the records.")] = None,
-    batch: Annotated[int | None, option(_SOME, "N", "compact: records in one step.")] = None,
-    rate: Annotated[float | None, option(_SOME, "RATE", "compact: how far a step goes.")] = None,
+    epochs: Annotated[
+        int | None, option(_SOME, "N", "compact, compact-private: passes over the records.")
+    ] = None,
+    batch: Annotated[int | None, option(_SOME, "N", "compact, compact-private: records in one step.")] = None,
+    rate: Annotated[
+        float | None,
+        option(_SOME, "RATE", "compact, compact-private: how far a step of the contraction goes."),
+    ] = None,
     mode: Annotated[
         str | None, option(_SOME, "NAME", "compact-private: paper; accountant unless given.")
     ] = None,

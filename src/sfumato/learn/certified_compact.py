@@ -14,7 +14,8 @@ record. A null record (zero-out) lies in no cell and has no gradient. Shares, st
 parameters or functions of them and of the number of records, which is public.
 
 **Edge cases.** A δ of 1/n or more, and noise beyond any signal in one of the three parts, are warned of
-before training and noted in the statement (:mod:`~.forewarnings`).
+before training and noted in the statement (:mod:`~.forewarnings`). More than ``MOST_FEATURES`` features are
+refused before anything is drawn (:mod:`~.closed_contraction`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learn.closed_contraction import ClosedContraction
-from sfumato.learn.examples import Floats, checked_examples, checked_features, checked_number
+from sfumato.learn.closed_contraction import MOST_FEATURES, ClosedContraction, check_width
+from sfumato.learn.examples import (
+    Floats,
+    checked_classes,
+    checked_examples,
+    checked_features,
+    checked_number,
+)
 from sfumato.learn.forewarnings import NoisyRelease
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
@@ -54,7 +61,10 @@ class CertifiedCompact(Learner):
     ``"replace"``, for contraction and head together. ``anchors`` and ``moments`` are the shares of the
     budget that class sums and second moments get; ``steps`` with ``momentum`` of size ``pace`` (from the
     noise and the number of records, unless given); the gradient of one example is cut to length ``clip``.
+    More features than ``most_features`` are refused.
     """
+
+    most_features = MOST_FEATURES
 
     def __init__(
         self,
@@ -79,6 +89,8 @@ class CertifiedCompact(Learner):
 
     def guarantee(self) -> Guarantee:
         """ε at δ for one record, contraction and head together; known before ``fit``, which spends it."""
+        checked_classes(self.classes)
+        positive("reach", self.reach)
         neighbours = known_neighbours(self.neighbours)
         self._descent().check(self._step(neighbours))
         return Guarantee.gaussian(
@@ -140,15 +152,16 @@ class CertifiedCompact(Learner):
         """The class sums, the second moment and the gradient sums of all steps, each with its own share.
 
         A record is at most 1 long, and so is its square zzᵀ; that one has d(d + 1)/2 entries of its own,
-        those off the diagonal twice, with √½ of the noise that is on it.
+        those off the diagonal twice, with √½ of the noise that is on it. Refuses too many features.
         """
-        neighbours = known_neighbours(self.neighbours)
+        check_width(dimension)
+        classes, neighbours = checked_classes(self.classes), known_neighbours(self.neighbours)
         anchors, moments = self._cells(neighbours)
         of_anchors, of_moments, _ = self._multipliers()
         first, second = anchors.deviations(of_anchors)[1], moments.deviations(of_moments)[2]
-        gradients = self._step(neighbours) * math.sqrt(self.steps * (1 + dimension) * self.classes)
+        gradients = self._step(neighbours) * math.sqrt(self.steps * (1 + dimension) * classes)
         sums, squares = (
-            first * math.sqrt(self.classes * dimension),
+            first * math.sqrt(classes * dimension),
             second * math.sqrt(dimension * (dimension + 1)),
         )
         return (
@@ -197,7 +210,7 @@ class CertifiedCompact(Learner):
     def _step(self, neighbours: Neighbours) -> float:
         """Noise of one gradient sum in clips: over a sensitivity of one clip, or of two under replace."""
         twice = 2.0 if neighbours is Neighbours.REPLACE else 1.0
-        return twice * self._multipliers()[2] * math.sqrt(max(self.steps, 1))
+        return twice * self._multipliers()[2] * math.sqrt(self._descent().steps)
 
     def _multipliers(self) -> tuple[float, float, float]:
         """Noise of each part over its own sensitivity."""

@@ -23,14 +23,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.errors import BadInput
 from sfumato.learn.examples import Floats
 from sfumato.mechanisms.cell_sums import Sums
 
-__all__ = ["ClosedContraction"]
+__all__ = ["MOST_FEATURES", "ClosedContraction", "check_width"]
+
+#: A second moment has the square of so many values, of which some copies are held at once: half a gigabyte.
+MOST_FEATURES = 4_000
 
 # The share ρ of the edge of the noise.
 _RIDGE = 0.4
 _LEAST = 1e-9
+
+
+def check_width(dimension: int) -> None:
+    """Refuse a contraction of more than ``MOST_FEATURES`` features."""
+    if dimension > MOST_FEATURES:
+        raise BadInput(
+            f"a certified contraction of {dimension:,} features would release a square of that side, and "
+            f"{MOST_FEATURES:,} are the most: take an extractor with fewer features, or dp-sgd."
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.parameters import shown
 
-__all__ = ["Floats", "Labels", "as_array", "checked_examples", "checked_features", "checked_number"]
+__all__ = [
+    "Floats",
+    "Labels",
+    "as_array",
+    "checked_classes",
+    "checked_examples",
+    "checked_features",
+    "checked_number",
+]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -38,8 +47,16 @@ def checked_features(X: Any, dimension: int | None = None) -> NDArray[np.floatin
     return given if given.dtype in (np.float32, np.float64) else given.astype(np.float64)
 
 
+def checked_classes(classes: Any) -> int:
+    """The number of classes, two or more."""
+    if isinstance(classes, bool) or not isinstance(classes, int | np.integer) or classes < 2:
+        raise BadInput(f"classes was {shown(classes)}: a whole number, 2 or more, is needed.")
+    return int(classes)
+
+
 def checked_examples(X: Any, y: Any, classes: int) -> tuple[NDArray[np.floating], Labels]:
     """Features and their labels, whole numbers 0…``classes``−1."""
+    classes = checked_classes(classes)
     features, labels = checked_features(X), as_array("labels", y)
     if labels.shape != (len(features),) or labels.dtype.kind not in "ui":
         raise BadInput(

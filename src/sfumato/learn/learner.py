@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     classes: int
     randomness: Randomness | None
+    #: How many features a record may have; None where there is no limit.
+    most_features: ClassVar[int | None] = None
 
     @abstractmethod
     def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:

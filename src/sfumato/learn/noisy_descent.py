@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.learn.learner import Report
 from sfumato.learn.linear_head import LARGEST_MULTIPLIER, LinearHead
-from sfumato.mechanisms.parameters import positive
+from sfumato.mechanisms.parameters import positive, share, shown
 from sfumato.noise import Stream
 
 __all__ = ["LARGEST", "REACH", "Descent", "shares", "told"]
@@ -43,15 +43,17 @@ class Descent:
     momentum: float
     pace: float | None
 
-    def check(self, multiplier: float) -> None:
-        """Refuse parameters, where each sum has noise of ``multiplier``, before any is drawn."""
+    def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise BadInput(f"steps was {self.steps!r}: a whole number, 1 or more, is needed.")
-        if not 0.0 <= self.momentum < 1.0:
-            raise BadInput(f"momentum was {self.momentum!r}: it must lie from 0 to below 1.")
+            raise BadInput(f"steps was {shown(self.steps)}: a whole number, 1 or more, is needed.")
+        if share("momentum", self.momentum) == 1.0:
+            raise BadInput(f"momentum was {self.momentum!r}: it must lie below 1, or no step comes to rest.")
         positive("clip", self.clip)
         if self.pace is not None:
             positive("pace", self.pace)
+
+    def check(self, multiplier: float) -> None:
+        """Refuse noise of ``multiplier`` in each sum, before any is drawn, where it is more than can be."""
         if multiplier > LARGEST_MULTIPLIER:
             raise BadInput(
                 f"so small an epsilon over {self.steps} steps needs noise of {multiplier:.3g} times the clip "

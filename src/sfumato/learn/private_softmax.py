@@ -25,7 +25,13 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.learn.dp_sgd import DPSGD, calibrated_multiplier
-from sfumato.learn.examples import Floats, checked_examples, checked_features, checked_number
+from sfumato.learn.examples import (
+    Floats,
+    checked_classes,
+    checked_examples,
+    checked_features,
+    checked_number,
+)
 from sfumato.learn.forewarnings import NoisyRelease
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
@@ -44,8 +50,8 @@ class PrivateSoftmax(Learner):
     ``epsilon`` and ``delta`` are the promise for one record under ``neighbours``, ``"zero-out"`` or
     ``"replace"``. Labels are 0…``classes``−1. ``steps`` with ``momentum`` of size ``pace`` (from the noise
     and the number of records, unless given: :mod:`~.noisy_descent`); the gradient of one example is cut to
-    length ``clip``. At a ``rate`` below 1 each step takes every record with that chance, by coins of its own
-    (DP-SGD; zero-out neighbours alone). ``randomness`` is the operating system's unless ``Seeded(…)``.
+    length ``clip``. At a ``sampling`` below 1 each step takes every record with that chance, by coins of its
+    own (DP-SGD; zero-out neighbours alone). ``randomness`` is the operating system's unless ``Seeded(…)``.
     """
 
     def __init__(
@@ -60,20 +66,21 @@ class PrivateSoftmax(Learner):
         steps: int = 200,
         pace: float | None = None,
         momentum: float = 0.9,
-        rate: float = 1.0,
+        sampling: float = 1.0,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon, self.delta, self.classes, self.neighbours = epsilon, delta, classes, neighbours
         self.reach, self.clip, self.steps = reach, clip, steps
-        self.pace, self.momentum, self.rate, self.randomness = pace, momentum, rate, randomness
+        self.pace, self.momentum, self.sampling, self.randomness = pace, momentum, sampling, randomness
 
     def guarantee(self) -> Guarantee:
         """ε at δ for one record; known before ``fit``, which spends it at each call."""
+        checked_classes(self.classes)
         epsilon, delta = positive("epsilon", self.epsilon), delta_between(self.delta)
         neighbours, step = known_neighbours(self.neighbours), self._multiplier()
         self._descent().check(step * _parts(neighbours))
-        if self.rate < 1.0:
-            return DPSGD(step, self.rate, self.steps).guarantee(delta)
+        if self.sampling < 1.0:
+            return DPSGD(step, self.sampling, self.steps).guarantee(delta)
         return Guarantee.gaussian(
             noise_multiplier(epsilon, delta),
             unit=RECORD,
@@ -85,8 +92,8 @@ class PrivateSoftmax(Learner):
     def releases(self, records: int, dimension: int) -> tuple[NoisyRelease, ...]:
         """The gradient sums of all steps together, in clips."""
         step = self._multiplier() * _parts(known_neighbours(self.neighbours))
-        noise = step * math.sqrt(self.steps * (1 + dimension) * self.classes)
-        return (NoisyRelease("the gradient sums", "model", self.steps * self.rate * records, noise),)
+        noise = step * math.sqrt(self.steps * (1 + dimension) * checked_classes(self.classes))
+        return (NoisyRelease("the gradient sums", "model", self.steps * self.sampling * records, noise),)
 
     def _descent(self) -> Descent:
         return Descent(self.steps, self.clip, self.momentum, self.pace)
@@ -94,14 +101,17 @@ class PrivateSoftmax(Learner):
     def _multiplier(self) -> float:
         """Noise of one step over its sensitivity."""
         epsilon, delta = positive("epsilon", self.epsilon), delta_between(self.delta)
-        if not 0.0 < positive("rate", self.rate) <= 1.0:
-            raise BadInput(f"rate was {self.rate!r}: the chance of a record to be taken is at most 1.")
-        if self.rate == 1.0:
+        if not 0.0 < positive("sampling", self.sampling) <= 1.0:
+            raise BadInput(
+                f"sampling was {self.sampling!r}: the chance of a record to be taken is at most 1."
+            )
+        steps = self._descent().steps
+        if self.sampling == 1.0:
             # A hair more, so that rounding cannot make the steps cost more than the whole.
-            return noise_multiplier(epsilon, delta) * math.sqrt(max(self.steps, 1)) * (1.0 + 1e-12)
+            return noise_multiplier(epsilon, delta) * math.sqrt(steps) * (1.0 + 1e-12)
         if known_neighbours(self.neighbours) is not Neighbours.ZERO_OUT:
-            raise BadInput("steps on samples (rate below 1) are proven for zero-out neighbours alone.")
-        return calibrated_multiplier(epsilon, delta, rate=self.rate, steps=self.steps)
+            raise BadInput("steps on samples (sampling below 1) are proven for zero-out neighbours alone.")
+        return calibrated_multiplier(epsilon, delta, rate=self.sampling, steps=steps)
 
     def fit(self, X: Any, y: Any, *, records: int | None = None, report: Report | None = None) -> Self:
         """Learn from features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee.
@@ -117,14 +127,14 @@ class PrivateSoftmax(Learner):
         step = self._multiplier() * _parts(guarantee.neighbours)
         head = LinearHead(features, labels, self.classes, reach=self.reach, clip=self.clip)
         randomness, batches = self._randomness(), None
-        if self.rate < 1.0:
-            sampled = DPSGD(step, self.rate, self.steps)
+        if self.sampling < 1.0:
+            sampled = DPSGD(step, self.sampling, self.steps)
             batches = sampled.samples(len(features), randomness.stream(b"softmax samples"))
         weights = self._descent().weights(
             head,
             step,
             randomness.stream(b"softmax gradients"),
-            records=self.rate * number,
+            records=self.sampling * number,
             batches=batches,
             report=report,
         )

@@ -108,6 +108,7 @@ def audited_model(
                 some,
                 kinds,
                 canaries=_CANARIES,
+                kind=_canary_kind(learner, some.shape[1]),
                 delta=delta,
                 chance=chance,
                 seed=seed,
@@ -127,6 +128,12 @@ def audited_model(
     evidence = tuple(item.evidence() for item in found.findings)
     notes = (*statement.notes, *((_SECOND,) if evidence else ()), *failed)
     return replace(found, statement=replace(statement, measured=evidence, notes=notes))
+
+
+def _canary_kind(learner: Learner, dimension: int) -> str:
+    """Canaries on axes of their own are the easiest to find; where there is no room for these, directions."""
+    most = learner.most_features
+    return "axes" if most is None or dimension + _CANARIES <= most else "directions"
 
 
 def _tried(attack: Callable[[], T]) -> tuple[T | None, str]:

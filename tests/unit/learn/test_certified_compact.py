@@ -8,7 +8,7 @@ from sklearn.model_selection import train_test_split
 
 from sfumato.errors import BadInput
 from sfumato.learn.certified_compact import CertifiedCompact
-from sfumato.learn.closed_contraction import ClosedContraction
+from sfumato.learn.closed_contraction import MOST_FEATURES, ClosedContraction
 from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.noise import Seeded
 from sfumato.privacy import Guarantee, Neighbours
@@ -110,12 +110,24 @@ def test_features_are_in_units_of_their_reach(digits) -> None:
         ({"epsilon": 0.0}, "epsilon"),
         ({"delta": 1.0}, "delta"),
         ({"neighbours": "none"}, "neighbours"),
+        ({"reach": "far"}, "reach must be a positive number"),
+        ({"reach": float("nan")}, "reach must be a positive number"),
     ],
 )
 def test_parameters_are_checked_before_anything_is_drawn(digits, change, sentence) -> None:
     X, _, y, _ = digits
     with pytest.raises(BadInput, match=sentence):
         CertifiedCompact(**change).fit(X, y)
+
+
+def test_more_features_than_a_second_moment_holds_are_refused_before_it_is_made() -> None:
+    """Were one made, 20,000 features would take three gigabytes for it alone."""
+    X, y = np.zeros((4, 20_000)), np.arange(4) % 2
+    with pytest.raises(BadInput, match=r"of 20,000 features .* and 4,000 are the most: take an extractor"):
+        CertifiedCompact(classes=2).fit(X, y)
+    assert CertifiedCompact(classes=2).releases(100, MOST_FEATURES)
+    with pytest.raises(BadInput, match="of 4,001 features"):
+        CertifiedCompact(classes=2).releases(100, MOST_FEATURES + 1)
 
 
 def test_nothing_fitted_is_said() -> None:

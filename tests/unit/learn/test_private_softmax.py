@@ -103,13 +103,13 @@ def test_bad_parameters_and_unfitted_models_are_refused() -> None:
 
 
 def test_steps_on_samples_are_dp_sgd() -> None:
-    made = PrivateSoftmax(8.0, 1e-5, rate=0.2, steps=150, randomness=sf.Seeded(1))
+    made = PrivateSoftmax(8.0, 1e-5, sampling=0.2, steps=150, randomness=sf.Seeded(1))
     proven = made.guarantee()
     assert proven.theorem.startswith("DP-SGD")
     assert 0.95 * 8.0 < proven.epsilon() <= 8.0
     assert (made.fit(X[:1200], Y[:1200]).predict(X[1200:]) == Y[1200:]).mean() > 0.75
     with pytest.raises(BadInput, match="zero-out neighbours alone"):
-        PrivateSoftmax(1.0, rate=0.2, neighbours="replace").guarantee()
+        PrivateSoftmax(1.0, sampling=0.2, neighbours="replace").guarantee()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_steps_on_samples_are_dp_sgd() -> None:
         ({"steps": 0}, "steps was 0"),
         ({"momentum": 1.0}, "momentum was 1.0"),
         ({"pace": 0.0}, "pace"),
-        ({"rate": 1.5}, "rate was 1.5"),
+        ({"sampling": 1.5}, "sampling was 1.5"),
         ({"epsilon": 1e-4}, "take a larger epsilon, or fewer steps"),
     ],
 )
@@ -135,7 +135,7 @@ def test_steps_on_samples_have_their_noise_and_take_their_share() -> None:
     """
     width, rate = 4000, 0.5
     features = np.zeros((2, width))
-    model = PrivateSoftmax(4.0, 1e-5, classes=2, rate=rate, steps=1, pace=1.0, momentum=0.0, clip=1.0)
+    model = PrivateSoftmax(4.0, 1e-5, classes=2, sampling=rate, steps=1, pace=1.0, momentum=0.0, clip=1.0)
     model.fit(features, np.array([0, 1]))
     step = model.guarantee().event.event.event.noise_multiplier
     expected = (step / (rate * 2)) ** 2

@@ -14,11 +14,12 @@ from sklearn.datasets import load_digits
 pytest.importorskip("torch")
 
 from sfumato.errors import BadInput, Forewarning
-from sfumato.learn import PrivateSoftmax
+from sfumato.learn import CertifiedCompact, PrivateSoftmax
 from sfumato.ledger import Ledger
 from sfumato.ledger.errors import BudgetRefused
 from sfumato.noise import Seeded
 from sfumato.pipeline.kept_model import load_model
+from sfumato.pipeline.learned_audit import audited_model
 from sfumato.pipeline.learners import LEARNERS, kind_of_learner, make_learner
 from sfumato.pipeline.learning import learn, open_learning, plan_learning
 from sfumato.pipeline.manifest import verify_folder
@@ -314,6 +315,8 @@ def test_every_method_is_known_by_its_name(method):
         ("dp-sgd", {"epsilon": 1.0}, (1, 1.0), "--classes was 1"),
         ("dp-sgd", {"epsilon": 1.0}, (10, None), "dp-sgd needs --reach LENGTH"),
         ("dp-sgd", {"epsilon": 1.0, "bandwidth": 2.0}, (10, 1.0), "dp-sgd has no --bandwidth; it takes"),
+        ("dp-sgd", {"epsilon": 1.0, "rate": 0.1}, (10, 1.0), "dp-sgd has no --rate; it takes"),
+        ("compact-certified", {"epsilon": 1.0, "sampling": 0.1}, (10, 1.0), "has no --sampling; it takes"),
         ("dp-sgd", {"epsilon": 1.0, "steps": 0}, (10, 1.0), "--steps was 0"),
         ("dp-sgd", {"epsilon": -1.0}, (10, 1.0), "epsilon must be a positive number"),
     ],
@@ -321,6 +324,37 @@ def test_every_method_is_known_by_its_name(method):
 def test_what_a_method_does_not_take_is_refused(name, options, facts, sentence):
     with pytest.raises(BadInput, match=sentence):
         make_learner(name, options, classes=facts[0], reach=facts[1])
+
+
+def test_the_chance_of_a_record_to_be_taken_has_one_name():
+    for method in ("dp-sgd", "compact-private"):
+        options = {"epsilon": 1.0, "sampling": 0.1, "rate": None}
+        assert make_learner(method, options, classes=10, reach=1.0).sampling == 0.1
+    proven = make_learner("dp-sgd", {"epsilon": 1.0, "sampling": 0.1}, classes=10, reach=1.0).guarantee()
+    assert proven.theorem.startswith("DP-SGD")
+
+
+def test_too_many_features_for_a_contraction_are_refused_with_the_plan(place):
+    np.savez("wide.npz", features=np.zeros((4, 4001)), labels=np.arange(4) % 2)
+    made = opened("wide.npz", "compact-certified", classes=2, reach=1.0)
+    with pytest.raises(BadInput, match="4,001 features would release a square of that side, and 4,000 are"):
+        plan_learning(made)
+    assert plan_learning(opened("wide.npz", classes=2, reach=1.0)).columns == 4001
+
+
+def test_canaries_keep_within_the_features_that_a_learner_takes(place):
+    """Canaries on 500 axes of their own would be too many for 64 features where 500 are the most."""
+
+    class Narrow(CertifiedCompact):
+        most_features = 500
+
+    for kind, canaries in ((CertifiedCompact, "axes"), (Narrow, "directions")):
+        learner = kind(8.0, steps=2, reach=5.0)
+        stated = learner.statement()
+        found = audited_model(
+            stated, learner, FEATURES[:200], LABELS[:200], chance=1e-8, report=lambda stage, share: None
+        )
+        assert f"canaries of the kind {canaries}," in found.game.findings[0].note
 
 
 def test_what_should_be_known_is_said_before(place):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sfumato.learn.closed_contraction import MOST_FEATURES
+
 __all__ = [
     "CHOSEN",
     "CONFIDENCE",
@@ -13,7 +15,6 @@ __all__ = [
     "STAND_INS",
     "STATED",
     "TABLE_DATA",
-    "WIDEST",
     "Run",
 ]
 
@@ -33,8 +34,6 @@ TABLE_DATA: dict[int, str] = {
 }
 #: Of larger data sets so many training records are used, so that two cores make the page within an hour.
 LARGEST = {"mnist": 10_000, "fashion-mnist": 10_000}
-#: The certified contraction releases a square of the features: of more than these it is left out.
-WIDEST = 4_000
 #: What stands in for data that are not here.
 STAND_INS: dict[int, str] = {
     4: "PneumoniaMNIST (two classes of chest X-rays) stands in for PathMNIST, which is not here",
@@ -102,8 +101,8 @@ CHOSEN = (
 LEFT_OUT = (
     f"all but {LARGEST['fashion-mnist']:,} of the 60,000 training records of Fashion-MNIST: the page "
     "is made on two cores, where its features and rows would take six times as long with all of them",
-    f"certified contraction of more than {WIDEST:,} features a record: it releases their second moments, a "
-    "square of that side",
+    f"certified contraction of more than {MOST_FEATURES:,} features a record: it releases their second "
+    "moments, a square of that side",
     "ViT-H/14, DINOv2-g and ConvNeXt-XL of table 7, whose weights no package brings; extractors that are "
     "here take their place",
     "figures 1 and 2, which are diagrams, and 4 to 10, which show again what figure 3 shows, class by class "

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from sfumato.errors import BadInput
+from sfumato.learn.closed_contraction import MOST_FEATURES
 from sfumato.learn.extractors import EXTRACTORS, make_extractor
 from sfumato.papers.compactdp.bench import Bench
 from sfumato.papers.compactdp.features import Features
 from sfumato.papers.compactdp.methods import CERTIFIED, COMBINED, DP_SGD, MAIN, METHODS
 from sfumato.papers.compactdp.pool import Pool, Source
-from sfumato.papers.compactdp.protocol import LARGEST, TABLE_DATA, WIDEST, Run
+from sfumato.papers.compactdp.protocol import LARGEST, TABLE_DATA, Run
 from sfumato.papers.compactdp.results import Counted, Measures, Results
 from sfumato.papers.compactdp.tables import BACKBONE_METHODS, SPECIFIED
 from sfumato.papers.datasets import available
@@ -92,7 +93,7 @@ class Rows:
 
     def _rows(self, source: Source, names: list[str]) -> Measures:
         budgets = {**_by_name(DP_SGD), **_by_name(COMBINED), **_by_name(CERTIFIED)}
-        left_out = CERTIFIED.values() if self._counted(source).dimension > WIDEST else ()
+        left_out = CERTIFIED.values() if self._counted(source).dimension > MOST_FEATURES else ()
         found = {}
         for name in METHODS:
             if name in names and name not in left_out and budgets.get(name, 1.0) in self.run.epsilons:
