@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from sfumato.audit.predictions import Predictions
 from sfumato.errors import BadInput
 from sfumato.papers.datasets import load, load_parts
 from sfumato.papers.memory import Memory
+from sfumato.papers.paper_page import listed
 
 pytest.importorskip("torch")
 pytest.importorskip("opacus")
@@ -25,7 +29,11 @@ from sfumato.papers.compactdp.findings import verdicts
 from sfumato.papers.compactdp.measured import Measured, OneRun, Proven
 from sfumato.papers.compactdp.methods import CERTIFIED, COMBINED, COMPACT, DP_SGD, NON_PRIVATE
 from sfumato.papers.compactdp.pool import Pool, Source
-from sfumato.papers.compactdp.printed_findings import epsilon_of_less_noise, printed_says
+from sfumato.papers.compactdp.printed_findings import (
+    contraction_factors,
+    epsilon_of_less_noise,
+    printed_says,
+)
 from sfumato.papers.compactdp.protocol import Run
 from sfumato.papers.compactdp.published import APPENDIX_P, FIGURE_13, FIGURE_15, TABLE_3_TPR, TABLES, TEXT
 from sfumato.papers.compactdp.results import Results
@@ -141,8 +149,38 @@ def test_what_the_printed_numbers_say() -> None:
     assert "prints as 0.157" in told[2]
     assert told[3].startswith("All 4 AUCs")
     assert f"0.05·σ₁ proves {np.ceil(epsilon_of_less_noise(1.0, 0.05) * 100.0) / 100.0:g}." in told[4]
-    assert "print 0.206 and 0.208 for the first, 0.178 and 0.1794 for the second" in told[5]
-    assert "table 3 an accuracy of 95.09 and an AUC of 0.5062 to 0.5070" in told[6]
+    assert "at α = 2 these are 9.8e-13·ρ, 0.25·ρ and 0.0025·ρ" in told[5]
+    assert "(it is 100 times too small)" in told[5]
+    assert "print 0.206 and 0.208 for the first, 0.178 and 0.1794 for the second" in told[6]
+    assert "table 3 an accuracy of 95.09 and an AUC of 0.5062 to 0.5070" in told[7]
+
+
+def test_the_page_of_the_paper_says_what_the_printed_numbers_say() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "papers" / "compactdp.md").read_text("utf-8")
+    (section,) = listed({"What the paper's own numbers say": list(printed_says())})
+    assert f"\n\n{section}\n\n" in page
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 8.0])
+def test_definition_4_and_theorem_2_are_different_bounds(order) -> None:
+    """A Gaussian mechanism of sensitivity Δ and ηΔ has the divergences that a numerical integral has."""
+    etas = (0.05, 0.2, 0.5)
+    found = contraction_factors(etas, order)
+    whole, least = (renyi_divergence(shift, order) for shift in (1.0, 0.5))
+    assert found.theorem == pytest.approx(least / whole)
+    assert found.definition == pytest.approx(0.005 ** (order - 1.0))
+    assert found.stated == pytest.approx(0.0025)
+    assert found.definition < found.theorem
+    assert found.stated < found.theorem
+    same = contraction_factors((1.0, 1.0), order)
+    assert same.definition == same.theorem == same.stated == 1.0
+
+
+def renyi_divergence(shift, order) -> float:
+    """Of two normals of deviation 1 whose means are ``shift`` apart."""
+    points = np.linspace(-20.0, 30.0, 200_001)
+    density = np.exp(order * norm.logpdf(points, shift) + (1.0 - order) * norm.logpdf(points))
+    return float(np.log(np.trapezoid(density, points)) / (order - 1.0))
 
 
 def test_less_noise_is_a_larger_epsilon() -> None:
