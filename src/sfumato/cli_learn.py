@@ -127,6 +127,15 @@ def learn(
             "--audit/--no-audit",
         ),
     ] = True,
+    shadows: Annotated[
+        int | None,
+        option(
+            PROMISE,
+            "N",
+            "How many of these models are for LiRA, RMIA and an attack network: 8 unless given, which take "
+            "as long as four of them on all records (4,000 at most); 0 for none.",
+        ),
+    ] = None,
     plan: PlanOnly = False,
     dataset: Annotated[
         str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
@@ -144,6 +153,9 @@ def learn(
         raise BadInput(f"learn takes one ε, as in --epsilon 1, not {len(epsilon)}.")
     if output is None and not plan:
         raise BadInput("learn needs -o/--output, a folder to keep the model in.")
+    if shadows is not None and not audit:
+        raise BadInput("--shadows is for an audit, and --no-audit was given: take one of them away.")
+    from sfumato.audit.learner_shadows import SHADOWS
     from sfumato.pipeline.learning import learn as run
     from sfumato.pipeline.learning import open_learning, plan_learning
 
@@ -164,6 +176,7 @@ def learn(
             reach=reach,
             extractor=extractor,
             audited=audit,
+            shadows=SHADOWS if shadows is None else shadows,
         )
         if plan or output is None:
             planned = plan_learning(made, dataset=dataset, ledger=book)
@@ -204,8 +217,9 @@ def _told(done: Learned) -> str:
         f"Certificate: {name(done.certified.certificate_file)}",
     ]
     if attacks is not None:
-        several = f"the strongest of {len(attacks.findings)} on members is above"
-        lines.append(f"Attacks: {several}; --report and --json have all, class by class")
+        several = sum(item.measure == "AUC" for item in attacks.findings)
+        told = f"the strongest of {several} on members is above"
+        lines.append(f"Attacks: {told}; --report and --json have all, and the loss threshold class by class")
     if done.accuracy is not None:
         said = done.accuracy
         lines.append(f"Accuracy: {said.share:.2%}, measured on {name(said.file)} ({said.records:,} records)")

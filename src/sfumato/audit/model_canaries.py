@@ -1,8 +1,10 @@
 """The whole audit of a learner: what one trained model gives away, and what canaries prove about its ε.
 
-Two models are trained. One on four fifths of the records, the rest being held out, which every membership
-attack is run against; and, where the learner claims a guarantee, one with canaries that fair coins chose
-(:mod:`~sfumato.audit.coin_game`), which alone says something about ε.
+One model is trained on four fifths of the records, the rest being held out, and attacked by its answers
+(:mod:`~sfumato.audit.modelling`); with shadow models, fits of the same learner on random halves, also by
+LiRA, RMIA and an attack network (:mod:`~sfumato.audit.learner_shadows`). Where the learner claims a
+guarantee, another is trained with canaries that fair coins chose (:mod:`~sfumato.audit.coin_game`), which
+alone says something about ε.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from sfumato.audit.coin_game import OneRunAudit, one_run_audit
 from sfumato.audit.finding import Finding
 from sfumato.audit.held_out import held_out
 from sfumato.audit.heuristics import Heuristic
+from sfumato.audit.learner_shadows import checked_shadows, shadow_findings
 from sfumato.audit.modelling import audit_model
+from sfumato.errors import BadInput
 from sfumato.privacy import Evidence, Guarantee
 
 __all__ = ["LearnerAudit", "audit_learner", "one_run_audit"]
@@ -31,9 +35,11 @@ class LearnerAudit:
     """What the attacks on a learner found, beside what is ``proven``.
 
     ``findings`` are the standard audit of one model on ``members`` and ``nonmembers`` records of one
-    distribution, with its accuracy on either; ``classes`` the loss threshold class by class. ``heuristics``
-    are the three conversions of the strongest membership attack into a number called ε, and bound nothing;
-    ``notes`` says which of them do not exist and why. ``one_run`` is None where it was not asked for.
+    distribution, with its accuracy on either, and the attacks by shadow models; ``classes`` the loss
+    threshold class by class. ``heuristics`` are the three conversions of the strongest membership attack into
+    a number called ε, and bound nothing. ``notes`` says which of them do not exist and why, and why there are
+    no attacks by shadow models where they could not be trained. ``one_run`` is None where it was not asked
+    for.
     """
 
     findings: tuple[Finding, ...]
@@ -102,6 +108,7 @@ def audit_learner(
     calibration: Sequence[tuple[float, float]] | None = None,
     canaries: int | None = None,
     kind: str = "axes",
+    shadows: int = 0,
     folds: int = 5,
     confidence: float = 0.99,
     seed: int = 0,
@@ -110,12 +117,15 @@ def audit_learner(
     """Train ``make()`` on all but ``share`` of the records ``X`` (n, d), ``y`` (n,), and attack it.
 
     ``make`` returns an untrained learner with ``fit(X, y)``, ``predict_proba(X)`` and, where it claims
-    something, ``guarantee()``; it is called twice if there are canaries. ``canaries`` is their number: by
-    default 500 where something is proven and 0, for no one-run audit, where nothing is. ``calibration`` are
+    something, ``guarantee()``; it is called once more if there are canaries, and once for each of the
+    ``shadows``, as many models, without which LiRA, RMIA and the shadow-model attack are not run.
+    ``canaries`` is the number of canaries: by default 500 where something is proven and 0, for no one-run
+    audit, where nothing is. ``calibration`` are
     pairs (AUC, ε) for the conversion of an AUC (`auc_calibration` makes some). ``delta`` is that of the
     conversions and of the bounds on ε. Each finding holds with ``confidence`` by itself.
     """
     features, labels, _ = checked_records(X, y)
+    checked_shadows(shadows)
     tell = report or (lambda stage, share: None)
     split = held_out(len(features), share=share, seed=seed)
     learner = make()
@@ -131,8 +141,24 @@ def audit_learner(
         folds=folds,
         confidence=confidence,
         seed=seed,
-        report=lambda stage, done: tell(stage, 0.2 + 0.5 * done),
+        report=lambda stage, done: tell(stage, 0.1 + 0.2 * done),
     )
+    unshadowed: tuple[str, ...] = ()
+    if shadows:
+        try:
+            found += shadow_findings(
+                make,
+                learner,
+                features,
+                labels,
+                split,
+                shadows=shadows,
+                confidence=confidence,
+                seed=seed,
+                report=lambda stage, done: tell(stage, 0.3 + 0.4 * done),
+            )
+        except BadInput as error:
+            unshadowed = (f"not attacked by shadow models: {error}",)
     classes = class_leakage(members, nonmembers, confidence=confidence, seed=seed)
     count = (0 if proven.proves_nothing else 500) if canaries is None else canaries
     one_run = None
@@ -159,7 +185,7 @@ def audit_learner(
         members=len(members),
         nonmembers=len(nonmembers),
         accuracy=(float(members.correct.mean()), float(nonmembers.correct.mean())),
-        notes=missing,
+        notes=(*missing, *unshadowed),
     )
 
 

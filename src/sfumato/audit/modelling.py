@@ -42,8 +42,9 @@ def audit_model(
 
     The battery: loss threshold, loss threshold a class, label only, the six configurations of CompactDP's
     Table 1, the differences of its appendix H, and, where ``shadows`` are given as `shadow_attack` takes
-    them, the shadow-model attack. LiRA and RMIA need answers of models trained with and without each record,
-    and are called on their own. Each interval holds with ``confidence`` by itself, not all together.
+    them, the shadow-model attack. LiRA and RMIA need answers of models trained with and without each record:
+    `audit_learner` trains some, where a learner is at hand. Each interval holds with ``confidence``
+    by itself, not all together.
 
     **Bounds on ε.** Rates over the records of one trained model are not those of independent runs, so no
     lower bound on ε follows from them, and the findings state none. The exception is ``fair_coins``: where

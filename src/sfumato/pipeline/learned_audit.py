@@ -1,7 +1,8 @@
 """The audit beside a model: further ones of the same method and parameters, attacked and never kept.
 
-One is learned from four fifths of some of the records, and every attack on models tries to tell them from
-the rest, class by class too. Where something is proven, another one is learned with canaries by coins, which
+One is learned from four fifths of some of the records, and attacks on models try to tell them from the rest;
+the loss threshold class by class too. Shadow models, learned from random halves, are what LiRA, RMIA and an
+attack network judge by. Where something is proven, another one is learned with canaries by coins, which
 alone says something about ε. No record is left out of the model that is kept, and the others cost nothing
 that is proven, because nobody sees them. What is measured stays with whoever learned; what others see,
 whether a model appears, depends on it with a chance that was set aside of δ
@@ -41,6 +42,7 @@ _KEPT = "what an audit measures is computed from the records and stays with whoe
 _SECOND = "measured on further models, learned from some of the records or with canaries, and not kept"
 _NO_GAME = "not audited by canaries: the audit could not be done"
 _NO_ATTACKS = "not audited by attacks on members: the audit could not be done"
+_NO_SHADOWS = "not attacked by shadow models: they could not be learned from halves of the records"
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,12 @@ def audited_model(
     labels: NDArray[np.int64],
     *,
     chance: float,
+    shadows: int,
     report: Report,
 ) -> ModelAudit:
     """Attack what a learner with these parameters learns from some thousand of the records at most.
+
+    ``shadows`` is how many further models are learned for attacks by shadow models.
 
     Raises :class:`~sfumato.report.VerificationFailed` where canaries contradict the proof so well as happens
     with at most ``chance`` if it holds; a bound that holds in 99 of 100 runs stands in the measured column
@@ -120,10 +125,21 @@ def audited_model(
         if game is not None and game.surely_more:
             raise VerificationFailed(f"the model was not kept: {game.sentence()}")
     attacks, error = _tried(
-        lambda: audit_learner(make, some, kinds, delta=delta, canaries=0, seed=seed % _SEEDS, report=tell)
+        lambda: audit_learner(
+            make,
+            some,
+            kinds,
+            delta=delta,
+            canaries=0,
+            shadows=shadows,
+            seed=seed % _SEEDS,
+            report=tell,
+        )
     )
     if error:
         failed.append(f"{_NO_ATTACKS} ({error})")
+    elif shadows and attacks is not None and not any("LiRA" in item.attack for item in attacks.findings):
+        failed.append(_NO_SHADOWS)
     found = ModelAudit(statement, open_to_all, attacks, game)
     evidence = tuple(item.evidence() for item in found.findings)
     notes = (*statement.notes, *((_SECOND,) if evidence else ()), *failed)

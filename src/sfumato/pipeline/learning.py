@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.audit.learner_shadows import SHADOWS, checked_shadows
 from sfumato.errors import BadInput
 from sfumato.io.datasets import DatasetSource, open_dataset
 from sfumato.learn import Learner
@@ -54,7 +55,8 @@ class Learning:
     ``asked`` is the learner with what was asked for. Where an ``audited`` model may be kept back, ``slack``
     of its δ is set aside for that, and ``learner`` is calibrated to the rest
     (:mod:`~sfumato.pipeline.withholding`). ``top`` is the value of white as it was declared, None where the
-    type of the pictures says it. ``promise`` is the (ε, δ) that was asked for, or 1 and 1e-5.
+    type of the pictures says it. ``shadows`` is how many models the attacks by shadow models learn from.
+    ``promise`` is the (ε, δ) that was asked for, or 1 and 1e-5.
     """
 
     source: DatasetSource
@@ -66,6 +68,7 @@ class Learning:
     top: float | None = None
     unheeded: tuple[str, ...] = ()
     audited: bool = True
+    shadows: int = SHADOWS
     promise: tuple[float, float] = (1.0, 1e-5)
 
     @cached_property
@@ -141,6 +144,7 @@ def open_learning(
     reach: float | None = None,
     extractor: str | None = None,
     audited: bool = True,
+    shadows: int = SHADOWS,
     randomness: Randomness | None = None,
 ) -> Learning:
     """A model of the dataset ``source`` by ``method``; only names and headers of the dataset are read.
@@ -148,7 +152,8 @@ def open_learning(
     ``options`` are parameters of the learner. ``source`` holds pictures, for which ``extractor`` is
     whitened-scattering unless given and ``top`` is the value of white, or features (n, d) of length
     ``reach`` or less. ``classes``, ``top`` and ``reach`` are declared and never read off the data.
-    ``audited`` will learn further models, which are attacked and not kept.
+    ``audited`` will learn further models, which are attacked and not kept, ``shadows`` of them for attacks by
+    shadow models.
     """
     kind = kind_of_learner(method)
     found = open_dataset(source, pictures=pictures, labels=labels, or_features=True)
@@ -181,6 +186,7 @@ def open_learning(
         top,
         ignored,
         audited,
+        checked_shadows(shadows),
         (1.0 if asked[0] is None else asked[0], 1e-5 if asked[1] is None else asked[1]),
     )
 
@@ -248,7 +254,15 @@ def learn(
         statement = replace(charged, notes=(*learning.statement.notes, *added))
         audit = ModelAudit(statement, statement)
         if learning.audited:
-            audit = audited_model(statement, learner, features, labels, chance=learning.slack, report=tell)
+            audit = audited_model(
+                statement,
+                learner,
+                features,
+                labels,
+                chance=learning.slack,
+                shadows=learning.shadows,
+                report=tell,
+            )
     leakage = () if audit.attacks is None else audit.attacks.classes
     classes = class_views(learner, leakage, learning.class_names, *learning.promise)
     accuracy = None if held is None else held.accuracy(learner)

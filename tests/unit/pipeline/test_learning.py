@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 
 pytest.importorskip("torch")
 
+from sfumato.audit.learner_shadows import SHADOWS
 from sfumato.errors import BadInput, Forewarning
 from sfumato.learn import CertifiedCompact, PrivateSoftmax
 from sfumato.ledger import Ledger
@@ -44,11 +45,11 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-FACTS = ("top", "reach", "extractor", "pictures", "audited")
+FACTS = ("top", "reach", "extractor", "pictures", "audited", "shadows")
 
 
 def opened(source="digits.npz", method="dp-sgd", classes=10, randomness=None, **given):
-    facts = {name: given.pop(name) for name in FACTS if name in given}
+    facts = {"shadows": 0} | {name: given.pop(name) for name in FACTS if name in given}
     options = {"epsilon": 8.0} | given
     return open_learning(source, method, options, classes=classes, randomness=randomness, **facts)
 
@@ -188,6 +189,31 @@ def test_every_method_is_attacked_class_by_class(place, method):
         ratio = 2.0 * math.log(1.25 / 1e-5)
         np.testing.assert_allclose(corrected["sigma"], np.array(printed["sigma"]) * ratio)
         assert {"diameter", "eta", "kappa", "log_rho", "vulnerability"} <= set(classes["profile"][0])
+
+
+def test_shadow_models_are_learned_and_attack(place):
+    told = []
+    done = learn(
+        opened("some.npz", reach=5.0, steps=20, shadows=4),
+        "model",
+        report=lambda stage, share: told.append(stage),
+    )
+    assert {"LiRA online", "RMIA online", "shadow models"} <= {item.attack for item in done.findings}
+    assert {"audit: shadow models", "audit: attack network"} <= set(told)
+    assert opened("some.npz", reach=5.0, shadows=SHADOWS).shadows == 8
+    with pytest.raises(BadInput, match="shadows was 3: give 0 for no shadow models, or 4 or more"):
+        opened("some.npz", reach=5.0, shadows=3)
+
+
+def test_shadow_models_that_cannot_be_learned_are_told_to_the_owner_alone(place):
+    """Half of the records, and half of a class of three that lies in none of them, is nothing to contract."""
+    rare = np.flatnonzero(LABELS == 9)[:2]
+    kept = np.concatenate([np.flatnonzero(LABELS != 9)[:300], rare])
+    np.savez("rare.npz", features=FEATURES[kept], labels=LABELS[kept])
+    done = learn(opened("rare.npz", "compact", reach=5.0, epochs=1, shadows=4), "model")
+    assert any("not attacked by shadow models" in note for note in done.statement.notes)
+    assert done.audit.attacks is not None
+    assert not any("shadow" in note for note in load_model("model").statement.notes)
 
 
 def test_an_audit_that_cannot_be_done_is_told_to_the_owner_alone(place, monkeypatch):
@@ -352,7 +378,13 @@ def test_canaries_keep_within_the_features_that_a_learner_takes(place):
         learner = kind(8.0, steps=2, reach=5.0)
         stated = learner.statement()
         found = audited_model(
-            stated, learner, FEATURES[:200], LABELS[:200], chance=1e-8, report=lambda stage, share: None
+            stated,
+            learner,
+            FEATURES[:200],
+            LABELS[:200],
+            chance=1e-8,
+            shadows=0,
+            report=lambda stage, share: None,
         )
         assert f"canaries of the kind {canaries}," in found.game.findings[0].note
 

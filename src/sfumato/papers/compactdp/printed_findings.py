@@ -103,8 +103,8 @@ def printed_says() -> Iterator[str]:
     factors = contraction_factors(_ETAS, _ORDER)
     yield (
         "Definition 4 and Theorem 2 bound one divergence by two numbers, ρ·Π η_c^(α−1) and ρ·max η_c², and "
-        f"the sentence below the theorem by a third, ρ·η_min². For nine classes with η = {_ETAS[0]:g} and one "
-        f"with η = {_ETAS[-1]:g} at α = {_ORDER:g} these are {factors.definition:.2g}·ρ, "
+        f"the sentence below the theorem by a third, ρ·η_min². For nine classes with η = {_ETAS[0]:g} and "
+        f"one with η = {_ETAS[-1]:g} at α = {_ORDER:g} these are {factors.definition:.2g}·ρ, "
         f"{factors.theorem:g}·ρ and {factors.stated:g}·ρ. By the proof in appendix B a record of the class "
         f"that is contracted least keeps {factors.theorem:g}·ρ: the worst class is the one with the largest "
         f"η, so that the bound by η_min points the wrong way (it is {factors.theorem / factors.stated:g} "
