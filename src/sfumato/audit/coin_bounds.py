@@ -21,10 +21,15 @@ from sfumato.audit.bound import Bound, check_delta
 from sfumato.audit.one_run import best_guesses, one_run_bound, one_run_chance
 from sfumato.audit.one_run_tradeoff import one_run_gaussian_bound, rejected
 from sfumato.audit.proportions import failure_chance
+from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.privacy import Guarantee, gaussian_epsilon
 from sfumato.privacy.losses import GaussianLoss
 
-__all__ = ["gaussian_mu", "guess_bound", "impossible"]
+__all__ = ["gaussian_mu", "guess_bound", "impossible", "refutable_epsilon"]
+
+
+# As good as no ε, and one that noise exists for.
+_SMALLEST = 1e-3
 
 
 class _Bounding(Protocol):
@@ -96,6 +101,20 @@ def impossible(
         if sure:
             return True
     return False
+
+
+def refutable_epsilon(canaries: int, *, delta: float, chance: float) -> float:
+    """Up to which ε at ``delta`` a Gaussian mechanism is :func:`impossible` if every coin is guessed right.
+
+    No audit with so many ``canaries`` and so small a ``chance`` refutes a larger one, whatever it gives away.
+    """
+    coins = np.arange(canaries, dtype=np.int64) % 2
+
+    def refuted(epsilon: float) -> bool:
+        proven = Guarantee.gaussian(noise_multiplier(max(epsilon, _SMALLEST), delta), at_delta=delta)
+        return impossible(2.0 * coins - 1.0, coins, proven, chance=chance)
+
+    return _largest(refuted)
 
 
 def _counts(size: int) -> list[int]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sfumato.audit.coin_bounds import gaussian_mu, guess_bound, impossible
+from sfumato.audit.coin_bounds import gaussian_mu, guess_bound, impossible, refutable_epsilon
+from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.privacy import Guarantee, gaussian_epsilon
 
 # Of 100 bounds that each fail in 1% of runs, more than this many fail with a chance of 1e-6.
@@ -98,3 +99,12 @@ def test_the_mu_of_gaussian_guarantees_alone():
     assert gaussian_mu(Guarantee.laplace(1.0)) is None
     assert gaussian_mu(one.with_slack(1e-9)) is None
     assert gaussian_mu(Guarantee.nothing("no proof")) is None
+
+
+@pytest.mark.parametrize(("canaries", "chance"), [(100, 1e-6), (500, 5e-9), (2000, 1e-3)])
+def test_no_guesses_refute_more_than_is_said_and_right_ones_refute_that(canaries, chance):
+    most = refutable_epsilon(canaries, delta=1e-5, chance=chance)
+    coins = np.random.default_rng(0).integers(0, 2, canaries)
+    for factor, refuted in ((0.999, True), (1.001, False)):
+        proven = Guarantee.gaussian(noise_multiplier(factor * most, 1e-5), at_delta=1e-5)
+        assert impossible(coins - 0.5, coins, proven, chance=chance) is refuted

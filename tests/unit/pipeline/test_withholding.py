@@ -1,8 +1,11 @@
 """What it costs that an audit may keep a release back, checked on laws that are small enough to count."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from sfumato.audit.coin_bounds import refutable_epsilon
 from sfumato.pipeline.withholding import own_chance, own_slack, set_aside, slack_of
 from sfumato.privacy import Guarantee
 
@@ -52,3 +55,16 @@ def test_a_thousandth_of_delta_is_set_aside_and_a_millionth_at_most():
     assert (stated.slack, stated.at_delta) == (1e-8, 1e-5)
     grown = set_aside(Guarantee.approximate(1.0, 1e-4), 1e-8, 1e-5)
     assert grown.epsilon() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("page", ["how-to-learn.md", "limits.md"])
+def test_the_pages_say_from_which_epsilon_on_no_model_is_kept_back(page):
+    """500 canaries at δ = 1e-5; half of the chance is for answers, half for weights."""
+    chance = slack_of(1e-5) / 2.0
+    assert chance == pytest.approx(5e-9)
+    most, more = (refutable_epsilon(count, delta=1e-5, chance=chance) for count in (500, 2000))
+    text = (Path(__file__).parents[3] / "docs" / page).read_text("utf-8")
+    assert 2.98 <= most < 2.99
+    assert "ε = 2.98" in text
+    assert 4.13 <= more < 4.14
+    assert ("4.13 that of 2,000 canaries" in text) == (page == "how-to-learn.md")
