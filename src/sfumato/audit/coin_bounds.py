@@ -109,10 +109,11 @@ def refutable_epsilon(canaries: int, *, delta: float, chance: float) -> float:
     No audit with so many ``canaries`` and so small a ``chance`` refutes a larger one, whatever it gives away.
     """
     coins = np.arange(canaries, dtype=np.int64) % 2
+    right = np.where(coins == 1, 1.0, -1.0)
 
     def refuted(epsilon: float) -> bool:
         proven = Guarantee.gaussian(noise_multiplier(max(epsilon, _SMALLEST), delta), at_delta=delta)
-        return impossible(2.0 * coins - 1.0, coins, proven, chance=chance)
+        return impossible(right, coins, proven, chance=chance)
 
     return _largest(refuted)
 
