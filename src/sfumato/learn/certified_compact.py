@@ -40,6 +40,7 @@ from sfumato.learn.forewarnings import NoisyRelease
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
 from sfumato.learn.noisy_descent import Descent, shares
+from sfumato.learn.stated import public_notes
 from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
@@ -203,6 +204,15 @@ class CertifiedCompact(Learner):
     def _cells(self, neighbours: Neighbours) -> tuple[CellSums, CellSums]:
         """What releases the sums of each class, and the second moment of all records."""
         return CellSums(self.classes, 1.0, False, neighbours), CellSums(1, 1.0, True, neighbours)
+
+    def notes(self) -> tuple[str, ...]:
+        """What is public, and what must have been chosen before."""
+        return public_notes()
+
+    def resolved(self, records: int) -> dict[str, Any]:
+        """The pace, from the noise and the number of records, unless it was given."""
+        step = self._step(known_neighbours(self.neighbours))
+        return {"pace": self._descent().pace_used(records, step)}
 
     def _descent(self) -> Descent:
         return Descent(self.steps, self.clip, self.momentum, self.pace)

@@ -37,6 +37,7 @@ from sfumato.learn.learner import Learner, Report
 from sfumato.learn.noise_schedule import NoiseSchedule
 from sfumato.learn.private_model import checked_model
 from sfumato.learn.private_steps import train_privately
+from sfumato.learn.stated import public_notes
 from sfumato.learn.training import Training
 from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.noise import Keyed, Randomness, Secure
@@ -234,8 +235,7 @@ def _check_signal(model: Module, plan: NoiseSchedule | StepsInTurn, records: int
 
 def _notes(warned: tuple[str, ...], reproducible: bool) -> tuple[str, ...]:
     return (
-        "the number of records is public",
-        "the weights before training and all parameters must not have been learned from these records",
+        *public_notes("the weights before training and all parameters"),
         *warned,
         *(("reproducible run: not for release",) if reproducible else ()),
     )

@@ -85,6 +85,10 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Sentences that belong into the statement."""
         return ()
 
+    def resolved(self, records: int) -> dict[str, Any]:
+        """What parameters that were left open, None, become with so many ``records``."""
+        return {}
+
     def releases(self, records: int, dimension: int) -> tuple[NoisyRelease, ...]:
         """The noisy sums through which ``fit`` reads ``records`` records of ``dimension`` features."""
         return ()
@@ -97,17 +101,19 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return forewarnings(epsilon, delta, records, self.releases(records, dimension))
 
     def statement(self) -> Statement:
-        """The three columns, not yet audited; after ``fit`` with what was warned of."""
+        """The three columns, not yet audited; after ``fit`` with what was warned of and resolved."""
         notes = (
             *self.notes(),
             *getattr(self, "_forewarned", ()),
             *(("reproducible run: not for release",) if self._reproducible() else ()),
         )
-        parameters = {**self.public(), "sfumato": sfumato.__version__}
+        known = self.resolved(self._records) if hasattr(self, "_records") else {}
+        parameters = {**self.public(), **known, "sfumato": sfumato.__version__}
         return Statement(type(self).__name__, parameters, self.claim(), self.guarantee(), notes=notes)
 
     def _forewarn(self, records: int, dimension: int) -> None:
         """Warn of what should be known at the line that calls ``fit``, and keep it for the statement."""
+        self._records = records
         self._forewarned = self.forewarnings(records, dimension)
         forewarn(self._forewarned, above=1)
 

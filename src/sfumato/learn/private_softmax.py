@@ -36,6 +36,7 @@ from sfumato.learn.forewarnings import NoisyRelease
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
 from sfumato.learn.noisy_descent import Descent, shares
+from sfumato.learn.stated import public_notes
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
 from sfumato.noise import Randomness
@@ -94,6 +95,15 @@ class PrivateSoftmax(Learner):
         step = self._multiplier() * _parts(known_neighbours(self.neighbours))
         noise = step * math.sqrt(self.steps * (1 + dimension) * checked_classes(self.classes))
         return (NoisyRelease("the gradient sums", "model", self.steps * self.sampling * records, noise),)
+
+    def notes(self) -> tuple[str, ...]:
+        """What is public, and what must have been chosen before."""
+        return public_notes()
+
+    def resolved(self, records: int) -> dict[str, Any]:
+        """The pace, from the noise and the number of records, unless it was given."""
+        step = self._multiplier() * _parts(known_neighbours(self.neighbours))
+        return {"pace": self._descent().pace_used(self.sampling * records, step)}
 
     def _descent(self) -> Descent:
         return Descent(self.steps, self.clip, self.momentum, self.pace)

@@ -102,7 +102,8 @@ class Learning:
     def statement(self) -> Statement:
         """What the learner states, with the way from records to features and the warnings."""
         stated, extractor = self.learner.statement(), self.inputs.extractor
-        parameters = {**stated.parameters, "method": self.method, "shape": list(self.inputs.shape)}
+        parameters = {**stated.parameters, **self.learner.resolved(self.records)}
+        parameters |= {"method": self.method, "shape": list(self.inputs.shape)}
         notes = stated.notes
         if self.slack > 0.0:
             parameters["delta"] = self.asked.public()["delta"]

@@ -389,6 +389,25 @@ def test_canaries_keep_within_the_features_that_a_learner_takes(place):
         assert f"canaries of the kind {canaries}," in found.game.findings[0].note
 
 
+@pytest.mark.parametrize("method", ["dp-sgd", "compact-certified"])
+def test_the_pace_is_stated_in_the_plan_as_in_the_certificate(place, method):
+    made = opened("some.npz", method, reach=5.0, steps=5, audited=False)
+    planned = plan_learning(made).statement
+    assert planned.parameters["pace"] == made.learner.resolved(500)["pace"]
+    assert "the number of records is public" in planned.notes
+    done = learn(made, "model")
+    assert (
+        done.statement.parameters
+        == planned.parameters
+        == made.learner.statement().parameters
+        | {
+            "method": method,
+            "shape": [64],
+        }
+    )
+    assert done.statement.notes[: len(planned.notes)] == planned.notes
+
+
 def test_what_should_be_known_is_said_before(place):
     made = opened("features.npz", reach=5.0, delta=0.01)
     assert made.warnings == made.asked.forewarnings(made.records, 64)
