@@ -56,7 +56,6 @@ def checked_classes(classes: Any) -> int:
 
 def checked_examples(X: Any, y: Any, classes: int) -> tuple[NDArray[np.floating], Labels]:
     """Features and their labels, whole numbers 0…``classes``−1."""
-    classes = checked_classes(classes)
     features, labels = checked_features(X), as_array("labels", y)
     if labels.shape != (len(features),) or labels.dtype.kind not in "ui":
         raise BadInput(

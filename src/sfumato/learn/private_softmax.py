@@ -130,7 +130,7 @@ class PrivateSoftmax(Learner):
         audits do; where it is given, rounding in products of other shapes may move other gradients by a
         step of the grid.
         """
-        features, labels = checked_examples(X, y, self.classes)
+        features, labels = checked_examples(X, y, checked_classes(self.classes))
         number = checked_number(records, len(features))
         guarantee = self.guarantee()
         self._forewarn(number, features.shape[1])
