@@ -51,7 +51,8 @@ def named(served):
     job = served.ask("POST", f"/v1/datasets/{PLANTED}-ward/jobs", npz(), query=query).json["id"]
     key = served.ask("POST", "/v1/keys", {"name": PLANTED, "role": "auditor"}).json["id"]
     sample = {"sample": "x", "epsilon": "1", "trust": "0.5", "side": "after", "file": "x"}
-    return {"dataset": f"{PLANTED}-ward", "release": release, "job": job, "key": key} | sample
+    bucket = {"bucket": "files"}
+    return {"dataset": f"{PLANTED}-ward", "release": release, "job": job, "key": key} | bucket | sample
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +115,7 @@ def test_a_stranger_sees_no_page_of_the_clinic_and_sends_no_form(served, named, 
             continue
         body, headers = sent(served, path, filled_in, stranger) if method == "POST" else (None, stranger)
         answer = served.ask(method, "/ui" + path.format(**named), body, tenant=None, headers=headers)
-        named_here = any(f"{{{name}}}" in path for name in ("dataset", "release", "job", "key"))
+        named_here = any(f"{{{name}}}" in path for name in ("dataset", "release", "job", "key", "bucket"))
         # A release that is audited is named in the form; what else names nothing is the stranger's own.
         allowed = (404,) if named_here or (method, path) == ("POST", "/audits") else (200, 201, 303, 400, 404)
         assert answer.status in allowed, (method, path, answer.status, answer.body[:300])

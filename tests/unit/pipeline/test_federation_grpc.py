@@ -22,6 +22,7 @@ from flwr.common import Code, FitRes, GetPropertiesRes, Status
 
 from sfumato.errors import BadInput
 from sfumato.learn.federated.grpc_admission import Credential, new_secret
+from sfumato.ledger import Ledger
 from sfumato.pipeline import child_processes, federation_grpc
 from sfumato.pipeline.child_processes import ChildProcesses
 from sfumato.pipeline.client_budget import ClientBudgets
@@ -98,6 +99,9 @@ def test_a_run_whose_clients_all_end_ends_too(shares, started):
 def test_what_a_client_is_to_know_is_in_a_file_that_nobody_else_may_read(shares, started, tmp_path):
     """The URL of a ledger may hold a password, and by its secret a client proves its name."""
     url = f"sqlite:///{tmp_path}/very-secret.db"
+    with Ledger(url) as book:
+        for name in shares:
+            book.open(f"ward/{name}", 1e4, 1e-5, "client")
     seen, own = [], []
 
     def look(stage, share):
