@@ -1,6 +1,7 @@
 """What defaults of the learners are worth, on training pictures held back.
 
-SFUMATO_DATA=… python benchmarks/compact_defaults.py [--runs 1] [--head | --certified]
+SFUMATO_DATA=… python benchmarks/compact_defaults.py [--runs 1] [--head | --certified] [--data NAME …]
+    [--learned N] [--only CHANGE …]
 
 CompactClassifier unless told otherwise; with --head it is CompactPrivate, at ε = 1 and δ = 1e-5, whose head
 is varied; with --certified CertifiedCompact at ε = 3 and δ = 1e-5, whose head is that of PrivateSoftmax too.
@@ -223,13 +224,22 @@ def main() -> None:
         if name is not None:
             said = f"vary {scan.learner.__name__}"
             which.add_argument(f"--{name}", dest="scan", action="store_const", const=name, help=said)
+    parser.add_argument("--data", nargs="+", help="the data sets that judge; all unless given")
+    parser.add_argument("--learned", type=int, help="pictures that are learned from, instead of the usual")
+    parser.add_argument("--only", nargs="+", default=[], help="changes that are judged; all unless given")
     given = parser.parse_args()
     runs, scan = range(given.runs), SCANS[given.scan]
-    data = parts(scan.data)
+    judges = {name: scan.data[name] for name in given.data or scan.data}
+    data = parts(
+        {name: (by, given.learned or learned, asked) for name, (by, learned, asked) in judges.items()}
+    )
+    tried_here = [
+        one for one in scan.variants if not given.only or one.name in (scan.variants[0].name, *given.only)
+    ]
     best = dict.fromkeys(data, (0.0, scan.variants[0].name))
     print(f"| changed | {' | '.join(data)} |\n|{'---|' * (len(data) + 1)}")
     found: dict[str, Tried] = {}
-    for variant in scan.variants:
+    for variant in tried_here:
         cells = []
         for name, part in data.items():
             tried = attempt(scan, variant, part, runs)
