@@ -169,16 +169,17 @@ def test_calls_without_a_key_take_no_place_of_those_with_one(service, keys, meth
 def test_more_calls_without_a_key_than_there_are_places_are_refused(service):
     silence = threading.Event()
 
-    def silent():
+    def silent(*first):
+        yield from first
         silence.wait(30)
-        yield from ()
 
     with (
         listening(service, open_calls=1) as (server, _),
         grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         reflection = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo
-        held = reflection(silent())
+        held = reflection(silent(reflection_pb2.ServerReflectionRequest(list_services="")))
+        assert next(held).HasField("list_services_response"), "its place is taken before the next call"
         told = refused(Code.UNAVAILABLE, "busy", reflection, silent(), timeout=20)
         assert told == "1 such calls are under way, which is the most at once; ask again."
         checked = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
