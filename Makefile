@@ -75,8 +75,9 @@ papers: .venv/dev.stamp  ## regenerate the papers' tables and figures into docs/
 	$(BIN)/sfumato paper curvature-publication --data mnist --data fashion-mnist --output docs/papers
 	$(BIN)/sfumato paper compactdp --output docs/papers
 
-picture: .venv/dev.stamp chromium demo  ## the picture of a report in the README
+picture: .venv/dev.stamp chromium demo  ## the pictures of a report in the README, and of pages of the service in its guide
 	$(BIN)/python examples/report_picture.py demo-output/report.html docs/images/report.png
+	$(BIN)/python examples/dashboard_pictures.py docs/images
 
 clean:
 	rm -rf .venv demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
