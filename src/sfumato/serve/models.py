@@ -159,10 +159,10 @@ class NewPolicy(BaseModel):
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def checked(what: str, model: type[_Model], values: Mapping[str, Any] | str) -> _Model:
+def checked(what: str, model: type[_Model], values: Mapping[str, Any] | str | bytes) -> _Model:
     """The ``model`` with these ``values``, or as this JSON says; ``what`` names them in a refusal."""
     try:
-        if isinstance(values, str):
+        if isinstance(values, str | bytes):
             return model.model_validate_json(values)
         return model.model_validate(values)
     except ValidationError as error:

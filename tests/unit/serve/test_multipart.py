@@ -174,11 +174,11 @@ def test_a_form_is_not_looked_at_without_a_key(client):
     refused(answer, 401, "unauthenticated")
 
 
-def test_the_document_describes_both_ways(client):
+def test_the_document_describes_all_ways(client):
     document = client.get("/v1/openapi.json").json()
     for path in ("plan", "protect", "jobs"):
         content = document["paths"][f"/v1/datasets/{{dataset}}/{path}"]["post"]["requestBody"]["content"]
-        assert set(content) == {"application/octet-stream", "multipart/form-data"}
+        assert set(content) == {"application/octet-stream", "multipart/form-data", "application/json"}
         form = content["multipart/form-data"]["schema"]
         assert set(form["properties"]) == {"file", "asked"}
         assert form["required"] == ["file"]

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
 
 from sfumato.serve.models import Description
 from sfumato.serve.rest.problems import MEDIA, SCHEMA
+from sfumato.serve.rest.rows import ReleasedRows, Rows
 
 __all__ = ["describe"]
 
@@ -30,7 +32,7 @@ def describe(app: FastAPI) -> None:
         document = described()
         parts = document.setdefault("components", {})
         parts["securitySchemes"] = {_KEY: {"type": "http", "scheme": "bearer"}}
-        parts["schemas"] |= {"Problem": dict(SCHEMA), "Description": Description.model_json_schema()}
+        parts["schemas"] |= {"Problem": dict(SCHEMA)} | _asked_for()
         for path in document["paths"].values():
             for method in set(path) & set(_METHODS):
                 path[method].setdefault("security", [{_KEY: []}])
@@ -44,6 +46,16 @@ def describe(app: FastAPI) -> None:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _asked_for() -> dict[str, Any]:
+    """The schemas of bodies that no route reads or makes by itself."""
+    _, found = models_json_schema(
+        [(Description, "validation"), (Rows, "validation"), (ReleasedRows, "serialization")],
+        ref_template="#/components/schemas/{model}",
+    )
+    schemas: dict[str, Any] = found["$defs"]
+    return schemas
 
 
 def _possible(method: str, operation: Mapping[str, Any]) -> set[str]:

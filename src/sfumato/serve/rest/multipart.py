@@ -17,10 +17,11 @@ __all__ = ["Form", "form_of"]
 
 @dataclass
 class Form:
-    """What came: files by the name of their part, and words."""
+    """What came: files by the name of their part, and words; whether records came in place of a file."""
 
     files: dict[str, Path] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
+    rows: bool = False
 
 
 async def form_of(

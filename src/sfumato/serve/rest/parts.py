@@ -20,17 +20,22 @@ from sfumato.serve.rest.bodies import allow
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
-__all__ = ["Parts", "is_form", "malformed"]
+__all__ = ["Parts", "is_form", "malformed", "media_type"]
 
 _MOST_HEADERS = 8 << 10
 # What may come around the content of the parts: boundaries and headers.
 _AROUND = 256 << 10
 
 
+def media_type(request: Request) -> str:
+    """What the body of ``request`` says that it is, in small letters and without its options."""
+    kind, _ = parse_options_header(request.headers.get("content-type", ""))
+    return kind.decode("latin-1")
+
+
 def is_form(request: Request) -> bool:
     """Whether the body of ``request`` says that it is a form."""
-    kind, _ = parse_options_header(request.headers.get("content-type", ""))
-    return kind == b"multipart/form-data"
+    return media_type(request) == "multipart/form-data"
 
 
 def malformed(why: str) -> BadInput:

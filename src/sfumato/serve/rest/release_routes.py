@@ -14,6 +14,7 @@ from sfumato.serve.models import Name, ReleaseShown
 from sfumato.serve.rest.asking import Asking, Here
 from sfumato.serve.rest.multipart import Form
 from sfumato.serve.rest.paging import PAGED, Cursor, Limit, link_next
+from sfumato.serve.rest.rows import released_rows
 from sfumato.serve.rest.uploads import BINARY, DESCRIPTION, Asked, Key, Named, body_of, described, uploaded
 from sfumato.serve.service import Release
 
@@ -34,6 +35,15 @@ _RELEASED: dict[int | str, dict[str, Any]] = {
         },
     }
 }
+_RELEASED_OR_ROWS: dict[int | str, dict[str, Any]] = {
+    200: _RELEASED[200]
+    | {
+        "description": "The released file, or records as JSON where they came as JSON; the header Link says "
+        "where the certificate is.",
+        "content": dict(BINARY)
+        | {"application/json": {"schema": {"$ref": "#/components/schemas/ReleasedRows"}}},
+    }
+}
 
 
 @router.post("/datasets/{dataset}/plan", openapi_extra=body_of(asked=DESCRIPTION))
@@ -51,7 +61,7 @@ async def plan(
 @router.post(
     "/datasets/{dataset}/protect",
     openapi_extra=body_of(asked=DESCRIPTION),
-    responses=_RELEASED,
+    responses=_RELEASED_OR_ROWS,
     response_class=FileResponse,
 )
 async def protect(
@@ -63,10 +73,13 @@ async def protect(
     asked: Asked = None,
     key: Key = None,
 ) -> Response:
-    """Release a file; the dataset's budget is charged before anything is drawn."""
+    """Release a file, or records as JSON; the dataset's budget is charged before anything is drawn."""
 
     def released(sent: Form) -> Response:
         done = service.protect(asking, described(sent), sent.files["file"], dataset, request=key)
+        if sent.rows:
+            shown = released_rows(done).model_dump_json(exclude_unset=True)
+            return Response(shown, media_type="application/json", headers=_headers(done))
         # What is small is read where it was drawn: a response of a file asks three threads for it.
         return _whole(done) if done.file.stat().st_size <= _SMALL else _file(done)
 

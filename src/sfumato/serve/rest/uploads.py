@@ -1,4 +1,4 @@
-"""Files that requests bring, alone as their whole body or as parts of a form; and how both are described."""
+"""Files that requests bring, as whole bodies, parts of a form or records in JSON; how these are described."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from fastapi import Header, Query, Request
 
 from sfumato.errors import BadInput
 from sfumato.serve import asked
-from sfumato.serve.bodies import direct_limit, for_jobs, private_file
+from sfumato.serve.bodies import TooLarge, direct_limit, for_jobs, private_file
 from sfumato.serve.callers import Caller
 from sfumato.serve.models import Description, checked
 from sfumato.serve.rest.bodies import announced, received, whole
 from sfumato.serve.rest.multipart import Form, form_of
 from sfumato.serve.rest.parts import is_form
+from sfumato.serve.rest.rows import MOST_BYTES, are_rows, rows_file
 from sfumato.serve.service import Service, file_name
 
 __all__ = ["BINARY", "DESCRIPTION", "Asked", "Key", "Named", "body_of", "described", "form_body", "uploaded"]
@@ -69,14 +70,18 @@ async def uploaded(
     """What ``work`` makes, in a thread, of the file that ``request`` brings (the part ``file``) and of words.
 
     As a whole body the file needs to be ``named``, and ``words`` are those of the query. In a form both may
-    be parts instead. All that was brought is gone when the work is done. With ``late``, as in
-    :meth:`Direct.done`, the request waits for its work no longer than the service says, and brings less.
+    be parts instead, and where ``asked`` is among the words, records may come as JSON. All that was brought
+    is gone when the work is done. With ``late``, as in :meth:`Direct.done`, the request waits for its work no
+    longer than the service says, and brings less.
     """
     given = {name: value for name, value in words.items() if value is not None}
     with ExitStack() as brought:
         limit = service.settings.body_bytes if late is None else direct_limit(service.settings)
-        with for_jobs(limit, service.settings):
-            doing = await _brought(request, service, named, given, words, work, brought, limit)
+        if "asked" in words and are_rows(request, named):
+            doing = await _records(request, service, given, work, limit)
+        else:
+            with for_jobs(limit, service.settings):
+                doing = await _brought(request, service, named, given, words, work, brought, limit)
         return await service.direct.done(asking.tenant, doing, brought.pop_all(), late=late)
 
 
@@ -111,6 +116,22 @@ async def _brought(
     return partial(work, Form({"file": folder / name}, given))
 
 
+async def _records(
+    request: Request, service: Service, given: Collection[str], work: Callable[[Form], _Made], limit: int
+) -> Callable[[], _Made]:
+    """The ``work`` on records that the body of ``request`` holds as JSON."""
+    for name in given:
+        raise BadInput(f"{name} belongs into the body, beside the records, and not into the query.")
+    most = min(limit, MOST_BYTES)
+    try:
+        content = await whole(request, most)
+    except TooLarge:
+        raise TooLarge(
+            f"records as JSON have at most {most:,} bytes; send a file, which may have more."
+        ) from None
+    return partial(_rows, content, service, work)
+
+
 def described(sent: Form) -> asked.Asked:
     """What is asked for, with a file to release."""
     return checked("asked", Description, sent.words.get("asked", "{}")).asked()
@@ -126,10 +147,19 @@ def _placed(
         return work(Form({"file": place}, words))
 
 
+def _rows(content: bytes, service: Service, work: Callable[[Form], _Made]) -> _Made:
+    """The same of records."""
+    with service.folder() as folder:
+        place, asked = rows_file(content, folder)
+        return work(Form({"file": place}, {"asked": asked.model_dump_json()}, rows=True))
+
+
 def body_of(**words: Mapping[str, Any]) -> dict[str, Any]:
-    """The description of a body that is a file, or a form with a file and ``words``."""
-    form = form_body({"file": True}, words)["requestBody"]["content"]
-    return {"requestBody": {"content": dict(BINARY) | form, "required": True}}
+    """The description of a body: a file, a form with a file and ``words``, or records that are released."""
+    content = dict(BINARY) | form_body({"file": True}, words)["requestBody"]["content"]
+    if "asked" in words:
+        content["application/json"] = {"schema": {"$ref": "#/components/schemas/Rows"}}
+    return {"requestBody": {"content": content, "required": True}}
 
 
 def form_body(files: Mapping[str, bool], words: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
