@@ -85,6 +85,14 @@ def asked_for(served):
         served.ask("GET", "/v1/me", tenant=None, headers={"Authorization": "Bearer canaryquery"}),
         served.ask("POST", "/v1/verify", good, query={"name": "canaryname.npz", "certificate": '"x"'}),
     ]  # fmt: skip
+    for rows in (
+        {"asked": table, "table": {"age": [31, NUMBER]}},
+        {"asked": table, "table": {"age": ["canarycell"]}},
+        {"asked": table, "table": {"age": [31, "canarycell"]}},
+        {"asked": {"parameters": {"epsilon": 0.1, "clip": 1, "delta": 1e-9}}, "array": [[NUMBER, 1.0]]},
+        {"array": [NUMBER, "canarycell"]},
+    ):
+        found.append(served.ask("POST", "/v1/datasets/ward/protect", rows))
     query = {"name": "canaryname.npz", "asked": json.dumps({"parameters": {"epsilon": 1, "clip": 1}})}
     for body in (good, wrong, bomb):
         found.append(served.ask("POST", "/v1/datasets/ward/jobs", body, query=query))
