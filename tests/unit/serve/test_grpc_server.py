@@ -6,7 +6,8 @@ import json
 import socket
 import sqlite3
 import threading
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,28 @@ def test_more_calls_without_a_key_than_there_are_places_are_refused(service):
         assert checked.status == health_pb2.HealthCheckResponse.SERVING, "each method has its own places"
         silence.set()
         assert list(held) == []
+
+
+# Nothing, not all of a greeting, and a whole one: magic words and empty settings.
+GREETINGS = {
+    "nothing": b"",
+    "half": b"PRI * HT",
+    "whole": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5),
+}
+
+
+@pytest.mark.parametrize("greeting", GREETINGS)
+def test_a_silent_connection_is_closed(service, greeting):
+    with (
+        listening(service, idle_seconds=1.0, hello_seconds=1.0) as (server, _),
+        socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection,
+    ):
+        begun = time.monotonic()
+        connection.sendall(GREETINGS[greeting])
+        with suppress(ConnectionResetError):
+            while connection.recv(1 << 16):
+                pass
+        assert 0.5 < time.monotonic() - begun < 20
 
 
 def test_places_are_given_back():

@@ -68,6 +68,8 @@ def make_server(
     calls: int = 256,
     open_seconds: float = 30.0,
     open_calls: int = 16,
+    idle_seconds: float = 300.0,
+    hello_seconds: float = 10.0,
 ) -> Server:
     """A server of ``service`` on ``address``, as in 127.0.0.1:8766; port 0 is any that is free.
 
@@ -77,12 +79,15 @@ def make_server(
     TLS alone. A message has at most ``message_bytes``, so a file comes in chunks of less, and the whole
     within ``upload_seconds``; a call lasts at most ``call_seconds``. Of more than so many ``calls`` at once
     the rest are refused. Calls that need no key are not among them: of each method there are at most
-    ``open_calls`` at once, for ``open_seconds``.
+    ``open_calls`` at once, for ``open_seconds``. A connection without calls is closed after
+    ``idle_seconds``, and one that does not begin to speak HTTP/2, or TLS, after ``hello_seconds``.
     """
     options = [
         ("grpc.max_receive_message_length", message_bytes),
         # Unless asked for: else two services could share a port and each answer half the calls.
         ("grpc.so_reuseport", int(shared)),
+        ("grpc.max_connection_idle_ms", round(1000 * idle_seconds)),
+        ("grpc.server_handshake_timeout_ms", round(1000 * hello_seconds)),
     ]
     pool = ThreadPoolExecutor(threads, thread_name_prefix="sfumato-grpc")
     own = Servicer(service, guessing or Guessing(), pool, upload_seconds)
