@@ -43,7 +43,6 @@ from sfumato.learn import (
     Learner,
     closed_contraction,
     make_extractor,
-    noisy_descent,
 )
 from sfumato.learn.compact import contraction, kernel_density
 from sfumato.noise import Seeded
@@ -130,8 +129,8 @@ CERTIFIED = (
     Variant("clip 0.1", {"clip": 0.1}),
     Variant("clip 0.5", {"clip": 0.5}),
     Variant("no momentum", {"momentum": 0.0}),
-    Variant("path halved", constant=(noisy_descent, "REACH", 1.15)),
-    Variant("path doubled", constant=(noisy_descent, "REACH", 4.6)),
+    Variant("path halved", {"spread": 1.15}),
+    Variant("path doubled", {"spread": 4.6}),
     Variant("anchors 0.01", {"anchors": 0.01}),
     Variant("anchors 0.1", {"anchors": 0.1}),
     Variant("moments 0.05", {"moments": 0.05}),

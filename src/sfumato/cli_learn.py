@@ -35,7 +35,7 @@ __all__ = ["learn"]
 
 # Options that are parameters of a learner as they stand.
 _PARAMETERS = (
-    *("epsilon", "delta", "neighbours", "steps", "clip", "pace", "momentum"),
+    *("epsilon", "delta", "neighbours", "steps", "clip", "pace", "momentum", "spread"),
     *("bandwidth", "share", "epochs", "batch", "rate", "sampling", "mode"),
 )
 _SOME = "For some methods"
@@ -88,6 +88,10 @@ def learn(
     ] = None,
     momentum: Annotated[
         float | None, option(_SOME, "SHARE", "all but compact: what a step keeps of the one before.")
+    ] = None,
+    spread: Annotated[
+        float | None,
+        option(_SOME, "S", "dp-sgd, compact-certified: noise in a logit that sets the pace, as a deviation."),
     ] = None,
     bandwidth: Annotated[
         str | None,

@@ -39,7 +39,7 @@ from sfumato.learn.examples import (
 from sfumato.learn.forewarnings import NoisyRelease
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
-from sfumato.learn.noisy_descent import Descent, shares
+from sfumato.learn.noisy_descent import SPREAD, Descent, shares
 from sfumato.learn.stated import public_notes
 from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.mechanisms.gaussian import noise_multiplier
@@ -60,8 +60,8 @@ class CertifiedCompact(Learner):
 
     ``epsilon`` and ``delta`` are the promise for one record under ``neighbours``, ``"zero-out"`` or
     ``"replace"``, for contraction and head together. ``anchors`` and ``moments`` are the shares of the
-    budget that class sums and second moments get; ``steps`` with ``momentum`` of size ``pace`` (from the
-    noise and the number of records, unless given); the gradient of one example is cut to length ``clip``.
+    budget that class sums and second moments get; ``steps``, ``momentum``, ``pace``, ``spread`` and
+    ``clip`` are those of :class:`~.private_softmax.PrivateSoftmax`.
     More features than ``most_features`` are refused.
     """
 
@@ -81,12 +81,13 @@ class CertifiedCompact(Learner):
         steps: int = 200,
         pace: float | None = None,
         momentum: float = 0.9,
+        spread: float = SPREAD,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon, self.delta, self.classes, self.neighbours = epsilon, delta, classes, neighbours
         self.reach, self.anchors, self.moments = reach, anchors, moments
         self.clip, self.steps, self.pace, self.momentum = clip, steps, pace, momentum
-        self.randomness = randomness
+        self.spread, self.randomness = spread, randomness
 
     def guarantee(self) -> Guarantee:
         """ε at δ for one record, contraction and head together; known before ``fit``, which spends it."""
@@ -215,7 +216,7 @@ class CertifiedCompact(Learner):
         return {"pace": self._descent().pace_used(records, step)}
 
     def _descent(self) -> Descent:
-        return Descent(self.steps, self.clip, self.momentum, self.pace)
+        return Descent(self.steps, self.clip, self.momentum, self.pace, self.spread)
 
     def _step(self, neighbours: Neighbours) -> float:
         """Noise of one gradient sum in clips: over a sensitivity of one clip, or of two under replace."""

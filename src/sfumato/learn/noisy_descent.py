@@ -4,9 +4,9 @@
 gradients, each of length c (the clip) or less, and the noise moves it by a/(1 − β)·√T·m·c/n, where m is the
 multiplier of one step and n the number of records. With m = √T·M, M being that of all steps together, both
 grow with a·T alone: noise in a logit has a deviation of P·M/n for the path P = a·c·T/(1 − β). The path is
-therefore set by the noise it collects, P = ``REACH``·n/M, and not by the data; ``REACH`` was chosen on
-training pictures of MNIST and Fashion-MNIST (``benchmarks/compact_defaults.py --certified``). A step is never
-larger than ``LARGEST`` clips, where more noise would be allowed than is needed to get there.
+therefore set by the noise it collects, P = S·n/M for a ``spread`` S, and not by the data; ``SPREAD`` was
+chosen on training pictures of MNIST and Fashion-MNIST (``benchmarks/compact_defaults.py --certified``). A
+step is never larger than ``LARGEST`` clips, where more noise would be allowed than is needed to get there.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from sfumato.learn.linear_head import LARGEST_MULTIPLIER, LinearHead
 from sfumato.mechanisms.parameters import positive, share, shown
 from sfumato.noise import Stream
 
-__all__ = ["LARGEST", "REACH", "Descent", "shares", "told"]
+__all__ = ["LARGEST", "SPREAD", "Descent", "shares", "told"]
 
-REACH = 2.3
+SPREAD = 2.3
 LARGEST = 100.0
 # Weights of the last third of the steps are averaged.
 _LAST = 1.0 / 3.0
@@ -36,12 +36,13 @@ _LAST = 1.0 / 3.0
 
 @dataclass(frozen=True)
 class Descent:
-    """``steps`` with ``momentum`` of gradients cut to ``clip``; ``pace`` as the noise allows, or given."""
+    """``steps`` with ``momentum`` of gradients cut to ``clip``; ``pace`` as ``spread`` allows, or given."""
 
     steps: int
     clip: float
     momentum: float
     pace: float | None
+    spread: float = SPREAD
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
@@ -49,6 +50,7 @@ class Descent:
         if share("momentum", self.momentum) == 1.0:
             raise BadInput(f"momentum was {self.momentum!r}: it must lie below 1, or no step comes to rest.")
         positive("clip", self.clip)
+        positive("spread", self.spread)
         if self.pace is not None:
             positive("pace", self.pace)
 
@@ -64,7 +66,7 @@ class Descent:
         """The size of a step where each sum over ``records`` has noise of ``multiplier``."""
         if self.pace is not None:
             return self.pace
-        path = REACH * records * math.sqrt(self.steps) / multiplier
+        path = self.spread * records * math.sqrt(self.steps) / multiplier
         return min(path * (1.0 - self.momentum) / self.steps, LARGEST) / self.clip
 
     def weights(

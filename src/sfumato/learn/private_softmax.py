@@ -35,7 +35,7 @@ from sfumato.learn.examples import (
 from sfumato.learn.forewarnings import NoisyRelease
 from sfumato.learn.learner import Learner, Report
 from sfumato.learn.linear_head import LinearHead
-from sfumato.learn.noisy_descent import Descent, shares
+from sfumato.learn.noisy_descent import SPREAD, Descent, shares
 from sfumato.learn.stated import public_notes
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
@@ -49,10 +49,11 @@ class PrivateSoftmax(Learner):
     """Softmax regression on features (n, d) of length ``reach`` or less; longer ones are scaled back.
 
     ``epsilon`` and ``delta`` are the promise for one record under ``neighbours``, ``"zero-out"`` or
-    ``"replace"``. Labels are 0…``classes``−1. ``steps`` with ``momentum`` of size ``pace`` (from the noise
-    and the number of records, unless given: :mod:`~.noisy_descent`); the gradient of one example is cut to
-    length ``clip``. At a ``sampling`` below 1 each step takes every record with that chance, by coins of its
-    own (DP-SGD; zero-out neighbours alone). ``randomness`` is the operating system's unless ``Seeded(…)``.
+    ``"replace"``. Labels are 0…``classes``−1. ``steps`` with ``momentum`` of size ``pace``; unless
+    that is given, they go as far as gives a logit noise of deviation ``spread`` (:mod:`~.noisy_descent`). The
+    gradient of one example is cut to length ``clip``. At a ``sampling`` below 1 each step takes every record
+    with that chance, by coins of its own (DP-SGD; zero-out neighbours alone). ``randomness`` is the operating
+    system's unless ``Seeded(…)``.
     """
 
     def __init__(
@@ -67,11 +68,12 @@ class PrivateSoftmax(Learner):
         steps: int = 200,
         pace: float | None = None,
         momentum: float = 0.9,
+        spread: float = SPREAD,
         sampling: float = 1.0,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon, self.delta, self.classes, self.neighbours = epsilon, delta, classes, neighbours
-        self.reach, self.clip, self.steps = reach, clip, steps
+        self.reach, self.clip, self.steps, self.spread = reach, clip, steps, spread
         self.pace, self.momentum, self.sampling, self.randomness = pace, momentum, sampling, randomness
 
     def guarantee(self) -> Guarantee:
@@ -106,7 +108,7 @@ class PrivateSoftmax(Learner):
         return {"pace": self._descent().pace_used(self.sampling * records, step)}
 
     def _descent(self) -> Descent:
-        return Descent(self.steps, self.clip, self.momentum, self.pace)
+        return Descent(self.steps, self.clip, self.momentum, self.pace, self.spread)
 
     def _multiplier(self) -> float:
         """Noise of one step over its sensitivity."""

@@ -118,6 +118,7 @@ def test_steps_on_samples_are_dp_sgd() -> None:
         ({"steps": 0}, "steps was 0"),
         ({"momentum": 1.0}, "momentum was 1.0"),
         ({"pace": 0.0}, "pace"),
+        ({"spread": 0.0}, "spread"),
         ({"sampling": 1.5}, "sampling was 1.5"),
         ({"epsilon": 1e-4}, "take a larger epsilon, or fewer steps"),
     ],
@@ -125,6 +126,21 @@ def test_steps_on_samples_are_dp_sgd() -> None:
 def test_parameters_are_refused_before_anything_is_drawn(change, sentence) -> None:
     with pytest.raises(BadInput, match=sentence):
         PrivateSoftmax(**{"epsilon": 1.0, **change}).guarantee()
+
+
+def test_a_logit_has_noise_of_the_spread() -> None:
+    """Weights of features that are always 0 are a walk of noise, averaged over its last third.
+
+    A logit of a feature of length 1 has the noise of its weight. False-alarm rate 1e-7.
+    """
+    features, steps = np.zeros((2, 4000)), 60
+    last = np.arange(41, 61)
+    for spread in (1.15, 2.3):
+        model = PrivateSoftmax(1.0, classes=2, steps=steps, momentum=0.0, spread=spread)
+        noise = model.fit(features, np.array([0, 1])).coef_[1:].ravel()
+        expected = spread**2 * np.minimum.outer(last, last).mean() / steps
+        low, high = chi2.ppf([5e-8, 1 - 5e-8], noise.size) * expected
+        assert low < np.square(noise).sum() < high
 
 
 def test_steps_on_samples_have_their_noise_and_take_their_share() -> None:
