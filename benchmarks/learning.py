@@ -45,7 +45,7 @@ METHODS = {"head alone": PrivateSoftmax, "contraction and head": CertifiedCompac
 ABOUT = """# What certified learning reaches
 
 Written by `SFUMATO_DATA=… python benchmarks/learning.py --write docs/learning.md`. Accuracy on the real test
-pictures, mean ± standard deviation of {runs} runs with fresh noise, {more} in the first row of MNIST and of
+pictures, mean ± standard deviation of {runs} runs with fresh noise, {more} in the first rows of MNIST and of
 Fashion-MNIST; δ = 1e-5; one (ε, δ) for one record covers everything that is computed from the private
 pictures. *Head alone* is `PrivateSoftmax`, *contraction and head* is `CertifiedCompact`. CIFAR-10 has 20,000
 training pictures here instead of 50,000.
@@ -58,6 +58,8 @@ the noise of so many records; for each, the change that gains most in the mean o
 gains a point, or more than twice its error in no more time. For MNIST and Fashion-MNIST the others let the
 head go half as far (a spread of 1.15 instead of 2.3; +0.22 ± 0.08 and +0.24 ± 0.07 points), for CIFAR-10 they
 leave the defaults. It is contraction and head that was asked about; the head alone has the same constants.
+The first row of MNIST and of Fashion-MNIST has the defaults, in which their own pictures had a say that no ε
+covers: it is there to compare with, and is not what counts.
 How far that goes: the rule was fixed after the test pictures of Fashion-MNIST had been looked at with two
 other choices (`docs/decisions/020-constants-from-another-dataset.md`), and what no scan varies was settled
 while the code was written, with MNIST and Fashion-MNIST in view: the kind of features, how many axes they
@@ -87,8 +89,9 @@ def places(names: list[str], runs: int) -> Iterator[Row]:
             for epsilon, neighbours in itertools.product((3.0, 1.0), ("zero-out", "replace")):
                 row = {"data": name, "features": features, "epsilon": epsilon, "neighbours": neighbours}
                 row |= {"runs": runs, "constants": CHOSEN[name]}
-                if target_of(row) is not None and name != "cifar-10":
+                if target_of(row) is not None and CHOSEN[name]:
                     row |= {"runs": runs * DECIDING}
+                    yield row | {"constants": {}}
                 yield row
 
 
@@ -138,10 +141,13 @@ def _name(row: Row) -> tuple[Any, ...]:
     return *(row[key] for key in ("data", "features", "epsilon", "neighbours", "runs")), str(row["constants"])
 
 
+def constants_of(row: Row) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in row["constants"].items()) or "defaults"
+
+
 def line(row: Row) -> str:
     target = target_of(row)
-    constants = ", ".join(f"{name} {value:g}" for name, value in row["constants"].items()) or "defaults"
-    cells = [row["data"], row["features"], constants, f"{row['epsilon']:g}", row["neighbours"]]
+    cells = [row["data"], row["features"], constants_of(row), f"{row['epsilon']:g}", row["neighbours"]]
     for method in METHODS:
         found = row["found"][method]
         cells.append(f"{np.mean(found):.2f} ± {np.std(found, ddof=1):.2f}")
@@ -155,9 +161,9 @@ def verdicts(made: list[Row]) -> Iterator[str]:
         alone, both = (row["found"][method] for method in METHODS)
         gain, chance = np.mean(both) - np.mean(alone), ttest_ind(both, alone, equal_var=False).pvalue
         word = "is not told from" if not chance < 0.05 else "beats" if gain > 0 else "is behind"
-        other = "".join(f", {name} {value:g}" for name, value in row["constants"].items())
-        where = f"{row['data']}, {row['features']}{other}, ε = {row['epsilon']:g}, {row['neighbours']}"
-        yield f"- {where}: contraction and head {word} the head alone ({gain:+.2f} points, p = {chance:.3f})."
+        what = f"{row['data']}, {row['features']}, {constants_of(row)}"
+        where = f"{what}, ε = {row['epsilon']:g}, {row['neighbours']}"
+        yield f"- {where}: contraction and head {word} the head alone ({gain:+.2f} points, p = {chance:.2g})."
 
 
 def main() -> None:
