@@ -157,6 +157,8 @@ def learn(
         raise BadInput(f"learn takes one ε, as in --epsilon 1, not {len(epsilon)}.")
     if output is None and not plan:
         raise BadInput("learn needs -o/--output, a folder to keep the model in.")
+    if spread is not None and pace is not None:
+        raise BadInput("--spread sets the pace, and --pace was given: take one of them away.")
     if shadows is not None and not audit:
         raise BadInput("--shadows is for an audit, and --no-audit was given: take one of them away.")
     from sfumato.audit.learner_shadows import SHADOWS

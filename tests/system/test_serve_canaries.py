@@ -90,9 +90,14 @@ def asked_for(served):
         {"asked": table, "table": {"age": ["canarycell"]}},
         {"asked": table, "table": {"age": [31, "canarycell"]}},
         {"asked": {"parameters": {"epsilon": 0.1, "clip": 1, "delta": 1e-9}}, "array": [[NUMBER, 1.0]]},
-        {"array": [NUMBER, "canarycell"]},
+        {"array": [[NUMBER, "canarycell"]]},
+        {
+            "asked": {"mechanism": "randomised-response", "parameters": {"epsilon": 1, "categories": 3}},
+            "array": [[0, NUMBER]],
+        },
     ):
-        found.append(served.ask("POST", "/v1/datasets/ward/protect", rows))
+        for operation in ("protect", "jobs"):
+            found.append(served.ask("POST", f"/v1/datasets/ward/{operation}", rows))
     query = {"name": "canaryname.npz", "asked": json.dumps({"parameters": {"epsilon": 1, "clip": 1}})}
     for body in (good, wrong, bomb):
         found.append(served.ask("POST", "/v1/datasets/ward/jobs", body, query=query))

@@ -218,9 +218,9 @@ class Schema:
         name, count = _most_common(names)
         if count > 1:
             raise BadInput(f"the table has {count} columns named {name!r}; different names are accepted.")
-        declared = [column.name for column in self.columns]
+        declared, held = {column.name: None for column in self.columns}, set(names)
         for name in declared:
-            if name not in names:
+            if name not in held:
                 near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
                 hint = f"; its nearest column is {near[0]!r}" if near else ""
                 raise BadInput(f"the schema declares column {name!r}, which the table does not have{hint}.")

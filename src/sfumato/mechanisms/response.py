@@ -167,7 +167,7 @@ class RandomisedResponse(Mechanism):
         if bad.size:
             row, column = bad[0]
             raise BadInput(
-                f"row {first + row + 1}, column {column + 1} holds {codes[row, column]:g}; "
-                f"accepted are the category codes 0 to {counts[column] - 1}."
+                f"row {first + row + 1}, column {column + 1} holds no category of that column; "
+                f"accepted are the codes 0 to {counts[column] - 1}."
             )
         return codes

@@ -33,7 +33,7 @@ class Description(BaseModel):
 
     model_config = _STRICT
 
-    mechanism: str | None = Field(None, description="By its name, as on the command line.")
+    mechanism: str | None = Field(None, max_length=100, description="By its name, as on the command line.")
     parameters: dict[str, bool | int | float | str | list[float]] = Field(
         default_factory=dict, description="Of the mechanism: epsilon, delta, clip, bounds, unit, …"
     )

@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401, F811 (fixtures are imported, and then named by the tests that take them)
 
+import io
 import json
 
 import numpy as np
@@ -11,6 +12,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from fastapi.testclient import TestClient
 from job_service import callers, ended, owner, running, service
 
+from sfumato.serve.quotas import Quotas
 from sfumato.serve.rest.app import make_app
 
 ASKED = {"mechanism": "gaussian", "parameters": {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0}}
@@ -64,10 +66,10 @@ def test_an_array_is_planned_paid_and_given_back(client, shape):
     assert np.abs(found - values).max() > 0.1, "noise of deviation 8.4 is in all of them"
 
 
-def test_what_comes_back_is_what_the_certificate_is_about(client, tmp_path):
+def test_what_comes_back_is_what_the_certificate_is_about(client):
     told = sent(client, {"asked": ASKED, "array": [[0.5, 0.25]] * 3}).json()
-    (tmp_path / "rows.npy").write_bytes(client.get(f"/v1/releases/{told['release']['id']}/content").content)
-    assert np.load(tmp_path / "rows.npy").tolist() == told["array"]
+    content = client.get(f"/v1/releases/{told['release']['id']}/content").content
+    assert np.load(io.BytesIO(content))["X"].tolist() == told["array"]
 
 
 def test_a_table_keeps_its_columns_and_their_kinds(client):
@@ -99,7 +101,7 @@ def test_a_job_takes_them_too(client, service, owner):
     assert spends(client) == 1
 
 
-NUMBERS = "the array must be numbers, or lists of as many numbers each"
+NUMBERS = "the array must be a list for each record, all of as many numbers"
 COLUMN = "column 1 of the table must be numbers, or words, or true and false."
 
 
@@ -116,9 +118,10 @@ COLUMN = "column 1 of the table must be numbers, or words, or true and false."
         ({"array": [1, True]}, NUMBERS),
         ({"array": [None]}, NUMBERS),
         ('{"array": ' + "[" * 9 + "1" + "]" * 9 + "}", NUMBERS),
-        ({"array": [10**400]}, "a number of the array is not finite"),
-        ('{"array": [NaN]}', "a number of the array is not finite"),
-        ('{"array": [1e999]}', "a number of the array is not finite"),
+        ({"array": [1, 2]}, NUMBERS),
+        ({"array": [[10**400]]}, "a number of the array is not finite"),
+        ('{"array": [[NaN]]}', "a number of the array is not finite"),
+        ('{"array": [[1e999]]}', "a number of the array is not finite"),
         ({"table": {}}, "the table must have columns, all of as many values."),
         ({"table": {"a": [1], "b": [1, 2]}}, "the table must have columns, all of as many values."),
         ({"table": {"a": []}}, COLUMN),
@@ -126,6 +129,17 @@ COLUMN = "column 1 of the table must be numbers, or words, or true and false."
         ({"table": {"a": [1, None]}}, COLUMN),
         ({"table": {"a": [[1]]}}, COLUMN),
         ({"table": {"a": [10**30]}}, "the table has a number that is too large"),
+        ('{"table": {"a": [1], "a": [2]}}', "the body has a name twice in one place"),
+        ('{"array": [[' + "1" * 5000 + "]]}", "the body is malformed: : Invalid JSON"),
+        ({"table": {str(at): [1] for at in range(1001)}}, "the table has more than 1,000 columns"),
+        (
+            {"array": [[1]], "asked": {"columns": {"a" * 100_001: 1}}},
+            "asked has more than 100,000 characters",
+        ),
+        (
+            {"array": [[1]], "asked": {"mechanism": "x" * 101}},
+            "the body is malformed: asked.mechanism: String",
+        ),
         ({"array": [1], "file": "secret"}, "the body is malformed: file: Extra inputs are not permitted."),
         ({"array": [1], "asked": {"file": "secret"}}, "the body is malformed: asked.file: Extra inputs"),
         ("secret", "the body is malformed: : Invalid JSON"),
@@ -144,10 +158,43 @@ def test_what_is_no_record_is_refused_and_spends_nothing(client, service, body, 
     assert list(service.settings.work.rglob("*.*")) == []
 
 
-def test_many_records_are_a_file(client):
-    answer = sent(client, json.dumps({"asked": ASKED, "array": [[0.125] * 8] * 100_000}))
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"asked": ASKED, "array": [[0.125] * 8] * 100_000},
+        {"asked": ASKED, "array": [[1] * 100] * 2_001},
+        {"asked": ASKED, "table": {"a": [1] * 200_001}},
+        {
+            "asked": {"columns": {"a": {"kind": "categorical", "categories": ["a", "b" * 4000]}}},
+            "table": {"a": ["a"] * 5000},
+        },
+    ],
+    ids=["bytes", "numbers", "cells", "words that could come back"],
+)
+def test_many_records_are_a_file(client, body):
+    answer = sent(client, body)
     assert (answer.status_code, answer.json()["type"]) == (413, "too-large")
-    assert answer.json()["detail"].endswith("send a file, which may have more.")
+    assert "send a file" in answer.json()["detail"]
+    assert spends(client) == 0
+
+
+def test_an_array_that_grew_is_left_to_its_file(client):
+    """Each of 100,000 numbers becomes 32 bits: more than is answered as JSON, and paid for all the same."""
+    asked = {"mechanism": "binary-encoding", "parameters": {"epsilon": 1.0, "bits": 32, "bounds": [0, 1]}}
+    told = sent(client, {"asked": asked, "array": [[1]] * 100_000}).json()
+    assert told.keys() == {"release"}
+    content = client.get(f"/v1/releases/{told['release']['id']}/content").content
+    assert np.load(io.BytesIO(content))["X"].size == 3_200_000
+    assert spends(client) == 1
+
+
+def test_all_their_bytes_count_in_the_quota(client, service, owner):
+    service.registry.set_quotas(owner.tenant, Quotas(None, 100_000, None))
+    body = json.dumps({"asked": ASKED, "array": [[1] * 100] * 200})
+    answers = [sent(client, body, "plan").status_code for _ in range(3)]
+    assert 50_000 < len(body) < 100_000
+    assert answers == [200, 429, 429]
+    assert sent(client, "no JSON, " * 10_000).status_code == 429
 
 
 def test_where_nothing_is_released_and_beside_a_query_they_are_not_taken(client):

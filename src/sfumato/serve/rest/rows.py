@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato.errors import BadInput
+from sfumato.io import open_array
 from sfumato.io.formats import kind_of
-from sfumato.serve.bodies import private_file
+from sfumato.serve.bodies import TooLarge, private_file
 from sfumato.serve.models import Description, ReleaseShown, checked
 from sfumato.serve.rest.parts import media_type
 from sfumato.serve.service import Release
@@ -23,23 +26,36 @@ __all__ = ["MOST_BYTES", "ReleasedRows", "Rows", "are_rows", "released_rows", "r
 
 #: What such a body may have: values take far more memory than their digits. Larger ones are files.
 MOST_BYTES = 2 << 20
-_MOST_AXES = 8
+_MOST_VALUES, _MOST_COLUMNS, _MOST_AXES, _MOST_ASKED = 200_000, 1_000, 8, 100_000
+# What is answered: digits of a number with what stands around them, and all bytes.
+_NUMBER, _MOST_ANSWER = 25, 16 << 20
 # The types of the values of a column.
 _COLUMNS = ({str}, {bool}, {int}, {float}, {int, float})
+_NO_ARRAY = (
+    "the array must be a list for each record, all of as many numbers, or of as many such lists; none is "
+    f"empty, and they are at most {_MOST_AXES} deep."
+)
 
 
 class Rows(BaseModel):
-    """Records to release: numbers as an ``array`` with one record a row, or a ``table`` by its columns."""
+    """Records to release, either as an ``array`` of rows of numbers or as a ``table`` by its columns."""
 
     model_config = ConfigDict(extra="forbid")
 
     asked: Description = Field(default_factory=lambda: Description.model_validate({}))
-    array: list[Any] | None = Field(None, description="Numbers, or lists of as many numbers each, and so on.")
-    table: dict[str, list[Any]] | None = Field(None, description="Columns of as many numbers or words each.")
+    array: list[Any] | None = Field(
+        None, description="One list for each record, all of as many numbers, or of as many such lists."
+    )
+    table: dict[str, list[Any]] | None = Field(
+        None, description="Columns of as many values each: numbers, words, or true and false."
+    )
 
 
 class ReleasedRows(BaseModel):
-    """Released records, in the form in which they came, and what is stated about them."""
+    """Released records, in the form in which they came, and what is stated about them.
+
+    An array that would be more than 16 MiB is left out: ``…/releases/R/content`` has its file.
+    """
 
     release: ReleaseShown
     array: list[Any] | None = None
@@ -52,19 +68,26 @@ def are_rows(request: Request, named: str | None) -> bool:
 
 
 def rows_file(content: bytes, folder: Path) -> tuple[Path, Description]:
-    """Records from a body of JSON as a file in ``folder``, and how they are to be released."""
+    """Records from a body of JSON as a file in ``folder``, and how they are to be released.
+
+    A table whose release could be more than 16 MiB of JSON is refused.
+    """
     rows = checked("the body", Rows, content)
+    _refuse_repeated(content)
+    if len(rows.asked.model_dump_json()) > _MOST_ASKED:
+        raise BadInput(f"asked has more than {_MOST_ASKED:,} characters, the most that is taken.")
     if (rows.array is None) == (rows.table is None):
         raise BadInput("the body has records either as an array or as a table.")
     if rows.array is not None:
         values = _numbers(rows.array)
-        with private_file(folder / "rows.npy") as file:
-            np.save(file, values)
-        return folder / "rows.npy", rows.asked
+        with private_file(folder / "rows.npz") as file:
+            np.savez_compressed(file, X=values)
+        return folder / "rows.npz", rows.asked
     assert rows.table is not None
     import pyarrow.parquet as pq
 
     table = _columns(rows.table)
+    _require_small(table.num_rows, rows.asked.columns or {})
     with private_file(folder / "rows.parquet") as file:
         pq.write_table(table, file)
     return folder / "rows.parquet", rows.asked
@@ -74,10 +97,23 @@ def released_rows(done: Release) -> ReleasedRows:
     """The records of a release of such a file."""
     shown = ReleaseShown(**done.to_dict())
     if kind_of(done.file) == "array":
-        return ReleasedRows(release=shown, array=np.load(done.file, allow_pickle=False).tolist())
+        source = open_array(done.file)
+        if math.prod(source.shape) * _NUMBER > _MOST_ANSWER:
+            return ReleasedRows(release=shown)
+        return ReleasedRows(release=shown, array=np.concatenate(list(source.blocks())).tolist())
     import pyarrow.parquet as pq
 
     return ReleasedRows(release=shown, table=pq.read_table(done.file).to_pydict())
+
+
+def _refuse_repeated(content: bytes) -> None:
+    """Refuse JSON in which an object has a name twice: of two columns one would be lost."""
+
+    def single(pairs: list[tuple[str, Any]]) -> None:
+        if len({name for name, _ in pairs}) != len(pairs):
+            raise BadInput("the body has a name twice in one place; each may stand there once.")
+
+    json.loads(content, object_pairs_hook=single)
 
 
 def _numbers(values: list[Any]) -> NDArray[np.float64]:
@@ -86,15 +122,11 @@ def _numbers(values: list[Any]) -> NDArray[np.float64]:
     while all(isinstance(one, list) for one in level):
         shape.append(len(level[0]))
         if len(shape) > _MOST_AXES or shape[-1] == 0 or any(len(one) != shape[-1] for one in level):
-            raise BadInput(
-                "the array must be numbers, or lists of as many numbers each, none empty and at most "
-                f"{_MOST_AXES} deep."
-            )
+            raise BadInput(_NO_ARRAY)
         level = list(chain.from_iterable(level))
-    if not all(type(one) in (int, float) for one in level):
-        raise BadInput(
-            "the array must be numbers, or lists of as many numbers each: something else is in it."
-        )
+        _require_few(len(level))
+    if len(shape) < 2 or not all(type(one) in (int, float) for one in level):
+        raise BadInput(_NO_ARRAY)
     try:
         found = np.array(level, dtype=np.float64)
     except OverflowError:
@@ -109,6 +141,11 @@ def _columns(columns: dict[str, list[Any]]) -> Any:
 
     if not columns or len({len(column) for column in columns.values()}) != 1:
         raise BadInput("the table must have columns, all of as many values.")
+    if len(columns) > _MOST_COLUMNS:
+        raise BadInput(
+            f"the table has more than {_MOST_COLUMNS:,} columns; send a file, which may have more."
+        )
+    _require_few(sum(map(len, columns.values())))
     for index, column in enumerate(columns.values()):
         if {type(value) for value in column} not in _COLUMNS:
             raise BadInput(f"column {index + 1} of the table must be numbers, or words, or true and false.")
@@ -116,3 +153,23 @@ def _columns(columns: dict[str, list[Any]]) -> Any:
         return pa.table(columns)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         raise BadInput("the table has a number that is too large, or a word that is no text.") from None
+
+
+def _require_few(values: int) -> None:
+    if values > _MOST_VALUES:
+        raise TooLarge(
+            f"records as JSON have at most {_MOST_VALUES:,} values; send a file, which may have more."
+        )
+
+
+def _require_small(rows: int, declared: Mapping[str, Any]) -> None:
+    """Refuse a table with words so long that what comes back could be more than is answered."""
+    longest = 0
+    for column in declared.values():
+        words = column.get("categories") if isinstance(column, dict) else None
+        spelled = map(len, map(json.dumps, words if isinstance(words, list) else ()))
+        longest += max(_NUMBER, *spelled, 0)
+    if rows * longest > _MOST_ANSWER:
+        raise TooLarge(
+            f"what is released could be more than {_MOST_ANSWER:,} bytes of JSON; send a file, which may be."
+        )

@@ -78,7 +78,7 @@ async def uploaded(
     with ExitStack() as brought:
         limit = service.settings.body_bytes if late is None else direct_limit(service.settings)
         if "asked" in words and are_rows(request, named):
-            doing = await _records(request, service, given, work, limit)
+            doing = await _records(request, service, asking, given, work, limit)
         else:
             with for_jobs(limit, service.settings):
                 doing = await _brought(request, service, named, given, words, work, brought, limit)
@@ -117,7 +117,12 @@ async def _brought(
 
 
 async def _records(
-    request: Request, service: Service, given: Collection[str], work: Callable[[Form], _Made], limit: int
+    request: Request,
+    service: Service,
+    asking: Caller,
+    given: Collection[str],
+    work: Callable[[Form], _Made],
+    limit: int,
 ) -> Callable[[], _Made]:
     """The ``work`` on records that the body of ``request`` holds as JSON."""
     for name in given:
@@ -129,7 +134,7 @@ async def _records(
         raise TooLarge(
             f"records as JSON have at most {most:,} bytes; send a file, which may have more."
         ) from None
-    return partial(_rows, content, service, work)
+    return partial(_rows, content, service, asking, work)
 
 
 def described(sent: Form) -> asked.Asked:
@@ -147,10 +152,15 @@ def _placed(
         return work(Form({"file": place}, words))
 
 
-def _rows(content: bytes, service: Service, work: Callable[[Form], _Made]) -> _Made:
-    """The same of records."""
+def _rows(content: bytes, service: Service, asking: Caller, work: Callable[[Form], _Made]) -> _Made:
+    """The same of records. All their bytes count; those of their file, which has fewer, by the work."""
     with service.folder() as folder:
-        place, asked = rows_file(content, folder)
+        uncounted = len(content)
+        try:
+            place, asked = rows_file(content, folder)
+            uncounted = max(0, uncounted - place.stat().st_size)
+        finally:
+            service.registry.charge(asking.tenant, requests=0, bytes=uncounted)
         return work(Form({"file": place}, {"asked": asked.model_dump_json()}, rows=True))
 
 
