@@ -159,6 +159,7 @@ REFUSED = [
     (("-o", "m", *PROVEN, "--rate", "0.1"), "dp-sgd has no --rate"),
     (("-o", "m", *PROVEN, "--shadows", "2"), "shadows was 2: give 0 for no shadow models, or 4 or more"),
     (("-o", "m", *PROVEN, "--shadows", "4", "--no-audit"), "--shadows is for an audit"),
+    (("-o", "m", *PROVEN, "--spread", "1", "--pace", "1"), "--spread sets the pace, and --pace was given"),
     (("-o", "m", *PROVEN, "--reach", "2"), "--reach is for features"),
     (("-o", "m", "--classes", "10", "--epsilon", "1", "8"), "takes one ε"),
     (("-o", "m", "--classes", "10", "--epsilon", "1", "--extractor", "pixel"), "extractor was 'pixel'"),

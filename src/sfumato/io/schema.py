@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from sfumato.errors import BadInput
 from sfumato.io.formats import file_to_read
+from sfumato.io.json_names import single_names
 
 __all__ = ["Category", "Column", "ColumnKind", "Schema"]
 
@@ -191,7 +192,7 @@ class Schema:
                 with path.open("rb") as file:
                     content = tomllib.load(file)
             elif path.suffix.lower() == ".json":
-                content = json.loads(path.read_text("utf-8"), object_pairs_hook=_without_duplicates)
+                content = json.loads(path.read_text("utf-8"), object_pairs_hook=single_names)
             else:
                 raise BadInput("the schema must be a .toml or .json file.")
             return cls.from_dict(content)
@@ -252,10 +253,3 @@ def _finite(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    name, count = _most_common([key for key, _ in pairs])
-    if count > 1:
-        raise BadInput(f"the name {name!r} is declared {count} times; once is accepted.")
-    return dict(pairs)

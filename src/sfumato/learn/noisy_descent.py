@@ -42,7 +42,7 @@ class Descent:
     clip: float
     momentum: float
     pace: float | None
-    spread: float = SPREAD
+    spread: float
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:

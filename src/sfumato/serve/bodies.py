@@ -14,6 +14,7 @@ from sfumato.errors import BadInput, SfumatoError
 from sfumato.serve.settings import Settings
 
 __all__ = [
+    "MOST_WORDS",
     "Pace",
     "TooLarge",
     "TooSlow",
@@ -25,6 +26,8 @@ __all__ = [
     "written",
 ]
 
+#: The longest description or certificate that comes with a file, in characters.
+MOST_WORDS = 100_000
 _PAUSE_SECONDS = 30.0
 _LEAST_RATE = 16 << 10
 

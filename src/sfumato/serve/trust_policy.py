@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import BadInput
-from sfumato.serve.trust_rule import Context, Rule, shown
+from sfumato.io.json_names import single_names
+from sfumato.serve.trust_rule import Context, Rule
 
 __all__ = ["Context", "Policy", "Rule"]
 
@@ -39,7 +40,7 @@ class Policy:
         if len(text) > _MOST_TEXT:
             raise BadInput(f"a policy has at most {_MOST_TEXT:,} characters, not {len(text):,}.")
         try:
-            document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+            document = json.loads(text, object_pairs_hook=single_names, parse_constant=_no_number)
         except BadInput:
             raise
         except (ValueError, RecursionError):
@@ -82,15 +83,6 @@ class Policy:
     def levels(self) -> list[float]:
         """Every τ that the policy can answer, the most trusted first."""
         return sorted({rule.trust for rule in self.rules} | {1.0})
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose fields stand there once: of two, readers of JSON disagree about which counts."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = next(name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number]))
-        raise BadInput(f"the field {shown(twice)} stands twice in one object of the policy.")
-    return found
 
 
 def _no_number(name: str) -> Any:

@@ -129,7 +129,7 @@ COLUMN = "column 1 of the table must be numbers, or words, or true and false."
         ({"table": {"a": [1, None]}}, COLUMN),
         ({"table": {"a": [[1]]}}, COLUMN),
         ({"table": {"a": [10**30]}}, "the table has a number that is too large"),
-        ('{"table": {"a": [1], "a": [2]}}', "the body has a name twice in one place"),
+        ('{"table": {"a": [1], "a": [2]}}', "the name 'a' stands twice in one object"),
         ('{"array": [[' + "1" * 5000 + "]]}", "the body is malformed: : Invalid JSON"),
         ({"table": {str(at): [1] for at in range(1001)}}, "the table has more than 1,000 columns"),
         (

@@ -222,7 +222,7 @@ def test_any_text_is_a_policy_or_a_sentence(text):
         ('{"rules": [{"trust": "0.5"}]}', "must be a number from 0 to 1, not '0.5'"),
         ('{"rules": [{"trust": NaN}]}', "a policy holds no NaN."),
         ('{"rules": [{"trust": 1e999}]}', "must be a number from 0 to 1, not inf"),
-        ('{"rules": [{"trust": 1, "trust": 0}]}', "the field 'trust' stands twice"),
+        ('{"rules": [{"trust": 1, "trust": 0}]}', "the name 'trust' stands twice in one object"),
         (
             '{"rules": [{"trust": 0.0}]}',
             "rule 1 of the policy trusts whoever asks the most: a trust of 0 needs readers or",

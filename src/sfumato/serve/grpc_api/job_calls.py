@@ -10,6 +10,7 @@ from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.report import certificate_file
+from sfumato.serve.bodies import MOST_WORDS
 from sfumato.serve.callers import Caller
 from sfumato.serve.grpc_api import messages as made
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
@@ -17,8 +18,6 @@ from sfumato.serve.grpc_api.calls import CALLER, CHUNK, Calls, idempotency_key
 from sfumato.serve.grpc_api.uploads import asked_first, uploaded, uploaded_parts
 
 __all__ = ["JobCalls"]
-
-_LONGEST_CERTIFICATE = 100_000
 
 
 class JobCalls(Calls):
@@ -106,8 +105,8 @@ class JobCalls(Calls):
         file = files["released"]
         if not first.HasField("certificate_json"):
             return file, None
-        if len(first.certificate_json) > _LONGEST_CERTIFICATE:
-            raise BadInput(f"the certificate is longer than {_LONGEST_CERTIFICATE:,} characters.")
+        if len(first.certificate_json) > MOST_WORDS:
+            raise BadInput(f"the certificate is longer than {MOST_WORDS:,} characters.")
         beside = certificate_file(file)
         beside.write_text(first.certificate_json, "utf-8")
         return file, beside

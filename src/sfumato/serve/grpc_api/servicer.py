@@ -10,6 +10,7 @@ from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.report import certificate_file
+from sfumato.serve.bodies import MOST_WORDS
 from sfumato.serve.direct import LATE_PLAN, late_release
 from sfumato.serve.grpc_api import messages as made
 from sfumato.serve.grpc_api import sfumato_pb2 as pb
@@ -21,8 +22,6 @@ from sfumato.serve.grpc_api.uploads import asked_first, uploaded
 from sfumato.serve.trust_policy import Policy
 
 __all__ = ["Servicer", "address_of_peer"]
-
-_LONGEST_CERTIFICATE = 100_000
 
 
 class Servicer(BucketCalls, JobCalls, SfumatoServicer):
@@ -116,8 +115,8 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
         """Whether a file is what its certificate says."""
         caller = CALLER.get()
         file = await asked_first(request_iterator, self._seconds)
-        if len(file.certificate_json) > _LONGEST_CERTIFICATE:
-            raise BadInput(f"the certificate is longer than {_LONGEST_CERTIFICATE:,} characters.")
+        if len(file.certificate_json) > MOST_WORDS:
+            raise BadInput(f"the certificate is longer than {MOST_WORDS:,} characters.")
         with ExitStack() as brought:
             place = await uploaded(self._service, file.name, request_iterator, self._seconds, brought)
             certificate_file(place).write_text(file.certificate_json, "utf-8")

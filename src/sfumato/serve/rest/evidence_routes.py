@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from sfumato.errors import BadInput
 from sfumato.report import certificate_file
+from sfumato.serve.bodies import MOST_WORDS
 from sfumato.serve.callers import Caller
 from sfumato.serve.jobs import Job
 from sfumato.serve.models import AuditDescription, JobShown, Name, checked
@@ -26,7 +27,7 @@ router = APIRouter(tags=["evidence"])
 _FILES = {"original": True, "released": False, "nonmembers": False, "labels_file": False}
 _WORDS: dict[str, Any] = {
     "asked": AuditDescription.model_json_schema(),
-    "certificate": {"type": "string", "maxLength": 100_000},
+    "certificate": {"type": "string", "maxLength": MOST_WORDS},
 }
 _PAGE: dict[int | str, dict[str, Any]] = {
     200: {

@@ -9,6 +9,7 @@ from pathlib import Path
 from fastapi import Request
 
 from sfumato.errors import BadInput
+from sfumato.serve.bodies import MOST_WORDS
 from sfumato.serve.rest.parts import Parts, malformed
 from sfumato.serve.service import file_name
 
@@ -47,7 +48,7 @@ async def form_of(
 
 
 class _Asked(Parts):
-    most_word = 100_000
+    most_word = MOST_WORDS
 
     def __init__(
         self,

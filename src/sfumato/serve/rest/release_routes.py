@@ -9,6 +9,7 @@ from fastapi.responses import FileResponse, Response
 
 from sfumato.errors import BadInput
 from sfumato.report import certificate_file
+from sfumato.serve.bodies import MOST_WORDS
 from sfumato.serve.direct import LATE_PLAN, late_release
 from sfumato.serve.models import Name, ReleaseShown
 from sfumato.serve.rest.asking import Asking, Here
@@ -129,7 +130,7 @@ async def verify(
     asking: Asking,
     named: Named = None,
     certificate: Annotated[
-        str | None, Query(description="The certificate, as JSON.", max_length=100_000)
+        str | None, Query(description="The certificate, as JSON.", max_length=MOST_WORDS)
     ] = None,
 ) -> dict[str, Any]:
     """Whether a released file is what its certificate says."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato.errors import BadInput
-from sfumato.io import open_array
+from sfumato.io import Schema, open_array
 from sfumato.io.formats import kind_of
-from sfumato.serve.bodies import TooLarge, private_file
+from sfumato.io.json_names import single_names
+from sfumato.serve.bodies import MOST_WORDS, TooLarge, private_file
 from sfumato.serve.models import Description, ReleaseShown, checked
 from sfumato.serve.rest.parts import media_type
 from sfumato.serve.service import Release
@@ -26,7 +26,7 @@ __all__ = ["MOST_BYTES", "ReleasedRows", "Rows", "are_rows", "released_rows", "r
 
 #: What such a body may have: values take far more memory than their digits. Larger ones are files.
 MOST_BYTES = 2 << 20
-_MOST_VALUES, _MOST_COLUMNS, _MOST_AXES, _MOST_ASKED = 200_000, 1_000, 8, 100_000
+_MOST_VALUES, _MOST_COLUMNS, _MOST_AXES = 200_000, 1_000, 8
 # What is answered: digits of a number with what stands around them, and all bytes.
 _NUMBER, _MOST_ANSWER = 25, 16 << 20
 # The types of the values of a column.
@@ -73,9 +73,9 @@ def rows_file(content: bytes, folder: Path) -> tuple[Path, Description]:
     A table whose release could be more than 16 MiB of JSON is refused.
     """
     rows = checked("the body", Rows, content)
-    _refuse_repeated(content)
-    if len(rows.asked.model_dump_json()) > _MOST_ASKED:
-        raise BadInput(f"asked has more than {_MOST_ASKED:,} characters, the most that is taken.")
+    json.loads(content, object_pairs_hook=single_names)  # of two columns of one name one would be lost
+    if len(rows.asked.model_dump_json()) > MOST_WORDS:
+        raise BadInput(f"asked has more than {MOST_WORDS:,} characters, the most that is taken.")
     if (rows.array is None) == (rows.table is None):
         raise BadInput("the body has records either as an array or as a table.")
     if rows.array is not None:
@@ -87,7 +87,7 @@ def rows_file(content: bytes, folder: Path) -> tuple[Path, Description]:
     import pyarrow.parquet as pq
 
     table = _columns(rows.table)
-    _require_small(table.num_rows, rows.asked.columns or {})
+    _require_small(table.num_rows, rows.asked.asked().declared())
     with private_file(folder / "rows.parquet") as file:
         pq.write_table(table, file)
     return folder / "rows.parquet", rows.asked
@@ -104,16 +104,6 @@ def released_rows(done: Release) -> ReleasedRows:
     import pyarrow.parquet as pq
 
     return ReleasedRows(release=shown, table=pq.read_table(done.file).to_pydict())
-
-
-def _refuse_repeated(content: bytes) -> None:
-    """Refuse JSON in which an object has a name twice: of two columns one would be lost."""
-
-    def single(pairs: list[tuple[str, Any]]) -> None:
-        if len({name for name, _ in pairs}) != len(pairs):
-            raise BadInput("the body has a name twice in one place; each may stand there once.")
-
-    json.loads(content, object_pairs_hook=single)
 
 
 def _numbers(values: list[Any]) -> NDArray[np.float64]:
@@ -162,13 +152,10 @@ def _require_few(values: int) -> None:
         )
 
 
-def _require_small(rows: int, declared: Mapping[str, Any]) -> None:
+def _require_small(rows: int, schema: Schema | None) -> None:
     """Refuse a table with words so long that what comes back could be more than is answered."""
-    longest = 0
-    for column in declared.values():
-        words = column.get("categories") if isinstance(column, dict) else None
-        spelled = map(len, map(json.dumps, words if isinstance(words, list) else ()))
-        longest += max(_NUMBER, *spelled, 0)
+    columns = () if schema is None else schema.released
+    longest = sum(max(_NUMBER, *map(len, map(json.dumps, one.spellings())), 0) for one in columns)
     if rows * longest > _MOST_ANSWER:
         raise TooLarge(
             f"what is released could be more than {_MOST_ANSWER:,} bytes of JSON; send a file, which may be."

@@ -11,7 +11,7 @@ from fastapi import Header, Query, Request
 
 from sfumato.errors import BadInput
 from sfumato.serve import asked
-from sfumato.serve.bodies import TooLarge, direct_limit, for_jobs, private_file
+from sfumato.serve.bodies import MOST_WORDS, TooLarge, direct_limit, for_jobs, private_file
 from sfumato.serve.callers import Caller
 from sfumato.serve.models import Description, checked
 from sfumato.serve.rest.bodies import announced, received, whole
@@ -43,7 +43,7 @@ Named = Annotated[
 #: What is asked for, where the file is the whole body.
 Asked = Annotated[
     str | None,
-    Query(description="How to release it: JSON as the schema Description says.", max_length=100_000),
+    Query(description="How to release it: JSON as the schema Description says.", max_length=MOST_WORDS),
 ]
 #: A request that may be repeated.
 Key = Annotated[
@@ -153,7 +153,7 @@ def _placed(
 
 
 def _rows(content: bytes, service: Service, asking: Caller, work: Callable[[Form], _Made]) -> _Made:
-    """The same of records. All their bytes count; those of their file, which has fewer, by the work."""
+    """The same of records. The work counts the bytes of their file; what the body has beyond counts too."""
     with service.folder() as folder:
         uncounted = len(content)
         try:
