@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def test_the_watch_sees_what_is_imported_installed_or_not() -> None:
 
 def test_no_public_name_needs_an_extra() -> None:
     assert _attempts("import sfumato\nfor name in sfumato.__all__: getattr(sfumato, name)", EXTRAS) == []
+
+
+def test_the_package_ships_its_licence() -> None:
+    described = metadata.metadata("sfumato")
+    assert described["License-Expression"] == "Apache-2.0"
+    assert described.get_all("License-File") == ["LICENSE"]
+    text = (Path(__file__).parents[2] / "LICENSE").read_text("utf-8")
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
 
 
 def test_every_public_name_is_there() -> None:
