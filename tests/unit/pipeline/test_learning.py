@@ -206,14 +206,16 @@ def test_shadow_models_are_learned_and_attack(place):
 
 
 def test_shadow_models_that_cannot_be_learned_are_told_to_the_owner_alone(place):
-    """Half of the records, and half of a class of three that lies in none of them, is nothing to contract."""
+    """A half of the records with one record of a class is nothing to contract; the seed fixes the halves."""
     rare = np.flatnonzero(LABELS == 9)[:2]
     kept = np.concatenate([np.flatnonzero(LABELS != 9)[:300], rare])
     np.savez("rare.npz", features=FEATURES[kept], labels=LABELS[kept])
-    done = learn(opened("rare.npz", "compact", reach=5.0, epochs=1, shadows=4), "model")
+    asked = opened("rare.npz", "compact", reach=5.0, epochs=1, shadows=4, randomness=Seeded(0))
+    done = learn(asked, "model")
     assert any("not attacked by shadow models" in note for note in done.statement.notes)
     assert done.audit.attacks is not None
-    assert not any("shadow" in note for note in load_model("model").statement.notes)
+    assert done.audit.open_to_all.notes
+    assert not any("shadow" in note for note in done.audit.open_to_all.notes)
 
 
 def test_an_audit_that_cannot_be_done_is_told_to_the_owner_alone(place, monkeypatch):
