@@ -49,7 +49,7 @@ from sfumato.media.plane_means import PlaneMeans
 from sfumato.media.temporal import FOLLOWS, memory
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee, Unit
-from sfumato.privacy.wording import upward
+from sfumato.privacy.wording import below_one, upward
 
 __all__ = ["FrameNoise"]
 
@@ -113,9 +113,10 @@ class FrameNoise(Mechanism):
             if not everywhere:
                 return one
             # The δ of composition is the analyst's choice; only what is proven at one δ alone adds up.
-            at_delta = one.at_delta if one.slack == 0.0 else min(1.0, one.at_delta * self._count())
             all_of_them = one.times(self._count())
-            return replace(all_of_them, at_delta=max(at_delta, all_of_them.revealed))
+            if all_of_them.proves_nothing or one.slack > 0.0:
+                return all_of_them
+            return replace(all_of_them, at_delta=max(one.at_delta, all_of_them.revealed))
         factor = innovations.clip_factor(self._count()) if everywhere else innovations.frame_factor
         event = one.event
         if not isinstance(event, GaussianDpEvent):
@@ -264,7 +265,7 @@ class FrameNoise(Mechanism):
         if self.shape is None or self.frames is None or asked.name not in IN_A_FRAME or self.frames == 1:
             return notes
         held = self._held(asked, self._picture(None), True)
-        at = f" at δ={held.at_delta:g}" if held.at_delta else ""
+        at = f" at δ={below_one(held.at_delta)}" if held.at_delta else ""
         where = f"of a {asked} that changes in each of the {self.frames} frames"
         if held.proves_nothing:
             return notes
