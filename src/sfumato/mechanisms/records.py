@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from sfumato.errors import BadInput
 
-__all__ = ["check_finite", "finite", "numbers", "records"]
+__all__ = ["check_finite", "finite", "held", "numbers", "records"]
 
 _FLOATS = [np.float64, np.float32]
 
@@ -75,6 +75,15 @@ def finite(block: NDArray[Any], first: int = 0) -> NDArray[np.float64]:
     values = block.astype(np.float64)
     check_finite(values, first)
     return values
+
+
+def held(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """``values`` in the floating-point type ``dtype``; what it cannot hold becomes its largest number.
+
+    So that no record can stop a release: an infinity that arithmetic made of finite values is a number again.
+    """
+    largest = float(np.finfo(dtype).max)
+    return np.clip(values, -largest, largest).astype(dtype)
 
 
 def check_finite(values: NDArray[Any], first: int = 0) -> None:

@@ -74,6 +74,13 @@ class Keyed(Randomness):
         """``digest`` under the secret: equal for equal digests, and telling nothing else about them."""
         return self._key(b"commitment", digest).hex()
 
+    def keep_to(self, terms: bytes, content: bytes) -> None:
+        """Refuse a release under ``terms`` of another ``content`` than before; draws nothing.
+
+        For whoever pays first and draws then: when it is drawn, a refusal would come too late.
+        """
+        self._refuse_other_content(b"terms" + terms, 0, content)
+
     def _refuse_other_content(self, context: bytes, first: int, digests: bytes) -> None:
         place = self._key(b"place", context, first.to_bytes(8, "little"))
         content = self._key(b"content", digests)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.parameters import LARGEST, SMALLEST, share, shown
-from sfumato.mechanisms.records import numbers
+from sfumato.mechanisms.records import held, numbers
 from sfumato.noise import Stream, permutation
 from sfumato.privacy import Claim
 from sfumato.transforms.transform import Transform
@@ -92,19 +92,22 @@ class ReverseManifold(Transform):
         restored = np.empty_like(Z)
         restored[:, self._order(columns)] = Z
         a, b = (part.astype(np.float64) for part in (restored[:, :columns], restored[:, columns:]))
-        size = np.hypot(a, b)
-        negative = a * np.cos(self._alpha() * size) < 0
-        return np.asarray(np.where(negative, -size, size), dtype=Z.dtype)
+        with np.errstate(over="ignore"):
+            size = held(np.hypot(a, b), np.dtype(np.float64))
+        negative = a * np.cos(self._angle(size)) < 0
+        return held(np.where(negative, -size, size), Z.dtype)
 
     inverse_transform = inverse
 
     def _map(self, X: NDArray[Any]) -> NDArray[Any]:
-        with np.errstate(over="ignore"):
-            angle = self._alpha() * X.astype(np.float64)
-        if not np.isfinite(angle).all():
-            raise BadInput(f"values as large as {np.abs(X).max():g} cannot be embedded; scale them down.")
+        angle = self._angle(X.astype(np.float64))
         embedded = np.concatenate([X * np.cos(angle), X * np.sin(angle)], axis=1)
         return embedded[:, self._order(X.shape[1])].astype(X.dtype)
+
+    def _angle(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """αx; what is larger than any number is the largest, whose cosine is as good as any."""
+        with np.errstate(over="ignore"):
+            return held(self._alpha() * values, np.dtype(np.float64))
 
     def _alpha(self) -> float:
         number = isinstance(self.alpha, Real) and not isinstance(self.alpha, bool)
