@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms import ExpectedError, Mechanism, Release
 from sfumato.mechanisms.parameters import one_of, shown
+from sfumato.mechanisms.records import as_array
 from sfumato.media.correlated_frames import Innovations
 from sfumato.media.frame_budget import (
     IN_A_FRAME,
@@ -196,7 +197,7 @@ class FrameNoise(Mechanism):
 
     def release(self, X: Any) -> Release:
         """A release of one clip, (T, height, width) or (T, height, width, channels)."""
-        clip = np.asarray(X)
+        clip = as_array(X, "the frames")
         if clip.ndim not in (3, 4) or not clip.size:
             raise BadInput(f"a clip is an array (T, height, width, channels), not one of shape {clip.shape}.")
         shaped = self.shaped(clip.shape[1:], len(clip))

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from sfumato.errors import BadInput
 from sfumato.mechanisms.parameters import LARGEST, SMALLEST, share, shown
 from sfumato.mechanisms.records import held, numbers
-from sfumato.noise import Stream, permutation
+from sfumato.noise import Stream, permutation, secret_to_send
 from sfumato.privacy import Claim
 from sfumato.transforms.transform import Transform
 
@@ -28,12 +28,21 @@ __all__ = ["ReverseManifold"]
 
 
 class _Unprinted(bytes):
-    """Bytes whose repr does not show them."""
+    """Bytes that neither their repr nor a pickle shows."""
 
     def __repr__(self) -> str:
         return "<secret>"
 
     __str__ = __repr__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Unprinted, (secret_to_send(bytes(self), "the key of a column order"),)
+
+    def __copy__(self) -> _Unprinted:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Unprinted:
+        return self
 
 
 class ReverseManifold(Transform):
