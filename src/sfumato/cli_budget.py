@@ -204,10 +204,12 @@ def _shown(balance: Balance, fixed_plan: float | None) -> str:
 
 
 def _line(entry: Entry) -> str:
+    from sfumato.privacy.wording import below_one
+
     promise = (
         ""
         if entry.guarantee is None
-        else f"  ε={entry.guarantee.epsilon():.4g} δ={entry.guarantee.at_delta:g}"
+        else f"  ε={entry.guarantee.epsilon():.4g} δ={below_one(entry.guarantee.at_delta)}"
     )
     refers = "" if entry.refers_to is None else f"  of {entry.refers_to}"
     purpose = f"  {terminal.printable(entry.purpose)}" if entry.purpose else ""

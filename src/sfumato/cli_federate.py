@@ -239,13 +239,16 @@ def _ledger(given: str | None) -> str:
 
 def _cost(planned: FederationPlan) -> str:
     """What each client will pay, in one sentence."""
+    from sfumato.privacy.wording import below_one
+
     if planned.one_round.proves_nothing:
         return f"nothing is proven of any client: {planned.one_round.theorem}"
     whole = planned.statement.proven
     if not math.isfinite(whole.epsilon()):
-        return f"no finite ε is proven of any client at δ = {whole.at_delta:.3g}"
+        return f"no finite ε is proven of any client at δ = {below_one(whole.at_delta)}"
+    at = below_one(whole.at_delta)
     return (
-        f"each client spends ε = {whole.epsilon():.4g} at δ = {whole.at_delta:.3g} over all rounds, and "
+        f"each client spends ε = {whole.epsilon():.4g} at δ = {at} over all rounds, and "
         f"ε = {planned.one_round.epsilon(whole.at_delta):.4g} in each"
     )
 

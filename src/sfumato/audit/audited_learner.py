@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit.predictions import Predictions, numbers
 from sfumato.errors import BadInput, Forewarning
+from sfumato.mechanisms.records import as_array
 from sfumato.privacy import Guarantee, Neighbours
 
 __all__ = ["answers_of", "checked_records", "fit_twin", "guarantee_of"]
@@ -29,7 +30,7 @@ def answers_of(learner: Any, features: Floats, labels: Labels) -> Predictions:
 
 def checked_records(X: Any, y: Any) -> tuple[Floats, Labels, int]:
     """Finite features (n, d), whole labels from 0 (n,), and the number of classes that they show."""
-    features, labels = numbers(X, "features"), np.asarray(y)
+    features, labels = numbers(X, "features"), as_array(y, "labels")
     if features.ndim != 2 or not features.size:
         raise BadInput(f"features of shape {features.shape} were given: (n, d) are needed.")
     finite = np.isfinite(features).all(axis=1)

@@ -25,6 +25,7 @@ from sfumato.audit.seeds import noise_across_rows, shared_noise
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Release
 from sfumato.mechanisms.domain import declared_domain
+from sfumato.mechanisms.records import as_array
 from sfumato.privacy import Guarantee, Neighbours, Statement
 
 __all__ = ["audit"]
@@ -191,7 +192,7 @@ def _pooled(steps: _Steps, case: _Case, repeats: Sequence[Release]) -> list[Find
 
 def _rows(values: Any, name: str) -> NDArray[Any]:
     """``values`` as finite rows; tensors are flattened."""
-    array = np.asarray(values)
+    array = as_array(values, f"the {name}")
     return rows_of(array.reshape(len(array), -1) if array.ndim > 2 else array, name)
 
 

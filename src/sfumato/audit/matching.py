@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.audit.finding import Finding
 from sfumato.audit.proportions import interval
 from sfumato.errors import BadInput
+from sfumato.mechanisms.records import check_visible
 
 __all__ = [
     "Report",
@@ -44,6 +45,7 @@ _TOP = (1, 5)
 
 def rows_of(values: ArrayLike, name: str, *, fewest: int = 1) -> NDArray[Any]:
     """``values`` as a finite array (n, d) with n ≥ ``fewest``; float32 stays, all else becomes float64."""
+    check_visible(values, f"the {name}")
     try:
         table = np.asarray(values)
         if table.dtype.kind not in "biufO":

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy import special
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.records import check_visible
 
 __all__ = ["Predictions", "check_comparable", "numbers"]
 
@@ -147,6 +148,7 @@ def check_comparable(first: Predictions, second: Predictions) -> None:
 
 def numbers(values: npt.ArrayLike, name: str) -> Floats:
     """A copy as floats, or a refusal of what is not an array of numbers."""
+    check_visible(values, name)
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

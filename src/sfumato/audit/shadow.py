@@ -18,6 +18,7 @@ from sfumato.audit.finding import Finding
 from sfumato.audit.predictions import Predictions, check_comparable
 from sfumato.audit.roc import finding_from_scores
 from sfumato.errors import BadInput
+from sfumato.mechanisms.records import as_array
 
 __all__ = ["Shadows", "shadow_attack", "train_attack_network", "train_shadows"]
 
@@ -99,7 +100,7 @@ def train_shadows(
     For the attack network and the offline attacks the records must not include the target's; for the online
     attacks they are the very records that are asked about.
     """
-    records, labels = np.asarray(X), np.asarray(y)
+    records, labels = as_array(X, "the records"), as_array(y, "the labels")
     if count < 1:
         raise BadInput(f"count was {count}: train at least one shadow model.")
     if records.ndim < 1 or labels.ndim != 1 or len(records) != len(labels) or len(labels) < 2:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.parameters import shown
+from sfumato.mechanisms.records import check_visible
 
 __all__ = [
     "Floats",
@@ -26,6 +27,7 @@ Labels = NDArray[np.int64]
 
 def as_array(what: str, given: Any) -> NDArray[Any]:
     """``given`` as an array; ``what`` it is, for the sentence about rows of different lengths."""
+    check_visible(given, what)
     try:
         return np.asarray(given)
     except ValueError:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.records import as_array
 
 __all__ = ["Extractor", "checked_pictures"]
 
@@ -54,7 +55,7 @@ class Extractor(ABC):
 
 def checked_pictures(pictures: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     """``pictures`` as an array, if they are finite numbers of shape (n, *``shape``)."""
-    given = np.asarray(pictures)
+    given = as_array(pictures, "the pictures")
     if given.dtype.kind not in "uif" or given.shape[1:] != shape:
         raise BadInput(
             f"pictures of shape {given.shape} and type {given.dtype} were given: numbers of shape "

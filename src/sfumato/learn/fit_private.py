@@ -40,6 +40,7 @@ from sfumato.learn.private_steps import train_privately
 from sfumato.learn.stated import public_notes
 from sfumato.learn.training import Training
 from sfumato.mechanisms.parameters import delta_between, positive
+from sfumato.mechanisms.records import held
 from sfumato.noise import Keyed, Randomness, Secure
 from sfumato.privacy import Guarantee, Statement
 
@@ -215,10 +216,8 @@ def _inputs(X: Any) -> torch.Tensor:
             f"records of shape {given.shape} and type {given.dtype} were given: numbers (n, …) are needed."
         )
     flat = checked_features(given.reshape(len(given), -1) if given.size else given.reshape(0, 0))
-    with np.errstate(over="ignore"):
-        narrow = flat.astype(np.float32)
-    checked_features(narrow)
-    return torch.from_numpy(narrow.reshape(given.shape))
+    # What single precision cannot hold is its largest number: no finite record stops a fit.
+    return torch.from_numpy(held(flat, np.dtype(np.float32)).reshape(given.shape))
 
 
 def _check_signal(model: Module, plan: NoiseSchedule | StepsInTurn, records: int, epsilon: float) -> None:

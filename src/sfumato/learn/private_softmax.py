@@ -166,7 +166,9 @@ class PrivateSoftmax(Learner):
         """Class probabilities (n, classes); costs nothing more."""
         weights = self._fitted("coef_")
         features = checked_features(X, self.n_features_in_)
-        scale = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), self.reach)
+        with np.errstate(over="ignore"):  # as in the fit, what is longer than any number counts as zero
+            scale = np.linalg.norm(features.astype(np.float64), axis=1, keepdims=True)
+        scale = np.maximum(scale, self.reach)
         return shares(weights, features / scale)
 
 

@@ -1,6 +1,8 @@
 """Additive noise as a control: the same kind of noise, no clipping, and therefore no promise.
 
 **Guarantee.** Nothing: without a declared bound two records may be arbitrarily far apart.
+
+**Edge cases.** What noise carries beyond the largest number of the type is that number.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive
-from sfumato.mechanisms.records import check_finite, finite
+from sfumato.mechanisms.records import finite, held
 from sfumato.noise import NORMAL, Randomness, Rounded, Stream, grid_step
 from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
 
@@ -54,8 +56,8 @@ class AdditiveNoise(Mechanism):
         def write(stream: Stream, rows: slice, values: NDArray[np.float64]) -> None:
             noise = rounded.draw(stream, values.size)[0].reshape(values.shape)
             with np.errstate(over="ignore"):
-                out[rows] = values + noise * step
-            check_finite(out[rows], first + rows.start)
+                noised = values + noise * step
+            out[rows] = held(noised, X.dtype)
 
         self._each_stream(X, first, finite, write, every_bit=True)
         return out

@@ -32,7 +32,7 @@ from sfumato.mechanisms.frames import stretches
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.layer_adaptive import LayerAdaptive
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive, shown
-from sfumato.mechanisms.records import numbers
+from sfumato.mechanisms.records import held, numbers
 from sfumato.mechanisms.release import Release
 from sfumato.noise import Randomness, Secure, gaussian_noise, grid_step, onto_grid
 from sfumato.privacy import Claim, Guarantee, Neighbours, Statement, Unit
@@ -119,7 +119,9 @@ class HessianClipped(LayerAdaptive):
         own = _flatness(np.maximum(curvature, floor)) * math.sqrt(len(sizes))
         # Clipping to own thresholds with noise to match is clipping to equal ones what was divided by them.
         each = np.repeat(own, sizes, axis=1)
-        return np.asarray(super().perturb(X / each, first) * each, dtype=X.dtype)
+        with np.errstate(over="ignore"):  # what overflows is far outside every threshold
+            divided = held(X / each, np.dtype(np.float64))
+        return held(super().perturb(divided, first) * each, X.dtype)
 
     def parameters(self) -> dict[str, Any]:
         """As for every mechanism; a curvature that was released stands with what it cost."""

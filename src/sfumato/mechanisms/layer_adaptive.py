@@ -38,6 +38,7 @@ from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.frames import check_fits, stretches
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive, positives, share, shown
+from sfumato.mechanisms.records import as_array
 from sfumato.mechanisms.tensors import tensor_size
 from sfumato.noise import NORMAL, Randomness, Stream, onto_grid
 from sfumato.noise.laws import Law
@@ -244,7 +245,7 @@ class LayerAdaptive(AdditiveMechanism):
 
 def flatten_layers(layers: Sequence[Any]) -> tuple[NDArray[Any], tuple[tuple[int, ...], ...]]:
     """Layers of shape (n, …) each, n clients, as rows (n, d), and the shape of one layer for each of them."""
-    arrays = [np.asarray(layer) for layer in layers]
+    arrays = [as_array(layer, "the layers") for layer in layers]
     if not arrays or any(array.ndim < 1 or len(array) != len(arrays[0]) for array in arrays):
         raise BadInput("layers must be arrays (n, …) that all hold the same n clients, and at least one.")
     rows = [array.reshape(len(array), -1) for array in arrays]

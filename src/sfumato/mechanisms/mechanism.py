@@ -34,6 +34,8 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all mechanisms.
 
     ``guarantee()`` is a pure function of parameters and shape and can be read before any data is touched.
+    What :meth:`check` lets pass, :meth:`perturb` draws: any finite input is refused before anything is paid,
+    for reasons that the guarantee covers, or it is released (``docs/explanation-guarantees.md``).
     ``release(X)`` returns a new array; X is never modified and never kept. ``fit`` learns nothing but
     the number of columns, and ``transform`` is the value of a release, so that mechanisms stand in a
     scikit-learn ``Pipeline``; each call draws fresh noise and must be paid for.
@@ -148,11 +150,17 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return (_REPRODUCIBLE,) if self.reproducible else ()
 
     def _on_trial(self) -> Self:
-        """The same mechanism, with noise apart where it is keyed: keyed noise is for one content only."""
+        """The same mechanism for a row of zeros, which may lie outside its bounds.
+
+        With noise apart where it is keyed: keyed noise is for one content only.
+        """
         given, noise = self.get_params(deep=False), self.keyed
-        if noise is None or "randomness" not in given:
-            return self
-        return type(self)(**(given | {"randomness": noise.part("a trial")}))
+        changed: dict[str, Any] = {}
+        if noise is not None and "randomness" in given:
+            changed["randomness"] = noise.part("a trial")
+        if given.get("outside") == "refuse":
+            changed["outside"] = "clip"
+        return type(self)(**(given | changed)) if changed else self
 
     def _randomness(self) -> Randomness:
         source = getattr(self, "randomness", None)

@@ -90,6 +90,8 @@ def numeric(value: Any) -> NDArray[np.float64] | None:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths
         return None
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        return None
     return array.astype(np.float64) if array.dtype.kind in "iuf" else None
 
 

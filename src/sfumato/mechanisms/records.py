@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from sklearn.utils.validation import check_array, validate_data
 
 from sfumato.errors import BadInput
 
-__all__ = ["check_finite", "finite", "numbers", "records"]
+__all__ = ["as_array", "check_finite", "check_visible", "finite", "held", "numbers", "records"]
 
 _FLOATS = [np.float64, np.float32]
+# What Python or NumPy would turn into a number without a word, though nobody wrote one.
+_NO_NUMBERS = (str, bytes, bool, np.bool_, np.datetime64, np.timedelta64)
 
 
 class NotNumbers(BadInput, TypeError):
@@ -44,8 +47,48 @@ def numbers(X: Any) -> NDArray[Any]:
     return data
 
 
+def as_array(X: Any, what: str = "the data") -> NDArray[Any]:
+    """X as an array of any type and shape, once nothing in it is hidden; ``what`` it is, in refusals."""
+    check_visible(X, what)
+    return np.asarray(X)
+
+
+def check_visible(X: Any, what: str = "the data") -> None:
+    """Refuse cells under a NumPy mask, and columns of a frame whose values are no numbers.
+
+    Without a word NumPy would release what a mask hides, and count dates, durations, categories and booleans
+    as numbers. A masked array without a masked cell is an array like any other.
+    """
+    if isinstance(X, list | tuple):
+        # An array is made of lists without looking at the masks of arrays in them.
+        masked = any(isinstance(item, np.ma.MaskedArray) and np.ma.getmaskarray(item).any() for item in X)
+    else:
+        masked = isinstance(X, np.ma.MaskedArray) and bool(np.ma.getmaskarray(X).any())
+    if masked:
+        raise BadInput(
+            f"{what} are a masked array with masked cells, which have no declared value: fill them, as in "
+            "X.filled(0.0), or leave their rows out."
+        )
+    for name, kind in _frame_columns(X):
+        # Types of pandas and Arrow-backed types have a kind, as NumPy's have; those of Polars answer.
+        number = kind.is_numeric() if hasattr(kind, "is_numeric") else getattr(kind, "kind", "O") in "iuf"
+        if not number:
+            raise BadInput(
+                f"column {str(name)!r} of {what} holds values of type {kind}: whole and floating-point "
+                "numbers are accepted; turn it into numbers yourself, or leave it out."
+            )
+
+
+def _frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
+    """Names and types of the columns of a data frame; none where X is something else."""
+    names, kinds = getattr(X, "columns", None), getattr(X, "dtypes", None)
+    if names is not None and kinds is not None and not isinstance(X, np.ndarray):
+        yield from zip(names, kinds, strict=True)
+
+
 def _table(X: Any) -> Any:
     """X, or for lists the array they hold, once its shape and the type of its values can be records."""
+    check_visible(X, "the records")
     try:
         table = X if hasattr(X, "shape") else np.asarray(X)
     except ValueError:
@@ -60,6 +103,10 @@ def _table(X: Any) -> Any:
         raise BadInput("Complex data not supported: give real and imaginary parts as columns of their own.")
     if kind not in "biufO":
         raise BadInput(f"records must be numbers, not values of type {table.dtype}.")
+    if isinstance(table, np.ndarray) and kind == "O":
+        for held_type in set(map(type, table.flat)):
+            if issubclass(held_type, _NO_NUMBERS):
+                raise BadInput(f"records must be numbers, not values of type {held_type.__name__}.")
     return table
 
 
@@ -75,6 +122,15 @@ def finite(block: NDArray[Any], first: int = 0) -> NDArray[np.float64]:
     values = block.astype(np.float64)
     check_finite(values, first)
     return values
+
+
+def held(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """``values`` in the floating-point type ``dtype``; what it cannot hold becomes its largest number.
+
+    So that no record can stop a release: an infinity that arithmetic made of finite values is a number again.
+    """
+    largest = float(np.finfo(dtype).max)
+    return np.clip(values, -largest, largest).astype(dtype)
 
 
 def check_finite(values: NDArray[Any], first: int = 0) -> None:

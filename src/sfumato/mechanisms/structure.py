@@ -34,7 +34,7 @@ from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import numeric, one_of, positive, shown
-from sfumato.mechanisms.records import finite
+from sfumato.mechanisms.records import finite, held
 from sfumato.mechanisms.release import Release
 from sfumato.mechanisms.tensors import flattened
 from sfumato.privacy import Claim, Guarantee
@@ -98,6 +98,13 @@ class SymmetricTensors(Mechanism):
         super().check(X, first)
         self._inner().check(self._reduced(X, first), first)
 
+    def prepare(self, columns: int, dtype: np.dtype[Any]) -> None:
+        """Refuse what the mechanism could not draw; see :meth:`Mechanism.prepare`."""
+        _, mirrored, times = self._components(columns)
+        inner = self._inner()._on_trial()
+        made = inner.perturb(np.zeros((1, len(times)), dtype=dtype))
+        self._mirrored(made, mirrored, times)
+
     def release(self, X: Any) -> Release:
         """A release of the tensors X, of shape (n, d, …, d) or (n, dᵏ), in the shape they came in."""
         rows, shape = flattened(X)
@@ -110,24 +117,30 @@ class SymmetricTensors(Mechanism):
         """The released rows for ``X``; see :meth:`Mechanism.perturb`."""
         _, mirrored, times = self._components(X.shape[1])
         noised = self._inner().perturb(self._reduced(X, first), first)
-        if noised.shape != (len(X), len(times)):
+        return np.asarray(self._mirrored(noised, mirrored, times), dtype=X.dtype)
+
+    def _mirrored(self, noised: NDArray[Any], mirrored: Places, times: Array) -> Array:
+        """Every component in each of its places, its weight undone."""
+        if noised.shape[1] != len(times):
             raise BadInput("symmetric tensors need a mechanism that releases as many values as it was given.")
-        return np.asarray((noised / self._weight(times))[:, mirrored], dtype=X.dtype)
+        return np.asarray((noised / self._weight(times))[:, mirrored])
 
     def _reduced(self, X: NDArray[Any], first: int) -> NDArray[Any]:
         """The independent components of each row, weighted, (n, components)."""
         places, mirrored, times = self._components(X.shape[1])
         values = finite(X, first)
         parts = values[:, places]
-        apart = np.abs(values - parts[:, mirrored]).max(axis=1)
+        with np.errstate(over="ignore"):  # of values that are far apart indeed
+            apart = np.abs(values - parts[:, mirrored]).max(axis=1)
         crooked = np.flatnonzero(apart > _ROUNDING * np.abs(values).max(axis=1))
         if crooked.size:
             raise BadInput(
                 f"the tensor in row {first + crooked[0] + 1} is not symmetric; make it symmetric first, or "
                 "release it by the mechanism itself."
             )
-        with np.errstate(over="ignore"):  # what overflows is refused by the mechanism
-            return np.asarray(parts * self._weight(times), dtype=X.dtype)
+        with np.errstate(over="ignore"):
+            weighted = parts * self._weight(times)
+        return held(weighted, X.dtype)
 
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         return self._inner()._also(None if columns is None else len(self._components(columns)[0]))

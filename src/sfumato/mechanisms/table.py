@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.domain import Box
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -59,6 +60,8 @@ class Rows:
         type(mechanism)(**(mechanism.get_params(deep=False) | {"bounds": (0.0, 1.0)})).guarantee()
         shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
         limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
+        if len(limits):
+            Box(*limits.T)  # refuses bounds of which no width or middle can be computed
         count = len(limits)
         self._name = type(mechanism).__name__
         self._parameters = mechanism.parameters()
@@ -129,7 +132,9 @@ class Rows:
         """Released rows for values (k, m) and codes (k, c), which are rows ``first`` on of the table."""
         released = numeric
         if self.numeric is not None:
-            scaled = (numeric - self._centre) / self._half * self._stretch
+            # Within three times the bounds first: the mechanism clips to them, and nothing overflows here.
+            near = np.clip(numeric, self._centre - 3.0 * self._half, self._centre + 3.0 * self._half)
+            scaled = (near - self._centre) / self._half * self._stretch
             released = self.numeric.perturb(scaled, first) / self._stretch * self._half + self._centre
         answers = codes
         if self.coded is not None:

@@ -137,26 +137,28 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
 
     def _proven(self, unit: str, size: int) -> Guarantee:
         coins, whole = self._coins(size), unit == "tensor"
-        span, scale = self._span(), self._scale(size)
-        if self._law() is LAPLACE:
-            noise = Guarantee.laplace(scale / (span * (size if whole else 1)))
-            beside = 0.0
-        else:
-            noise = Guarantee.gaussian(scale / (span * math.sqrt(size if whole else 1)))
-            beside = delta_between(self.delta)
+        noise = self.noise_alone(unit, size)
+        beside = 0.0 if self._law() is LAPLACE else delta_between(self.delta)
         looking = self._looked_at(unit, size)
         shown_chance = coins.any if whole or looking > 1 else coins.most
         if looking:
-            noise = noise + Guarantee.pure(looking * coins.look)
+            noise = noise + Guarantee.pure(looking * coins.look, unit=Unit(unit))
         made = replace(
             noise,
-            unit=Unit(unit),
             neighbours=Neighbours.REPLACE,
             theorem="kept components are shown, the others noised" + (", by coins that look" * bool(looking)),
             at_delta=min(1.0, shown_chance + (1.0 - shown_chance) * beside),
         )
         # A coin that looks at the data is no mixture: what it may show is slack.
         return replace(made, slack=shown_chance) if looking else replace(made, revealed=shown_chance)
+
+    def noise_alone(self, unit: str, size: int) -> Guarantee:
+        """What the noise would prove of ``unit``, were none of ``size`` components ever kept."""
+        changed = size if unit == "tensor" else 1
+        span, scale = self._span(), self._scale(size)
+        if self._law() is LAPLACE:
+            return Guarantee.laplace(scale / (span * changed), unit=Unit(unit))
+        return Guarantee.gaussian(scale / (span * math.sqrt(changed)), unit=Unit(unit))
 
     def _coins(self, size: int) -> _Coins:
         """The coins of a tensor of ``size`` components, as they are tossed: in multiples of 2⁻⁶⁴."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import one_of, shown
+from sfumato.mechanisms.records import check_visible
 from sfumato.mechanisms.release import Release
 from sfumato.privacy import Guarantee
 
@@ -93,6 +94,7 @@ def tensor_size(shape: Any) -> int | None:
 
 def flattened(X: Any) -> tuple[NDArray[Any], tuple[int, ...]]:
     """X of shape (n, …) as rows (n, d), and the shape of one tensor; X is not modified."""
+    check_visible(X, "the tensors")
     try:
         array = np.asarray(X)
     except ValueError:

@@ -38,7 +38,7 @@ from sfumato.media.sensitivity import SensitivityMap, share_limits
 from sfumato.media.tiles import tile_side
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
-from sfumato.privacy.wording import upward
+from sfumato.privacy.wording import below_one, upward
 
 __all__ = ["MAPS", "ContentAdaptive"]
 
@@ -220,7 +220,7 @@ class ContentAdaptive(PictureMechanism):
         held = self.inside(unit)
         if held is None:
             return notes
-        at = f" at δ={held.at_delta:g}" if held.at_delta else ""
+        at = f" at δ={below_one(held.at_delta)}" if held.at_delta else ""
         return (
             *notes,
             f"of a {unit} inside tiles that score {_SENSITIVE:.2f} or more on the declared map, "

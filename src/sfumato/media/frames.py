@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms import ExpectedError, Mechanism, Release
 from sfumato.mechanisms.parameters import one_of, shown
+from sfumato.mechanisms.records import as_array
 from sfumato.media.correlated_frames import Innovations
 from sfumato.media.frame_budget import (
     IN_A_FRAME,
@@ -49,7 +50,7 @@ from sfumato.media.plane_means import PlaneMeans
 from sfumato.media.temporal import FOLLOWS, memory
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee, Unit
-from sfumato.privacy.wording import upward
+from sfumato.privacy.wording import below_one, upward
 
 __all__ = ["FrameNoise"]
 
@@ -113,9 +114,10 @@ class FrameNoise(Mechanism):
             if not everywhere:
                 return one
             # The δ of composition is the analyst's choice; only what is proven at one δ alone adds up.
-            at_delta = one.at_delta if one.slack == 0.0 else min(1.0, one.at_delta * self._count())
             all_of_them = one.times(self._count())
-            return replace(all_of_them, at_delta=max(at_delta, all_of_them.revealed))
+            if all_of_them.proves_nothing or one.slack > 0.0:
+                return all_of_them
+            return replace(all_of_them, at_delta=max(one.at_delta, all_of_them.revealed))
         factor = innovations.clip_factor(self._count()) if everywhere else innovations.frame_factor
         event = one.event
         if not isinstance(event, GaussianDpEvent):
@@ -195,7 +197,7 @@ class FrameNoise(Mechanism):
 
     def release(self, X: Any) -> Release:
         """A release of one clip, (T, height, width) or (T, height, width, channels)."""
-        clip = np.asarray(X)
+        clip = as_array(X, "the frames")
         if clip.ndim not in (3, 4) or not clip.size:
             raise BadInput(f"a clip is an array (T, height, width, channels), not one of shape {clip.shape}.")
         shaped = self.shaped(clip.shape[1:], len(clip))
@@ -264,7 +266,7 @@ class FrameNoise(Mechanism):
         if self.shape is None or self.frames is None or asked.name not in IN_A_FRAME or self.frames == 1:
             return notes
         held = self._held(asked, self._picture(None), True)
-        at = f" at δ={held.at_delta:g}" if held.at_delta else ""
+        at = f" at δ={below_one(held.at_delta)}" if held.at_delta else ""
         where = f"of a {asked} that changes in each of the {self.frames} frames"
         if held.proves_nothing:
             return notes

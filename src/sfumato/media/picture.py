@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Mechanism, Release
 from sfumato.mechanisms.parameters import shown
-from sfumato.mechanisms.records import records
+from sfumato.mechanisms.records import as_array, records
 from sfumato.noise import each_block
 from sfumato.privacy import Guarantee, Unit
 
@@ -86,7 +86,7 @@ class PictureMechanism(Mechanism):
         Where a shape is declared, X may hold n pictures of that shape; else three axes are one picture if
         the last has at most four values.
         """
-        pictures = np.asarray(X)
+        pictures = as_array(X, "the pictures")
         declared = None if self.shape is None else tuple(self.shape)
         if declared is None:
             one = pictures.ndim == 2 or (pictures.ndim == 3 and pictures.shape[2] in _CHANNELS)
@@ -171,7 +171,7 @@ def picture_rows(mechanism: Mechanism, X: Any, *, reset: bool) -> NDArray[Any]:
 
     ``reset`` makes ``mechanism`` remember the number of columns; otherwise X must have as many as before.
     """
-    array = np.asarray(X)
+    array = as_array(X, "the pictures")
     if array.dtype not in (np.uint8, np.uint16):
         return records(mechanism, X, reset=reset)
     records(mechanism, array[:1], reset=reset)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Mechanism, Release
 from sfumato.mechanisms.parameters import shown
+from sfumato.mechanisms.records import as_array
 from sfumato.privacy import Guarantee, Unit
 
 __all__ = [
@@ -92,7 +93,7 @@ class SoundMechanism(Mechanism):
 
         Where a shape is declared, X may hold n clips of that shape.
         """
-        clips = np.asarray(X)
+        clips = as_array(X, "the clips")
         declared = None if self.shape is None else tuple(self.shape)
         if declared is None:
             declared = clips.shape if clips.ndim < 3 else clips.shape[1:]

@@ -12,7 +12,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +23,30 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.noise.bits import Randomness, Stream
 
-__all__ = ["Keyed"]
+__all__ = ["Keyed", "secret_to_send", "secrets_travel"]
+
+# Whether what is pickled goes to workers of one's own, who need the secret to draw the noise.
+_TRAVELS: ContextVar[bool] = ContextVar("sfumato_secrets_travel", default=False)
+
+
+@contextmanager
+def secrets_travel() -> Iterator[None]:
+    """While the block lasts, this thread pickles keyed noise with its secret, for workers of one's own."""
+    token = _TRAVELS.set(True)
+    try:
+        yield
+    finally:
+        _TRAVELS.reset(token)
+
+
+def secret_to_send(secret: bytes, what: str) -> bytes:
+    """``secret``, if what is pickled now goes to workers of one's own; otherwise it is refused."""
+    if not _TRAVELS.get():
+        raise BadInput(
+            f"{what} is not pickled, since whoever reads the pickle would have it: take it out first, and "
+            "give it again where the pickle is read."
+        )
+    return secret
 
 
 class Keyed(Randomness):
@@ -41,6 +67,18 @@ class Keyed(Randomness):
         self.dataset, self.version, self.release = dataset, version, release
         self._parts: tuple[bytes, ...] = ()
         self._seen: dict[bytes, bytes] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        secret = secret_to_send(self._secret, "the secret of keyed noise")
+        return _of_parts, (secret, self.dataset, self.version, self.release, self._parts)
+
+    def __copy__(self) -> Keyed:
+        made = _of_parts(self._secret, self.dataset, self.version, self.release, self._parts)
+        made._seen = dict(self._seen)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Keyed:
+        return self.__copy__()
 
     def stream(self, label: bytes) -> Stream:
         """The stream of ``label``; it does not depend on content, so it is for public choices only."""
@@ -66,13 +104,19 @@ class Keyed(Randomness):
         """Noise for the part ``name`` of this release, such as one file of many; no two parts share any."""
         if not name:
             raise BadInput("a part of a release needs a name.")
-        parted = Keyed(self._secret, dataset=self.dataset, version=self.version, release=self.release)
-        parted._parts = (*self._parts, b"part", name.encode())
-        return parted
+        parts = (*self._parts, b"part", name.encode())
+        return _of_parts(self._secret, self.dataset, self.version, self.release, parts)
 
     def commitment(self, digest: bytes) -> str:
         """``digest`` under the secret: equal for equal digests, and telling nothing else about them."""
         return self._key(b"commitment", digest).hex()
+
+    def keep_to(self, terms: bytes, content: bytes) -> None:
+        """Refuse a release under ``terms`` of another ``content`` than before; draws nothing.
+
+        For whoever pays first and draws then: when it is drawn, a refusal would come too late.
+        """
+        self._refuse_other_content(b"terms" + terms, 0, content)
 
     def _refuse_other_content(self, context: bytes, first: int, digests: bytes) -> None:
         place = self._key(b"place", context, first.to_bytes(8, "little"))
@@ -92,3 +136,10 @@ class Keyed(Randomness):
 
     def __repr__(self) -> str:
         return f"Keyed(dataset={self.dataset!r}, version={self.version!r}, release={self.release!r})"
+
+
+def _of_parts(secret: bytes, dataset: str, version: str, release: str, parts: tuple[bytes, ...]) -> Keyed:
+    """The noise of ``parts`` of a release, which remembers no content yet."""
+    made = Keyed(secret, dataset=dataset, version=version, release=release)
+    made._parts = parts
+    return made

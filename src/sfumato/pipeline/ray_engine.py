@@ -24,7 +24,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, cast
 
 from sfumato.errors import BadInput, SfumatoError
-from sfumato.noise import processors
+from sfumato.noise import processors, secrets_travel
 from sfumato.noise.parallel import THREADS
 from sfumato.pipeline.engine import Done, Engine, Piece, Result
 from sfumato.pipeline.ray_privacy import keep_ray_private, ray_folder
@@ -69,7 +69,8 @@ class RayEngine(Engine):
         done: Done[Piece, Result] = Done()
         size = max(1, min(_TASK_PIECES, len(pieces) // (_TASKS_A_WORKER * self.workers)))
         tasks = [{"pieces": pickle.dumps(pieces[at : at + size])} for at in range(0, len(pieces), size)]
-        task = _Task(ray.put(work))
+        with secrets_travel():  # to workers of one's own, who draw the noise
+            task = _Task(ray.put(work))
         given = ray.data.from_items(tasks, override_num_blocks=len(tasks))
         at_once = ray.data.TaskPoolStrategy(size=self.workers)
         answers = given.map(task, num_cpus=1, max_retries=-1, compute=at_once)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sfumato.pipeline.payment import Content, Payment
+from sfumato.pipeline.payment import Content, Payment, terms_of
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.source_file import SourceFile
 from sfumato.privacy import Statement
@@ -24,8 +25,12 @@ def protect_file(
 ) -> Protected:
     """Release ``file`` as ``output``."""
     file.fits(output)
-    noise, content = payment.noise(file.mechanism.keyed), Content()
-    file.check(report, None if noise is None else content)
+    keyed, content = file.mechanism.keyed, Content()
+    noise = payment.noise(keyed)
+    file.check(report, None if keyed is None else content)
+    if keyed is not None:
+        terms = json.dumps(terms_of(file.statement, file.declared), sort_keys=True)
+        keyed.keep_to(terms.encode(), content.digest({}))
     statement, paid = payment.pay(file.statement, output.name, content, noise, file.declared)
     return write_release(
         file,

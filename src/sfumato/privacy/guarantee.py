@@ -9,6 +9,9 @@ noise scale / sensitivity under these neighbours (see ``events``); ``None`` mean
 shown: a mechanism that shows its input with probability r and otherwise does what ``event`` describes.
 The coins of several releases are independent, so that of all together is 1 − Π(1 − rᵢ).
 
+A δ of 1 allows everything. So a guarantee whose slack and ``revealed`` reach 1 together, which holds at no
+smaller δ, *is* nothing: its event is dropped when it is made. And ε at δ = 1 is infinite, not 0.
+
 Why slacks add up under composition: writing H for the divergence, c for an output of the first mechanism
 and C, D for its two laws, H_α(C×P ‖ D×Q) = ∫ H_{αD(c)/C(c)}(P ‖ Q) dC(c), so a slack δ₀ in the second
 mechanism, being the same at every order, comes out of the integral as δ₀; adaptively chosen mechanisms too.
@@ -31,7 +34,7 @@ from sfumato.privacy.gaussian import check_alpha, check_epsilon
 from sfumato.privacy.groups import group_curve_event, group_delta
 from sfumato.privacy.unit import RECORD, Neighbours, Unit
 from sfumato.privacy.wire import event_from_json, event_to_json, fields_of
-from sfumato.privacy.wording import combined, upward
+from sfumato.privacy.wording import below_one, combined, upward
 
 __all__ = ["Guarantee"]
 
@@ -70,6 +73,11 @@ class Guarantee:
             raise BadInput(
                 f"event was {self.event!r}: it must be a dp_accounting DpEvent, or None for nothing."
             )
+        if self.slack + self.revealed >= 1.0:
+            for name, value in (("event", None), ("slack", 0.0), ("revealed", 0.0), ("at_delta", 0.0)):
+                object.__setattr__(self, name, value)
+            object.__setattr__(self, "theorem", f"{self.theorem}: its delta reaches 1")
+            return
         self._curve  # noqa: B018 (reading it refuses an event that nothing can be computed from)
         if samples(self.event) and self.neighbours is Neighbours.REPLACE:
             raise BadInput(
@@ -183,7 +191,7 @@ class Guarantee:
         return self._curve
 
     def epsilon(self, delta: float | None = None) -> float:
-        """ε at ``delta`` (by default ``at_delta``); infinite where nothing finite is proven.
+        """ε at ``delta`` (by default ``at_delta``); infinite where nothing finite is proven, as at δ = 1.
 
         The event is asked at (δ − slack − revealed) / (1 − revealed). A δ equal to the slack and the chance
         of being revealed (to twelve digits, since they are sums) leaves 0 for the event, which is finite for
@@ -192,14 +200,14 @@ class Guarantee:
         delta = self.at_delta if delta is None else float(delta)
         if not 0.0 <= delta <= 1.0:
             raise BadInput(f"delta was {delta!r}: it must lie between 0 and 1.")
-        if self._curve is None:
+        if self._curve is None or delta >= 1.0:
             return math.inf
         taken = self.slack + self.revealed
         left = delta - taken
         if abs(left) <= 1e-12 * taken:
             left = 0.0
-        if left < 0.0 or self.revealed >= 1.0:
-            return 0.0 if delta >= 1.0 else math.inf
+        if left < 0.0:
+            return math.inf
         return self._curve.epsilon(min(1.0, left / (1.0 - self.revealed)))
 
     def delta(self, epsilon: float) -> float:
@@ -235,18 +243,18 @@ class Guarantee:
             first.require_same_unit(part)
         if len(parts) == 1:
             return first
-        at_delta = min(1.0, math.fsum(part.at_delta for part in parts))
         without = [part for part in parts if part.event is None]
         if without:
             reasons = "; ".join(dict.fromkeys(part.theorem for part in without))
-            return replace(first, event=None, theorem=reasons, slack=0.0, revealed=0.0, at_delta=at_delta)
+            return cls.nothing(reasons, first.unit, first.neighbours)
+        slack, revealed = math.fsum(part.slack for part in parts), _any(part.revealed for part in parts)
         return replace(
             first,
             event=composed(part.event for part in parts if part.event is not None),
             theorem=combined(part.theorem for part in parts),
-            slack=min(1.0, math.fsum(part.slack for part in parts)),
-            revealed=_any(part.revealed for part in parts),
-            at_delta=at_delta,
+            slack=min(1.0, slack),
+            revealed=revealed,
+            at_delta=_headline([part.at_delta for part in parts], slack + revealed),
         )
 
     def times(self, count: int) -> Guarantee:
@@ -254,13 +262,14 @@ class Guarantee:
         _check_count(count)
         if count == 1 or self.event is None:
             return self
+        slack, revealed = count * self.slack, _any([self.revealed], count)
         return replace(
             self,
             event=repeated(self.event, count),
             theorem=combined([self.theorem]),
-            slack=min(1.0, count * self.slack),
-            revealed=_any([self.revealed], count),
-            at_delta=min(1.0, count * self.at_delta),
+            slack=min(1.0, slack),
+            revealed=revealed,
+            at_delta=_headline([self.at_delta], slack + revealed, count),
         )
 
     def group(self, count: int, delta: float | None = None) -> Guarantee:
@@ -349,14 +358,14 @@ class Guarantee:
             return f"proves nothing {where} ({self.theorem})"
         epsilon = self.epsilon()
         headline = f"ε={upward(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
-        return f"{headline} at δ={self.at_delta:g} {where} ({self.theorem})"
+        return f"{headline} at δ={below_one(self.at_delta)} {where} ({self.theorem})"
 
     def __repr__(self) -> str:
         start = f"Guarantee: unit={self.unit}, neighbours={self.neighbours}"
         if self.event is None:
             return f"{start}, proves nothing, {self.theorem}"
         epsilon = self.epsilon()
-        return f"{start}, ε={upward(epsilon)}, δ={self.at_delta:g}, {self.theorem}"
+        return f"{start}, ε={upward(epsilon)}, δ={below_one(self.at_delta)}, {self.theorem}"
 
 
 def _any(chances: Iterable[float], count: int = 1) -> float:
@@ -364,6 +373,16 @@ def _any(chances: Iterable[float], count: int = 1) -> float:
     logs = [math.log1p(-chance) if chance < 1.0 else -math.inf for chance in chances]
     chance = -math.expm1(count * math.fsum(logs)) if any(logs) else 0.0
     return min(1.0, chance * (1.0 + 2.0**-40))
+
+
+def _headline(deltas: list[float], taken: float, count: int = 1) -> float:
+    """The δ at which releases printed at ``deltas``, each ``count`` times, are printed together: their sum.
+
+    Where the sum reaches 1, at which every ε holds, it is what slack and coins take, and of the rest the
+    largest share that one of them had; the curve holds at every δ, so the choice is free.
+    """
+    total = count * math.fsum(deltas)
+    return total if total < 1.0 else min(1.0, taken + max(0.0, 1.0 - taken) * max(deltas))
 
 
 def _check_count(count: int) -> None:

@@ -14,7 +14,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.table import WIDTH, boxed, wrapped
 from sfumato.privacy.unit import Neighbours, Unit
 from sfumato.privacy.wire import fields_of
-from sfumato.privacy.wording import upward
+from sfumato.privacy.wording import below_one, upward
 
 __all__ = ["Evidence", "Statement"]
 
@@ -242,4 +242,4 @@ def _proven_cell(proven: Guarantee) -> list[str]:
     more = [f"slack δ₀ = {proven.slack:g} included"] if proven.slack > 0.0 else []
     if proven.revealed > 0.0:
         more.append(f"shown as it is with probability {proven.revealed:.4g}, included")
-    return [f"{headline} at δ = {proven.at_delta:g}", *where, f"({proven.theorem})", *more]
+    return [f"{headline} at δ = {below_one(proven.at_delta)}", *where, f"({proven.theorem})", *more]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-__all__ = ["combined", "upward"]
+__all__ = ["below_one", "combined", "upward"]
 
 _COMPOSITION = "composition of "
 
@@ -22,6 +22,16 @@ def upward(value: float, digits: int = 4) -> str:
         last_digit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
         nearest = float(f"{nearest + last_digit:.{digits}g}")
     return f"{nearest:.{digits}g}"
+
+
+def below_one(delta: float) -> str:
+    """δ in six digits; one so near to 1 that they would round to it is written by what it lacks."""
+    text = f"{delta:g}"
+    if text != "1" or delta >= 1.0:
+        return text
+    rest = 1.0 - delta
+    digit = 10.0 ** math.floor(math.log10(rest))
+    return f"1 − {math.floor(rest / digit) * digit:.1g}"
 
 
 def combined(theorems: Iterable[str]) -> str:

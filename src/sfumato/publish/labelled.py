@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.records import as_array
 
 __all__ = ["ALIKE", "Labelled"]
 
@@ -37,7 +38,7 @@ class Labelled:
         there must be two classes or more. Refuses, in a sentence without any value of the data, pictures that
         are no numbers, not finite or all the same, and labels that are missing or no whole numbers.
         """
-        pictures, labels = np.asarray(X), np.asarray(y)
+        pictures, labels = as_array(X, "the pictures"), as_array(y, "the labels")
         needed = "(n, height, width[, channels])" if shape is None else f"(n, {', '.join(map(str, shape))})"
         right = pictures.ndim in (3, 4) if shape is None else pictures.shape[1:] == shape
         if pictures.dtype.kind not in "uif" or not right or not pictures.size:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from sfumato.report.entry import Entry
-from sfumato.report.numbers import at_least, at_most, percent, plain
+from sfumato.report.numbers import at_least, at_most, delta_at_most, percent, plain
 from sfumato.report.sentences import claimed, measured, proven
 
 __all__ = ["Column", "columns"]
@@ -46,7 +46,7 @@ def _proven(entry: Entry) -> Column:
         facts.append(("reason", guarantee.theorem))
     else:
         headline = f"ε = {at_most(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
-        facts = [("δ", at_most(guarantee.at_delta)), *facts, ("theorem", guarantee.theorem)]
+        facts = [("δ", delta_at_most(guarantee.at_delta)), *facts, ("theorem", guarantee.theorem)]
         if guarantee.slack > 0.0:
             facts.append(("slack", f"δ₀ = {at_most(guarantee.slack)}, included"))
     return Column("proven", headline, facts, proven(guarantee))

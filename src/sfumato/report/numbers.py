@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 
-from sfumato.privacy.wording import upward
+from sfumato.privacy.wording import below_one, upward
 
-__all__ = ["at_least", "at_most", "factor", "one_in", "percent", "plain", "share", "share_at_most"]
+__all__ = [
+    "at_least",
+    "at_most",
+    "delta_at_most",
+    "factor",
+    "one_in",
+    "percent",
+    "plain",
+    "share",
+    "share_at_most",
+]
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -25,6 +35,12 @@ def plain(value: float | None, digits: int = 4) -> str:
 def at_most(value: float, digits: int = 4) -> str:
     """An upper bound ≥ 0, rounded up, so that what is printed still holds."""
     return _readable(upward(value, digits))
+
+
+def delta_at_most(delta: float) -> str:
+    """A δ, rounded up but never to 1, at which nothing is promised: 1 − 3e-07."""
+    text = at_most(delta)
+    return below_one(delta) if text == "1" else text
 
 
 def at_least(value: float, digits: int = 4) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sfumato.audit.finding import Finding
 from sfumato.report.entry import Entry
-from sfumato.report.numbers import at_least, at_most
+from sfumato.report.numbers import at_least, at_most, delta_at_most
 from sfumato.report.plots import Scale, Tick
 
 __all__ = ["RULERS", "Ruler", "Strip"]
@@ -71,8 +71,8 @@ class Ruler:
                     proven=None if proven is None else scale(proven),
                     claimed=None if claimed is None else scale(claimed),
                     alarm=bool(entry.alarms),
-                    heading=f"{heading} at δ = {at_most(delta)}",
-                    said=f"ε at δ = {at_most(delta)}: " + ", ".join(said) + ".",
+                    heading=f"{heading} at δ = {delta_at_most(delta)}",
+                    said=f"ε at δ = {delta_at_most(delta)}: " + ", ".join(said) + ".",
                 )
             )
         return rulers

@@ -16,7 +16,7 @@ from sfumato.report.columns import Column, columns
 from sfumato.report.contact_sheet import Shot
 from sfumato.report.entry import Entry
 from sfumato.report.neighbourhood import Histogram
-from sfumato.report.numbers import at_least, at_most, percent, plain, share
+from sfumato.report.numbers import at_least, at_most, delta_at_most, percent, plain, share
 from sfumato.report.pictures import Pictures, data_uri
 from sfumato.report.ruler import Ruler, Strip
 from sfumato.report.sentences import bound
@@ -139,7 +139,9 @@ def _units(entry: Entry) -> list[tuple[str, str]]:
 
 def _epsilon(part: Guarantee) -> str:
     epsilon = part.epsilon()
-    return f"{at_most(epsilon)} at δ = {plain(part.at_delta)}" if math.isfinite(epsilon) else "nothing"
+    return (
+        f"{at_most(epsilon)} at δ = {delta_at_most(part.at_delta)}" if math.isfinite(epsilon) else "nothing"
+    )
 
 
 def _curve(entry: Entry) -> list[tuple[str, str]]:

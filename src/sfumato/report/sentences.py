@@ -10,7 +10,16 @@ import math
 
 from sfumato.privacy import Evidence, Guarantee, Neighbours, Statement, Unit
 from sfumato.report.entry import Entry
-from sfumato.report.numbers import at_least, at_most, factor, one_in, percent, plain, share_at_most
+from sfumato.report.numbers import (
+    at_least,
+    at_most,
+    delta_at_most,
+    factor,
+    one_in,
+    percent,
+    plain,
+    share_at_most,
+)
 
 __all__ = ["LOOSE", "MODERATE", "TIGHT", "WEAK_ATTACK", "bound", "claimed", "measured", "proven", "worth"]
 
@@ -37,8 +46,9 @@ def claimed(statement: Statement) -> list[str]:
     given = guarantee.epsilon(delta)
     if given > claim.epsilon * (1.0 + 1e-9):
         much = f"ε = {at_most(given)}" if math.isfinite(given) else "no finite ε"
-        return [*said, f"The theorem does not bear the number out: it gives {much} at δ = {at_most(delta)}."]
-    return [*said, f"The theorem bears the number out at δ = {at_most(delta)}."]
+        at = delta_at_most(delta)
+        return [*said, f"The theorem does not bear the number out: it gives {much} at δ = {at}."]
+    return [*said, f"The theorem bears the number out at δ = {delta_at_most(delta)}."]
 
 
 def proven(guarantee: Guarantee) -> list[str]:
@@ -50,7 +60,7 @@ def proven(guarantee: Guarantee) -> list[str]:
         ]
     epsilon, delta = guarantee.epsilon(), guarantee.at_delta
     if not math.isfinite(epsilon):
-        return [f"At δ = {at_most(delta)} the theorem gives no finite ε, so it promises nothing there."]
+        return [f"At δ = {delta_at_most(delta)} the theorem gives no finite ε, so it promises nothing there."]
     aside = f", leaving aside an exception of probability at most {one_in(delta)}" if delta > 0.0 else ""
     said = [
         f"If {_changed(guarantee)}, whatever can be concluded from the release would be at most "

@@ -9,7 +9,7 @@ from typing import Literal
 
 from sfumato.privacy import Evidence
 from sfumato.report.entry import Entry
-from sfumato.report.numbers import at_least, at_most, share_at_most
+from sfumato.report.numbers import at_least, at_most, delta_at_most, share_at_most
 from sfumato.report.sentences import LOOSE, bound, measured, proven, worth
 from sfumato.report.text import shortened
 
@@ -112,7 +112,7 @@ def _relation(entry: Entry) -> str:
     upper = guarantee.epsilon(delta)
     limit = f"at most {at_most(upper)} is proven" if math.isfinite(upper) else "no finite bound is proven"
     return (
-        f"Measured stays below proven, as it must: at δ = {at_most(delta)}, ε is at least "
+        f"Measured stays below proven, as it must: at δ = {delta_at_most(delta)}, ε is at least "
         f"{at_least(strongest.epsilon_lower or 0.0)} and {limit}."
     )
 

@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.parameters import LARGEST, SMALLEST, share, shown
-from sfumato.mechanisms.records import numbers
-from sfumato.noise import Stream, permutation
+from sfumato.mechanisms.records import held, numbers
+from sfumato.noise import Stream, permutation, secret_to_send
 from sfumato.privacy import Claim
 from sfumato.transforms.transform import Transform
 
@@ -28,12 +28,21 @@ __all__ = ["ReverseManifold"]
 
 
 class _Unprinted(bytes):
-    """Bytes whose repr does not show them."""
+    """Bytes that neither their repr nor a pickle shows."""
 
     def __repr__(self) -> str:
         return "<secret>"
 
     __str__ = __repr__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Unprinted, (secret_to_send(bytes(self), "the key of a column order"),)
+
+    def __copy__(self) -> _Unprinted:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Unprinted:
+        return self
 
 
 class ReverseManifold(Transform):
@@ -92,19 +101,22 @@ class ReverseManifold(Transform):
         restored = np.empty_like(Z)
         restored[:, self._order(columns)] = Z
         a, b = (part.astype(np.float64) for part in (restored[:, :columns], restored[:, columns:]))
-        size = np.hypot(a, b)
-        negative = a * np.cos(self._alpha() * size) < 0
-        return np.asarray(np.where(negative, -size, size), dtype=Z.dtype)
+        with np.errstate(over="ignore"):
+            size = held(np.hypot(a, b), np.dtype(np.float64))
+        negative = a * np.cos(self._angle(size)) < 0
+        return held(np.where(negative, -size, size), Z.dtype)
 
     inverse_transform = inverse
 
     def _map(self, X: NDArray[Any]) -> NDArray[Any]:
-        with np.errstate(over="ignore"):
-            angle = self._alpha() * X.astype(np.float64)
-        if not np.isfinite(angle).all():
-            raise BadInput(f"values as large as {np.abs(X).max():g} cannot be embedded; scale them down.")
+        angle = self._angle(X.astype(np.float64))
         embedded = np.concatenate([X * np.cos(angle), X * np.sin(angle)], axis=1)
         return embedded[:, self._order(X.shape[1])].astype(X.dtype)
+
+    def _angle(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """αx; what is larger than any number is the largest, whose cosine is as good as any."""
+        with np.errstate(over="ignore"):
+            return held(self._alpha() * values, np.dtype(np.float64))
 
     def _alpha(self) -> float:
         number = isinstance(self.alpha, Real) and not isinstance(self.alpha, bool)

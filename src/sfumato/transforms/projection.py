@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms import AdditiveNoise, ExpectedError, Mechanism
 from sfumato.mechanisms.parameters import shown
-from sfumato.mechanisms.records import check_finite
+from sfumato.mechanisms.records import finite, held
 from sfumato.noise import NORMAL, Rounded, Seeded, each_block
 from sfumato.privacy import Claim, Guarantee
 from sfumato.transforms.transform import Transform
@@ -24,6 +24,9 @@ from sfumato.transforms.transform import Transform
 __all__ = ["LocalitySensitiveHash", "RandomProjection", "ReconstructionResistant"]
 
 Array = NDArray[np.float64]
+
+# Rows with larger entries are scaled down before they are projected.
+_MODERATE = 2.0**512
 
 
 def _directions(seed: int, columns: int, count: int) -> Array:
@@ -36,6 +39,13 @@ def _directions(seed: int, columns: int, count: int) -> Array:
 def _basis(seed: int, columns: int, count: int) -> Array:
     """Orthonormal directions; kept, since a release by blocks asks for them again and again."""
     return np.asarray(np.linalg.qr(_directions(seed, columns, count))[0])
+
+
+def _moderate(values: Array) -> tuple[Array, Array]:
+    """Rows whose products and sums cannot overflow, and the power of two (n, 1) that they were scaled by."""
+    largest = np.maximum(values.max(axis=1), -values.min(axis=1))
+    scale = np.where(largest > _MODERATE, 1.0 / _MODERATE, 1.0)[:, None]
+    return (values * scale if (largest > _MODERATE).any() else values), scale
 
 
 def _whole(name: str, count: Any) -> int:
@@ -81,23 +91,32 @@ class RandomProjection(Mechanism):
         _ = Seeded(self.seed).seed
         self._noise().prepare(self._kept(columns), dtype)
 
+    def check(self, X: NDArray[Any], first: int = 0) -> None:
+        """Refuse what is not finite, and what the noise refuses of projected rows."""
+        super().check(X, first)
+        self._noise().check(self._projected(X, first), first)
+
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The projected and noised rows; see :meth:`Mechanism.perturb`."""
-        check_finite(X, first)
         rows, columns = X.shape
-        basis = _basis(Seeded(self.seed).seed, columns, self._kept(columns))
         size, noise = self.block_rows(columns), self._noise()
         # The noise is asked block by block, so that its bytes do not depend on how many rows came at once.
         parts: dict[int, NDArray[Any]] = {}
 
         def work(block: int) -> None:
             start = block * size
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the noise
-                projected = (X[start : start + size] @ basis).astype(X.dtype)
+            projected = self._projected(X[start : start + size], first + start)
             parts[block] = self._finish(noise.perturb(projected, first + start))
 
         each_block(work, -(-rows // size))
         return np.concatenate([parts[block] for block in range(len(parts))])
+
+    def _projected(self, X: NDArray[Any], first: int) -> NDArray[Any]:
+        """Rows ``first``, … along the public directions; beyond its type's numbers, the largest of them."""
+        basis = _basis(Seeded(self.seed).seed, X.shape[1], self._kept(X.shape[1]))
+        values, scale = _moderate(finite(X, first))
+        with np.errstate(over="ignore"):
+            return held((values @ basis) / scale, X.dtype)
 
     def _finish(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows
@@ -136,8 +155,6 @@ class LocalitySensitiveHash(Transform):
         self.seed = seed
 
     def _map(self, X: NDArray[Any]) -> NDArray[Any]:
-        with np.errstate(over="ignore", invalid="ignore"):
-            side = X @ _directions(self.seed, X.shape[1], _whole("bits", self.bits))
-        if not np.isfinite(side).all():
-            raise BadInput(f"values as large as {np.abs(X).max():g} cannot be hashed; scale them down.")
+        values, _ = _moderate(X.astype(np.float64))  # a scale changes no side
+        side = values @ _directions(self.seed, X.shape[1], _whole("bits", self.bits))
         return (side > 0).astype(X.dtype)

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.records import as_array, check_visible
 
 __all__ = ["class_labels", "numbers", "paired", "rows_of"]
 
 
 def numbers(values: Any, name: str) -> NDArray[Any]:
     """``values`` as an array of finite real numbers of any shape; ``name`` is its name in errors."""
+    check_visible(values, f"the {name} array")
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
@@ -56,7 +58,7 @@ def paired(original: Any, released: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def class_labels(labels: Any, rows: int, *, least: int) -> NDArray[np.intp]:
     """Labels as class numbers from 0: one a row, of two classes or more with at least ``least`` rows each."""
-    array = np.asarray(labels)
+    array = as_array(labels, "the labels")
     if array.shape != (rows,):
         raise BadInput(f"labels have shape {array.shape}; {rows} rows need labels of shape ({rows},).")
     if array.dtype.kind == "f" and not np.isfinite(array).all():

@@ -258,8 +258,11 @@ NOT_RECORDS: dict[str, tuple[Any, str]] = {
     "dates": (np.array([["2020-01-01"]], dtype="M8[D]"), "must be numbers"),
     "durations": (np.array([[5]], dtype="m8[s]"), "must be numbers"),
     "structures": (np.zeros((2, 2), dtype=[("a", float)]), "must be numbers"),
-    "objects": (np.array([[1.0, "a"]], dtype=object), "could not convert string to float: 'a'"),
-    "a frame with words": (pd.DataFrame({"a": [1.0], "b": ["x"]}), "could not convert string to float: 'x'"),
+    "objects": (np.array([[1.0, "a"]], dtype=object), "must be numbers, not values of type str"),
+    "a frame with words": (
+        pd.DataFrame({"a": [1.0], "b": ["x"]}),
+        "column 'b' of the records holds",
+    ),
     "dictionaries": (np.array([[1.0, {}]], dtype=object), "must be a string or a real number, not 'dict'"),
 }
 

@@ -35,8 +35,56 @@ def test_epsilon_undoes_delta_and_is_infinite_below_the_coin():
     made = shown(0.25, slack=0.01)
     assert made.epsilon(made.delta(2.0)) == pytest.approx(2.0, rel=1e-6)
     assert made.epsilon(0.2599) == np.inf
-    assert made.epsilon(1.0) == 0.0
-    assert shown(1.0).epsilon(0.5) == np.inf
+
+
+def test_a_delta_of_one_is_nothing_wherever_it_comes_from():
+    """A coin, a slack, both, a composition, a group: at δ = 1 everything is allowed, so nothing is proven."""
+    for made in (
+        shown(1.0),
+        shown(0.0, slack=1.0),
+        shown(0.5, slack=0.5),
+        Guarantee.approximate(1.0, 1.0),
+        shown(0.6, slack=0.1) + shown(0.5, slack=0.2),
+        shown(0.0, slack=0.1).times(10),
+        shown(0.01, at_delta=0.02).group(60),
+        shown(0.0, slack=0.5).with_slack(0.5),
+    ):
+        assert made.proves_nothing
+        assert "delta reaches 1" in made.theorem
+        assert (made.slack, made.revealed, made.at_delta) == (0.0, 0.0, 0.0)
+        assert made.epsilon() == made.epsilon(1.0) == np.inf
+        assert made.delta(50.0) == 1.0
+        document = made.to_dict()
+        assert document["event"] is None
+        assert Guarantee.from_dict(document) == made
+        with pytest.raises(BadInput, match="proves nothing"):
+            Filter(8.0, 1e-3, (2.0, 8.0), shares=(0.5, 0.5)).price(made)
+        for text in (str(made), repr(made), str(Statement("Some", {}, None, made))):
+            assert "nothing" in text
+            assert "ε=0" not in text
+            assert "ε = 0" not in text
+    # So is what an earlier version wrote of such a coin.
+    old = shown(0.5).to_dict() | {"revealed": 1.0, "at_delta": 1.0}
+    assert Guarantee.from_dict(old).proves_nothing
+
+
+def test_epsilon_at_a_delta_of_one_is_infinite():
+    assert shown(0.25, slack=0.01).epsilon(1.0) == np.inf
+    assert "no finite ε" in str(shown(0.25, at_delta=1.0))
+
+
+def test_headline_deltas_that_sum_to_one_leave_what_is_proven_at_smaller_ones():
+    one = Guarantee.gaussian(8.0, at_delta=0.3)
+    for made in (one.times(4), Guarantee.compose([one] * 4)):
+        assert made.at_delta == 0.3
+        assert made.epsilon() == pytest.approx(Guarantee.gaussian(4.0).epsilon(0.3), rel=1e-9)
+    assert shown(0.5, slack=0.1, at_delta=0.7).times(2).at_delta == pytest.approx(0.95 + 0.05 * 0.7)
+
+
+def test_a_delta_below_one_is_never_printed_as_one():
+    made = shown(1.0 - 3e-8, at_delta=1.0 - 2e-8)
+    for text in (str(made), repr(made), str(Statement("Some", {}, None, made))):
+        assert "1 − 1e-08" in text or "1 − 2e-08" in text
 
 
 def test_the_tradeoff_is_the_scaled_one():

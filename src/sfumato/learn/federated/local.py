@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.errors import BadInput
+from sfumato.learn.examples import as_array
 from sfumato.learn.federated.parameters import Arrays, shapes_of
 from sfumato.mechanisms.parameters import positive, shown
 
@@ -57,7 +58,10 @@ class LocalTraining:
                 raise BadInput(f"{name} was {shown(value)}: a whole number, 1 or more, is needed.")
         self.make_model, self.epochs, self.batch = make_model, epochs, batch
         self.rate, self.seed = positive("rate", rate), seed
-        self._X, self._y = torch.as_tensor(np.asarray(X)), torch.as_tensor(np.asarray(y)).long()
+        self._X, self._y = (
+            torch.as_tensor(as_array("records", X)),
+            torch.as_tensor(as_array("labels", y)).long(),
+        )
         if self._X.is_floating_point():
             self._X = self._X.float()
         if len(self._X) != len(self._y):

@@ -77,11 +77,19 @@ class TensorPaper(Protection):
     def apart(self, size: int, distance: float) -> Guarantee:
         """What is proven of ``size`` values that neighbours move by at most ``distance`` each."""
         whole = self.mechanism().guarantee(size)
-        assert isinstance(whole.event, LaplaceDpEvent | GaussianDpEvent)  # coins that look at no data
-        # The event of values ``span`` apart; a hair less noise than it has, for the rounding.
-        noise = whole.event.noise_multiplier * (self.span / distance) * (1.0 - 2.0**-50)
+        noise = self.noise_apart(size, distance)
         theorem = f"{whole.theorem}, clipped values"
-        return replace(whole, event=type(whole.event)(noise), unit=CLIENT, theorem=theorem)
+        # Where something is shown for certain nothing is proven, however much noise the rest has.
+        event = None if whole.proves_nothing else noise.event
+        return replace(whole, event=event, unit=CLIENT, theorem=theorem)
+
+    def noise_apart(self, size: int, distance: float) -> Guarantee:
+        """What the noise alone would prove of such values if none of them were ever shown."""
+        noise = self.mechanism().noise_alone("tensor", size)
+        assert isinstance(noise.event, LaplaceDpEvent | GaussianDpEvent)
+        # The event of values ``span`` apart; a hair less noise than it has, for the rounding.
+        multiplier = noise.event.noise_multiplier * (self.span / distance) * (1.0 - 2.0**-50)
+        return replace(noise, event=type(noise.event)(multiplier), unit=CLIENT)
 
     def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
         """Clipped, then kept or noised."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sfumato.mechanisms import TensorLDP, WeightedTensorLDP
 from sfumato.privacy import Guarantee
@@ -49,11 +49,11 @@ def proven_epsilon(mechanism: TensorLDP, unit: str, size: int, delta: float) -> 
         return guarantee.epsilon(delta)
     given = mechanism.get_params(deep=False)
     given.pop("weights")
-    plain, shown = unit_guarantee(TensorLDP(**given), unit, size), guarantee.slack
-    if delta < shown * (1.0 - 1e-12):
+    shown = guarantee.slack
+    if guarantee.proves_nothing or delta < shown * (1.0 - 1e-12):
         return math.inf
     coins = size if unit == "tensor" or mechanism.weights == "saliency" else 1
-    noise = replace(plain, revealed=0.0).epsilon(max(0.0, delta - shown))
+    noise = TensorLDP(**given).noise_alone(unit, size).epsilon(max(0.0, delta - shown))
     return noise - coins * math.log1p(-mechanism.keep_probability(size))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -139,7 +139,7 @@ class Method:
         if protection.noise == "laplace":
             scale = protection.span / self.epsilon
             return _laplace_epsilon(scale / (2.0 * CLIP), model.size * model.rounds)
-        noise = replace(protection.guarantee(model.shapes), revealed=0.0)
+        noise = protection.noise_apart(model.size, 2.0 * CLIP)
         return noise.times(model.rounds).epsilon(DELTA)
 
     def _tensor(self, noise: str, span: float) -> TensorPaper:
