@@ -28,12 +28,13 @@ from sfumato.pipeline.source_file import SourceFile
 from sfumato.privacy import Guarantee, Statement
 from sfumato.transforms import Transform
 
-__all__ = ["ArrayFile"]
+__all__ = ["ArrayFile", "rows_at_once"]
 
 # A block is a whole number of the mechanism's working blocks: at most this many, and at most this many bytes
-# unless one is larger. The first bounds the memory of what is drawn, the second that of what is read.
+# of what is drawn, unless one is larger.
 _WORKING_BLOCKS = 32
 _BLOCK_BYTES = 16 << 20
+_DRAWN_BYTES = 8
 
 
 class ArrayFile(SourceFile):
@@ -94,6 +95,14 @@ class ArrayFile(SourceFile):
             sink.accompany(*first)
             for part in chain([head], parts):
                 sink.write(part.reshape(len(part), *record))
+
+
+def rows_at_once(source: ArraySource, mechanism: Mechanism) -> int:
+    """How many records of ``source`` are read and drawn at a time, and are in memory."""
+    columns = _columns_of(source)
+    # Whole working blocks, so that the bytes do not depend on how the file was cut.
+    height = mechanism.block_rows(columns)
+    return height * max(1, min(_WORKING_BLOCKS, _BLOCK_BYTES // (height * columns * _DRAWN_BYTES)))
 
 
 def _columns_of(source: ArraySource) -> int:
@@ -190,10 +199,8 @@ def _blocks(
 ) -> Iterator[tuple[int, NDArray[Any]]]:
     """Blocks of ``rows`` with the index of their first row; the progress of ``stage`` is told on the way."""
     columns = _columns_of(source)
-    # Whole working blocks, so that the bytes do not depend on how the file was cut.
-    working = mechanism.block_rows(columns) * columns * source.dtype.itemsize
     first = rows.start
-    for block in source.blocks(working * max(1, min(_WORKING_BLOCKS, _BLOCK_BYTES // working)), rows):
+    for block in source.blocks(rows_at_once(source, mechanism) * columns * source.dtype.itemsize, rows):
         yield first, block.reshape(len(block), columns)
         first += len(block)
         report(stage, (first - rows.start) / len(rows))
