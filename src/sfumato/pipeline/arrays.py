@@ -35,6 +35,8 @@ __all__ = ["ArrayFile", "rows_at_once"]
 _WORKING_BLOCKS = 32
 _BLOCK_BYTES = 16 << 20
 _DRAWN_BYTES = 8
+# Headers, and the list of an archive.
+_AROUND_BYTES = 64 << 10
 
 
 class ArrayFile(SourceFile):
@@ -83,6 +85,16 @@ class ArrayFile(SourceFile):
             self.mechanism.check(block, first)
             if content is not None:
                 content.add(block)
+
+    def most_bytes(self, output: Path) -> int:
+        """The values that are drawn, and what stands around them."""
+        kind = _drawn_type(self._source, self.mechanism)
+        trial = self.mechanism._on_trial().perturb(np.zeros((0, _columns_of(self._source)), dtype=kind))
+        columns = trial.shape[1]
+        if self._then is not None:
+            one = np.zeros((1, columns))
+            columns = self._then.fit(one).transform(one).shape[1]
+        return self.rows * columns * max(8, trial.dtype.itemsize) + _AROUND_BYTES
 
     def write(self, output: Path, first: First, report: Report) -> None:
         """Read, perturb, transform and write, block by block."""

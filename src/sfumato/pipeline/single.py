@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sfumato.io.atomic import reserved
 from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.source_file import SourceFile
@@ -20,23 +21,37 @@ Keep = Callable[[bytes], bytes]
 
 
 def protect_file(
-    file: SourceFile, output: Path, *, payment: Payment, signer: SigningKey | None, report: Report
+    file: SourceFile,
+    output: Path,
+    *,
+    payment: Payment,
+    signer: SigningKey | None,
+    report: Report,
+    room: Callable[[int], None] | None = None,
 ) -> Protected:
-    """Release ``file`` as ``output``."""
+    """Release ``file`` as ``output``.
+
+    Room for the output is taken on the disk before anything is paid. ``room`` is told how many bytes that
+    are, at the most, and refuses by raising.
+    """
     file.fits(output)
     noise, content = payment.noise(file.mechanism.keyed), Content()
     file.check(report, None if noise is None else content)
-    statement, paid = payment.pay(file.statement, output.name, content, noise, file.declared)
-    return write_release(
-        file,
-        output,
-        statement=statement,
-        dataset=payment.dataset,
-        paid=paid,
-        keep=lambda sealed: payment.keep(paid, sealed),
-        signer=signer,
-        report=report,
-    )
+    size = file.most_bytes(output)
+    if room is not None:
+        room(size)
+    with reserved(output, size):
+        statement, paid = payment.pay(file.statement, output.name, content, noise, file.declared)
+        return write_release(
+            file,
+            output,
+            statement=statement,
+            dataset=payment.dataset,
+            paid=paid,
+            keep=lambda sealed: payment.keep(paid, sealed),
+            signer=signer,
+            report=report,
+        )
 
 
 def write_release(
