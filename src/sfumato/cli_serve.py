@@ -54,6 +54,9 @@ _WAIT = _option("direct_seconds", "SECONDS", "How long such requests are waited 
 _AT_ONCE = _option(
     "direct_at_once", "N", "How many requests of a tenant a worker does at a time.", _RUNS, min=1
 )
+_MEMORY = _option(
+    "memory_bytes", "BYTES", "The most memory that the work on one request may take.", _RUNS, min=1
+)
 _PROXIES = _option(
     "trusted_proxies",
     "NETWORKS",
@@ -104,6 +107,7 @@ def serve(
     grace_seconds: Annotated[float, _GRACE] = 30.0,
     direct_seconds: Annotated[float, _WAIT] = 60.0,
     direct_at_once: Annotated[int, _AT_ONCE] = 8,
+    memory_bytes: Annotated[int, _MEMORY] = 2 << 30,
 ) -> None:
     """Start the service; 'sfumato serve tenant NAME' makes a tenant and its owner's key."""
     from sfumato.serve.settings import Listening, Settings
@@ -119,6 +123,7 @@ def serve(
         direct_bytes=largest_direct,
         direct_seconds=direct_seconds,
         direct_at_once=direct_at_once,
+        memory_bytes=memory_bytes,
     )
     context.obj = settings
     if context.invoked_subcommand is None:

@@ -5,7 +5,7 @@ What is not refused, and should be known before it is done, is a :class:`Forewar
 
 from __future__ import annotations
 
-__all__ = ["BadInput", "Forewarning", "SfumatoError"]
+__all__ = ["BadInput", "Forewarning", "SfumatoError", "StorageFailed", "StorageFull"]
 
 
 class SfumatoError(Exception):
@@ -18,6 +18,16 @@ class BadInput(SfumatoError, ValueError):
     """A parameter, file or array that cannot be used; nothing was released and nothing spent."""
 
     exit_code = 2
+
+
+class StorageFailed(SfumatoError):
+    """A disk that cannot be written, through no fault of the input; what was paid before stays paid."""
+
+    exit_code = 6
+
+
+class StorageFull(StorageFailed):
+    """There is no room for what is to be written, on the disk or in what a tenant may keep there."""
 
 
 class Forewarning(UserWarning):

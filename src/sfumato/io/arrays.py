@@ -47,6 +47,11 @@ class ArraySource:
         """Length of the first axis."""
         return self.shape[0]
 
+    @property
+    def fortran(self) -> bool:
+        """Whether columns stand one after the other, so that the rows are read all at once."""
+        return self._layout.fortran
+
     def blocks(self, max_bytes: int = _BLOCK_BYTES, rows: range | None = None) -> Iterator[NDArray[Any]]:
         """Consecutive C-ordered blocks of shape ``(k, *shape[1:])``: up to ``max_bytes`` each, or one row.
 

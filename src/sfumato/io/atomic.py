@@ -7,11 +7,15 @@ that nobody writes any more may :func:`sweep` it away.
 
 Waiting for the disk after every file is most of the time of many small ones. Whoever writes many, and says
 at the end that they are complete, may wait for all of them at once: :func:`unsettled`, then :func:`settle`.
+
+Room for an output can be taken before it is known what will be in it: :func:`reserved`. The hidden file is
+then made at once, and the disk keeps so many bytes for it, so that a full disk shows before anything is paid.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
 import secrets
@@ -23,14 +27,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, SfumatoError, StorageFailed, StorageFull
 
 __all__ = [
     "AtomicFile",
     "AtomicSink",
     "First",
     "atomic_output",
+    "require_room",
+    "reserved",
     "settle",
+    "storage_fault",
     "sweep",
     "sync",
     "unsettled",
@@ -38,8 +45,12 @@ __all__ = [
     "writing",
 ]
 
-_LIBRARY = ctypes.CDLL(None)
+_LIBRARY = ctypes.CDLL(None, use_errno=True)
 _TEMPORARY = re.compile(r"\.[0-9a-f]{16}")
+_KEEP_SIZE = 1
+_BESIDE_BYTES = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_BROKEN = (errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE)
 _UNSETTLED: ContextVar[bool] = ContextVar("unsettled", default=False)
 
 
@@ -88,11 +99,71 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Say in a sentence what the operating system refused (a full disk, a missing folder) about ``path``."""
+    """Say in a sentence what the operating system refused about ``path``.
+
+    A folder that is missing, or closed, was named by somebody: bad input. A full or broken disk was not.
+    """
     try:
         yield
     except OSError as error:
+        fault = storage_fault(error, path.name or str(path))
+        if fault is not None:
+            raise fault from error
         raise BadInput(f"{path.name or path} cannot be written: {error.strerror or error}.") from error
+
+
+def storage_fault(error: OSError, name: str) -> SfumatoError | None:
+    """Return ``error`` as a sentence about ``name`` where the disk failed; None where it did not."""
+    kind = StorageFull if error.errno in _FULL else StorageFailed if error.errno in _BROKEN else None
+    return None if kind is None else kind(f"{name} cannot be written: {error.strerror or error}.")
+
+
+@contextmanager
+def reserved(path: Path, size: int) -> Iterator[None]:
+    """Keep ``size`` bytes of the disk for the output ``path``, which this thread writes in the block.
+
+    Raises :class:`~sfumato.errors.StorageFull` where they are not there. A little more is kept until the
+    output is opened, for what is written beside it: a certificate, rows of a ledger. On a file system that
+    keeps nothing it is only looked whether there is as much now.
+    """
+    output, beside = AtomicFile(path), AtomicFile(path)
+    taken = _RESERVED.set((output, beside))
+    try:
+        with writing(output.path):
+            _keep_room(output.file.fileno(), size)
+            _keep_room(beside.file.fileno(), _BESIDE_BYTES)
+        yield
+    finally:
+        _RESERVED.reset(taken)
+        beside.discard()
+        if not output.adopted:
+            output.discard()
+
+
+def require_room(folder: Path, size: int) -> None:
+    """Raise :class:`~sfumato.errors.StorageFull` where the disk of ``folder`` has not ``size`` bytes free.
+
+    For many files, of which nothing can be kept: others may take the room meanwhile. The folder need not be
+    there yet.
+    """
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    with writing(folder):
+        room = os.statvfs(there)
+        if room.f_bavail * room.f_frsize < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _keep_room(descriptor: int, size: int) -> None:
+    """Have the disk keep ``size`` bytes for a file whose length stays what it is."""
+    refused = errno.EOPNOTSUPP
+    if hasattr(_LIBRARY, "fallocate64"):
+        done = _LIBRARY.fallocate64(descriptor, _KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(max(1, size)))
+        refused = 0 if done == 0 else ctypes.get_errno()
+    if refused in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+        room = os.fstatvfs(descriptor)
+        refused = 0 if room.f_bavail * room.f_frsize >= size else errno.ENOSPC
+    if refused:
+        raise OSError(refused, os.strerror(refused))
 
 
 class AtomicFile:
@@ -106,6 +177,15 @@ class AtomicFile:
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
         self.path, self._mode = Path(path), mode
         self._target = Path(os.path.realpath(self.path))
+        #: Whether another has taken over the hidden file, for which room was kept.
+        self.adopted, self._roomy = False, False
+        room = _RESERVED.get()
+        if room is not None and room[0]._target == self._target and not room[0].adopted:
+            output, beside = room
+            beside.discard()
+            output.adopted = self._roomy = True
+            self._process, self._temporary, self.file = output._process, output._temporary, output.file
+            return
         if self._target.exists() and not self._target.is_file():
             raise BadInput(f"{self.path} exists and is not a regular file, so no output can take its place.")
         # Known before the file exists: a signal may end this at any point, and nothing may remain.
@@ -148,6 +228,8 @@ class AtomicFile:
         mode = 0o666 & ~_umask() if self._mode is None else self._mode
         with writing(self.path):
             self.file.flush()
+            if self._roomy:  # what was kept and not needed goes back
+                os.ftruncate(self.file.fileno(), os.fstat(self.file.fileno()).st_size)
             os.fchmod(self.file.fileno(), mode)
             if not _UNSETTLED.get():
                 os.fsync(self.file.fileno())
@@ -173,7 +255,7 @@ class AtomicFile:
     def __del__(self) -> None:
         # A signal may come before anybody holds on to this file. What has appeared has another name by now,
         # and what a parent process is writing is no business of its forked child.
-        if hasattr(self, "_temporary") and self._process == os.getpid():
+        if hasattr(self, "_temporary") and self._process == os.getpid() and not self.adopted:
             self.discard()
 
 
@@ -191,6 +273,9 @@ def atomic_output(path: str | os.PathLike[str], *, mode: int | None = None) -> I
         raise
     output.commit()
 
+
+# The hidden file with room for an output, and one that keeps room for what is written beside it.
+_RESERVED: ContextVar[tuple[AtomicFile, AtomicFile] | None] = ContextVar("reserved", default=None)
 
 #: A file that appears just before an output, and what gives its content once the output can be read.
 First = tuple[str | os.PathLike[str], Callable[[Path], bytes]]

@@ -6,13 +6,22 @@ import copy
 import io
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
 
 from sfumato.errors import BadInput
 
-__all__ = ["MAGICS", "array_names", "check_name", "check_packing", "damage", "open_member", "zip_member"]
+__all__ = [
+    "MAGICS",
+    "array_names",
+    "check_name",
+    "check_packing",
+    "damage",
+    "open_archive",
+    "open_member",
+    "zip_member",
+]
 
 MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
 _END_RECORD_BYTES = 22
@@ -20,6 +29,7 @@ _ENCRYPTED = 0x1
 # Real arrays rarely shrink a hundredfold. One that does, and is large, is more likely meant to fill a disk.
 _BOMB_BYTES = 1 << 30
 _BOMB_RATIO = 100
+_MAX_READ_BYTES = 2 << 20  # members are listed in some hundred bytes each, and read in smaller pieces
 
 
 @contextmanager
@@ -38,7 +48,7 @@ def damage(label: str) -> Iterator[None]:
 
 def array_names(path: Path) -> tuple[str, ...]:
     """Names of the arrays in the archive, in its order."""
-    with _archive(path) as archive:
+    with open_archive(path) as archive:
         return tuple(_arrays(archive, path))
 
 
@@ -49,7 +59,7 @@ def open_member(path: Path, name: str, label: str) -> Iterator[tuple[io.Buffered
     The stream ends where the data really end, be that before or after the stated length, and reading to its
     end checks the archive's checksum; no more than what is asked for is ever unpacked.
     """
-    with _archive(path) as archive:
+    with open_archive(path) as archive:
         info = _arrays(archive, path)[name]
         if info.flag_bits & _ENCRYPTED:
             raise BadInput(f"{label} is encrypted; a plain .npz archive is accepted.")
@@ -71,7 +81,7 @@ def check_packing(path: Path, name: str, label: str, *, least: int, ratio: int) 
 
     For whoever holds arrays in memory whole; streams are checked when they are opened, less strictly.
     """
-    with _archive(path) as archive:
+    with open_archive(path) as archive:
         _refuse_bomb(_arrays(archive, path)[name], path, label, least, ratio)
 
 
@@ -97,11 +107,24 @@ def _refuse_bomb(info: zipfile.ZipInfo, path: Path, label: str, least: int, rati
         )
 
 
+class _SmallReads(io.BufferedReader):
+    """A file that reads a few megabytes at once, at most: the list of an archive's members is read whole."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        asked = size if size is not None and 0 <= size <= _MAX_READ_BYTES else _MAX_READ_BYTES + 1
+        data = super().read(asked)
+        if len(data) > _MAX_READ_BYTES:
+            raise BadInput(f"{Path(str(self.name)).name} lists more arrays than can be looked through.")
+        return data
+
+
 @contextmanager
-def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    with damage(path.name):
-        archive = zipfile.ZipFile(path)
-    with archive:
+def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive at ``path``; one that lists too many members, or is damaged at its end, is refused."""
+    with ExitStack() as stack:
+        with damage(path.name):
+            content = stack.enter_context(_SmallReads(io.FileIO(path)))
+            archive = stack.enter_context(zipfile.ZipFile(content))
         # zipfile looks past bytes that follow the archive's end.
         with damage(path.name), path.open("rb") as file:
             file.seek(-_END_RECORD_BYTES - len(archive.comment), 2)

@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, StorageFailed
 from sfumato.io.atomic import AtomicSink
 from sfumato.io.sound_format import CHANNELS, FORMATS, check_rate, opened, sound_suffix, soundfile_module
 from sfumato.io.sound_header import check_whole
@@ -77,7 +77,9 @@ class SoundSink(AtomicSink):
             check_whole(written, self.path.name)
             with opened(written, self.path.name) as file:
                 if file.frames != self.samples:
-                    raise BadInput(f"{self.path.name} cannot be written as a sound; is there room for it?")
+                    raise StorageFailed(
+                        f"{self.path.name} cannot be written as a sound; is there room for it?"
+                    )
 
     def _check_complete(self) -> None:
         if self.rows_written != self.samples:
@@ -102,4 +104,8 @@ def _encoding(name: str) -> Iterator[None]:
     except (RuntimeError, ValueError, TypeError, AssertionError) as error:
         if isinstance(error, BadInput):
             raise
-        raise BadInput(f"{name} cannot be written as a sound; is there room for it?") from None
+        raise _no_room(name) from None
+
+
+def _no_room(name: str) -> StorageFailed:
+    return StorageFailed(f"{name} cannot be written as a sound; is there room for it?")

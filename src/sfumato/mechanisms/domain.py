@@ -21,6 +21,8 @@ Norm = Literal["l1", "l2"]
 
 # float64 holds integers exactly up to 2⁵³; half of that leaves room for the noise.
 _MAX_CELLS = 2.0**52
+# The sides of a wider box with one pair of bounds are multiplied, not summed: no array of them is made.
+_SUMMED_COLUMNS = 1 << 16
 
 
 class Domain(Protocol):
@@ -102,7 +104,10 @@ class Box:
     def sensitivity(self, norm: Norm, columns: int, neighbours: Neighbours) -> float:
         """The diagonal of the box (L2) or the sum of its sides (L1); half of it under zero-out."""
         half = self._halves(columns)
-        span = float(np.linalg.norm(half)) if norm == "l2" else float(half.sum())
+        if not self.half.ndim and columns > _SUMMED_COLUMNS:
+            span = float(self.half) * (math.sqrt(columns) if norm == "l2" else columns)
+        else:
+            span = float(np.linalg.norm(half)) if norm == "l2" else float(half.sum())
         # A rounding of the sum must not make the sensitivity too small.
         span *= 1.0 + 2.0**-40
         return 2.0 * span if neighbours is Neighbours.REPLACE else span
@@ -113,7 +118,8 @@ class Box:
 
     def cells(self, values: Array, step: float) -> Array:
         """Clipped to the bounds, then rounded toward the centre."""
-        limit = np.floor(self._halves(values.shape[1]) / step)
+        self._halves(values.shape[1])  # refuses bounds declared for another number of columns
+        limit = np.floor(self.half / step)
         if limit.max() > _MAX_CELLS:
             raise BadInput(
                 f"bounds {2.0 * float(self.half.max()):g} apart are too wide for a grid of {step:g}; so "

@@ -99,7 +99,7 @@ def _along(rows: Array, shape: Sequence[int], bases: Sequence[Array | None]) -> 
             # The last mode is one product of matrices for all tensors; the others are many small ones.
             last = after == 1
             values = values.reshape(-1, side) @ basis if last else basis.T @ values.reshape(-1, side, after)
-    return values.reshape(len(rows), -1)
+    return values.reshape(rows.shape)
 
 
 def orthonormal(where: str, matrix: Any, side: int) -> Array | None:

@@ -43,6 +43,8 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     #: Changes whenever the same parameters and key would give other bytes; part of every keyed stream.
     version: ClassVar[int] = 1
+    # Memory for each value of a record, see working_bytes.
+    _value_bytes: ClassVar[int] = 160
 
     @abstractmethod
     def guarantee(self, columns: int | None = None) -> Guarantee:
@@ -65,12 +67,13 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         check_finite(X, first)
 
     def prepare(self, columns: int, dtype: np.dtype[Any]) -> None:
-        """Make all that drawing rows of ``columns`` columns and type ``dtype`` needs; no data is looked at.
+        """Refuse what :meth:`perturb` could not draw of rows of ``columns`` columns and type ``dtype``.
 
-        Refuses, before anything is paid, parameters with which :meth:`perturb` could draw nothing: here by
-        drawing one row of zeros, which nobody sees.
+        Nothing is paid by then, and no data is looked at: ``perturb`` is asked for the release of no rows.
+        It checks its parameters, the shape and the type before the first row, so it refuses here what it
+        would refuse later, and needs no memory for a row, however wide.
         """
-        self._on_trial().perturb(np.zeros((1, columns), dtype=dtype))
+        self._on_trial().perturb(np.zeros((0, columns), dtype=dtype))
 
     @abstractmethod
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
@@ -79,6 +82,13 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def block_rows(self, columns: int) -> int:
         """How many rows are worked on at once; a function of the number of columns alone."""
         return max(1, (1 << 17) // max(columns, 1))
+
+    def working_bytes(self, columns: int, rows: int = 1) -> int:
+        """Return an upper bound of the memory that drawing ``rows`` records of ``columns`` columns takes.
+
+        It is what was measured on the whole way of a file, from reading to writing, and a little more.
+        """
+        return self._value_bytes * columns * rows
 
     def release(self, X: Any) -> Release:
         """A release of X, of shape (n, d), row by row."""
@@ -199,6 +209,9 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         ``values`` is what ``read(block, at)`` makes of a block of X that starts at row ``at`` of the data.
         Keyed noise depends on it: on its whole numbers, or on ``every_bit`` of it where it is on no grid.
         """
+        if not len(X):  # see prepare: what reading and the streams refuse is refused all the same
+            self._streams(first, read(X, first))
+            return
 
         def work(rows: slice) -> None:
             at = first + rows.start

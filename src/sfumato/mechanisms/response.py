@@ -8,6 +8,7 @@ to ε = dε′. Unit: record, neighbours: replace. Coins are exact and p is roun
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,11 @@ __all__ = ["RandomisedResponse", "keep_threshold"]
 
 # Codes are held in float64, which has every whole number up to here.
 _MOST_CATEGORIES = 2**53
+# Every column has a coin and an expected error of its own.
+_MOST_COLUMNS = 1 << 16
 
 
+@lru_cache(maxsize=1024)
 def keep_threshold(epsilon: float, categories: int) -> int:
     """⌊2⁶⁴p⌋ for the largest p with p(k − 1)/(1 − p) ≤ e^ε: the coin that keeps a value."""
     mp = precise()
@@ -131,6 +135,8 @@ class RandomisedResponse(Mechanism):
                 f"categories must be a whole number from 2 to {_MOST_CATEGORIES}, or one for each column, "
                 f"not {shown(self.categories)}."
             )
+        if columns is not None and columns > _MOST_COLUMNS:
+            raise BadInput(f"randomised response takes up to {_MOST_COLUMNS:,} columns, not {columns:,}.")
         if columns is None or counts.ndim == 0:
             return (
                 np.full(columns or 1, counts, dtype=np.int64) if counts.ndim == 0 else counts.astype(np.int64)

@@ -256,9 +256,9 @@ class WeightedTensorLDP(TensorLDP):
             self._map()
             look = math.inf if plain.most >= 1.0 else -math.log1p(-plain.most)
             return _Coins(plain.most, plain.any, look)
-        kept = self._public_thresholds(size).astype(np.float64) / _COIN
+        kept = self._declared_thresholds(size)[0].astype(np.float64) / _COIN
         with np.errstate(divide="ignore"):
-            hidden = float(np.log1p(-kept).sum())
+            hidden = float(np.log1p(-kept).sum()) * (size // kept.size)
         return _Coins(float(kept.max()), min(1.0, -math.expm1(hidden) * (1.0 + 2.0**-40)))
 
     def _looked_at(self, unit: str, size: int) -> int:
@@ -269,7 +269,7 @@ class WeightedTensorLDP(TensorLDP):
     def _average_kept(self, columns: int) -> float:
         if isinstance(self.weights, str):
             return 0.0  # the largest error that any tensor can have
-        return float(self._public_thresholds(columns).astype(np.float64).mean()) / _COIN
+        return float(self._declared_thresholds(columns)[0].astype(np.float64).mean()) / _COIN
 
     def _thresholds(self, block: NDArray[Any]) -> NDArray[np.uint64] | np.uint64:
         if not isinstance(self.weights, str):
@@ -288,12 +288,19 @@ class WeightedTensorLDP(TensorLDP):
         return maps[one_of("weights", self.weights, tuple(maps))]
 
     def _public_thresholds(self, size: int) -> NDArray[np.uint64]:
-        plain = self.keep_probability(size)
-        kept = [self._threshold(plain * (1.0 - weight)) for weight in self._weights(size)]
-        return np.array(kept, dtype=np.uint64)
+        """The coin of each of ``size`` components; of one weight for all, a view of one number."""
+        declared, shape = self._declared_thresholds(size)
+        return np.broadcast_to(declared, shape).reshape(-1)
 
-    def _weights(self, size: int) -> Array:
-        """The declared weights, one for each of ``size`` components."""
+    def _declared_thresholds(self, size: int) -> tuple[NDArray[np.uint64], tuple[int, ...]]:
+        """The coin of each declared weight, and the shape over which they are broadcast, each as often."""
+        plain = self.keep_probability(size)
+        weights, shape = self._weights(size)
+        kept = [self._threshold(plain * (1.0 - weight)) for weight in weights.ravel().tolist()]
+        return np.array(kept, dtype=np.uint64).reshape(weights.shape), shape
+
+    def _weights(self, size: int) -> tuple[Array, tuple[int, ...]]:
+        """The declared weights, and the shape of tensors of ``size`` components that they broadcast to."""
         weights = numeric(self.weights)
         if weights is None or not weights.size or not ((weights >= 0.0) & (weights <= 1.0)).all():
             # An array may be the data itself, taken for weights by mistake: its values are not shown.
@@ -305,8 +312,9 @@ class WeightedTensorLDP(TensorLDP):
             raise BadInput(f"weights of shape {weights.shape} do not fit tensors of shape {shape}.")
         modes = weights.shape + (1,) * (len(shape) - weights.ndim)
         try:
-            return np.broadcast_to(weights.reshape(modes), shape).reshape(-1)
+            np.broadcast_to(weights.reshape(modes), shape)
         except ValueError:
             raise BadInput(
                 f"weights of shape {weights.shape} do not broadcast over tensors of shape {shape}."
             ) from None
+        return weights.reshape(modes), shape

@@ -99,6 +99,11 @@ class BlockNoise(PlacedNoise):
     def design(self, shape: Shape) -> Design:
         """Blocks and noise scales for pictures of ``shape``: a pure function of the parameters."""
 
+    def working_bytes(self, columns: int, rows: int = 1) -> int:
+        """Little for each value of a picture, and much for each block, or where the shape is not known."""
+        blocks = columns if self.shape is None else sum(self.design(self._picture(columns)).blocks.sizes)
+        return (24 * columns + 180 * blocks) * rows
+
     def _prepared(self, shape: Shape, high: float) -> None:
         design = self.design(shape)
         design.rounded(design.white(high))

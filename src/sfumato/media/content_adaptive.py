@@ -187,6 +187,10 @@ class ContentAdaptive(PictureMechanism):
         shares = self._declared_shares() if kind == "public" else None
         return self._means(part, shares).shaped(self._picture(columns)).expected_error(columns)
 
+    def working_bytes(self, columns: int, rows: int = 1) -> int:
+        """That of noise on every pixel, which is the most that a map can ask for."""
+        return 200 * columns * rows
+
     def _prepared(self, shape: Shape, high: float) -> None:
         kind = self._kind()
         if kind == "public":

@@ -9,7 +9,7 @@ That proves ε = 0 for a unit that cannot stand outside the mask, which is so wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ _WIDEST = 1000.0
 
 class _Obscured(PictureMechanism):
     """Base of mechanisms without noise; ``unit`` names what is asked about, and nothing is proven of it."""
+
+    _value_bytes: ClassVar[int] = 40
 
     def claim(self) -> Claim | None:
         """None: nobody claims a privacy loss for it."""

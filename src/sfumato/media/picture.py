@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,7 @@ class PictureMechanism(Mechanism):
 
     unit: str | Unit
     shape: Sequence[int] | None
+    _value_bytes: ClassVar[int] = 80
 
     @abstractmethod
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:

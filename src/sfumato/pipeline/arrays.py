@@ -28,12 +28,15 @@ from sfumato.pipeline.source_file import SourceFile
 from sfumato.privacy import Guarantee, Statement
 from sfumato.transforms import Transform
 
-__all__ = ["ArrayFile"]
+__all__ = ["ArrayFile", "rows_at_once"]
 
 # A block is a whole number of the mechanism's working blocks: at most this many, and at most this many bytes
-# unless one is larger. The first bounds the memory of what is drawn, the second that of what is read.
+# of what is drawn, unless one is larger.
 _WORKING_BLOCKS = 32
 _BLOCK_BYTES = 16 << 20
+_DRAWN_BYTES = 8
+# Headers, and the list of an archive.
+_AROUND_BYTES = 64 << 10
 
 
 class ArrayFile(SourceFile):
@@ -85,6 +88,16 @@ class ArrayFile(SourceFile):
             if content is not None:
                 content.add(block)
 
+    def most_bytes(self, output: Path) -> int:
+        """The values that are drawn, and what stands around them."""
+        kind = _drawn_type(self._source, self.mechanism)
+        trial = self.mechanism._on_trial().perturb(np.zeros((0, _columns_of(self._source)), dtype=kind))
+        columns = trial.shape[1]
+        if self._then is not None:
+            one = np.zeros((1, columns))
+            columns = self._then.fit(one).transform(one).shape[1]
+        return self.rows * columns * max(8, trial.dtype.itemsize) + _AROUND_BYTES
+
     def write(self, output: Path, first: First, report: Report) -> None:
         """Read, perturb, transform and write, block by block."""
         source = self._source
@@ -96,6 +109,14 @@ class ArrayFile(SourceFile):
             sink.accompany(*first)
             for part in chain([head], parts):
                 sink.write(part.reshape(len(part), *record))
+
+
+def rows_at_once(source: ArraySource, mechanism: Mechanism) -> int:
+    """How many records of ``source`` are read and drawn at a time, and are in memory."""
+    columns = _columns_of(source)
+    # Whole working blocks, so that the bytes do not depend on how the file was cut.
+    height = mechanism.block_rows(columns)
+    return height * max(1, min(_WORKING_BLOCKS, _BLOCK_BYTES // (height * columns * _DRAWN_BYTES)))
 
 
 def _columns_of(source: ArraySource) -> int:
@@ -187,10 +208,8 @@ def _blocks(
 ) -> Iterator[tuple[int, NDArray[Any]]]:
     """Blocks of ``rows`` with the index of their first row; the progress of ``stage`` is told on the way."""
     columns = _columns_of(source)
-    # Whole working blocks, so that the bytes do not depend on how the file was cut.
-    working = mechanism.block_rows(columns) * columns * source.dtype.itemsize
     first = rows.start
-    for block in source.blocks(working * max(1, min(_WORKING_BLOCKS, _BLOCK_BYTES // working)), rows):
+    for block in source.blocks(rows_at_once(source, mechanism) * columns * source.dtype.itemsize, rows):
         yield first, block.reshape(len(block), columns)
         first += len(block)
         report(stage, (first - rows.start) / len(rows))

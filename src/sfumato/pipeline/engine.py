@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, StorageFailed
 from sfumato.noise import each_block
 
 if TYPE_CHECKING:
@@ -41,7 +41,10 @@ class Engine(ABC):
     def each(
         self, work: Callable[[Piece], Result], pieces: Sequence[Piece], stage: str, report: Report
     ) -> Done[Piece, Result]:
-        """``work`` on every piece; what raises an error of ours is refused, and anything else ends it."""
+        """``work`` on every piece; what raises an error of ours is refused.
+
+        Anything else ends it, and so does a disk that is full or broken.
+        """
 
 
 class LocalEngine(Engine):
@@ -64,6 +67,8 @@ class LocalEngine(Engine):
             piece = pieces[index]
             try:
                 result = work(piece)
+            except StorageFailed:
+                raise  # it is no fault of the piece, and the others would fail too
             except SfumatoError as error:
                 done.refused[piece] = str(error)
             else:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import BadInput
-from sfumato.io.atomic import write_whole
+from sfumato.io.atomic import require_room, write_whole
 from sfumato.io.stores import LocalStore, Store
 from sfumato.noise import Keyed
 from sfumato.pipeline.engine import Engine, LocalEngine
@@ -111,6 +111,8 @@ def protect_folder(
         examined, skipped = checked.results, checked.refused
         pieces = [piece for piece in pieces if piece in examined]
         refuse_nothing(store, pieces, skipped)
+        if isinstance(output, LocalStore):
+            require_room(output.folder, sum(examined[piece].most_bytes for piece in pieces))
         notes, paid = _pay(pieces, examined, unit, payment, noise, output)
     opened = {piece: found.file for piece, found in examined.items() if found.file is not None}
     draw = Draw(store, output, opener, notes, payment.dataset, paid, signer, opened)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from sfumato.io import Schema
@@ -48,8 +49,16 @@ class HeldFile:
         noise = payment.noise(self._file.mechanism.keyed)
         return payment.hold(self._file.statement, self._name, noise, self._file.declared)
 
-    def protect(self, folder: Path, payment: HeldPayment, keys: KeyRing) -> Protected:
-        """Release it into ``folder``: check all of it, commit the hold, draw the noise."""
+    def protect(
+        self,
+        folder: Path,
+        payment: HeldPayment,
+        keys: KeyRing,
+        room: Callable[[int], None] | None = None,
+    ) -> Protected:
+        """Release it into ``folder``: check all of it, find ``room``, commit the hold, draw the noise."""
         signer = keys.signing_or_new() if self._signed else None
         output = folder / self._name
-        return protect_file(self._file, output, payment=payment, signer=signer, report=self._report)
+        return protect_file(
+            self._file, output, payment=payment, signer=signer, report=self._report, room=room
+        )

@@ -81,12 +81,13 @@ def pieces_of(store: Store) -> list[Piece]:
 class Examined:
     """What the release of a piece will state; where asked for, ``file``, and the ``digest`` of its content.
 
-    What shapes its noise is part of the digest.
+    What shapes its noise is part of the digest. ``most_bytes`` bounds the size of what is released.
     """
 
     statement: Statement
     digest: bytes | None
     file: SourceFile | None = None
+    most_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ class Examine:
         # With the terms of each file: together they state only what all of them share.
         terms = terms_of(file.statement, file.declared)
         digest = None if content is None else content.digest(terms)
-        return Examined(_once(file.statement), digest, file if self.keep else None)
+        kept = file if self.keep else None
+        return Examined(_once(file.statement), digest, kept, file.most_bytes(Path(piece.name)))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def protect(
     bounds_from_data: bool = False,
     engine: Engine | None = None,
     report: Report | None = None,
+    room: Callable[[int], None] | None = None,
 ) -> Protected | ProtectedFolder:
     """Release the file or the folder ``source`` as ``output`` by ``mechanism``, streaming.
 
@@ -65,8 +67,9 @@ def protect(
     needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder, made
     where there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and highest
     value of an array for its bounds, after which nothing is proven. ``engine`` works on many files or parts;
-    by default the threads of this process do. Raises :class:`~sfumato.errors.BadInput`, leaving no output,
-    when anything is wrong with the input.
+    by default the threads of this process do. ``room`` is told, before one file is paid for, how many bytes
+    its output has at the most, and refuses by raising; a disk without so many is found then too. Raises
+    :class:`~sfumato.errors.BadInput`, leaving no output, when anything is wrong with the input.
     """
     given = located(source)
     parts = given.name is not None and os.fspath(output).endswith("/")
@@ -98,7 +101,7 @@ def protect(
     tell = report or silent
     with given.store, target.store:
         if given.name is not None and target.name is not None:
-            return _one(given, target, opener, payment, signer, tell)
+            return _one(given, target, opener, payment, signer, tell, room)
         return protect_folder(
             given.store,
             target.store,
@@ -120,12 +123,13 @@ def _one(
     payment: Payment,
     signer: SigningKey | None,
     report: Report,
+    room: Callable[[int], None] | None,
 ) -> Protected:
     assert given.name is not None
     assert target.name is not None
     with given.store.reading(given.name) as path, target.store.writing(target.name) as place:
         opened = opener.open(path, report=report) if isinstance(opener, RecordFiles) else opener.open(path)
-        done = protect_file(opened, place, payment=payment, signer=signer, report=report)
+        done = protect_file(opened, place, payment=payment, signer=signer, report=report, room=room)
     return done if target.local is not None else replace(done, place=target.shown)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sfumato.io.atomic import reserved
 from sfumato.pipeline.payment import Content, Payment, terms_of
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.source_file import SourceFile
@@ -21,9 +22,19 @@ Keep = Callable[[bytes], bytes]
 
 
 def protect_file(
-    file: SourceFile, output: Path, *, payment: Payment, signer: SigningKey | None, report: Report
+    file: SourceFile,
+    output: Path,
+    *,
+    payment: Payment,
+    signer: SigningKey | None,
+    report: Report,
+    room: Callable[[int], None] | None = None,
 ) -> Protected:
-    """Release ``file`` as ``output``."""
+    """Release ``file`` as ``output``.
+
+    Room for the output is taken on the disk before anything is paid. ``room`` is told how many bytes that
+    are, at the most, and refuses by raising.
+    """
     file.fits(output)
     keyed, content = file.mechanism.keyed, Content()
     noise = payment.noise(keyed)
@@ -31,17 +42,21 @@ def protect_file(
     if keyed is not None:
         terms = json.dumps(terms_of(file.statement, file.declared), sort_keys=True)
         keyed.keep_to(terms.encode(), content.digest({}))
-    statement, paid = payment.pay(file.statement, output.name, content, noise, file.declared)
-    return write_release(
-        file,
-        output,
-        statement=statement,
-        dataset=payment.dataset,
-        paid=paid,
-        keep=lambda sealed: payment.keep(paid, sealed),
-        signer=signer,
-        report=report,
-    )
+    size = file.most_bytes(output)
+    if room is not None:
+        room(size)
+    with reserved(output, size):
+        statement, paid = payment.pay(file.statement, output.name, content, noise, file.declared)
+        return write_release(
+            file,
+            output,
+            statement=statement,
+            dataset=payment.dataset,
+            paid=paid,
+            keep=lambda sealed: payment.keep(paid, sealed),
+            signer=signer,
+            report=report,
+        )
 
 
 def write_release(

@@ -15,6 +15,10 @@ from sfumato.pipeline.source_file import MediaFile, per_item
 __all__ = ["SoundFile"]
 
 
+# By how samples are stored; the most that others take is a double.
+_SAMPLE_BYTES = {"PCM_16": 3, "PCM_24": 4, "PCM_32": 5, "FLOAT": 5, "VORBIS": 3, "OPUS": 3}
+
+
 class SoundFile(MediaFile):
     """A sound that goes through ``mechanism``."""
 
@@ -39,6 +43,10 @@ class SoundFile(MediaFile):
             self.mechanism.check(block, done)
             done += len(block)
             report("checking", done / self.source.samples)
+
+    def most_bytes(self, output: Path) -> int:
+        """Every sample in full; no format makes it larger."""
+        return self.values * _SAMPLE_BYTES.get(self._sink(output).depth, 8) + (64 << 10)
 
     def write(self, output: Path, first: First, report: Report) -> None:
         """Decode, perturb and encode, block by block."""

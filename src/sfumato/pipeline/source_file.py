@@ -59,6 +59,10 @@ class SourceFile(ABC):
         """
 
     @abstractmethod
+    def most_bytes(self, output: Path) -> int:
+        """An upper bound of the size of the release at ``output``, once all of the file was checked."""
+
+    @abstractmethod
     def write(self, output: Path, first: First, report: Report) -> None:
         """Draw the release and let it appear at ``output``, in the format its name says, after ``first``."""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.io import Schema, TableSink, TableSource, same_kind
 from sfumato.io.atomic import First
+from sfumato.io.csv_file import quoted
 from sfumato.mechanisms import ExpectedError, Mechanism, Rows
 from sfumato.pipeline.payment import Content
 from sfumato.pipeline.protected import Report
@@ -18,6 +19,9 @@ __all__ = ["TableFile"]
 
 _BLOCK_ROWS = 65_536
 _BLOCK_BYTES = 16 << 20
+# A number as text, and what a format says of one column of one block.
+_NUMBER_BYTES = 25
+_COLUMN_BYTES = 4 << 10
 
 
 class TableFile(SourceFile):
@@ -58,6 +62,15 @@ class TableFile(SourceFile):
             # How many rows a CSV has is known once it was read.
             report("checking", None if known is None else count / known)
         self.rows = count
+
+    def most_bytes(self, output: Path) -> int:
+        """Every cell at its longest, whatever the format, and what stands around the rows of a block."""
+        schema = self._source.schema
+        words = [max(len(quoted(word).encode()) for word in column.spellings()) for column in schema.coded]
+        row = sum(words) + _NUMBER_BYTES * len(schema.numeric) + 2 * self.values
+        rows = self.rows or 0
+        around = self.values * (_COLUMN_BYTES + 8 * max(words, default=0))
+        return int(1.01 * rows * row) + around * (2 + rows // _BLOCK_ROWS) + _COLUMN_BYTES
 
     def write(self, output: Path, first: First, report: Report) -> None:
         """Read, perturb, keep within bounds where the schema says so, and write, block by block."""

@@ -65,6 +65,12 @@ class VideoFile(MediaFile):
         for _ in self.source.sound_blocks():
             pass
 
+    def most_bytes(self, output: Path) -> int:
+        """Half of what the frames are unpacked: an estimate, not a bound, since encoders promise none."""
+        track = self.source.sound
+        heard = 0 if track is None else 4 * track.samples * track.channels
+        return self.values // 4 + heard + (1 << 20)
+
     def write(self, output: Path, first: First, report: Report) -> None:
         """Decode, perturb, filter and encode, frame by frame."""
         with self._sink(output) as sink:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, StorageFailed
 from sfumato.ledger.errors import LedgerUnavailable
 from sfumato.serve.audits import Audits
 from sfumato.serve.job_watch import Cancelled, Lost, PutBack, Watch
 from sfumato.serve.kept_jobs import LEASE_SECONDS, KeptJobs
 from sfumato.serve.logs import told
-from sfumato.serve.refusals import refusal, said_of
+from sfumato.serve.refusals import disk_failure, refusal, said_of
 from sfumato.serve.registry_errors import RegistryUnavailable
 from sfumato.serve.registry_jobs import JobRecord
 
@@ -54,8 +54,13 @@ class Work:
         except (Lost, PutBack, LedgerUnavailable, RegistryUnavailable):
             raise
         except SfumatoError as error:
-            self._failed(record, refusal(error), said_of(error), retryable=False)
-        except Exception:
+            retryable = isinstance(error, StorageFailed)
+            self._failed(record, refusal(error), said_of(error), retryable=retryable)
+        except Exception as error:
+            fault = disk_failure(error)
+            if fault is not None:
+                self._failed(record, refusal(fault), said_of(fault), retryable=True)
+                return
             sentence = "something unforeseen happened; it is in the log by its time."
             self._failed(record, "unforeseen", sentence, retryable=False)
             raise

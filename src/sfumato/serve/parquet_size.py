@@ -6,6 +6,7 @@ rows times the longest text of its dictionary, at the most.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from mmap import PROT_READ, mmap
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BadInput
+from sfumato.serve.bodies import TooLarge
 from sfumato.serve.parquet_pages import Damaged, Page, pages
 
-__all__ = ["parquet_size"]
+__all__ = ["parquet_batch", "parquet_size"]
 
 _CELL_BYTES = 8
 # What a page costs its reader, however little it holds.
@@ -25,6 +27,9 @@ _DICTIONARY_BYTES = 2 << 20
 _DICTIONARY_VALUES = 1 << 22
 # What is read at once of texts of which each is told by the one before it.
 _STEP_BYTES = 32 << 20
+# What may describe the columns, and how many rows are read at once.
+_END_BYTES = 16 << 20
+_BLOCK_ROWS = 65_536
 _PLAIN, _LENGTHS = 0, 6
 _CODES = (2, 8)
 
@@ -34,18 +39,43 @@ def parquet_size(file: Path, most: int) -> int:
 
     A file whose end cannot be read is left to its reader; one of which only the pages cannot is refused.
     """
+    return _counted(file, most)[0]
+
+
+def parquet_batch(file: Path) -> int:
+    """Bytes in memory while ``file`` is read by blocks of rows: pages of all columns, a block of texts."""
+    return _counted(file, 1 << 62)[1]
+
+
+def _counted(file: Path, most: int) -> tuple[int, int]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
+        _require_small_end(file)
         table = pq.ParquetFile(str(file))
     except (pa.ArrowException, OSError, ValueError):
-        return 0
+        return 0, 0
     with table, open(file, "rb") as opened, mmap(opened.fileno(), 0, prot=PROT_READ) as content:
         try:
-            return _Count(table, content, most).found()
+            count = _Count(table, content, most)
+            return count.found(), count.batch()
         except (Damaged, pa.ArrowException, OSError, ValueError):
             raise BadInput(f"{file.name} has damaged pages; write it again.") from None
+
+
+def _require_small_end(file: Path) -> None:
+    """Refuse a file whose list of columns and pages, which readers unpack whole, is too long."""
+    with open(file, "rb") as opened:
+        size = opened.seek(0, os.SEEK_END)
+        opened.seek(max(0, size - 8))
+        end = opened.read(8)
+    length = int.from_bytes(end[:4], "little") if end.endswith(b"PAR1") else 0
+    if _END_BYTES < length < size:
+        raise TooLarge(
+            f"{file.name} has {length:,} bytes that describe its columns; at most {_END_BYTES:,} are taken: "
+            "write fewer columns or larger row groups."
+        )
 
 
 class _Count:
@@ -54,6 +84,7 @@ class _Count:
     def __init__(self, table: Any, content: mmap, most: int) -> None:
         self._table, self._content, self._most = table, content, most
         self._values_to_look_at = _DICTIONARY_VALUES
+        self._batches: dict[int, int] = {}
 
     def found(self) -> int:
         known, found = self._table.metadata, 0
@@ -64,14 +95,18 @@ class _Count:
                     return found
         return max(found, int(known.num_rows) * int(known.num_columns) * _CELL_BYTES)
 
+    def batch(self) -> int:
+        """What columns have in memory at a time, once all of them were looked at."""
+        return sum(self._batches.values())
+
     def _column(self, group: int, index: int, most: int) -> int:
         column = self._table.metadata.row_group(group).column(index)
         declared = self._table.schema.column(index)
         texts, repeated = column.physical_type == "BYTE_ARRAY", declared.max_repetition_level > 0
         cell = max(_CELL_BYTES, int(declared.length or 0))
-        found, longest, chained = 0, 0, 0
+        found, longest, chained, widest = 0, 0, 0, 0
         for page in _pages(self._content, column):
-            cells = page.values * cell
+            cells, widest = page.values * cell, max(widest, page.size)
             found += _PAGE_BYTES + (page.size + cells if texts else max(page.size, cells))
             if found > most:
                 break
@@ -84,6 +119,9 @@ class _Count:
                 found += page.values * page.size if repeated else 0
         if chained and not repeated and found <= most:
             found += self._chained(group, column.path_in_schema, chained, most - found)
+        rows = min(_BLOCK_ROWS, int(column.num_values))
+        batch = found if chained or repeated else min(found, 2 * widest + rows * (cell + longest))
+        self._batches[index] = max(batch, self._batches.get(index, 0))
         return found
 
     def _longest(self, page: Page, compression: str) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, StorageFailed, StorageFull
+from sfumato.io.atomic import storage_fault
 from sfumato.ledger.errors import BudgetRefused, LedgerUnavailable
 from sfumato.serve.asking import TooManyGuesses, Unauthenticated
 from sfumato.serve.bodies import TooLarge, TooSlow
@@ -12,7 +13,7 @@ from sfumato.serve.readiness import NotReady
 from sfumato.serve.registry_errors import Busy, Conflict, QuotaRefused, RegistryUnavailable, Unknown
 from sfumato.serve.service import Forbidden, NotFound
 
-__all__ = ["REFUSAL", "refusal", "said_of", "seconds_to_wait"]
+__all__ = ["REFUSAL", "disk_failure", "refusal", "said_of", "seconds_to_wait"]
 
 #: Where the word of a refusal stands in the scope of its request, for those who count.
 REFUSAL = "sfumato.refusal"
@@ -24,6 +25,8 @@ _WORDS: tuple[tuple[type[SfumatoError], str], ...] = (
     (NotReady, "not-ready"),
     (Busy, "busy"),
     (QuotaRefused, "quota"),
+    (StorageFull, "storage-full"),
+    (StorageFailed, "storage-failed"),
     (TooManyGuesses, "too-many-guesses"),
     (Unauthenticated, "unauthenticated"),
     (TooLarge, "too-large"),
@@ -42,6 +45,11 @@ def refusal(error: SfumatoError) -> str:
     return next((word for kind, word in _WORDS if isinstance(error, kind)), "bad-input")
 
 
+def disk_failure(error: Exception) -> SfumatoError | None:
+    """``error`` in our words where a disk of ours failed, be it full or broken; None where it is another."""
+    return storage_fault(error, "a file of the service") if isinstance(error, OSError) else None
+
+
 def said_of(error: SfumatoError) -> str:
     """What is said of ``error`` to whoever asked; a dataset has its tenant's own name in it."""
     return own_words(str(error))
@@ -49,6 +57,6 @@ def said_of(error: SfumatoError) -> str:
 
 def seconds_to_wait(error: SfumatoError) -> float | None:
     """After how long the same could be answered otherwise; None where waiting does not help."""
-    if isinstance(error, LedgerUnavailable | RegistryUnavailable | NotReady):
+    if isinstance(error, LedgerUnavailable | RegistryUnavailable | NotReady | StorageFailed):
         return _UNAVAILABLE_SECONDS
     return error.seconds if isinstance(error, Busy | QuotaRefused | TooManyGuesses) else None

@@ -15,8 +15,9 @@ from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.io.formats import kind_of
+from sfumato.mechanisms import Mechanism
 from sfumato.noise import Keyed
-from sfumato.pipeline import Protected, plan, protect
+from sfumato.pipeline import MediaMechanisms, Protected, plan, protect
 from sfumato.report import verify
 from sfumato.serve.access import Forbidden, NotFound, known, require
 from sfumato.serve.asked import Asked, keyed_by
@@ -34,7 +35,7 @@ from sfumato.serve.resources import Resources
 from sfumato.serve.settings import Settings
 from sfumato.serve.tenancy import Tenancy
 from sfumato.serve.turns import Turns
-from sfumato.serve.unpacking import require_unpacked
+from sfumato.serve.unpacking import require_memory, require_memory_to_audit, require_unpacked
 
 __all__ = ["MOST_AT_ONCE", "Forbidden", "NotFound", "Release", "Service", "file_name"]
 
@@ -82,7 +83,7 @@ class Service(Tenancy):
         """What a release of ``file`` would promise and cost; nothing is spent."""
         name = known(self.ledger, caller, "plan", dataset)
         self._charge(caller, _UNPACKED, file)
-        made = asked.made(kind_of(file))
+        made = self._made(asked, file)
         with self._turns.taken(file):
             found = plan(
                 file, made, array=asked.array, schema=asked.declared(), dataset=name, ledger=self.ledger
@@ -102,7 +103,7 @@ class Service(Tenancy):
         """
         name = known(self.ledger, caller, "protect", dataset)
         self._charge(caller, _UNPACKED, file)
-        made, id_, content = asked.made(kind_of(file)), new_id(), None
+        made, id_, content = self._made(asked, file), new_id(), None
         if request is not None:
             content = content_of(self._resources, caller.tenant, "protect", asdict(asked), [file])
             made = keyed_by(made, self._resources.noise_of_request(name, request))
@@ -160,6 +161,7 @@ class Service(Tenancy):
         """
         known(self.ledger, caller, "protect", dataset)
         self._charge(caller, _UNPACKED_JOB, file)
+        self._made(asked, file)
         return Job.of(self._jobs.submit(caller, asked, file, dataset, request))
 
     def submit_audit(
@@ -185,7 +187,6 @@ class Service(Tenancy):
         known(self.ledger, caller, "audit", dataset)
         own = labels if isinstance(labels, Path) else None
         files = AuditFiles(original, released, certificate, nonmembers, own)
-        self._charge(caller, _UNPACKED_JOB, *files.parts().values())
         asked = AskedAudit(
             labels=labels if isinstance(labels, str) else None,
             array=array,
@@ -193,6 +194,9 @@ class Service(Tenancy):
             confidence=confidence,
             seed=seed,
         )
+        compared = [file for file in files.parts().values() if kind_of(file) in ("array", "table")]
+        require_memory_to_audit(compared, asked.declared(), self.settings.memory_bytes)
+        self._charge(caller, _UNPACKED_JOB, *files.parts().values())
         return Job.of(self.audits_kept.submit(caller, asked, files, dataset, request))
 
     def jobs(self, caller: Caller, *, limit: int = 100, cursor: str | None = None) -> list[Job]:
@@ -242,6 +246,12 @@ class Service(Tenancy):
         """A private folder; it is gone, with all that is in it, when the block ends."""
         with self._resources.work.folder() as folder:
             yield folder
+
+    def _made(self, asked: Asked, file: Path) -> Mechanism | MediaMechanisms:
+        """The mechanism for ``file``, which a request has memory for."""
+        made = asked.made(kind_of(file))
+        require_memory(file, made, asked.array, self.settings.memory_bytes)
+        return made
 
     def _charge(self, caller: Caller, unpacked: int, *files: Path) -> None:
         """Refuse files that hold far more than they seem to, and count the bytes of the others."""

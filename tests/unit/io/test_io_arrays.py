@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.lib import format as npy_format
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, StorageFull
 from sfumato.io import ArraySink, npy, open_array
 
 DTYPES = ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint64", "bool"]
@@ -156,7 +156,7 @@ def files_of_4_kib():
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path, suffix):
     path = tmp_path / f"x.{suffix}"
     with (
-        pytest.raises(BadInput, match=rf"^x\.{suffix} cannot be written: File too large\.$"),
+        pytest.raises(StorageFull, match=rf"^x\.{suffix} cannot be written: File too large\.$"),
         ArraySink(path, (1000, 100), np.float64) as sink,
     ):
         sink.write(np.zeros((1000, 100)))
@@ -168,7 +168,7 @@ def test_a_write_that_failed_is_not_forgotten(tmp_path):
     def write_and_go_on():
         with (
             ArraySink(tmp_path / "x.npy", (1000, 100), np.float64) as sink,
-            pytest.raises(BadInput, match="File too large"),
+            pytest.raises(StorageFull, match="File too large"),
         ):
             sink.write(np.zeros((1000, 100)))
 

@@ -6,8 +6,9 @@ import stat
 
 import pytest
 
-from sfumato.errors import BadInput
-from sfumato.io.atomic import AtomicFile, atomic_output
+from sfumato.errors import BadInput, StorageFull
+from sfumato.io import atomic
+from sfumato.io.atomic import AtomicFile, atomic_output, require_room, reserved, write_whole
 
 
 def test_appears_only_at_the_end_and_is_private_and_nameless_until_then(tmp_path):
@@ -99,3 +100,42 @@ def test_a_file_that_nobody_holds_goes_away(tmp_path):
     AtomicFile(tmp_path / "out.bin")
     gc.collect()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_room_that_is_kept_is_the_files_own_and_goes_back(tmp_path):
+    """The disk has fewer bytes free for others from the first; the file has its own length in the end."""
+
+    def free():
+        room = os.statvfs(tmp_path)
+        return room.f_bavail * room.f_frsize
+
+    before = free()
+    with reserved(tmp_path / "out", 64 << 20):
+        assert free() < before - (60 << 20)
+        assert [len(place.name) for place in tmp_path.iterdir()] == [17, 17]  # hidden, both
+        write_whole(tmp_path / "out", b"abc", first=(tmp_path / "first", lambda written: b"x"))
+    assert (tmp_path / "out").read_bytes() == b"abc"
+    assert (tmp_path / "out").stat().st_blocks * 512 < 1 << 20
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["first", "out"]
+
+
+def test_what_no_disk_has_is_refused_and_nothing_stays(tmp_path):
+    with pytest.raises(StorageFull, match=r"^out cannot be written: "), reserved(tmp_path / "out", 1 << 60):
+        raise AssertionError("nothing was kept")
+    with pytest.raises(StorageFull, match="out cannot be written: No space left on device"):
+        require_room(tmp_path / "not" / "yet" / "out", 1 << 60)
+    require_room(tmp_path / "not" / "yet" / "out", 1)
+    with pytest.raises(BadInput, match="No such file"), reserved(tmp_path / "nowhere" / "out", 1):
+        raise AssertionError("there is no such folder")
+    with pytest.raises(ZeroDivisionError), reserved(tmp_path / "out", 1 << 20):
+        1 / 0  # noqa: B018
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_a_disk_keeps_nothing_it_is_looked_at(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic, "_LIBRARY", object())
+    with reserved(tmp_path / "out", 1 << 20):
+        write_whole(tmp_path / "out", b"abc")
+    with pytest.raises(StorageFull), reserved(tmp_path / "more", 1 << 60):
+        raise AssertionError("there is no such disk")
+    assert [place.name for place in tmp_path.iterdir()] == ["out"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.signal import resample_poly
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, StorageFailed
 from sfumato.io.resampling import resampled, resampled_length
 from sfumato.io.sounds import LONGEST, SoundSink, open_sound, sound_suffix
 
@@ -271,7 +271,7 @@ def test_a_full_disk_is_a_sentence_and_nothing_appears(tmp_path, suffix):
     noise = np.random.default_rng(0).uniform(-1.0, 1.0, (200_000, 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
     try:
-        with pytest.raises(BadInput, match=f"a{suffix}"):
+        with pytest.raises(StorageFailed, match=f"a{suffix}"):
             write_all(tmp_path / f"a{suffix}", noise)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import BadInput
+from sfumato.media import PictureMechanism, SoundMechanism
+from sfumato.pipeline.catalogue import MECHANISMS
 
 NAN, INF = math.nan, math.inf
 GRID = np.zeros((3, 4))  # an array where a number is wanted, and whose repr runs over several lines
@@ -299,3 +303,81 @@ def _refused(call: Any, message: str) -> None:
     assert "\n" not in sentence
     assert not re.search(r"\. [A-Z]", sentence), "one sentence is enough"
     assert len(sentence) < 300
+
+
+OF_RECORDS = {
+    name: kind for name, kind in MECHANISMS.items() if not issubclass(kind, PictureMechanism | SoundMechanism)
+}
+
+
+def _made(kind: Any, **parameters: Any) -> Any:
+    accepted = inspect.signature(kind).parameters
+    given = {"clip": 1.0, "components": 3} | parameters
+    made = {name: value for name, value in given.items() if name in accepted}
+    if "bounds" in made and "clip" in made:
+        del made["clip"]
+    return kind(**made)
+
+
+@pytest.mark.parametrize("kind", OF_RECORDS.values(), ids=OF_RECORDS)
+@pytest.mark.parametrize("parameters", [{}, {"bounds": (0.0, 1.0)}], ids=["as it is", "bounds"])
+def test_what_is_asked_before_paying_takes_no_memory_for_a_record(kind, parameters) -> None:
+    """A row of 10⁷ columns would be 80 MB; nothing of its width is made."""
+    mechanism = _made(kind, **parameters)
+    mechanism.prepare(4, np.dtype(np.float64))  # tables that are made once
+    mechanism.statement(4)
+    tracemalloc.start()
+    try:
+        mechanism.statement(10_000_000)
+        mechanism.prepare(10_000_000, np.dtype(np.float64))
+        mechanism.expected_error(10_000_000)
+    except BadInput as error:
+        assert "columns" in str(error)  # noqa: PT017 - some take so many, and some do not
+    finally:
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert most < 4 << 20
+
+
+@pytest.mark.parametrize("kind", OF_RECORDS.values(), ids=OF_RECORDS)
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"epsilon": 1e-300},
+        {"epsilon": 1e-12},
+        {"epsilon": 1e300},
+        {"clip": 1e-300},
+        {"clip": 1e38},
+        {"bounds": (0.0, 1e38)},
+        {"bounds": (np.zeros(3), np.ones(3))},
+        {"bounds": (np.zeros(4), np.array([1.0, 1e-9, 1e30, 1.0]))},
+        {"scale": 1e38},
+        {"outside": "drop"},
+        {"weights": [0.5, 0.5]},
+        {"categories": [2, 3]},
+        {"bits": 40},
+        {"randomness": 3},
+        {"seed": 0.5},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_cannot_be_drawn_is_refused_before_paying(kind, parameters, dtype) -> None:
+    """A trial without rows refuses exactly what a row of zeros is refused for."""
+    try:
+        mechanism = _made(kind, **parameters)
+        mechanism.statement(4)
+    except BadInput:
+        return
+    try:
+        mechanism.perturb(np.zeros((1, 4), dtype=dtype))
+    except BadInput as error:
+        _refused(lambda: mechanism.prepare(4, np.dtype(dtype)), re.escape(str(error)))
+    else:
+        mechanism.prepare(4, np.dtype(dtype))
+
+
+def test_bounds_without_zero_can_be_drawn() -> None:
+    """The trial used to be a row of zeros, which lies outside such bounds."""
+    sf.TensorLDP(1.0, bounds=(10.0, 20.0)).prepare(4, np.dtype(np.float64))

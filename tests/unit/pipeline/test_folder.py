@@ -49,6 +49,9 @@ class Letter(MediaFile):
     def decode(self, report):
         self._fails("content")
 
+    def most_bytes(self, output):
+        return 100
+
     def write(self, output, first, report):
         self._fails("content")
         self._fails("disk")

@@ -296,7 +296,7 @@ def test_the_document_tells_the_problems_of_each_operation(client):
     always = {"401", "403", "429", "500", "503"}
     assert problems("/v1/me", "get") == always
     assert problems("/v1/budgets/{dataset}", "get") == always | {"400", "404", "422"}
-    assert problems("/v1/budgets", "post") == always | {"400", "408", "409", "413", "422"}
+    assert problems("/v1/budgets", "post") == always | {"400", "408", "409", "413", "422", "507"}
     assert problems("/v1/datasets/{dataset}/protect", "post") >= always | {"400", "404", "408", "409", "413"}
 
 

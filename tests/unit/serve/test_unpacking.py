@@ -3,14 +3,28 @@
 import gzip
 import io
 import struct
+import tracemalloc
+import zipfile
 import zlib
 
 import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
+from sfumato.io import Schema, open_array
+from sfumato.pipeline import protect
+from sfumato.pipeline.arrays import rows_at_once
+from sfumato.report import KeyRing
+from sfumato.serve.asked import Asked
 from sfumato.serve.bodies import TooLarge
-from sfumato.serve.unpacking import MOST_PIXELS, require_unpacked
+from sfumato.serve.service import Service
+from sfumato.serve.settings import Settings
+from sfumato.serve.unpacking import (
+    MOST_PIXELS,
+    require_memory,
+    require_memory_to_audit,
+    require_unpacked,
+)
 
 MOST = 4 << 20
 
@@ -197,3 +211,164 @@ def test_what_cannot_be_read_is_left_to_whoever_reads_it(tmp_path, name, content
     file = tmp_path / name
     file.write_bytes(content)
     require_unpacked(file, MOST)
+
+
+# Memory
+
+ARRAYS = {"epsilon": 1.0, "clip": 1.0}
+
+
+@pytest.fixture
+def owner(tmp_path):
+    """A service whose requests may take 64 MiB, and the owner of a tenant with a budget."""
+    service = Service(Settings(tmp_path / "service", memory_bytes=64 << 20))
+    clinic = service.registry.create_tenant("clinic")
+    caller = service.registry.authenticate(service.registry.create_key(clinic.id, name="k", role="owner")[1])
+    service.open_budget(caller, "ward", epsilon=8, delta=1e-5)
+    yield service, caller
+    service.close()
+
+
+def peak(call):
+    """What ``call`` raises, and the most memory it had."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge) as raised:
+            call()
+        return str(raised.value), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("operation", "mechanism"),
+    [
+        ("plan", "laplace"),
+        ("plan", "randomised-response"),
+        ("plan", "weighted-tensor-ldp"),
+        ("protect", "laplace"),
+        ("submit", "laplace"),
+    ],
+)
+def test_a_record_as_wide_as_memory_is_refused_by_its_header(tmp_path, owner, operation, mechanism):
+    """10⁷ columns are 10 KB here; what was drawn of one took 1.3 GB, in a plan too."""
+    service, caller = owner
+    file = tmp_path / "x.npz"
+    np.savez_compressed(file, X=np.zeros((1, 10_000_000), np.uint8))
+    parameters = {"epsilon": 1.0} | {
+        "laplace": {"clip": 1.0},
+        "randomised-response": {},
+        "weighted-tensor-ldp": {"bounds": [0, 1]},
+    }[mechanism]
+
+    def ask():
+        return getattr(service, operation)(caller, Asked(mechanism, parameters), file, "ward")
+
+    sentence, most = peak(ask)
+    assert "1,600,000,000 bytes of memory, and 67,108,864 are the most" in sentence
+    assert most < 4 << 20
+    assert [entry["kind"] for entry in service.history(caller, "ward")] == ["open"]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "parameters"),
+    [
+        ("gaussian", ARRAYS),
+        ("laplace", ARRAYS),
+        ("binary-encoding", {"bits": 32, "epsilon": 1.0}),
+        ("grid-tensor-ldp", {"epsilon": 1.0, "bounds": [0, 1]}),
+        ("random-projection", {"components": 20}),
+    ],
+)
+def test_what_is_taken_stays_within_the_memory_that_was_foretold(tmp_path, mechanism, parameters):
+    file, columns, keys = tmp_path / "x.npz", 30_000, KeyRing(tmp_path / "keys")
+    np.savez_compressed(file, X=np.zeros((4, columns), np.uint8))
+    made = Asked(mechanism, parameters).made("array")
+    foretold = made.working_bytes(columns, min(4, rows_at_once(open_array(file), made)))
+    protect(file, tmp_path / "out.npz", made, keys=keys)  # tables that are made once
+    tracemalloc.start()
+    protect(file, tmp_path / "again.npz", made, keys=keys)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < foretold + (8 << 20)
+
+
+def test_pictures_sounds_and_films_are_measured_by_their_headers(tmp_path):
+    """Noise on every pixel takes far more than noise on blocks of them."""
+    picture = tmp_path / "a.png"
+    picture.write_bytes(png(2000, 2000))
+    on_blocks, on_pixels = (
+        Asked("plane-means", {"epsilon": 1.0} | block).made("picture") for block in ({}, {"block": 1})
+    )
+    require_memory(picture, on_blocks, None, 500 << 20)
+    with pytest.raises(TooLarge, match="a smaller picture"):
+        require_memory(picture, on_pixels, None, 500 << 20)
+    sound = tmp_path / "a.flac"
+    sound.write_bytes(flac(1_000_000))
+    require_memory(sound, Asked("band-noise", {"epsilon": 1.0}).made("sound"), None, 16 << 20)
+    with pytest.raises(TooLarge, match="a shorter clip"):
+        require_memory(sound, Asked("mel-laplace", {"epsilon": 1.0}).made("sound"), None, 16 << 20)
+    clip = tmp_path / "a.mkv"
+    clip.write_bytes(film(3))
+    made = Asked(None, {"epsilon": 1.0}).made("video")
+    require_memory(clip, made, None, 64 << 20)
+    with pytest.raises(TooLarge):
+        require_memory(clip, made, None, 1 << 20)
+
+
+def test_an_audit_has_all_that_it_compares_in_memory(tmp_path):
+    file, table = tmp_path / "x.npz", tmp_path / "x.csv"
+    np.savez_compressed(file, X=np.zeros((1000, 1000), np.uint8), y=np.zeros(1000))
+    require_memory_to_audit([file, file], None, 100 << 20)
+    with pytest.raises(TooLarge, match="96,000,000 bytes"):
+        require_memory_to_audit([file, file], None, 90 << 20)
+    # A cell of two characters becomes as many numbers as its column has categories.
+    table.write_bytes(b"ward\n" + b"0\n" * 20_000)
+    schema = Schema.from_dict(
+        {"columns": {"ward": {"kind": "categorical", "categories": [str(i) for i in range(500)]}}}
+    )
+    with pytest.raises(TooLarge):
+        require_memory_to_audit([table], schema, 400 << 20)
+
+
+def test_an_array_in_columns_is_counted_whole(tmp_path):
+    file = tmp_path / "x.npy"
+    np.save(file, np.zeros((1000, 1000), order="F"))
+    made = Asked("gaussian", ARRAYS).made("array")
+    with pytest.raises(TooLarge):
+        require_memory(file, made, None, 15 << 20)
+    np.save(file, np.zeros((1000, 1000)))
+    require_memory(file, made, None, 15 << 20)
+
+
+def test_pages_and_texts_of_a_table_are_in_memory_while_it_is_read(tmp_path):
+    file = tmp_path / "a.parquet"
+    made = Asked("gaussian", {"epsilon": 1.0}).made("table")
+    file.write_bytes(texts(20_000))
+    with pytest.raises(TooLarge):
+        require_memory(file, made, None, 80 << 20)
+    require_memory(file, made, None, 100 << 20)
+    file.write_bytes(parquet(2_000_000))  # read by pages, however many there are
+    require_memory(file, made, None, 8 << 20)
+
+
+def test_an_end_of_a_table_that_describes_too_many_columns_is_refused(tmp_path):
+    file = tmp_path / "a.parquet"
+    file.write_bytes(b"PAR1" + bytes(17 << 20) + struct.pack("<I", 17 << 20) + b"PAR1")
+    sentence, most = peak(lambda: require_unpacked(file, 1 << 40))
+    assert "17,825,792 bytes that describe its columns" in sentence
+    assert most < 1 << 20
+
+
+def test_an_archive_that_lists_too_many_arrays_is_refused_before_its_list_is_read(tmp_path):
+    file = tmp_path / "x.npz"
+    with zipfile.ZipFile(file, "w") as archive:
+        for number in range(100):
+            archive.writestr(f"{number}{'a' * 60_000}.npy", b"")
+    tracemalloc.start()
+    with pytest.raises(BadInput, match=r"^x.npz lists more arrays than can be looked through.$"):
+        open_array(file)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10 << 20
+    require_unpacked(file, MOST)  # left to whoever reads it

@@ -24,7 +24,7 @@ from sfumato.serve.grpc_api.deadlines import within
 from sfumato.serve.grpc_api.places import Places
 from sfumato.serve.logs import noting, told
 from sfumato.serve.metrics import Metrics
-from sfumato.serve.refusals import refusal, said_of, seconds_to_wait
+from sfumato.serve.refusals import disk_failure, refusal, said_of, seconds_to_wait
 
 __all__ = ["Guard"]
 
@@ -35,6 +35,8 @@ _CODES: Mapping[str, grpc.StatusCode] = {
     "registry-unavailable": grpc.StatusCode.UNAVAILABLE,
     "not-ready": grpc.StatusCode.UNAVAILABLE,
     "busy": grpc.StatusCode.UNAVAILABLE,
+    "storage-failed": grpc.StatusCode.UNAVAILABLE,
+    "storage-full": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "quota": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "too-many-guesses": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "too-large": grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -129,15 +131,16 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             except grpc.aio.AbortError:
                 status = "ABORTED"
                 raise
-            except SfumatoError as error:
-                word, seconds = refusal(error), seconds_to_wait(error)
-                code, wait = (
-                    _CODES[word],
-                    () if seconds is None else (("retry-delay", str(math.ceil(seconds))),),
-                )
-                status = code.name
-                await context.abort(code, _sentence(error), (("sfumato-refusal", word), *wait))
             except Exception as error:
+                refused = error if isinstance(error, SfumatoError) else disk_failure(error)
+                if refused is not None:
+                    word, seconds = refusal(refused), seconds_to_wait(refused)
+                    code, wait = (
+                        _CODES[word],
+                        () if seconds is None else (("retry-delay", str(math.ceil(seconds))),),
+                    )
+                    status = code.name
+                    await context.abort(code, _sentence(refused), (("sfumato-refusal", word), *wait))
                 told("unforeseen", level="error", request=call, error=error, **notes)
                 status, word = "INTERNAL", "unforeseen"
                 sentence = f"something unforeseen happened; it is in the log as request {call}."

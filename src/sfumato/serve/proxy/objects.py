@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ import anyio
 
 import sfumato
 from sfumato.errors import BadInput
+from sfumato.io.atomic import reserved
 from sfumato.io.formats import suffix_of
 from sfumato.io.remote_faults import Fault
 from sfumato.io.stores import named
@@ -136,7 +137,7 @@ class Objects:
         with service.body(f"object{suffix_of(last)}") as path:
             source.fetch(one.found, path)
             _require_unpacked(path, _UNPACKED * service.settings.body_bytes)
-            with named(path, last), named(one.file, last):
+            with named(path, last), named(one.file, last), ExitStack() as stack:
                 opened = bucket.terms(last).opened(
                     path, one.level, bucket.tiers.levels, partial(self._noise, one)
                 )
@@ -147,6 +148,7 @@ class Objects:
                 purpose = f"{bucket.name}/{last} (content {committed})"
                 key = f"s3 {one.version_digest}" + ("" if opened.nested else f" tier {one.level!r}")
                 price = Payment(name, service.ledger).charged(opened.charged)
+                stack.enter_context(reserved(one.file, file.most_bytes(one.file)))
                 entry = service.ledger.spend(name, price, purpose, key)
                 if entry.purpose != purpose:
                     raise BadInput(

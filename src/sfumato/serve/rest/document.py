@@ -67,7 +67,7 @@ def _possible(method: str, operation: Mapping[str, Any]) -> set[str]:
     if "path" in given:
         found.add("404")
     if "requestBody" in operation:
-        found |= {"408", "413"}
+        found |= {"408", "413", "507"}
     if method != "get":
         found.add("409")
     return found

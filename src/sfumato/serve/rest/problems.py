@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from sfumato.errors import SfumatoError
 from sfumato.serve.models import faults
-from sfumato.serve.refusals import REFUSAL, refusal, said_of, seconds_to_wait
+from sfumato.serve.refusals import REFUSAL, disk_failure, refusal, said_of, seconds_to_wait
 
 __all__ = ["MEDIA", "PROBLEMS", "SCHEMA", "STATUS", "add_problems", "problem"]
 
@@ -28,6 +28,8 @@ STATUS: Mapping[str, int] = {
     "not-ready": 503,
     "busy": 503,
     "took-too-long": 503,
+    "storage-failed": 503,
+    "storage-full": 507,
     "quota": 429,
     "too-many-guesses": 429,
     "unauthenticated": 401,
@@ -43,7 +45,7 @@ PROBLEMS: Mapping[int | str, dict[str, Any]] = {
         "description": HTTPStatus(status).phrase,
         "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503)
+    for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503, 507)
 }
 SCHEMA: Mapping[str, Any] = {
     "title": "Problem",
@@ -75,6 +77,13 @@ def add_problems(app: FastAPI) -> None:
         if word == "unauthenticated":
             headers["WWW-Authenticate"] = "Bearer"
         return problem(STATUS.get(word, 400), word, said_of(error), headers)
+
+    @app.exception_handler(OSError)
+    def failed(request: Request, error: OSError) -> JSONResponse:
+        fault = disk_failure(error)
+        if fault is None:
+            raise error
+        return refused(request, fault)
 
     @app.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
