@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audit.attribute import attribute_inference
 from sfumato.audit.averaging import averaging_attack
+from sfumato.audit.bound import check_delta, usual_delta
 from sfumato.audit.embedding import see_through
 from sfumato.audit.finding import Finding
-from sfumato.audit.leak import exact_value_leak
+from sfumato.audit.leak import exact_value_game, exact_value_leak
 from sfumato.audit.matching import View, nearest_matching, rows_of
 from sfumato.audit.membership import membership_attacks
 from sfumato.audit.pairs import pair_games
@@ -25,15 +26,13 @@ from sfumato.audit.seeds import noise_across_rows, shared_noise
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Release
 from sfumato.mechanisms.domain import declared_domain
-from sfumato.privacy import Guarantee, Neighbours, Statement
+from sfumato.privacy import Guarantee, Neighbours, Statement, Unit
 
 __all__ = ["audit"]
 
 Floats = NDArray[np.float64]
 Report = Callable[[str, float], None]
 
-# δ of the bounds where the release names none.
-_DELTA = 1e-5
 # With fewer rows the attacks have nothing to learn from and every interval is too wide to say anything.
 _FEWEST = 100
 
@@ -46,6 +45,7 @@ def audit(
     nonmembers: ArrayLike | None = None,
     view: View | None = None,
     repeats: Sequence[Release] = (),
+    delta: float | None = None,
     confidence: float = 0.99,
     seed: int = 0,
     report: Report | None = None,
@@ -55,7 +55,8 @@ def audit(
     ``labels`` (n,) is a sensitive attribute to infer; ``nonmembers`` are records of the same distribution
     that were not released, and without them half of the rows play that part; ``view`` maps released rows to
     the columns of the originals where a transform changed them (a reverse manifold embedding is seen through
-    without help). ``repeats`` are further releases of the same records that a reader might pool.
+    without help). ``repeats`` are further releases of the same records that a reader might pool. ``delta`` is
+    that of the bounds on ε: unless given, that of the statement's headline, but at most 1e-5.
 
     The result is evidence: its ``epsilon_lower`` is the largest lower bound on ε that an attack achieved,
     with the confidence that all bounds hold together. The attacker's random choices follow from ``seed``.
@@ -64,6 +65,7 @@ def audit(
         raise BadInput(f"sf.audit takes a release, as mechanism.release(X) returns it, not {type(release)}.")
     if not 0.5 <= confidence < 1.0:
         raise BadInput(f"confidence was {confidence!r}: it must be at least 0.5 and below 1.")
+    delta = usual_delta(release.statement.proven) if delta is None else check_delta(delta)
     records = _rows(original, "original")
     released = _rows(release.value, "release")
     if len(records) != len(released):
@@ -80,12 +82,17 @@ def audit(
     if view is None and released.shape == records.shape:
         findings.append(exact_value_leak(records, released, confidence=confidence))
     steps("seeing through transforms")
-    seen = see_through(clipped, released, confidence) if view is None else None
+    seen = see_through(clipped, released, confidence, seed) if view is None else None
+    tested = np.arange(len(records))
     if seen is not None:
         findings.append(seen.finding)
-        view = seen.view
+        view, tested = seen.view, seen.tested
     certain = seen is None or seen.certain
-    case = _Case(clipped, released, release.statement, view, certain, confidence, seed)
+    # Where columns are others, no value of the release is one of the original's own.
+    plain = records[tested] if view is None and released.shape == records.shape else None
+    case = _Case(
+        clipped[tested], plain, released[tested], release.statement, view, certain, delta, confidence, seed
+    )
     if view is not None or released.shape == records.shape:
         findings += _compared(steps, case, nonmembers)
     else:
@@ -96,20 +103,26 @@ def audit(
     if labels is not None:
         findings.append(attribute_inference(released, labels, confidence=confidence, seed=seed))
     if repeats:
-        findings += _pooled(steps, case, repeats)
+        others = [_rows(item.value, "release") for item in repeats]
+        findings += _pooled(steps, case, others, len(records), tested)
     steps.done()
     return Audit.of(release, findings)
 
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """What every attack is given; ``certain`` says that the view shows what was noised, column for column."""
+    """What every attack is given; ``certain`` says that the view shows what was noised, column for column.
+
+    ``records`` are the originals before clipping, where released values may be compared with theirs.
+    """
 
     clipped: Floats
+    records: NDArray[Any] | None
     released: NDArray[Any]
     statement: Statement
     view: View | None
     certain: bool
+    delta: float
     confidence: float
     seed: int
 
@@ -136,50 +149,45 @@ def _compared(steps: _Steps, case: _Case, nonmembers: ArrayLike | None) -> list[
 
 
 def _bounds(case: _Case) -> list[Finding]:
-    """Lower bounds on ε about the unit that the statement names; they hold together with the confidence."""
+    """Lower bounds on ε and δ of what a row is to the statement; all hold together with the confidence."""
     if case.statement.mechanism == "Personalised":
         return []  # rows are made by rules of their own, so the game of exchanged rows is not valid
-    proven = case.statement.proven
-    delta, law = _DELTA if proven.proves_nothing else proven.at_delta, _law(proven)
-    count = 3 if law == "gaussian" and delta > 0.0 else 1
-    found = pair_games(
-        case.clipped,
-        case.released,
-        delta=delta,
-        law=law,
-        view=case.view,
-        confidence=1.0 - (1.0 - case.confidence) / count,
-        seed=case.seed,
-    )
+    proven, law = case.statement.proven, _law(case.statement.proven)
     units = {part.unit.name for part in (proven, *case.statement.also_proven)}
     unit = "tensor" if "tensor" in units or "component" in units else "record"
-    stated = [replace(item, unit=unit, neighbours=str(Neighbours.REPLACE)) for item in found]
-    if proven.neighbours is Neighbours.REPLACE:
-        return stated
-    return [_in_two_steps(item, proven.neighbours) for item in stated]
+    count = (3 if law == "gaussian" and case.delta > 0.0 else 1) + (case.records is not None)
+    common: dict[str, Any] = {
+        "delta": case.delta,
+        "unit": unit,
+        "neighbours": proven.neighbours,
+        "confidence": 1.0 - (1.0 - case.confidence) / count,
+        "seed": case.seed,
+    }
+    found = list(pair_games(case.clipped, case.released, law=law, view=case.view, **common))
+    if case.records is not None:
+        stated = _stated_epsilon(case.statement, Unit(unit), proven.neighbours)
+        found.append(exact_value_game(case.records, case.released, at_epsilon=stated, **common))
+    return found
 
 
-def _in_two_steps(item: Finding, neighbours: Neighbours) -> Finding:
-    """A bound under replace as one under ``neighbours``, two of whose steps make one replacement.
-
-    If one step were (ε′, δ′)-DP with ε′ < ε/2 and δ′ = δ/(1 + e^{ε/2}), two steps would be
-    (2ε′, δ′ + e^{ε′}δ′)-DP, and so (ε″, δ)-DP under replace for some ε″ < ε, which the bound excludes.
-    """
-    epsilon = item.epsilon_lower or 0.0
-    return replace(
-        item,
-        epsilon_lower=epsilon / 2.0,
-        delta=(item.delta or 0.0) / (1.0 + math.exp(epsilon / 2.0)),
-        neighbours=str(neighbours),
-        note=f"{item.note}; two steps under {neighbours} make one replacement",
-    )
+def _stated_epsilon(statement: Statement, unit: Unit, neighbours: Neighbours) -> float:
+    """The ε at which a bound on δ says most: the claimed one, or else that proven, of this very unit."""
+    claim = None if statement.claimed is None else statement.claimed.guarantee()
+    for part in (claim, statement.proven_of(unit, neighbours)):
+        if part is not None and (part.unit, part.neighbours) == (unit, neighbours):
+            epsilon = part.epsilon()
+            if math.isfinite(epsilon):
+                return epsilon
+    return 0.0
 
 
-def _pooled(steps: _Steps, case: _Case, repeats: Sequence[Release]) -> list[Finding]:
-    """What several releases of the same records say together."""
-    values = [case.released, *(_rows(item.value, "release") for item in repeats)]
-    if any(value.shape != values[0].shape for value in values):
+def _pooled(
+    steps: _Steps, case: _Case, repeats: Sequence[NDArray[Any]], rows: int, tested: NDArray[np.intp]
+) -> list[Finding]:
+    """What several releases of the same ``rows`` records say together, in the rows that are ``tested``."""
+    if any(value.shape != (rows, case.released.shape[1]) for value in repeats):
         raise BadInput("releases that are pooled must have the same rows and columns.")
+    values = [case.released, *(value[tested] for value in repeats)]
     common: dict[str, Any] = {"view": case.view, "confidence": case.confidence}
     findings = []
     for other in values[1:]:
