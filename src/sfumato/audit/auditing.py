@@ -33,6 +33,8 @@ __all__ = ["audit"]
 Floats = NDArray[np.float64]
 Report = Callable[[str, float], None]
 
+# Units that a row of a release may be; of any other it holds several.
+_WHOLE_ROWS = ("record", "tensor", "client", "item")
 # With fewer rows the attacks have nothing to learn from and every interval is too wide to say anything.
 _FEWEST = 100
 
@@ -153,8 +155,7 @@ def _bounds(case: _Case) -> list[Finding]:
     if case.statement.mechanism == "Personalised":
         return []  # rows are made by rules of their own, so the game of exchanged rows is not valid
     proven, law = case.statement.proven, _law(case.statement.proven)
-    units = {part.unit.name for part in (proven, *case.statement.also_proven)}
-    unit = "tensor" if "tensor" in units or "component" in units else "record"
+    unit = _row_unit(case.statement)
     count = (3 if law == "gaussian" and case.delta > 0.0 else 1) + (case.records is not None)
     common: dict[str, Any] = {
         "delta": case.delta,
@@ -168,6 +169,13 @@ def _bounds(case: _Case) -> list[Finding]:
         stated = _stated_epsilon(case.statement, Unit(unit), proven.neighbours)
         found.append(exact_value_game(case.records, case.released, at_epsilon=stated, **common))
     return found
+
+
+def _row_unit(statement: Statement) -> str:
+    """What one row is to the statement: the first unit it speaks of that is a whole row."""
+    units = [part.unit.name for part in (statement.proven, *statement.also_proven)]
+    whole = [name for name in units if name in _WHOLE_ROWS]
+    return whole[0] if whole else "tensor" if "component" in units else "record"
 
 
 def _stated_epsilon(statement: Statement, unit: Unit, neighbours: Neighbours) -> float:
@@ -207,6 +215,8 @@ def _clipped(records: NDArray[Any], statement: Statement) -> Floats:
     """The records as the mechanism clips them, by the public bounds in its parameters."""
     clip, bounds = statement.parameters.get("clip"), statement.parameters.get("bounds")
     values = records.astype(np.float64)
+    if isinstance(clip, list):
+        return values  # a clip for each layer; who does not clip as the mechanism does only guesses worse
     if clip is not None:
         order = 1 if statement.mechanism == "Laplace" else 2
         size = np.linalg.norm(values, ord=order, axis=1, keepdims=True)
