@@ -43,6 +43,10 @@ def audit(
     schema: Annotated[
         Path | None, typer.Option(metavar="FILE", help="For tables: the schema they were released under.")
     ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(metavar="δ", help="Of the bounds on ε; else that of the release, at most 1e-5."),
+    ] = None,
     confidence: Annotated[float, typer.Option(metavar="P", help="Of all intervals and bounds.")] = 0.99,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the attackers' random choices.")] = 0,
     output: Annotated[
@@ -83,6 +87,7 @@ def audit(
             released,
             nonmembers=nonmembers,
             also=also or [],
+            delta=delta,
             confidence=confidence,
             seed=seed,
             report=report,

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from games import LESS, WeakGaussian, WeakLaplace
 
+from sfumato.audit import auditing
+from sfumato.audit.embedding import see_through
 from sfumato.audit.gaussian_fit import gaussian_bound
 from sfumato.audit.threshold import threshold_bound
 from sfumato.audit.zoo import broken, sound
+from sfumato.audit.zoo.audited import audited_broken, audited_sound, try_audited_broken, try_audited_sound
 from sfumato.audit.zoo.product import drawn
 from sfumato.audit.zoo.support import reachable
 from sfumato.audit.zoo.trial import STRICT, try_broken, try_sound
@@ -95,6 +98,31 @@ def test_more_confidence_only_lowers_a_bound(name, level):
     bound = gaussian_bound if suspect.normal_scores else threshold_bound
     strict = bound(*scores, delta=suspect.delta, confidence=STRICT)
     assert strict.epsilon <= bound(*scores, delta=suspect.delta, confidence=level).epsilon
+
+
+@pytest.mark.parametrize("release", audited_broken(), ids=lambda release: release.name)
+def test_a_broken_release_is_accused_by_the_standard_audit(release):
+    """Miss rate below 1e-6: every row gives itself away, where 1/3 of them may."""
+    verdict = try_audited_broken(release, confidence=STRICT, seed=None)
+    assert verdict.by == ("exact-value game",)
+    assert verdict.measured > 2.0 * verdict.epsilon
+
+
+@pytest.mark.parametrize("release", audited_sound(), ids=lambda release: release.name)
+def test_a_sound_release_is_not_accused_by_the_standard_audit(release):
+    """False-alarm rate 1e-6: more than five alarms in 20 at 99%."""
+    assert try_audited_sound(release, repetitions=20, confidence=0.99, seed=None).passed
+
+
+def test_the_self_test_sees_an_audit_that_matches_and_tests_on_the_same_rows(monkeypatch):
+    """Miss rate below 1e-6: nearly all of 20 such audits accuse a sound release."""
+
+    def same_rows(original, released, confidence, seed=0):
+        seen = see_through(np.tile(original, (8, 1)), np.tile(released, (8, 1)), confidence, seed)
+        return dataclasses.replace(seen, tested=np.arange(len(original)))
+
+    monkeypatch.setattr(auditing, "see_through", same_rows)
+    assert not try_audited_sound(audited_sound()[0], repetitions=20, confidence=0.99, seed=None).passed
 
 
 def test_an_output_is_reachable_from_where_it_came():

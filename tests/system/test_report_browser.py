@@ -18,6 +18,8 @@ from sfumato.report.page import Budget, Entry, Frontier, Pictures, Point, write_
 
 REPORTS = ["good", "nothing", "alarm", "three", "hostile"]
 
+ABOUT = {"delta": 1e-6, "unit": "record", "neighbours": "replace"}
+
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
@@ -29,7 +31,7 @@ def reports(tmp_path_factory):
         "Digits for partners", sf.TrustAdaptive(trust=0.8, epsilon=(1.0, 8.0), delta=1e-6, clip=4.0), X, y
     )
     embedded = sf.ReverseManifold(alpha=1.0).release(X)
-    pairing = (Evidence("pairing attack", 6.1, 1e-5, 0.99, "every pair was found"),)
+    pairing = (Evidence("pairing attack", 6.1, 1e-5, 0.99, "every pair was found", "record", "replace"),)
     nothing = Entry(
         "Embedded", replace(embedded.statement, measured=pairing), found(0.95, None), {"accuracy": 0.9}
     )
@@ -107,7 +109,7 @@ def found(auc, epsilon, name="nearest row"):
             higher_is_worse=False,
             note=name,
         ),
-        Finding("game", "knows both", "ε", 1.0, 0.0, None, 0.99, epsilon_lower=epsilon, delta=1e-6),
+        Finding("game", "knows both", "ε", 1.0, 0.0, None, 0.99, epsilon_lower=epsilon, **ABOUT),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audit.attribute import attribute_inference
 from sfumato.audit.averaging import averaging_attack
+from sfumato.audit.bound import check_delta, usual_delta
 from sfumato.audit.embedding import see_through
 from sfumato.audit.finding import Finding
-from sfumato.audit.leak import exact_value_leak
+from sfumato.audit.leak import exact_value_game, exact_value_leak
 from sfumato.audit.matching import View, nearest_matching, rows_of
 from sfumato.audit.membership import membership_attacks
 from sfumato.audit.pairs import pair_games
@@ -26,15 +27,15 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms import Release
 from sfumato.mechanisms.domain import declared_domain
 from sfumato.mechanisms.records import as_array
-from sfumato.privacy import Guarantee, Neighbours, Statement
+from sfumato.privacy import Guarantee, Neighbours, Statement, Unit
 
 __all__ = ["audit"]
 
 Floats = NDArray[np.float64]
 Report = Callable[[str, float], None]
 
-# δ of the bounds where the release names none.
-_DELTA = 1e-5
+# Units that a row of a release may be; of any other it holds several.
+_WHOLE_ROWS = ("record", "tensor", "client", "item")
 # With fewer rows the attacks have nothing to learn from and every interval is too wide to say anything.
 _FEWEST = 100
 
@@ -47,6 +48,7 @@ def audit(
     nonmembers: ArrayLike | None = None,
     view: View | None = None,
     repeats: Sequence[Release] = (),
+    delta: float | None = None,
     confidence: float = 0.99,
     seed: int = 0,
     report: Report | None = None,
@@ -56,7 +58,8 @@ def audit(
     ``labels`` (n,) is a sensitive attribute to infer; ``nonmembers`` are records of the same distribution
     that were not released, and without them half of the rows play that part; ``view`` maps released rows to
     the columns of the originals where a transform changed them (a reverse manifold embedding is seen through
-    without help). ``repeats`` are further releases of the same records that a reader might pool.
+    without help). ``repeats`` are further releases of the same records that a reader might pool. ``delta`` is
+    that of the bounds on ε: unless given, that of the statement's headline, but at most 1e-5.
 
     The result is evidence: its ``epsilon_lower`` is the largest lower bound on ε that an attack achieved,
     with the confidence that all bounds hold together. The attacker's random choices follow from ``seed``.
@@ -65,6 +68,7 @@ def audit(
         raise BadInput(f"sf.audit takes a release, as mechanism.release(X) returns it, not {type(release)}.")
     if not 0.5 <= confidence < 1.0:
         raise BadInput(f"confidence was {confidence!r}: it must be at least 0.5 and below 1.")
+    delta = usual_delta(release.statement.proven) if delta is None else check_delta(delta)
     records = _rows(original, "original")
     released = _rows(release.value, "release")
     if len(records) != len(released):
@@ -81,12 +85,17 @@ def audit(
     if view is None and released.shape == records.shape:
         findings.append(exact_value_leak(records, released, confidence=confidence))
     steps("seeing through transforms")
-    seen = see_through(clipped, released, confidence) if view is None else None
+    seen = see_through(clipped, released, confidence, seed) if view is None else None
+    tested = np.arange(len(records))
     if seen is not None:
         findings.append(seen.finding)
-        view = seen.view
+        view, tested = seen.view, seen.tested
     certain = seen is None or seen.certain
-    case = _Case(clipped, released, release.statement, view, certain, confidence, seed)
+    # Where columns are others, no value of the release is one of the original's own.
+    plain = records[tested] if view is None and released.shape == records.shape else None
+    case = _Case(
+        clipped[tested], plain, released[tested], release.statement, view, certain, delta, confidence, seed
+    )
     if view is not None or released.shape == records.shape:
         findings += _compared(steps, case, nonmembers)
     else:
@@ -97,20 +106,26 @@ def audit(
     if labels is not None:
         findings.append(attribute_inference(released, labels, confidence=confidence, seed=seed))
     if repeats:
-        findings += _pooled(steps, case, repeats)
+        others = [_rows(item.value, "release") for item in repeats]
+        findings += _pooled(steps, case, others, len(records), tested)
     steps.done()
     return Audit.of(release, findings)
 
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """What every attack is given; ``certain`` says that the view shows what was noised, column for column."""
+    """What every attack is given; ``certain`` says that the view shows what was noised, column for column.
+
+    ``records`` are the originals before clipping, where released values may be compared with theirs.
+    """
 
     clipped: Floats
+    records: NDArray[Any] | None
     released: NDArray[Any]
     statement: Statement
     view: View | None
     certain: bool
+    delta: float
     confidence: float
     seed: int
 
@@ -137,50 +152,51 @@ def _compared(steps: _Steps, case: _Case, nonmembers: ArrayLike | None) -> list[
 
 
 def _bounds(case: _Case) -> list[Finding]:
-    """Lower bounds on ε about the unit that the statement names; they hold together with the confidence."""
+    """Lower bounds on ε and δ of what a row is to the statement; all hold together with the confidence."""
     if case.statement.mechanism == "Personalised":
         return []  # rows are made by rules of their own, so the game of exchanged rows is not valid
-    proven = case.statement.proven
-    delta, law = _DELTA if proven.proves_nothing else proven.at_delta, _law(proven)
-    count = 3 if law == "gaussian" and delta > 0.0 else 1
-    found = pair_games(
-        case.clipped,
-        case.released,
-        delta=delta,
-        law=law,
-        view=case.view,
-        confidence=1.0 - (1.0 - case.confidence) / count,
-        seed=case.seed,
-    )
-    units = {part.unit.name for part in (proven, *case.statement.also_proven)}
-    unit = "tensor" if "tensor" in units or "component" in units else "record"
-    stated = [replace(item, unit=unit, neighbours=str(Neighbours.REPLACE)) for item in found]
-    if proven.neighbours is Neighbours.REPLACE:
-        return stated
-    return [_in_two_steps(item, proven.neighbours) for item in stated]
+    proven, law = case.statement.proven, _law(case.statement.proven)
+    unit = _row_unit(case.statement)
+    count = (3 if law == "gaussian" and case.delta > 0.0 else 1) + (case.records is not None)
+    common: dict[str, Any] = {
+        "delta": case.delta,
+        "unit": unit,
+        "neighbours": proven.neighbours,
+        "confidence": 1.0 - (1.0 - case.confidence) / count,
+        "seed": case.seed,
+    }
+    found = list(pair_games(case.clipped, case.released, law=law, view=case.view, **common))
+    if case.records is not None:
+        stated = _stated_epsilon(case.statement, Unit(unit), proven.neighbours)
+        found.append(exact_value_game(case.records, case.released, at_epsilon=stated, **common))
+    return found
 
 
-def _in_two_steps(item: Finding, neighbours: Neighbours) -> Finding:
-    """A bound under replace as one under ``neighbours``, two of whose steps make one replacement.
-
-    If one step were (ε′, δ′)-DP with ε′ < ε/2 and δ′ = δ/(1 + e^{ε/2}), two steps would be
-    (2ε′, δ′ + e^{ε′}δ′)-DP, and so (ε″, δ)-DP under replace for some ε″ < ε, which the bound excludes.
-    """
-    epsilon = item.epsilon_lower or 0.0
-    return replace(
-        item,
-        epsilon_lower=epsilon / 2.0,
-        delta=(item.delta or 0.0) / (1.0 + math.exp(epsilon / 2.0)),
-        neighbours=str(neighbours),
-        note=f"{item.note}; two steps under {neighbours} make one replacement",
-    )
+def _row_unit(statement: Statement) -> str:
+    """What one row is to the statement: the first unit it speaks of that is a whole row."""
+    units = [part.unit.name for part in (statement.proven, *statement.also_proven)]
+    whole = [name for name in units if name in _WHOLE_ROWS]
+    return whole[0] if whole else "tensor" if "component" in units else "record"
 
 
-def _pooled(steps: _Steps, case: _Case, repeats: Sequence[Release]) -> list[Finding]:
-    """What several releases of the same records say together."""
-    values = [case.released, *(_rows(item.value, "release") for item in repeats)]
-    if any(value.shape != values[0].shape for value in values):
+def _stated_epsilon(statement: Statement, unit: Unit, neighbours: Neighbours) -> float:
+    """The ε at which a bound on δ says most: the claimed one, or else that proven, of this very unit."""
+    claim = None if statement.claimed is None else statement.claimed.guarantee()
+    for part in (claim, statement.proven_of(unit, neighbours)):
+        if part is not None and (part.unit, part.neighbours) == (unit, neighbours):
+            epsilon = part.epsilon()
+            if math.isfinite(epsilon):
+                return epsilon
+    return 0.0
+
+
+def _pooled(
+    steps: _Steps, case: _Case, repeats: Sequence[NDArray[Any]], rows: int, tested: NDArray[np.intp]
+) -> list[Finding]:
+    """What several releases of the same ``rows`` records say together, in the rows that are ``tested``."""
+    if any(value.shape != (rows, case.released.shape[1]) for value in repeats):
         raise BadInput("releases that are pooled must have the same rows and columns.")
+    values = [case.released, *(value[tested] for value in repeats)]
     common: dict[str, Any] = {"view": case.view, "confidence": case.confidence}
     findings = []
     for other in values[1:]:
@@ -200,6 +216,8 @@ def _clipped(records: NDArray[Any], statement: Statement) -> Floats:
     """The records as the mechanism clips them, by the public bounds in its parameters."""
     clip, bounds = statement.parameters.get("clip"), statement.parameters.get("bounds")
     values = records.astype(np.float64)
+    if isinstance(clip, list):
+        return values  # a clip for each layer; who does not clip as the mechanism does only guesses worse
     if clip is not None:
         order = 1 if statement.mechanism == "Laplace" else 2
         size = np.linalg.norm(values, ord=order, axis=1, keepdims=True)

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sfumato.errors import BadInput
-from sfumato.privacy import Evidence
+from sfumato.privacy import Evidence, Guarantee, Neighbours, Unit
 
-__all__ = ["Bound", "check_delta"]
+__all__ = ["Bound", "check_delta", "usual_delta"]
+
+# The largest δ that a game is played at unless another is asked for: a larger one hides what leaks rarely.
+_LARGEST_DELTA = 1e-5
 
 
 def check_delta(delta: float) -> float:
@@ -17,6 +20,11 @@ def check_delta(delta: float) -> float:
     if isinstance(delta, bool) or not 0.0 <= delta < 1.0:
         raise BadInput(f"delta was {delta!r}: it must be 0 or more and below 1.")
     return float(delta)
+
+
+def usual_delta(proven: Guarantee) -> float:
+    """The δ of bounds unless a reader asks for another: that of the headline, but at most 1e-5."""
+    return _LARGEST_DELTA if proven.proves_nothing else min(proven.at_delta, _LARGEST_DELTA)
 
 
 @dataclass(frozen=True)
@@ -42,12 +50,17 @@ class Bound:
         if not 0.0 < self.confidence < 1.0:
             raise BadInput(f"the confidence of a bound was {self.confidence!r}: it must lie between 0 and 1.")
 
-    def evidence(self, attack: str) -> Evidence:
-        """The bound as it enters the measured column of a statement, named after ``attack``."""
+    def evidence(self, attack: str, unit: Unit | str, neighbours: Neighbours | str) -> Evidence:
+        """The bound as it enters the measured column of a statement, named after ``attack``.
+
+        ``unit`` and ``neighbours`` are those of the two inputs that were told apart.
+        """
         return Evidence(
             attack=attack,
             epsilon_lower=self.epsilon,
             delta=self.delta,
             confidence=self.confidence,
+            unit=Unit.parse(unit),
+            neighbours=Neighbours(neighbours),
             detail=f"{self.method}; {self.assumption}" if self.assumption else self.method,
         )

@@ -25,7 +25,7 @@ from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.privacy import Guarantee, gaussian_epsilon
 from sfumato.privacy.losses import GaussianLoss
 
-__all__ = ["gaussian_mu", "guess_bound", "impossible", "refutable_epsilon"]
+__all__ = ["coin_bounding", "gaussian_mu", "guess_bound", "impossible", "refutable_epsilon"]
 
 
 # As good as no ε, and one that noise exists for.
@@ -63,14 +63,19 @@ def guess_bound(
     """
     counts = _counts(coins.size)
     each = 1.0 - failure_chance(confidence) / len(counts)
-    bounding: _Bounding = one_run_gaussian_bound if gaussian else one_run_bound
-    if zero_outs == 2:
-        bounding = _half_gaussian if gaussian else _half
+    bounding = coin_bounding(gaussian=gaussian, zero_outs=zero_outs)
     found = [
         bounding(*best_guesses(certainty, coins, guesses=count), delta=delta, confidence=each)
         for count in counts
     ]
     return replace(max(found, key=lambda item: item.epsilon), confidence=confidence)
+
+
+def coin_bounding(*, gaussian: bool = False, zero_outs: int = 1) -> _Bounding:
+    """How a count of correct guesses becomes a bound; ``zero_outs`` is 2 where a coin is worth two steps."""
+    if zero_outs == 2:
+        return _half_gaussian if gaussian else _half
+    return one_run_gaussian_bound if gaussian else one_run_bound
 
 
 def impossible(

@@ -30,8 +30,9 @@ from sfumato.audit.canary_records import canary_records
 from sfumato.audit.canary_scores import answer_certainty, weight_certainty
 from sfumato.audit.coin_bounds import gaussian_mu, guess_bound, impossible
 from sfumato.audit.finding import Finding
+from sfumato.audit.proportions import failure_chance
 from sfumato.errors import BadInput
-from sfumato.privacy import Guarantee, Neighbours
+from sfumato.privacy import RECORD, Comparison, Guarantee, Neighbours
 
 __all__ = ["OneRunAudit", "one_run_audit"]
 
@@ -48,9 +49,10 @@ _WEIGHTS = "knows every record and canary, sees the weights of the model, and no
 class OneRunAudit:
     """What one training run gave away about ``canaries`` coins, beside what is ``proven``.
 
-    Each of ``findings`` is a lower bound on ε at its δ, for a record under the neighbours of the game, which
-    holds with its confidence by itself. ``surely_more`` says whether coins were guessed so well as happens
-    with at most ``chance`` if the proof holds. ``zero_outs`` is 2 where a coin stood for two zero-outs.
+    Each of ``findings`` is a lower bound on ε at its δ, for a record under the neighbours of the game; all of
+    them, and so the largest, hold together with ``confidence``. ``surely_more`` says whether coins were
+    guessed so well as happens with at most ``chance`` if the proof holds. ``zero_outs`` is 2 where a coin
+    stood for two zero-outs.
     """
 
     findings: tuple[Finding, ...]
@@ -59,6 +61,7 @@ class OneRunAudit:
     zero_outs: int
     surely_more: bool
     chance: float
+    confidence: float
 
     @property
     def epsilon_lower(self) -> float:
@@ -68,18 +71,19 @@ class OneRunAudit:
     @property
     def consistent(self) -> bool:
         """Whether no bound lies above what is proven at its δ."""
-        return all((item.epsilon_lower or 0.0) <= self.proven.epsilon(item.delta) for item in self.findings)
+        return not any(Comparison(self.proven, item.evidence()).refuted for item in self.findings)
 
     def sentence(self) -> str:
         """What was measured against what is proven."""
         best = max(self.findings, key=lambda item: item.epsilon_lower or 0.0)
         told = (
             f"one run with {self.canaries} canaries shows ε ≥ {best.epsilon_lower:.3g} at δ = {best.delta:g} "
-            f"({best.attack}, confidence {best.confidence:g})"
+            f"({best.attack}, confidence {self.confidence:g})"
         )
         if self.proven.proves_nothing:
             return f"{told}; nothing is proven."
-        against = f"{told}, against a proven ε of {self.proven.epsilon(best.delta):.3g}"
+        proven = Comparison(self.proven, best.evidence()).epsilon
+        against = f"{told}, against a proven ε of {proven:.3g}"
         if self.surely_more:
             return f"{against}: the proof, the code or the audit is wrong, beyond a doubt of {self.chance:g}."
         return (
@@ -93,6 +97,7 @@ class OneRunAudit:
             "zero_outs": self.zero_outs,
             "proven": self.proven.to_dict(),
             "epsilon_lower": self.epsilon_lower,
+            "confidence": self.confidence,
             "consistent": self.consistent,
             "surely_more": self.surely_more,
             "chance": self.chance,
@@ -119,13 +124,15 @@ def one_run_audit(
     """Train ``make()`` once on ``X`` (n, d), ``y`` (n,) and ``canaries`` of a ``kind``, and guess the coins.
 
     ``make`` returns an untrained learner: ``fit(X, y)``, ``predict_proba(X)`` and, where it claims something,
-    ``guarantee()``. ``neighbours`` are those of the guarantee unless given; with other neighbours than the
-    guarantee's nothing is proven of the game. What is proven is asked again after training, for learners
-    that must count the records to know. Canaries (see :mod:`~sfumato.audit.canary_records`) have
-    ``length``: by default the ``reach`` of the learner if it has one, else that of the longest record. The
-    findings: a bound from the model's answers and, for a linear model, one from its weights; where the
-    guarantee is that of Gaussian noise, of each also a bound on the Gaussian curve, which is tighter and
-    holds only for such curves. ``seed`` draws canaries and coins; it must be unknown to the learner.
+    ``guarantee()``. ``neighbours`` are those of the guarantee unless given; where the guarantee has others,
+    or another unit than a record, nothing is proven of the game. What is proven is asked again after
+    training, for learners that must count the records to know. Canaries (see
+    :mod:`~sfumato.audit.canary_records`) have ``length``: by default the ``reach`` of the learner if it has
+    one, else that of the longest record. The findings: a bound from the model's answers and, for a linear
+    model, one from its weights; where the guarantee is that of Gaussian noise, of each also a bound on the
+    Gaussian curve, which is tighter and holds only for such curves. All of these bounds hold together with
+    ``confidence``, each by its share of what that leaves. ``seed`` draws canaries and coins; it must be
+    unknown to the learner.
     """
     features, labels, classes = checked_records(X, y)
     if isinstance(canaries, bool) or not isinstance(canaries, int) or canaries < _FEWEST:
@@ -149,14 +156,16 @@ def one_run_audit(
     else:
         fit_twin(learner, *given)
     proven = guarantee_of(learner)
-    if proven.neighbours is not game:
-        proven = Guarantee.nothing(f"nothing is proven under {game}", proven.unit, game)
+    if (proven.unit, proven.neighbours) != (RECORD, game):
+        proven = Guarantee.nothing(f"nothing is proven of a record under {game}", RECORD, game)
     tell("guessing the coins", 0.8)
     seen = [("answers", _ANSWERS, answer_certainty(learner, records, pairs=pairs))]
     inner = weight_certainty(learner, records, pairs=pairs)
     if inner is not None:
         seen.append(("weights", _WEIGHTS, inner))
     curves = (False, True) if gaussian_mu(proven) is not None and delta > 0.0 else (False,)
+    # The largest of the bounds is what counts, so each must leave room for all of them to hold.
+    each = 1.0 - failure_chance(confidence) / (len(seen) * len(curves))
     found, sure = [], False
     for name, threat, certainty in seen:
         for gaussian in curves:
@@ -164,15 +173,14 @@ def one_run_audit(
                 certainty,
                 coins,
                 delta=delta,
-                confidence=confidence,
+                confidence=each,
                 gaussian=gaussian,
                 zero_outs=zero_outs,
             )
             found.append(_finding(name, threat, bound, game, kind, zero_outs))
-        each = chance / len(seen)
-        sure = sure or impossible(certainty, coins, proven, chance=each, zero_outs=zero_outs)
+        sure = sure or impossible(certainty, coins, proven, chance=chance / len(seen), zero_outs=zero_outs)
     tell("coins guessed", 1.0)
-    return OneRunAudit(tuple(found), proven, canaries, zero_outs, sure, chance)
+    return OneRunAudit(tuple(found), proven, canaries, zero_outs, sure, chance, confidence)
 
 
 def _length(length: float | None, learner: Any, features: Floats) -> float:

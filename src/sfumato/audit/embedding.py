@@ -1,4 +1,10 @@
-"""Seeing through an embedding: how an attacker gets from released rows to the columns of the originals."""
+"""Seeing through an embedding: how an attacker gets from released rows to the columns of the originals.
+
+What is learned here depends on the noise of the rows that it is learned from: columns that are matched with
+the originals by their correlation correlate in these very rows, noise included. A game on them would take
+that for a leak and accuse a sound release. Learned and tested are therefore disjoint rows; given the first,
+the view is a fixed map, whatever the noise of the others is.
+"""
 
 from __future__ import annotations
 
@@ -27,42 +33,49 @@ class SeenThrough:
     """``view`` maps released rows to the originals' columns; ``finding`` says how it was found.
 
     ``certain`` is False where columns had to be matched with known records, which noise can mislead.
+    ``tested`` are the rows that the view was not learned from: those it may be tested on, in their order.
     """
 
     view: View
     finding: Finding
     certain: bool
+    tested: NDArray[np.intp]
 
 
-def see_through(original: Floats, released: Floats, confidence: float) -> SeenThrough | None:
+def see_through(original: Floats, released: Floats, confidence: float, seed: int = 0) -> SeenThrough | None:
     """The view of a reverse manifold embedding, found without its α or its key; None where it is none.
 
-    The pairing attack needs the release alone. It leaves open which recovered column is which: in the
-    public order of the embedding that is known, otherwise the attacker matches the columns with those of
-    ``original``, by their correlation in the first rows, which he is taken to know.
+    The pairing attack needs the release alone. It leaves open which recovered column is which: in the public
+    order of the embedding that is known, otherwise the attacker matches the columns with those of
+    ``original``, by their correlation in rows that he is taken to know: at most half of them, drawn at
+    random.
     """
     columns = original.shape[1]
     if released.shape[1] != 2 * columns:
         return None
+    order = np.random.default_rng(seed).permutation(len(released))
+    learned = np.sort(order[: min(_ROWS, len(order) // 4)])
     try:
-        found = recover_pairs(released[:_ROWS])
+        found = recover_pairs(released[learned])
     except BadInput:
         return None  # not an embedding
     public = np.column_stack([np.arange(columns), np.arange(columns, 2 * columns)])
-    order = np.argsort(found.pairs[:, 0])
-    shuffled = not np.array_equal(found.pairs[order], public)
+    places = np.argsort(found.pairs[:, 0])
+    shuffled = not np.array_equal(found.pairs[places], public)
     if shuffled:
-        known = _inverted(released[:_KNOWN], found.alpha, *found.pairs.T)
-        order = _columns_by_correlation(original[:_KNOWN], known)
-    cosine, sine = found.pairs[order].T
+        learned = np.sort(order[: min(_KNOWN, len(order) // 2)])
+        known = _inverted(released[learned], found.alpha, *found.pairs.T)
+        places = _columns_by_correlation(original[learned], known)
+    cosine, sine = found.pairs[places].T
 
     def view(rows: NDArray[np.floating]) -> Floats:
         return _inverted(rows, found.alpha, cosine, sine)
 
     note = "the embedding is inverted; the attacks below look at what it was applied to"
     note += ", columns matched with known rows" if shuffled else ""
+    note += f", in the {len(order) - learned.size} rows that it was not learned from"
     finding = pairing_finding(found, int(found.explained.sum()), note, confidence)
-    return SeenThrough(view, finding, not shuffled)
+    return SeenThrough(view, finding, not shuffled, np.setdiff1d(np.arange(len(order)), learned))
 
 
 def _inverted(

@@ -23,7 +23,8 @@ class Finding:
     true value with probability ``confidence``. ``higher_is_worse`` is False where a small value means a
     strong attack (a reconstruction error). ``epsilon_lower`` is a lower bound on ε at ``delta`` that the
     attack achieved with ``confidence`` for inputs that differ in one ``unit`` as ``neighbours`` describe,
-    where it says something about ε at all.
+    where it says something about ε at all; ``delta_lower`` likewise is a lower bound on δ at ``at_epsilon``,
+    or at every ε where that is None.
     """
 
     attack: str
@@ -40,6 +41,8 @@ class Finding:
     neighbours: str | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
+    delta_lower: float | None = None
+    at_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("value", "chance"):
@@ -50,8 +53,11 @@ class Finding:
             low, high = self.interval
             if not low <= high:
                 raise BadInput(f"the interval of the attack {self.attack!r} runs from {low:g} to {high:g}.")
-        if (self.interval is not None or self.epsilon_lower is not None) and self.confidence is None:
+        bounds = self.epsilon_lower is not None or self.delta_lower is not None
+        if (self.interval is not None or bounds) and self.confidence is None:
             raise BadInput(f"the attack {self.attack!r} states a bound without its confidence.")
+        if bounds and (self.unit is None or self.neighbours is None):
+            raise BadInput(f"the attack {self.attack!r} states a bound without its unit and neighbours.")
 
     @property
     def beats_chance(self) -> bool | None:
@@ -74,6 +80,8 @@ class Finding:
             confidence=self.confidence,
             unit=None if self.unit is None else Unit.parse(self.unit),
             neighbours=None if self.neighbours is None else Neighbours(self.neighbours),
+            delta_lower=self.delta_lower,
+            at_epsilon=self.at_epsilon,
             detail=f"{text}; {self.note}" if self.note else text,
         )
 
@@ -95,12 +103,16 @@ class Finding:
             "neighbours": self.neighbours,
             "numbers": dict(self.numbers),
             "note": self.note,
+            "delta_lower": self.delta_lower,
+            "at_epsilon": self.at_epsilon,
         }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Finding:
         """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
         names = (*cls.__dataclass_fields__, "beats_chance")
+        if isinstance(value, Mapping):
+            value = {"delta_lower": None, "at_epsilon": None, **value}
         got = dict(fields_of(value, names, "a finding"))
         got.pop("beats_chance")  # follows from the others
         interval = got.pop("interval")

@@ -120,9 +120,9 @@ def audit_learner(
     something, ``guarantee()``; it is called once more if there are canaries, and once for each of the
     ``shadows``, as many models, without which LiRA, RMIA and the shadow-model attack are not run.
     ``canaries`` is the number of canaries: by default 500 where something is proven and 0, for no one-run
-    audit, where nothing is. ``calibration`` are
-    pairs (AUC, ε) for the conversion of an AUC (`auc_calibration` makes some). ``delta`` is that of the
-    conversions and of the bounds on ε. Each finding holds with ``confidence`` by itself.
+    audit, where nothing is. ``calibration`` are pairs (AUC, ε) for the conversion of an AUC
+    (`auc_calibration` makes some). ``delta`` is that of the conversions and of the bounds on ε. The bounds on
+    ε hold with ``confidence`` all together, each other finding by itself.
     """
     features, labels, _ = checked_records(X, y)
     checked_shadows(shadows)

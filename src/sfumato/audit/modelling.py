@@ -131,6 +131,8 @@ def one_run_finding(
         confidence=confidence,
         epsilon_lower=bound.epsilon,
         delta=delta,
+        unit="record",
+        neighbours="add/remove",
         numbers={"correct": float(correct), "guesses": float(guesses), "canaries": float(canaries)},
         note="for neighbours that add or remove a record; rests on fair coins having chosen the records",
     )

@@ -20,26 +20,31 @@ against such curves. The other shows both rows of each pair, one as a release of
 release of its neighbour, to :func:`~sfumato.audit.gaussian_fit.gaussian_bound`: if every pair is told apart
 no better than two Gaussians at distance μ, so is a pair drawn at random. It is sharper by far, and takes for
 granted besides that rows have independent noise and that pairs are draws from one population.
+
+**Other neighbours.** Two steps under ``zero-out`` or ``add/remove`` make one replacement, so that what holds
+of a step gives (2ε, (1 + e^ε)·δ) and 2μ for the game; the largest ε that the guesses rule out for such a
+mechanism bounds that of one step (:mod:`~sfumato.audit.coin_bounds`), at the δ that was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audit.bound import Bound
+from sfumato.audit.coin_bounds import coin_bounding
 from sfumato.audit.finding import Finding
 from sfumato.audit.gaussian_fit import gaussian_bound
 from sfumato.audit.matching import View, corresponding
-from sfumato.audit.one_run import best_guesses, one_run_bound
-from sfumato.audit.one_run_tradeoff import one_run_gaussian_bound
+from sfumato.audit.one_run import best_guesses
 from sfumato.audit.proportions import failure_chance, interval
 from sfumato.errors import BadInput
+from sfumato.privacy import Neighbours, gaussian_epsilon
 
-__all__ = ["draw_pairs", "pair_games"]
+__all__ = ["ROW_BY_ROW", "draw_pairs", "pair_games"]
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +56,8 @@ _ONE_ROW = (
 )
 _TWO_ROWS = "knows both records of each pair and sees each of their rows by itself; guesses whose it is"
 _ONE_POPULATION = "if rows have independent noise and pairs are draws from one population"
-_ROW_BY_ROW = "valid for a mechanism that makes each released row from its own record alone, by one rule"
+#: What every bound from the rows of one release takes for granted.
+ROW_BY_ROW = "valid for a mechanism that makes each released row from its own record alone, by one rule"
 
 
 def pair_games(
@@ -63,10 +69,12 @@ def pair_games(
     partners: str = "farthest",
     law: str | None = None,
     guesses: Sequence[int] | None = None,
+    unit: str = "record",
+    neighbours: Neighbours | str = Neighbours.REPLACE,
     confidence: float = 0.99,
     seed: int = 0,
 ) -> tuple[Finding, ...]:
-    """Lower bounds on ε at ``delta`` under ``replace`` for a release made row by row.
+    """Lower bounds on ε at ``delta`` under ``neighbours`` for a release made row by row, one ``unit`` a row.
 
     Returns one finding that assumes nothing else; with ``law="gaussian"`` and ``delta`` above 0 two more
     follow, that of the same game against Gaussian trade-off curves and that of the two-row game, which hold
@@ -78,6 +86,7 @@ def pair_games(
     before, after = corresponding(original, released, view, fewest=_FEWEST)
     if law not in (None, "gaussian", "laplace"):
         raise BadInput(f"law was {law!r}: it must be 'gaussian', 'laplace', or None where it is not known.")
+    told = _Told(unit, Neighbours(neighbours), confidence)
     rng = np.random.default_rng(seed)
     pairs = draw_pairs(before, partners=partners, law=law, rng=rng)
     first, second = before[pairs[:, 0]], before[pairs[:, 1]]
@@ -87,15 +96,20 @@ def pair_games(
     coins = rng.integers(0, 2, size=len(pairs))
     scores = np.where(coins == 1, margins[0], margins[1])
     tried = _numbers_of_guesses(guesses, len(pairs))
-    found = [_one_run("pair game", one_run_bound, scores, coins, tried, delta, confidence)]
+    found = [_one_run("pair game", False, scores, coins, tried, delta, told)]
     if law == "gaussian" and delta > 0.0:
-        name = "pair game against Gaussian curves"
-        found.append(_one_run(name, one_run_gaussian_bound, scores, coins, tried, delta, confidence))
+        found.append(_one_run("pair game against Gaussian curves", True, scores, coins, tried, delta, told))
         # There a higher score speaks for the second record of the pair.
         bound = gaussian_bound(-margins[0], -margins[1], delta=delta, confidence=confidence, seed=seed)
         right = int(np.count_nonzero(margins[0] > 0.0) + np.count_nonzero(margins[1] <= 0.0))
         bound = replace(bound, assumption=f"{bound.assumption}, and {_ONE_POPULATION}")
-        found.append(_finding("pair game of two rows", _TWO_ROWS, bound, right, 2 * len(pairs), confidence))
+        if told.steps == 2:
+            mu = bound.numbers["mu"] / 2.0
+            numbers = {**bound.numbers, "mu": mu}
+            bound = replace(bound, epsilon=gaussian_epsilon(mu, delta), numbers=numbers)
+        found.append(
+            told.finding("pair game of two rows", _TWO_ROWS, bound, right, 2 * len(pairs), confidence)
+        )
     return tuple(found)
 
 
@@ -141,45 +155,55 @@ def _numbers_of_guesses(guesses: Sequence[int] | None, pairs: int) -> list[int]:
     return tried
 
 
+@dataclass(frozen=True)
+class _Told:
+    """What a bound is about, and the confidence of the findings."""
+
+    unit: str
+    neighbours: Neighbours
+    confidence: float
+
+    @property
+    def steps(self) -> int:
+        """How many steps of the neighbours make one replacement."""
+        return 1 if self.neighbours is Neighbours.REPLACE else 2
+
+    def finding(
+        self, attack: str, threat: str, bound: Bound, correct: int, asked: int, each: float
+    ) -> Finding:
+        """The finding of ``bound``, when ``correct`` of ``asked`` guesses were right."""
+        steps = f"two steps under {self.neighbours} make one replacement" if self.steps == 2 else ""
+        return Finding(
+            attack=attack,
+            threat=threat,
+            measure="share of guesses right",
+            value=correct / asked,
+            chance=0.5,
+            interval=interval(correct, asked, each),
+            confidence=self.confidence,
+            epsilon_lower=bound.epsilon,
+            delta=bound.delta,
+            unit=self.unit,
+            neighbours=str(self.neighbours),
+            numbers={name.replace(" ", "_"): float(value) for name, value in bound.numbers.items()},
+            note="; ".join(part for part in (ROW_BY_ROW, bound.assumption, steps) if part),
+        )
+
+
 def _one_run(
     attack: str,
-    bounded: Callable[..., Bound],
+    gaussian: bool,
     scores: Floats,
     coins: NDArray[np.int64],
     tried: Sequence[int],
     delta: float,
-    confidence: float,
+    told: _Told,
 ) -> Finding:
     """The largest of the bounds at all numbers of guesses, each at a confidence that pays for all."""
-    each = 1.0 - failure_chance(confidence) / len(tried)
+    each = 1.0 - failure_chance(told.confidence) / len(tried)
+    bounded = coin_bounding(gaussian=gaussian, zero_outs=told.steps)
     counts = [best_guesses(scores, coins, guesses=number) for number in tried]
     bounds = [bounded(*count, delta=delta, confidence=each) for count in counts]
     best = int(np.argmax([bound.epsilon for bound in bounds]))
     correct, number, _ = counts[best]
-    return _finding(attack, _ONE_ROW, bounds[best], correct, number, confidence, each)
-
-
-def _finding(
-    attack: str,
-    threat: str,
-    bound: Bound,
-    correct: int,
-    asked: int,
-    confidence: float,
-    each: float | None = None,
-) -> Finding:
-    return Finding(
-        attack=attack,
-        threat=threat,
-        measure="share of guesses right",
-        value=correct / asked,
-        chance=0.5,
-        interval=interval(correct, asked, confidence if each is None else each),
-        confidence=confidence,
-        epsilon_lower=bound.epsilon,
-        delta=bound.delta,
-        unit="record",
-        neighbours="replace",
-        numbers={name.replace(" ", "_"): float(value) for name, value in bound.numbers.items()},
-        note="; ".join(part for part in (_ROW_BY_ROW, bound.assumption) if part),
-    )
+    return told.finding(attack, _ONE_ROW, bounds[best], correct, number, each)

@@ -15,6 +15,7 @@ sharper than one pair at chance/2 each, because large errors in both counts at o
 
 from __future__ import annotations
 
+import math
 from typing import overload
 
 import numpy as np
@@ -23,7 +24,14 @@ from scipy import special
 
 from sfumato.errors import BadInput
 
-__all__ = ["clopper_pearson_lower", "clopper_pearson_upper", "failure_chance", "interval", "joint_upper"]
+__all__ = [
+    "chernoff_upper",
+    "clopper_pearson_lower",
+    "clopper_pearson_upper",
+    "failure_chance",
+    "interval",
+    "joint_upper",
+]
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.integer] | NDArray[np.float64] | list[int]
@@ -74,6 +82,21 @@ def joint_upper(first: tuple[int, int], second: tuple[int, int], chance: float) 
     levels = np.exp(np.linspace(log_q, 0.0, _PAIRS + 1))
     # From one level c to the next, the first bound is largest at the lower c, the second at the upper one.
     return _upper(*first, levels[:-1]), _upper(*second, levels[-2::-1])
+
+
+def chernoff_upper(count: int, total: int, chance: float) -> float:
+    """Lies below the mean chance of ``total`` independent coins with probability at most ``chance``.
+
+    The coins may have chances of their own: P(S ≤ s) ≤ e^{−n·KL(s/n ‖ p̄)} for s ≤ n·p̄ (Hoeffding 1963).
+    """
+    _checked(count, total, chance)
+    share, most = count / total, -math.log(chance) / total
+    low, high = share, 1.0
+    while high - low > 1e-12 * high:
+        middle = 0.5 * (low + high)
+        away = special.rel_entr(share, middle) + special.rel_entr(1.0 - share, 1.0 - middle)
+        low, high = (middle, high) if away <= most else (low, middle)
+    return high
 
 
 def failure_chance(confidence: float) -> float:

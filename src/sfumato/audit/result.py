@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from sfumato.audit.finding import Finding
 from sfumato.mechanisms import Release
-from sfumato.privacy import Evidence, Neighbours, Statement, Unit
+from sfumato.privacy import Comparison, Evidence, Neighbours, Statement, Unit
 from sfumato.privacy.table import WIDTH, aligned, wrapped
 
 __all__ = ["Audit"]
@@ -19,8 +19,8 @@ class Audit(Evidence):
     """Evidence of several attacks on one release.
 
     As evidence it says what the strongest of them achieved: ``epsilon_lower`` at ``delta`` with
-    ``confidence``. ``findings`` holds all of them, and ``release`` the release with its measured column
-    filled in.
+    ``confidence``, which all bounds hold with together. ``findings`` holds all of them, and ``release`` the
+    release with its measured column filled in.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -42,8 +42,10 @@ class Audit(Evidence):
             delta=strongest.delta,
             # The largest of several bounds holds where all of them do.
             confidence=1.0 - sum(1.0 - (item.confidence or 0.0) for item in bounds),
-            unit=None if strongest.unit is None else Unit.parse(strongest.unit),
-            neighbours=None if strongest.neighbours is None else Neighbours(strongest.neighbours),
+            unit=Unit.parse(strongest.unit or ""),
+            neighbours=Neighbours(strongest.neighbours),
+            delta_lower=strongest.delta_lower,
+            at_epsilon=strongest.at_epsilon,
             findings=found,
             release=measured,
         )
@@ -60,10 +62,16 @@ class Audit(Evidence):
         """Findings whose bound on ε exceeds what is proven: the proof, the code or the audit is wrong."""
         return tuple(item for item in self.findings if self.statement.contradicts(item.evidence()))
 
+    @property
+    def refuting(self) -> tuple[Finding, ...]:
+        """Findings that show more than the method's authors claim of the same unit and neighbours."""
+        return tuple(item for item in self.findings if self.statement.refutes_claim(item.evidence()))
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON values: the evidence, every finding, and the statement with its measured column."""
         return super().to_dict() | {
             "consistent": not self.alarms,
+            "claim_refuted": bool(self.refuting),
             "findings": [item.to_dict() for item in self.findings],
             "statement": self.statement.to_dict(),
         }
@@ -89,13 +97,27 @@ class Audit(Evidence):
             "proof of privacy."
         )
         for item in self.alarms:
-            proven = self.statement.proven_of(item.evidence())
-            assert proven is not None  # an alarm contradicts something
-            said.append(
-                f"Alarm: {item.attack} shows ε ≥ {item.epsilon_lower:.4g} at δ = {item.delta:g}, above the "
-                f"proven {proven.epsilon(item.delta):.4g}: do not release this."
-            )
+            compared = self.statement.compared(item.evidence())
+            assert compared is not None  # an alarm contradicts something
+            said.append(f"Alarm: {_more(compared, 'proven')}: do not release this.")
+        for item in self.refuting:
+            compared = self.statement.claim_compared(item.evidence())
+            assert compared is not None
+            said.append(f"The claim is refuted: {_more(compared, 'claimed')}.")
         return said
+
+
+def _more(compared: Comparison, what: str) -> str:
+    """What an attack shows that is more than is proven or claimed."""
+    item, said = compared.evidence, []
+    if compared.exceeds_epsilon:
+        said.append(
+            f"ε ≥ {item.epsilon_lower:.4g} at δ = {item.delta:g}, above the {what} {compared.epsilon:.4g}"
+        )
+    if compared.exceeds_delta:
+        where = "every ε" if item.at_epsilon is None else f"ε = {item.at_epsilon:g}"
+        said.append(f"δ ≥ {item.delta_lower:.4g} at {where}, above the {what} {compared.delta:.4g}")
+    return f"{item.attack} shows {' and '.join(said)}, per {item.unit} under {item.neighbours}"
 
 
 def _row(item: Finding) -> list[str]:
@@ -103,5 +125,7 @@ def _row(item: Finding) -> list[str]:
     if item.interval is not None:
         found += f" [{item.interval[0]:.4g}, {item.interval[1]:.4g}]"
     bound = "" if item.epsilon_lower is None else f"{item.epsilon_lower:.4g} at δ={item.delta:g}"
+    if item.delta_lower:
+        bound += f"; δ ≥ {item.delta_lower:.4g}"
     mark = " ●" if item.beats_chance else ""
     return [item.attack, item.measure, found + mark, f"{item.chance:.4g}", bound]

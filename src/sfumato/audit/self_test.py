@@ -2,7 +2,8 @@
 
 The bounds of an audit are only as good as the games behind them. This plays them where the answer is known:
 with mechanisms that break their promise, each by a mistake that people make, and with sound ones, which are
-this package's own. It runs on the machine and with the build that will audit real releases.
+this package's own. It runs on the machine and with the build that will audit real releases. The audit of a
+whole release is tried as well, on one that breaks its promise and on one that keeps it.
 
 **Randomness.** Without a seed, all noise comes from the operating system, as in a real release. A sound
 audit then fails the test by chance in fewer than 1 run in 10,000: more alarms than are allowed have a chance
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.audit.zoo import broken, sound
+from sfumato.audit.zoo.audited import audited_broken, audited_sound, try_audited_broken, try_audited_sound
 from sfumato.audit.zoo.table import render
 from sfumato.audit.zoo.trial import try_broken, try_sound
 from sfumato.audit.zoo.verdict import BrokenVerdict, SoundVerdict
@@ -88,6 +90,8 @@ def self_test(
 ) -> SelfTest:
     """Try the audit on every broken mechanism once and on every sound one ``repetitions`` times.
 
+    Whole releases are tried by the standard audit, once or as many times.
+
     A broken mechanism releases each of its two inputs ``games`` times, a sound one a fifth of that in every
     repetition: 100,000 games and 200 repetitions unless given, 50,000 and 20 when ``quick``. ``confidence``
     is that of a whole row: several attacks on one mechanism share its error probability. ``report`` is told
@@ -109,6 +113,7 @@ def self_test(
     for done, suspect in enumerate(suspects):
         tell("broken mechanisms", done / len(suspects))
         caught.append(try_broken(suspect, games=games, confidence=confidence, seed=seed))
+    caught += [try_audited_broken(release, confidence=confidence, seed=seed) for release in audited_broken()]
     for done, suspect in enumerate(trusted):
         tell("sound mechanisms", done / len(trusted))
         cleared.append(
@@ -120,6 +125,10 @@ def self_test(
                 seed=seed,
             )
         )
+    cleared += [
+        try_audited_sound(release, repetitions=repetitions, confidence=confidence, seed=seed)
+        for release in audited_sound()
+    ]
     tell("sound mechanisms", 1.0)
     return SelfTest(
         tuple(caught), tuple(cleared), games, games // _SHARE, repetitions, float(confidence), seed

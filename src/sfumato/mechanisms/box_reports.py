@@ -36,7 +36,7 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive, shown
 from sfumato.mechanisms.records import finite
 from sfumato.noise import Randomness, Stream, below, coins
-from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
 
 __all__ = ["Duchi", "Hybrid", "Piecewise", "chosen_coordinates"]
 
@@ -169,6 +169,8 @@ class _BoxReport(Mechanism):
             source=self._source,
             epsilon=positive("epsilon", self.epsilon),
             delta=0.0,
+            unit=RECORD,
+            neighbours=Neighbours.REPLACE,
         )
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:

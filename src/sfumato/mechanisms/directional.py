@@ -220,6 +220,8 @@ class IndependentDirectional(DirectionalGaussian):
             source="Balle & Wang 2018, theorem 8" if self._analytic() else authors,
             epsilon=positive("epsilon", self.epsilon),
             delta=delta_between(self.delta),
+            unit=Unit("tensor"),
+            neighbours=known_neighbours(self.neighbours),
         )
 
     def _frame(self, columns: int) -> Frame:

@@ -67,6 +67,8 @@ class Gaussian(AdditiveMechanism):
             source="Balle & Wang 2018, theorem 8",
             epsilon=positive("epsilon", self.epsilon),
             delta=delta_between(self.delta),
+            unit=RECORD,
+            neighbours=known_neighbours(self.neighbours),
         )
 
     def sigma(self, columns: int) -> float:

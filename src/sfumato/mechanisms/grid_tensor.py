@@ -32,7 +32,7 @@ from sfumato.mechanisms.records import finite
 from sfumato.mechanisms.tensors import UNITS, TensorMechanism, flattened
 from sfumato.mechanisms.transition import MOST_LEVELS, Transition
 from sfumato.noise import Randomness, Stream
-from sfumato.privacy import Claim, Guarantee, Unit
+from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
 
 __all__ = ["GridTensorLDP", "best_channel"]
 
@@ -81,6 +81,8 @@ class GridTensorLDP(TensorMechanism):
             source="TLDP, theorem 1, repaired on a grid",
             epsilon=positive("epsilon", self.epsilon),
             delta=0.0,
+            unit=Unit(self.unit),
+            neighbours=Neighbours.REPLACE,
         )
 
     def channel(self, columns: int) -> Transition:

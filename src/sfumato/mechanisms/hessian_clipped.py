@@ -84,6 +84,8 @@ class HessianClipped(LayerAdaptive):
             source="Tan et al. 2025 (DPHSGD), as TLDP describes it",
             epsilon=positive("epsilon", self.epsilon),
             delta=delta_between(self.delta),
+            unit=Unit("client"),
+            neighbours=known_neighbours(self.neighbours),
         )
 
     def thresholds(self) -> Array:

@@ -60,6 +60,8 @@ class Laplace(AdditiveMechanism):
             source="Dwork, McSherry, Nissim & Smith 2006, proposition 1",
             epsilon=positive("epsilon", self.epsilon),
             delta=0.0,
+            unit=RECORD,
+            neighbours=known_neighbours(self.neighbours),
         )
 
     def scale(self, columns: int) -> float:

@@ -142,6 +142,8 @@ class LayerAdaptive(AdditiveMechanism):
             source="Zhang, Zhang & Jiang 2025 (LLAGP), as TLDP describes it",
             epsilon=positive("epsilon", self.epsilon),
             delta=delta_between(self.delta),
+            unit=_CLIENT,
+            neighbours=known_neighbours(self.neighbours),
         )
 
     def thresholds(self) -> Array:

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms.directional import DirectionalGaussian
 from sfumato.mechanisms.frames import Frame, orthonormal, stretches
-from sfumato.mechanisms.parameters import delta_between, positive
+from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
 from sfumato.noise import Randomness
-from sfumato.privacy import Claim
+from sfumato.privacy import Claim, Unit
 
 __all__ = ["MatrixVariateGaussian"]
 
@@ -91,6 +91,8 @@ class MatrixVariateGaussian(DirectionalGaussian):
             source="Balle & Wang 2018, theorem 8" if self._analytic() else authors,
             epsilon=positive("epsilon", self.epsilon),
             delta=delta_between(self.delta),
+            unit=Unit("tensor"),
+            neighbours=known_neighbours(self.neighbours),
         )
 
     def covariances(self, columns: int) -> tuple[Array, Array]:

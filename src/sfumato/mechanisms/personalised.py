@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.gaussian import Gaussian, noise_multiplier
-from sfumato.mechanisms.parameters import delta_between, positive, positives, shown
+from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive, positives, shown
 from sfumato.noise import Randomness
-from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy import RECORD, Claim, Guarantee
 
 __all__ = ["Personalised"]
 
@@ -56,6 +56,8 @@ class Personalised(Gaussian):
             source="Jorgensen, Yu & Cormode 2015, definition 4",
             epsilon=float(self._budgets().max()),
             delta=delta_between(self.delta),
+            unit=RECORD,
+            neighbours=known_neighbours(self.neighbours),
         )
 
     def check(self, X: NDArray[Any], first: int = 0) -> None:

@@ -47,7 +47,7 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive
 from sfumato.mechanisms.records import finite
 from sfumato.noise import Randomness, Stream
-from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
 
 __all__ = ["Cap", "PrivUnit", "PrivUnitG"]
 
@@ -133,6 +133,8 @@ class _Report(Mechanism):
             source=self._source,
             epsilon=positive("epsilon", self.epsilon),
             delta=0.0,
+            unit=RECORD,
+            neighbours=Neighbours.REPLACE,
         )
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:

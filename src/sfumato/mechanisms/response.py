@@ -21,7 +21,7 @@ from sfumato.mechanisms.parameters import positive, positives, shown
 from sfumato.mechanisms.records import finite
 from sfumato.noise import Randomness, Stream, below, coins
 from sfumato.noise.precise import precise
-from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
 
 __all__ = ["RandomisedResponse", "keep_threshold"]
 
@@ -88,6 +88,8 @@ class RandomisedResponse(Mechanism):
             source="Kairouz, Oh & Viswanath 2016, theorem 2",
             epsilon=positive("epsilon", self.epsilon),
             delta=0.0,
+            unit=RECORD,
+            neighbours=Neighbours.REPLACE,
         )
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:

@@ -94,6 +94,7 @@ class Rows:
             "coded_columns": len(self.coded.categories) if self.coded else 0,
             "coded_epsilon": self.coded.epsilon if self.coded else None,
         }
+        proven = self.guarantee()
         numeric = [f"{self._name} on numeric columns"] if self.numeric else []
         coded = ["RandomisedResponse on coded columns"] if self.coded else []
         return Statement(
@@ -104,8 +105,10 @@ class Rows:
                 source="; ".join(dict.fromkeys(claim.source for claim in claims)),
                 epsilon=sum(claim.epsilon or 0.0 for claim in claims),
                 delta=sum(claim.delta or 0.0 for claim in claims),
+                unit=proven.unit,
+                neighbours=proven.neighbours,
             ),
-            proven=self.guarantee(),
+            proven=proven,
             notes=self._parts()[0]._notes(),
         )
 

@@ -104,6 +104,8 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
             source="TLDP, definition 2 and theorem 1",
             epsilon=positive("epsilon", self.epsilon),
             delta=0.0,
+            unit=Unit("tensor"),
+            neighbours=Neighbours.REPLACE,
         )
 
     def keep_probability(self, columns: int) -> float:
@@ -248,6 +250,8 @@ class WeightedTensorLDP(TensorLDP):
             source="TLDP, theorem 3",
             epsilon=positive("epsilon", self.epsilon),
             delta=0.0,
+            unit=Unit("tensor"),
+            neighbours=Neighbours.REPLACE,
         )
 
     def _coins(self, size: int) -> _Coins:

@@ -94,6 +94,8 @@ class TrustAdaptive(AdditiveMechanism):
             source="TADP-RME, theorem 1",
             epsilon=self.budget(),
             delta=delta_between(self.delta),
+            unit=RECORD,
+            neighbours=known_neighbours(self.neighbours),
         )
 
     def sigma(self, columns: int) -> float:

@@ -27,7 +27,7 @@ from sfumato.media.plane_means import whole_side
 from sfumato.media.planes import Blocks
 from sfumato.media.restoring import restored
 from sfumato.noise import Randomness
-from sfumato.privacy import Claim, Unit
+from sfumato.privacy import Claim, Neighbours, Unit
 
 __all__ = ["ChannelMeans", "DPPix"]
 
@@ -98,6 +98,8 @@ class DPPix(ChannelMeans):
             source="Fan 2018, Image Pixelization with Differential Privacy",
             epsilon=positive("epsilon", self.epsilon),
             delta=0.0,
+            unit=picture_unit(self.unit),
+            neighbours=Neighbours.REPLACE,
         )
 
     def design(self, shape: Shape) -> Design:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from sfumato.mechanisms.parameters import positive
 from sfumato.media.dp_pix import ChannelMeans
+from sfumato.media.picture import picture_unit
 from sfumato.noise import Randomness
-from sfumato.privacy import Claim, Unit
+from sfumato.privacy import Claim, Neighbours, Unit
 
 __all__ = ["UniformPixels"]
 
@@ -42,6 +43,8 @@ class UniformPixels(ChannelMeans):
             source="Balle & Wang 2018, theorem 8" if gaussian else "Dwork, McSherry, Nissim & Smith 2006",
             epsilon=positive("epsilon", self.epsilon),
             delta=self._delta(),
+            unit=picture_unit(self.unit),
+            neighbours=Neighbours.REPLACE,
         )
 
     def _side(self) -> int:

@@ -77,11 +77,15 @@ def audit_files(
     *,
     nonmembers: _Path | None = None,
     also: Sequence[_Path] = (),
+    delta: float | None = None,
     confidence: float = 0.99,
     seed: int = 0,
     report: Report | None = None,
 ) -> Audit:
-    """Attack the release in ``released``; ``also`` are other releases of the same records to pool."""
+    """Attack the release in ``released``; ``also`` are other releases of the same records to pool.
+
+    ``delta`` is that of the bounds on ε: unless given, that of the statement, but at most 1e-5.
+    """
     outside = None
     if nonmembers is not None:
         outside = read_records(nonmembers, schema=compared.schema).values
@@ -96,6 +100,7 @@ def audit_files(
         labels=compared.labels,
         nonmembers=outside,
         repeats=[compared.release(path) for path in also],
+        delta=delta,
         confidence=confidence,
         seed=seed,
         report=report,

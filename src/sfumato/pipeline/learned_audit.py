@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.audit.bound import usual_delta
 from sfumato.audit.coin_game import OneRunAudit
 from sfumato.audit.finding import Finding
 from sfumato.audit.model_canaries import LearnerAudit, audit_learner, one_run_audit
@@ -34,8 +35,6 @@ T = TypeVar("T")
 _CANARIES = 500
 # What one record gives away hardly depends on how many others there are, and an audit should not take long.
 _MOST_RECORDS = 4000
-# Where nothing is proven there is no δ to measure at.
-_DELTA = 1e-5
 # What the classifiers of attacks take as a seed.
 _SEEDS = 1 << 32
 _KEPT = "what an audit measures is computed from the records and stays with whoever learned"
@@ -97,7 +96,7 @@ def audited_model(
     chosen = np.random.default_rng(seed).permutation(len(features))[:_MOST_RECORDS]
     some, kinds = features[chosen], labels[chosen]
     proven = statement.proven
-    delta = _DELTA if proven.proves_nothing else proven.at_delta
+    delta = usual_delta(proven)
 
     def make() -> Any:
         return type(learner)(**learner.public(), randomness=learner.randomness)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.audit.bound import usual_delta
 from sfumato.audit.finding import Finding
 from sfumato.audit.publication import audit_publication
 from sfumato.errors import BadInput
@@ -37,9 +38,6 @@ from sfumato.publish.labelled import ALIKE, Labelled
 from sfumato.report import KeyRing
 
 __all__ = ["Publication", "open_publication", "plan_publication", "publish"]
-
-# Where nothing is proven there is no δ to measure at.
-_DELTA = 1e-5
 
 
 @dataclass(frozen=True)
@@ -202,7 +200,7 @@ def publish(
             values,
             labels,
             one_to_one=publisher.one_to_one,
-            delta=_DELTA if statement.proven.proves_nothing else statement.proven.at_delta,
+            delta=usual_delta(statement.proven),
             report=tell,
         )
         measured, open_to_all = audited_statements(

@@ -23,12 +23,13 @@ from sfumato.privacy.sensitivity import (
     joint_sum_sensitivity,
     linear_sensitivity,
 )
-from sfumato.privacy.statement import Evidence, Statement
+from sfumato.privacy.statement import Comparison, Evidence, Statement
 from sfumato.privacy.unit import RECORD, Neighbours, Unit
 
 __all__ = [
     "RECORD",
     "Claim",
+    "Comparison",
     "Evidence",
     "Guarantee",
     "Neighbours",

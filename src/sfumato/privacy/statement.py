@@ -16,19 +16,23 @@ from sfumato.privacy.unit import Neighbours, Unit
 from sfumato.privacy.wire import fields_of
 from sfumato.privacy.wording import below_one, upward
 
-__all__ = ["Evidence", "Statement"]
+__all__ = ["Comparison", "Evidence", "Statement"]
 
 _FIELDS = ("mechanism", "parameters", "claimed", "proven", "also_proven", "measured", "notes")
-_EVIDENCE = ("attack", "epsilon_lower", "delta", "confidence", "unit", "neighbours", "detail")
+_CHANGED = ("unit", "neighbours")
+_DELTA_BOUND = ("delta_lower", "at_epsilon")
+_EVIDENCE = ("attack", "epsilon_lower", "delta", "confidence", "detail", *_CHANGED, *_DELTA_BOUND)
+# Where a bound on δ is said of every ε, the proven δ is asked for here: what is left of it at any ε.
+_EVERY_EPSILON = 1e4
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What an attack achieved: ε is at least ``epsilon_lower`` at ``delta``, with ``confidence``.
 
-    ``unit`` and ``neighbours`` say what differed between the inputs that the attack told apart; None means
-    those of the proven column. An attack that says nothing about ε (a reconstruction, say) leaves the
-    numbers out and uses ``detail``.
+    ``delta_lower`` is a lower bound on δ at ``at_epsilon``, or at every ε where that is None. ``unit`` and
+    ``neighbours`` say what differed between the inputs that the attack told apart; every bound has them. An
+    attack that bounds neither (a reconstruction, say) leaves the numbers out and uses ``detail``.
     """
 
     attack: str
@@ -38,12 +42,15 @@ class Evidence:
     detail: str = ""
     unit: Unit | None = None
     neighbours: Neighbours | None = None
+    delta_lower: float | None = None
+    at_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("attack", "detail"):
             if not isinstance(getattr(self, name), str):
                 raise BadInput(f"{name} of evidence was {getattr(self, name)!r}: it must be text.")
-        for name, most in (("epsilon_lower", math.inf), ("delta", 1.0), ("confidence", 1.0)):
+        numbers = {"epsilon_lower": math.inf, "delta": 1.0, "confidence": 1.0, "delta_lower": 1.0}
+        for name, most in (numbers | {"at_epsilon": math.inf}).items():
             value = getattr(self, name)
             if value is None:
                 continue
@@ -57,33 +64,103 @@ class Evidence:
             object.__setattr__(self, "unit", Unit.parse(self.unit))
         if self.neighbours is not None:
             object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        if self.epsilon_lower is not None and self.delta is None:
+            raise BadInput(f"the evidence of {self.attack!r} bounds ε and does not say at which delta.")
+        if self.bounds and (self.unit is None or self.neighbours is None):
+            raise BadInput(
+                f"the evidence of {self.attack!r} is a bound and does not say of what: give its unit and "
+                "neighbours."
+            )
+
+    @property
+    def bounds(self) -> bool:
+        """Whether it says anything about ε or δ."""
+        return self.epsilon_lower is not None or self.delta_lower is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON object that ``from_dict`` reads back to equal evidence; unit and neighbours where given."""
-        document = {
+        """A JSON object that ``from_dict`` reads back to equal evidence; what it does not say is left out."""
+        document: dict[str, Any] = {
             "attack": self.attack,
             "epsilon_lower": self.epsilon_lower,
             "delta": self.delta,
             "confidence": self.confidence,
             "detail": self.detail,
         }
-        changed = {"unit": self.unit, "neighbours": self.neighbours}
-        return document | {name: str(value) for name, value in changed.items() if value is not None}
+        for name in _CHANGED:
+            if getattr(self, name) is not None:
+                document[name] = str(getattr(self, name))
+        if self.delta_lower is not None:
+            document |= {name: getattr(self, name) for name in _DELTA_BOUND}
+        return document
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Evidence:
         """Read what ``to_dict`` wrote."""
         if isinstance(value, Mapping):
-            value = {"unit": None, "neighbours": None, **value}
+            value = dict.fromkeys((*_CHANGED, *_DELTA_BOUND)) | dict(value)
         return cls(**fields_of(value, _EVIDENCE, "evidence"))
 
     def __str__(self) -> str:
-        text = self.attack
+        said = []
         if self.epsilon_lower is not None:
-            text += f": ε ≥ {self.epsilon_lower:.4g}"
-            text += f" at δ={self.delta:g}" if self.delta is not None else ""
+            said.append(f"ε ≥ {self.epsilon_lower:.4g} at δ={self.delta:g}")
+        if self.delta_lower:
+            where = "every ε" if self.at_epsilon is None else f"ε={self.at_epsilon:g}"
+            said.append(f"δ ≥ {self.delta_lower:.4g} at {where}")
+        text = self.attack
+        if said:
+            text += f": {', '.join(said)} per {self.unit}"
             text += f" with {self.confidence:.6g} confidence" if self.confidence is not None else ""
         return f"{text}; {self.detail}" if self.detail else text
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Evidence beside a guarantee of the same unit and neighbours, at the δ or ε of the evidence.
+
+    A verdict is made of a comparison and of nothing else; one across units or neighbours does not exist.
+    """
+
+    guarantee: Guarantee
+    evidence: Evidence
+
+    def __post_init__(self) -> None:
+        ours, theirs = self.guarantee, self.evidence
+        if not theirs.bounds:
+            raise BadInput(f"the evidence of {theirs.attack!r} bounds nothing: there is nothing to compare.")
+        if (ours.unit, ours.neighbours) != (theirs.unit, theirs.neighbours):
+            raise BadInput(
+                f"evidence per {theirs.unit} under {theirs.neighbours} cannot be compared with a guarantee "
+                f"per {ours.unit} under {ours.neighbours}: they are about changes of different things."
+            )
+
+    @property
+    def epsilon(self) -> float:
+        """The most ε that the guarantee allows at the δ of the evidence."""
+        return self.guarantee.epsilon(self.evidence.delta)
+
+    @property
+    def delta(self) -> float:
+        """The most δ that the guarantee allows at the ε of the evidence's bound on δ."""
+        where = self.evidence.at_epsilon
+        return self.guarantee.delta(_EVERY_EPSILON if where is None else where)
+
+    @property
+    def exceeds_epsilon(self) -> bool:
+        """Whether the bound on ε lies above what is allowed."""
+        lower = self.evidence.epsilon_lower
+        return lower is not None and self.epsilon < lower
+
+    @property
+    def exceeds_delta(self) -> bool:
+        """Whether the bound on δ lies above what is allowed."""
+        lower = self.evidence.delta_lower
+        return lower is not None and self.delta < lower
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the evidence shows more than the guarantee allows."""
+        return self.exceeds_epsilon or self.exceeds_delta
 
 
 @dataclass(frozen=True)
@@ -123,22 +200,36 @@ class Statement:
         if not all(isinstance(note, str) for note in self.notes):
             raise BadInput(f"notes were {self.notes!r}: each must be text.")
 
-    def proven_of(self, item: Evidence) -> Guarantee | None:
-        """What is proven of the unit and neighbours that ``item`` is about; None where nothing is said."""
+    def proven_of(self, unit: Unit | None, neighbours: Neighbours | None) -> Guarantee | None:
+        """What is proven of ``unit`` under ``neighbours``; None where the statement is silent."""
         for part in (self.proven, *self.also_proven):
-            if item.unit in (None, part.unit) and item.neighbours in (None, part.neighbours):
+            if (part.unit, part.neighbours) == (unit, neighbours):
                 return part
         return None
 
-    def contradicts(self, item: Evidence) -> bool:
-        """Whether ``item`` shows more than is proven, at its δ or else at that of the headline.
+    def compared(self, item: Evidence) -> Comparison | None:
+        """``item`` beside what is proven of its unit and neighbours; None where there is nothing such."""
+        part = self.proven_of(item.unit, item.neighbours) if item.bounds else None
+        return None if part is None else Comparison(part, item)
 
-        Evidence without an ε, or about a unit of which nothing is said, contradicts nothing.
-        """
-        part = self.proven_of(item)
-        if item.epsilon_lower is None or part is None:
-            return False
-        return part.epsilon(item.delta) < item.epsilon_lower
+    def claim_compared(self, item: Evidence) -> Comparison | None:
+        """``item`` beside the numbers that are claimed of its unit and neighbours; None without such."""
+        promised = None if self.claimed is None else self.claimed.guarantee()
+        if promised is None or not item.bounds:
+            return None
+        if (promised.unit, promised.neighbours) != (item.unit, item.neighbours):
+            return None
+        return Comparison(promised, item)
+
+    def contradicts(self, item: Evidence) -> bool:
+        """Whether ``item`` shows more than is proven of its unit and neighbours, at its own δ or ε."""
+        compared = self.compared(item)
+        return compared is not None and compared.refuted
+
+    def refutes_claim(self, item: Evidence) -> bool:
+        """Whether ``item`` shows more than is claimed of its unit and neighbours, at its own δ or ε."""
+        compared = self.claim_compared(item)
+        return compared is not None and compared.refuted
 
     def consistent(self) -> bool:
         """Whether no piece of evidence contradicts what is proven."""
@@ -166,12 +257,13 @@ class Statement:
         for name in ("also_proven", "measured", "notes"):
             if not isinstance(got[name], list):
                 raise BadInput(f"{name} of a statement was {got[name]!r}: it must be a list.")
+        proven = Guarantee.from_dict(got["proven"])
         return cls(
             mechanism=got["mechanism"],
             parameters=got["parameters"],
             claimed=None if got["claimed"] is None else Claim.from_dict(got["claimed"]),
-            proven=Guarantee.from_dict(got["proven"]),
-            measured=tuple(Evidence.from_dict(item) for item in got["measured"]),
+            proven=proven,
+            measured=tuple(Evidence.from_dict(_as_meant(item, proven)) for item in got["measured"]),
             notes=tuple(got["notes"]),
             also_proven=tuple(Guarantee.from_dict(item) for item in got["also_proven"]),
         )
@@ -228,9 +320,18 @@ class Statement:
         return f"Statement: {self.mechanism}, {claimed}; proven: {self.proven}; measured: {measured}"
 
 
+def _as_meant(item: Any, proven: Guarantee) -> Any:
+    """Evidence of an older document, where what it left out was that of the proven column."""
+    if not isinstance(item, Mapping) or item.get("epsilon_lower") is None:
+        return item
+    meant = {"unit": str(proven.unit), "neighbours": str(proven.neighbours), "delta": proven.at_delta}
+    return dict(item) | {name: value for name, value in meant.items() if item.get(name) is None}
+
+
 def _claim_cell(claim: Claim) -> list[str]:
     numbers = [f"{sign} = {n:g}" for sign, n in (("ε", claim.epsilon), ("δ", claim.delta)) if n is not None]
-    return [*([", ".join(numbers)] if numbers else []), claim.text, f"({claim.source})"]
+    where = [f"per {claim.unit}"] if claim.unit is not None and claim.epsilon is not None else []
+    return [*([", ".join(numbers)] if numbers else []), *where, claim.text, f"({claim.source})"]
 
 
 def _proven_cell(proven: Guarantee) -> list[str]:

@@ -33,8 +33,11 @@ def _claimed(entry: Entry) -> Column:
         return Column("claimed", "no claim", [], claimed(entry.statement))
     headline = "no number" if claim.epsilon is None else f"ε = {plain(claim.epsilon)}"
     facts = [("δ", plain(claim.delta))] if claim.delta is not None else []
+    if claim.epsilon is not None:
+        facts += [("per", str(claim.unit))] if claim.unit is not None else []
+        facts += [("neighbours", str(claim.neighbours))] if claim.neighbours is not None else []
     facts += [("in words", claim.text), ("source", claim.source)]
-    return Column("claimed", headline, facts, claimed(entry.statement))
+    return Column("claimed", headline, facts, claimed(entry.statement, entry.refuting))
 
 
 def _proven(entry: Entry) -> Column:
@@ -60,5 +63,6 @@ def _measured(entry: Entry) -> Column:
     facts = [("δ", at_most(strongest.delta))] if strongest.delta is not None else []
     if strongest.confidence is not None:
         facts.append(("confidence", percent(strongest.confidence)))
+    facts += [("per", str(strongest.unit)), ("neighbours", str(strongest.neighbours))]
     facts.append(("attack", strongest.attack))
     return Column("measured", f"ε ≥ {at_least(strongest.epsilon_lower or 0.0)}", facts, measured(entry))

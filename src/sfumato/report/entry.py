@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.audit.finding import Finding
 from sfumato.errors import BadInput
-from sfumato.privacy import Evidence, Statement
+from sfumato.privacy import Comparison, Evidence, Statement
 from sfumato.report.class_table import ClassTable
 from sfumato.report.contact_sheet import ContactSheet
 from sfumato.report.measures import Measured, measured
@@ -72,19 +72,39 @@ class Entry:
 
     @property
     def strongest(self) -> Evidence | None:
-        """The evidence with the largest lower bound on ε, if any of it bounds ε."""
+        """The evidence with the largest lower bound on ε, with the confidence that all bounds hold together.
+
+        Bounds on what the headline is about come before all others, however large those are.
+        """
+        proven = self.statement.proven
         bounds = [item for item in self.evidence if item.epsilon_lower is not None]
-        return max(bounds, key=lambda item: item.epsilon_lower or 0.0, default=None)
+        ours = [item for item in bounds if (item.unit, item.neighbours) == (proven.unit, proven.neighbours)]
+        found = max(ours or bounds, key=lambda item: item.epsilon_lower or 0.0, default=None)
+        if found is None or found.confidence is None:
+            return found
+        return replace(found, confidence=1.0 - self.false_alarm_rate)
 
     @property
-    def alarms(self) -> tuple[Evidence, ...]:
-        """Evidence that ε is larger than what is proven of the same unit at the same δ."""
-        return tuple(item for item in self.evidence if self.statement.contradicts(item))
+    def compared(self) -> Comparison | None:
+        """The strongest evidence beside what is proven of its own unit and neighbours; None without such."""
+        return None if self.strongest is None else self.statement.compared(self.strongest)
+
+    @property
+    def alarms(self) -> tuple[Comparison, ...]:
+        """Evidence that ε or δ is larger than what is proven of the same unit and neighbours."""
+        found = (self.statement.compared(item) for item in self.evidence)
+        return tuple(item for item in found if item is not None and item.refuted)
+
+    @property
+    def refuting(self) -> tuple[Comparison, ...]:
+        """Evidence that ε or δ is larger than what is claimed of the same unit and neighbours."""
+        found = (self.statement.claim_compared(item) for item in self.evidence)
+        return tuple(item for item in found if item is not None and item.refuted)
 
     @property
     def false_alarm_rate(self) -> float:
         """How likely at most it is that a sound release has an alarm: what the confidences leave, summed."""
-        bounds = [item for item in self.evidence if item.epsilon_lower is not None]
+        bounds = [item for item in self.evidence if item.bounds]
         return min(1.0, math.fsum(1.0 - (item.confidence or 0.0) for item in bounds))
 
 

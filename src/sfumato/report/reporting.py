@@ -138,12 +138,20 @@ def _frontier(entries: Sequence[Entry]) -> Frontier | None:
                     entry.name,
                     float(value or 0.0),
                     entry.statement.proven.epsilon(),
-                    None if entry.strongest is None else entry.strongest.epsilon_lower,
+                    _measured(entry),
                 )
                 for entry, value in zip(entries, values, strict=True)
             ]
             return Frontier(points, utility=utility)
     return None
+
+
+def _measured(entry: Entry) -> float | None:
+    """The measured ε that may stand on one axis with the proven one: of the same unit, neighbours and δ."""
+    compared, proven = entry.compared, entry.statement.proven
+    if compared is None or compared.guarantee is not proven or compared.evidence.delta != proven.at_delta:
+        return None
+    return compared.evidence.epsilon_lower
 
 
 def _part(progress: Progress | None, number: int, count: int, name: str) -> Progress | None:

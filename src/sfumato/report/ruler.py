@@ -19,7 +19,10 @@ _STRIP = 132
 
 @dataclass(frozen=True)
 class Ruler:
-    """An axis of ε with what is measured, proven and claimed on it, all at ``delta`` but the claim."""
+    """An axis of ε with what is measured, proven and claimed of one unit and neighbours on it.
+
+    All of it at one δ but the claim.
+    """
 
     name: str
     width: int
@@ -41,12 +44,15 @@ class Ruler:
     @classmethod
     def drawn(cls, entry: Entry) -> list[Ruler]:
         """The ruler of a release at every width; nothing where there is no number to put on it."""
-        strongest, guarantee, claim = entry.strongest, entry.statement.proven, entry.statement.claimed
-        delta = guarantee.at_delta if strongest is None or strongest.delta is None else strongest.delta
+        compared, claim = entry.compared, entry.statement.claimed
+        guarantee = entry.statement.proven if compared is None else compared.guarantee
+        delta = guarantee.at_delta if compared is None else compared.evidence.delta or 0.0
         upper = guarantee.epsilon(delta)
         proven = upper if math.isfinite(upper) else None
-        measured = None if strongest is None else strongest.epsilon_lower
-        claimed = None if claim is None else claim.epsilon
+        measured = None if compared is None else compared.evidence.epsilon_lower
+        about = (guarantee.unit, guarantee.neighbours)
+        alike = claim is not None and (claim.unit, claim.neighbours) == about
+        claimed = claim.epsilon if claim is not None and alike else None
         known = [value for value in (measured, proven, claimed) if value is not None]
         if not known:
             return []
@@ -56,7 +62,10 @@ class Ruler:
         ]
         if claimed is not None:
             said.append(f"{at_most(claimed)} is claimed")
-        heading = "ε measured above ε proven" if entry.alarms else "Where the true ε lies"
+        alarm = compared is not None and compared.exceeds_epsilon
+        heading = "ε measured above ε proven" if alarm else "Where the true ε lies"
+        if guarantee is not entry.statement.proven:
+            heading += f" per {guarantee.unit}"
         rulers = []
         for name, width in RULERS.items():
             room = 44.0 if proven is None else 0.0
@@ -70,7 +79,7 @@ class Ruler:
                     measured=None if measured is None else scale(measured),
                     proven=None if proven is None else scale(proven),
                     claimed=None if claimed is None else scale(claimed),
-                    alarm=bool(entry.alarms),
+                    alarm=alarm,
                     heading=f"{heading} at δ = {delta_at_most(delta)}",
                     said=f"ε at δ = {delta_at_most(delta)}: " + ", ".join(said) + ".",
                 )

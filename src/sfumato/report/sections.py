@@ -19,7 +19,7 @@ from sfumato.report.neighbourhood import Histogram
 from sfumato.report.numbers import at_least, at_most, delta_at_most, percent, plain, share
 from sfumato.report.pictures import Pictures, data_uri
 from sfumato.report.ruler import Ruler, Strip
-from sfumato.report.sentences import bound
+from sfumato.report.sentences import bound, delta_bound
 from sfumato.report.verdicts import Verdict, verdict
 
 __all__ = ["Attack", "Pair", "ReleaseSection"]
@@ -50,6 +50,8 @@ class Attack:
         bounded = finding.epsilon_lower is not None
         at = [f"δ = {at_most(finding.delta)}"] if bounded and finding.delta is not None else []
         at += [percent(finding.confidence)] if bounded and finding.confidence is not None else []
+        at += [f"per {finding.unit}"] if bounded else []
+        at += [f"δ ≥ {at_least(finding.delta_lower)}"] if finding.delta_lower else []
         return cls(
             finding=finding,
             strip=Strip.of(finding),
@@ -157,6 +159,8 @@ def _curve(entry: Entry) -> list[tuple[str, str]]:
 
 def _sentence(item: Evidence) -> str:
     said = [item.attack] if item.epsilon_lower is None else [f"{item.attack}: ε is at least {bound(item)}"]
+    said += [delta_bound(item)] if item.delta_lower else []
+    said += [f"per {item.unit} under {item.neighbours}"] if item.bounds else []
     return "; ".join([*said, *filter(None, [item.detail])])
 
 

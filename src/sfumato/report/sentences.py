@@ -7,8 +7,9 @@ up, lower bounds down, and an attack that failed is never called a proof.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from sfumato.privacy import Evidence, Guarantee, Neighbours, Statement, Unit
+from sfumato.privacy import Claim, Comparison, Evidence, Guarantee, Neighbours, Statement, Unit
 from sfumato.report.entry import Entry
 from sfumato.report.numbers import (
     at_least,
@@ -21,7 +22,20 @@ from sfumato.report.numbers import (
     share_at_most,
 )
 
-__all__ = ["LOOSE", "MODERATE", "TIGHT", "WEAK_ATTACK", "bound", "claimed", "measured", "proven", "worth"]
+__all__ = [
+    "LOOSE",
+    "MODERATE",
+    "TIGHT",
+    "WEAK_ATTACK",
+    "bound",
+    "claimed",
+    "delta_bound",
+    "exceeding",
+    "measured",
+    "proven",
+    "strongest_of",
+    "worth",
+]
 
 #: Up to these ε a bound is called tight, moderate and loose; above the last it promises nothing practical.
 TIGHT, MODERATE, LOOSE = 1.0, 4.0, 10.0
@@ -32,23 +46,37 @@ WEAK_ATTACK = "A weak attack is no proof of privacy: a better one may exist."
 _WHOLE = ("record", "item", "client", "clip", "tensor")
 
 
-def claimed(statement: Statement) -> list[str]:
-    """What the authors say, and whether the theorem bears it out."""
-    claim, guarantee = statement.claimed, statement.proven
+def claimed(statement: Statement, refuting: Sequence[Comparison] = ()) -> list[str]:
+    """What the authors say, whether the theorem bears it out, and whether evidence refutes it.
+
+    The number is held against what is proven and measured of the very unit and neighbours it is claimed for.
+    """
+    claim = statement.claimed
     if claim is None:
         return ["No claim of the method's authors is quoted."]
     said = ["These are the authors' words, not ours."]
     if claim.epsilon is None:
         return said
+    if claim.unit is None or claim.neighbours is None:
+        return [*said, "They leave open what may change between two inputs, so nothing is compared with it."]
+    if refuting:
+        said.append(f"The evidence refutes the claim: {exceeding(strongest_of(refuting), 'claimed')}.")
+    return [*said, _borne_out(statement, claim)]
+
+
+def _borne_out(statement: Statement, claim: Claim) -> str:
+    guarantee = statement.proven_of(claim.unit, claim.neighbours)
+    about = f"per {claim.unit} under {claim.neighbours}"
+    if guarantee is None:
+        return f"The claim is {about}, of which nothing is proven here, so no theorem bears the number out."
     if guarantee.proves_nothing:
-        return [*said, "No theorem we know bears the number out for this release."]
+        return "No theorem we know bears the number out for this release."
     delta = guarantee.at_delta if claim.delta is None else min(claim.delta, 1.0)
-    given = guarantee.epsilon(delta)
-    if given > claim.epsilon * (1.0 + 1e-9):
+    given, where = guarantee.epsilon(delta), f"at δ = {delta_at_most(delta)} {about}"
+    if given > (claim.epsilon or 0.0) * (1.0 + 1e-9):
         much = f"ε = {at_most(given)}" if math.isfinite(given) else "no finite ε"
-        at = delta_at_most(delta)
-        return [*said, f"The theorem does not bear the number out: it gives {much} at δ = {at}."]
-    return [*said, f"The theorem bears the number out at δ = {delta_at_most(delta)}."]
+        return f"The theorem does not bear the number out: it gives {much} {where}."
+    return f"The theorem bears the number out {where}."
 
 
 def proven(guarantee: Guarantee) -> list[str]:
@@ -79,13 +107,18 @@ def measured(entry: Entry) -> list[str]:
     if not entry.evidence:
         return ["Not audited: no attack was tried, so nothing is known beyond what is proven."]
     said = []
-    strongest = entry.strongest
+    strongest, guarantee = entry.strongest, entry.statement.proven
     if strongest is None:
         said.append("None of the attacks says anything about ε.")
     elif strongest.epsilon_lower:
-        said.append(f"The attack “{strongest.attack}” shows that ε is at least {bound(strongest)}.")
+        ours = (strongest.unit, strongest.neighbours) == (guarantee.unit, guarantee.neighbours)
+        about = "" if ours else f" per {strongest.unit} under {strongest.neighbours}"
+        said.append(f"The attack “{strongest.attack}” shows that ε{about} is at least {bound(strongest)}.")
     else:
         said.append("No attack established an ε above 0.")
+    for item in entry.evidence:
+        if item.delta_lower:
+            said.append(f"The attack “{item.attack}” shows that {delta_bound(item)} per {item.unit}.")
     judged = [finding for finding in entry.findings if finding.beats_chance is not None]
     if judged:
         beaten = sum(bool(finding.beats_chance) for finding in judged)
@@ -99,6 +132,29 @@ def bound(item: Evidence) -> str:
     text = at_least(item.epsilon_lower or 0.0)
     text += f" at δ = {at_most(item.delta)}" if item.delta is not None else ""
     return text + (f", with {percent(item.confidence)} confidence" if item.confidence is not None else "")
+
+
+def delta_bound(item: Evidence) -> str:
+    """A lower bound on δ with the ε that it holds at."""
+    where = "at every ε" if item.at_epsilon is None else f"at ε = {at_most(item.at_epsilon)}"
+    return f"δ is at least {at_least(item.delta_lower or 0.0)} {where}"
+
+
+def exceeding(compared: Comparison, what: str) -> str:
+    """What evidence shows that is more than is proven or claimed of the same unit and neighbours."""
+    item, said = compared.evidence, []
+    if compared.exceeds_epsilon:
+        said.append(
+            f"shows that ε is at least {bound(item)}; but at most {at_most(compared.epsilon)} is {what}"
+        )
+    if compared.exceeds_delta:
+        said.append(f"shows that {delta_bound(item)}; but at most {at_most(compared.delta)} is {what}")
+    return f"the attack “{item.attack}” {', and '.join(said)}, per {item.unit} under {item.neighbours}"
+
+
+def strongest_of(found: Sequence[Comparison]) -> Comparison:
+    """The comparison with the largest bound on ε."""
+    return max(found, key=lambda item: (item.exceeds_epsilon, item.evidence.epsilon_lower or 0.0))
 
 
 def worth(epsilon: float) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sfumato.privacy import Evidence
 from sfumato.report.entry import Entry
 from sfumato.report.numbers import at_least, at_most, delta_at_most, share_at_most
-from sfumato.report.sentences import LOOSE, bound, measured, proven, worth
+from sfumato.report.sentences import LOOSE, bound, exceeding, measured, proven, strongest_of, worth
 from sfumato.report.text import shortened
 
 __all__ = ["Verdict", "alarm", "summary", "verdict"]
@@ -20,13 +19,13 @@ __all__ = ["Verdict", "alarm", "summary", "verdict"]
 class Verdict:
     """A ``kind`` for the eye, a ``headline`` and a ``sentence``."""
 
-    kind: Literal["alarm", "nothing", "vast", "unaudited", "consistent"]
+    kind: Literal["alarm", "refuted", "nothing", "vast", "unaudited", "consistent"]
     headline: str
     sentence: str
 
 
 def verdict(entry: Entry) -> Verdict:
-    """Whether measured stays below proven, as it must, and what there is to rely on."""
+    """Whether measured stays below proven and claimed, as it must, and what there is to rely on."""
     guarantee, strongest = entry.statement.proven, entry.strongest
     if entry.alarms:
         return Verdict("alarm", "Alarm: measured exceeds proven", _alarm(entry))
@@ -34,13 +33,20 @@ def verdict(entry: Entry) -> Verdict:
         known = ""
         if strongest is not None and strongest.epsilon_lower:
             known = f" What is known is what an attack reached: ε is at least {bound(strongest)}."
-        return Verdict("nothing", "Nothing is proven", f"Reason: {guarantee.theorem}.{known}")
-    if not guarantee.epsilon() <= LOOSE:
-        return Verdict("vast", "Proven, but too loose to rely on", _relation(entry))
-    if strongest is None:
+        told = Verdict("nothing", "Nothing is proven", f"Reason: {guarantee.theorem}.{known}")
+    elif not guarantee.epsilon() <= LOOSE:
+        told = Verdict("vast", "Proven, but too loose to rely on", _relation(entry))
+    elif strongest is None:
         headline = "Proven; the attacks do not bound ε" if entry.evidence else "Proven, not audited"
-        return Verdict("unaudited", headline, _relation(entry))
-    return Verdict("consistent", "Proven, and no attack went beyond", _relation(entry))
+        told = Verdict("unaudited", headline, _relation(entry))
+    elif entry.compared is None or entry.compared.guarantee is not guarantee:
+        told = Verdict("unaudited", "Proven; the attacks are about something else", _relation(entry))
+    else:
+        told = Verdict("consistent", "Proven, and no attack went beyond", _relation(entry))
+    if not entry.refuting:
+        return told
+    said = exceeding(strongest_of(entry.refuting), "claimed")
+    return Verdict("refuted", "The claim is refuted", f"{said[0].upper()}{said[1:]}. {told.sentence}")
 
 
 def summary(entries: Sequence[Entry]) -> str:
@@ -86,35 +92,40 @@ def alarm(entries: Sequence[Entry]) -> str:
 
 
 def _accord(entries: Sequence[Entry]) -> list[str]:
+    said = ["An attack refutes what is claimed."] if any(entry.refuting for entry in entries) else []
     if any(entry.alarms for entry in entries):
-        return ["An attack went beyond what is proven."]
+        return [*said, "An attack went beyond what is proven."]
     bounded = [entry for entry in entries if math.isfinite(entry.statement.proven.epsilon())]
-    if any(entry.strongest is not None for entry in bounded):
-        return ["No attack went beyond what is proven."]
-    return ["Whether an attack can go beyond what is proven was not tried."] if bounded else []
+    if any(entry.compared is not None for entry in bounded):
+        return [*said, "No attack went beyond what is proven."]
+    return [*said, "Whether an attack can go beyond what is proven was not tried."] if bounded else said
 
 
 def _alarm(entry: Entry) -> str:
-    worst: Evidence = max(entry.alarms, key=lambda item: item.epsilon_lower or 0.0)
+    said = exceeding(strongest_of(entry.alarms), "proven")
     return (
-        f"The attack “{worst.attack}” shows that ε is at least {bound(worst)}; but at most "
-        f"{at_most(entry.statement.proven.epsilon(worst.delta))} is proven. The proof, the code or the audit "
-        "is wrong, unless this is bad luck, which a sound release has with probability "
-        f"{share_at_most(entry.false_alarm_rate)} at most. Do not hand it out before this is explained."
+        f"{said[0].upper()}{said[1:]}. The proof, the code or the audit is wrong, unless this is bad luck, "
+        f"which a sound release has with probability {share_at_most(entry.false_alarm_rate)} at most. Do not "
+        "hand it out before this is explained."
     )
 
 
 def _relation(entry: Entry) -> str:
-    strongest, guarantee = entry.strongest, entry.statement.proven
+    """The strongest evidence beside what is proven of its own unit and neighbours, and of no other."""
+    strongest, guarantee, compared = entry.strongest, entry.statement.proven, entry.compared
     if strongest is None:
         return "No attack tried to go beyond what is proven, so only the theorem speaks."
-    delta = guarantee.at_delta if strongest.delta is None else strongest.delta
-    upper = guarantee.epsilon(delta)
+    reached, where = at_least(strongest.epsilon_lower or 0.0), f"at δ = {delta_at_most(strongest.delta or 0.0)}"
+    theirs = f"ε per {strongest.unit} under {strongest.neighbours}"
+    other = f"The attacks are about another change: {where}, {theirs} is at least {reached}"
+    untried = f"What is proven per {guarantee.unit} under {guarantee.neighbours} was not tried."
+    if compared is None:
+        return f"{other}, and no theorem here speaks of it. {untried}"
+    upper = compared.epsilon
     limit = f"at most {at_most(upper)} is proven" if math.isfinite(upper) else "no finite bound is proven"
-    return (
-        f"Measured stays below proven, as it must: at δ = {delta_at_most(delta)}, ε is at least "
-        f"{at_least(strongest.epsilon_lower or 0.0)} and {limit}."
-    )
+    if compared.guarantee is not guarantee:
+        return f"{other}, and {limit} of it. {untried}"
+    return f"Measured stays below proven, as it must: {where}, ε is at least {reached} and {limit}."
 
 
 def _quoted(entry: Entry) -> str:

@@ -31,6 +31,20 @@ def test_a_secret_order_is_undone_with_known_records():
     assert (error[telling] < 1e-9).mean() > 0.9
 
 
+@pytest.mark.parametrize("key", [None, bytes(range(32))])
+def test_what_is_learned_and_what_is_tested_are_disjoint_rows(key):
+    """A view does not change with the rows it is tested on, however those were noised."""
+    embedding = sf.ReverseManifold(1.0, key=key).fit(NOISED)
+    embedded = embedding.transform(NOISED)
+    seen = see_through(X, embedded, 0.99, seed=3)
+    assert len(X) / 2 <= seen.tested.size < len(X)
+    other = embedded.copy()
+    other[seen.tested] = embedding.transform(np.random.default_rng(5).normal(size=X.shape))[seen.tested]
+    again = see_through(X, other, 0.99, seed=3)
+    assert np.array_equal(again.tested, seen.tested)
+    assert np.array_equal(again.view(embedded), seen.view(embedded))
+
+
 def test_what_is_no_embedding_is_left_alone():
     rng = np.random.default_rng(1)
     assert see_through(X, rng.normal(size=(len(X), 2 * X.shape[1])), 0.99) is None

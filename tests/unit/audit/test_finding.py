@@ -43,7 +43,9 @@ def test_evidence_carries_the_bound_and_what_it_is_about():
 
 
 def test_json_both_ways():
-    finding = made(numbers={"advantage": 0.4}, epsilon_lower=1.0, delta=0.0)
+    finding = made(
+        numbers={"advantage": 0.4}, epsilon_lower=1.0, delta=0.0, unit="record", neighbours="replace"
+    )
     assert Finding.from_dict(finding.to_dict()) == finding
     bare = made(interval=None, confidence=None)
     assert Finding.from_dict(bare.to_dict()) == bare
@@ -58,6 +60,8 @@ def test_json_both_ways():
         ({"interval": (0.8, 0.6)}, "runs from 0.8 to 0.6"),
         ({"confidence": None}, "without its confidence"),
         ({"interval": None, "confidence": None, "epsilon_lower": 1.0}, "without its confidence"),
+        ({"epsilon_lower": 1.0, "delta": 0.0}, "without its unit and neighbours"),
+        ({"delta_lower": 0.1, "unit": "record"}, "without its unit and neighbours"),
     ],
 )
 def test_refusals(change, sentence):

@@ -52,7 +52,9 @@ def test_any_rising_map_of_the_scores_gives_the_same_bound():
 def test_the_assumption_is_stated_in_the_evidence():
     bound = gaussian_bound(*_quantiles(1.0, 1000), delta=1e-5)
     assert bound.assumption == GAUSSIAN_PAIR
-    assert "only if the mechanism is exactly Gaussian-DP" in bound.evidence("a game").detail
+    assert (
+        "only if the mechanism is exactly Gaussian-DP" in bound.evidence("a game", "record", "replace").detail
+    )
 
 
 def test_scores_that_say_nothing_or_the_opposite_bound_nothing():

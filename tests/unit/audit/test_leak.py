@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 import sfumato as sf
-from sfumato.audit.leak import exact_value_leak
+from sfumato.audit.leak import exact_value_game, exact_value_leak
 from sfumato.audit.proportions import interval
 from sfumato.errors import BadInput
 
@@ -97,3 +99,49 @@ def test_a_view_is_looked_through() -> None:
 def test_bad_input_is_refused_in_a_sentence(original, released, message) -> None:
     with pytest.raises(BadInput, match=message):
         exact_value_leak(original, released)
+
+
+def _kept(rng, records, share):
+    """Each row as it was with some probability, and otherwise values that no record has."""
+    shown = rng.random(len(records)) < share
+    return np.where(shown[:, None], records, 2.0 + rng.random(records.shape)), int(shown.sum())
+
+
+def test_rows_that_are_shown_bound_delta_at_every_epsilon_where_no_other_can_be() -> None:
+    """δ is the share of rows that are shown: the bound lies below it at 1 − 1e-6, and within 0.1 of it."""
+    rng = np.random.default_rng(4)
+    records = rng.random((2000, 3))
+    released, _ = _kept(rng, records, 0.4)
+    counted = exact_value_game(records, released, delta=1e-5, at_epsilon=1.0, confidence=SURE)
+    assert 0.3 < counted.delta_lower < 0.4
+    assert counted.delta_lower == pytest.approx(counted.numbers["p"] - math.e * counted.numbers["q"])
+    assert counted.epsilon_lower == pytest.approx(
+        math.log((counted.numbers["p"] - 1e-5) / counted.numbers["q"])
+    )
+    # However seldom another record's value is seen, that it never happens is no count's to say.
+    large = exact_value_game(records, released, delta=1e-5, at_epsilon=8.0, confidence=SURE)
+    assert large.delta_lower == 0.0
+    proven = exact_value_game(records, released, delta=1e-5, never=True, confidence=SURE)
+    assert 0.3 < proven.delta_lower < 0.4
+    assert (proven.at_epsilon, proven.epsilon_lower) == (None, None)
+
+
+def test_half_a_step_is_what_two_steps_leave() -> None:
+    """(2ε, (1 + e^ε)·δ) for a replacement: solved for ε at δ, and for δ at ε."""
+    rng = np.random.default_rng(4)
+    records = rng.random((1000, 3))
+    released, _ = _kept(rng, records, 0.7)
+    found = exact_value_game(records, released, delta=1e-3, at_epsilon=0.5, neighbours="zero-out")
+    p, q, odds = found.numbers["p"], found.numbers["q"], math.exp(found.epsilon_lower)
+    assert p - odds**2 * q == pytest.approx((1.0 + odds) * 1e-3)
+    assert found.delta_lower == pytest.approx((p - math.e * q) / (1.0 + math.exp(0.5)))
+
+
+def test_answers_that_keep_their_promise_bound_no_more_than_it() -> None:
+    """Randomised response shows the truth often, and another's value often enough: false alarms 2e-6."""
+    bits = np.random.default_rng(5).integers(0, 2, size=(4000, 1)).astype(np.float64)
+    for epsilon in (0.5, 3.0):
+        released = sf.RandomisedResponse(epsilon, 2).release(bits).value
+        found = exact_value_game(bits, released, delta=0.0, at_epsilon=epsilon, confidence=SURE)
+        assert 0.6 * epsilon < found.epsilon_lower <= epsilon
+        assert found.delta_lower == 0.0

@@ -6,6 +6,7 @@ from scipy import special
 from scipy.stats import binom
 
 from sfumato.audit.proportions import (
+    chernoff_upper,
     clopper_pearson_lower,
     clopper_pearson_upper,
     failure_chance,
@@ -124,3 +125,16 @@ def test_what_is_no_confidence_is_refused(confidence):
         failure_chance(confidence)
     with pytest.raises(BadInput, match="confidence was"):
         interval(1, 2, confidence)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.05])
+def test_a_mean_of_unequal_coins_is_missed_with_no_more_than_the_chance(spread):
+    """By the exact law of the sum, so without a chance of a false alarm."""
+    chances = np.clip(0.05 + spread * np.linspace(-1.0, 1.0, 60), 0.0, 1.0)
+    law = np.ones(1)
+    for chance in chances:
+        law = np.convolve(law, [1.0 - chance, chance])
+    missed = [law[s] for s in range(law.size) if chernoff_upper(s, 60, 0.01) < chances.mean()]
+    assert sum(missed) <= 0.01
+    assert chernoff_upper(0, 60, 0.01) == pytest.approx(1.0 - 0.01 ** (1.0 / 60.0))
+    assert chernoff_upper(60, 60, 0.01) == 1.0

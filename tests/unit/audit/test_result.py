@@ -10,7 +10,8 @@ RELEASE = sf.Gaussian(2.0, 1e-5, 1.0).release(np.ones((3, 2)))
 
 
 def bound(attack, epsilon, confidence=0.995, **change):
-    given = {"attack": attack, "threat": "", "measure": "share", "value": 0.9, "chance": 0.5, "delta": 1e-5}
+    given = {"attack": attack, "threat": "", "measure": "share", "value": 0.9, "chance": 0.5}
+    given |= {"delta": 1e-5, "unit": "record", "neighbours": "replace"}
     return Finding(**(given | {"epsilon_lower": epsilon, "confidence": confidence} | change))
 
 

@@ -168,9 +168,11 @@ def test_what_is_no_game_is_refused(first, second, options, said):
 
 def test_a_bound_becomes_evidence_with_its_assumption():
     plain = Bound(1.5, 1e-5, 0.99, "a game")
-    assert plain.evidence("guessing") == Evidence("guessing", 1.5, 1e-5, 0.99, "a game")
+    assert plain.evidence("guessing", "record", "replace") == Evidence(
+        "guessing", 1.5, 1e-5, 0.99, "a game", "record", "replace"
+    )
     assumed = Bound(1.5, 1e-5, 0.99, "a game", "holds only if")
-    assert assumed.evidence("guessing").detail == "a game; holds only if"
+    assert assumed.evidence("guessing", "record", "replace").detail == "a game; holds only if"
 
 
 @pytest.mark.parametrize(

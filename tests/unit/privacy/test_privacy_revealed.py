@@ -147,9 +147,8 @@ def test_evidence_is_held_against_the_guarantee_of_its_unit():
     attack = Evidence("pairs", 4.0, 0.0, 0.99, unit=Unit("tensor"), neighbours=Neighbours.REPLACE)
     assert not made.contradicts(attack)
     assert made.contradicts(replace(attack, unit=Unit("component")))
-    assert made.contradicts(replace(attack, unit=None, neighbours=None))  # then it is about the headline
     assert not made.contradicts(replace(attack, unit=Unit("frame")))
-    assert made.proven_of(replace(attack, unit=Unit("frame"))) is None
+    assert made.proven_of(Unit("frame"), Neighbours.REPLACE) is None
 
 
 def test_a_statement_with_several_units_travels_as_json():

@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.privacy import Claim, Evidence, Guarantee, Statement
+from sfumato.privacy import Claim, Comparison, Evidence, Guarantee, Neighbours, Statement
 
 CLAIM = Claim(text="(ε, δ)-differential privacy", source="TADP-RME, Theorem 1", epsilon=80.0, delta=1e-5)
 PROVEN = Guarantee.gaussian(0.0303, at_delta=1e-5)
-EVIDENCE = Evidence("distinguishing game", 12.5, 1e-5, 0.999, "10⁵ samples on the worst pair")
+EVIDENCE = Evidence(
+    "distinguishing game", 12.5, 1e-5, 0.999, "10⁵ samples on the worst pair", "record", "replace"
+)
 
 
 def statement(**changes):
@@ -36,7 +38,15 @@ words = st.text(max_size=60)
     claimed=st.none() | st.builds(Claim, text=words, source=words, epsilon=st.none() | st.floats(0, 1e6)),
     measured=st.lists(
         st.builds(
-            Evidence, words, st.none() | st.floats(0, 1e3), st.none() | st.floats(0, 1), st.none(), words
+            Evidence,
+            words,
+            st.none() | st.floats(0, 1e3),
+            st.floats(0, 1),
+            st.none(),
+            words,
+            st.sampled_from(["record", "region(8)"]),
+            st.sampled_from(Neighbours),
+            st.none() | st.floats(0, 1),
         ),
         max_size=3,
     ),
@@ -96,7 +106,8 @@ def test_repr_reads_like_a_sentence():
     assert repr(statement()) == (
         "Statement: TrustAdaptive, claimed ε=80, δ=1e-05: (ε, δ)-differential privacy (TADP-RME, Theorem 1); "
         "proven: ε=684.5 at δ=1e-05 per record under replace (analytic Gaussian); measured: "
-        "distinguishing game: ε ≥ 12.5 at δ=1e-05 with 0.999 confidence; 10⁵ samples on the worst pair"
+        "distinguishing game: ε ≥ 12.5 at δ=1e-05 per record with 0.999 confidence; "
+        "10⁵ samples on the worst pair"
     )
 
 
@@ -107,12 +118,61 @@ def test_consistent_means_proven_is_at_least_measured():
         return statement(proven=proven, measured=evidence).consistent()
 
     assert holds()
-    assert holds(Evidence("a", 4.3, 1e-5), Evidence("b", None))
-    assert not holds(Evidence("a", 4.3, 1e-5), Evidence("b", 4.5, 1e-5))
-    assert holds(Evidence("a", 4.3))  # at the δ of the headline
-    assert not holds(Evidence("a", 4.5))
-    assert not holds(Evidence("a", 4.3, 1e-3))
-    assert statement(proven=Guarantee.nothing("x"), measured=(Evidence("a", 1e3, 0.0),)).consistent()
+    assert holds(game(4.3, 1e-5), Evidence("b", None))
+    assert not holds(game(4.3, 1e-5), game(4.5, 1e-5))
+    assert not holds(game(4.3, 1e-3))
+    assert holds(game(4.5, 1e-5, unit="tensor"), game(4.5, 1e-5, neighbours="zero-out"))
+    assert statement(proven=Guarantee.nothing("x"), measured=(game(1e3, 0.0),)).consistent()
+
+
+def game(epsilon, delta, unit="record", neighbours="replace", **more):
+    return Evidence("a", epsilon, delta, 0.99, "", unit, neighbours, **more)
+
+
+def test_a_comparison_across_units_or_neighbours_does_not_exist():
+    for other in (game(3.0, 0.0, unit="component"), game(3.0, 0.0, neighbours="zero-out")):
+        with pytest.raises(BadInput, match="cannot be compared with a guarantee per record under replace"):
+            Comparison(Guarantee.pure(1.0), other)
+        assert statement(proven=Guarantee.pure(1.0)).compared(other) is None
+    with pytest.raises(BadInput, match="bounds nothing"):
+        Comparison(Guarantee.pure(1.0), Evidence("reconstruction"))
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "evidence", "refuted"),
+    [
+        (Guarantee.pure(1.0), game(1.1, 0.0), True),
+        (Guarantee.pure(1.0), game(1.0, 0.0), False),
+        (Guarantee.approximate(1.0, 1e-3), game(9.0, 1e-5), False),  # nothing is said of so small a δ
+        (Guarantee.pure(1.0), game(None, None, delta_lower=0.01, at_epsilon=1.0), True),
+        (Guarantee.pure(1.0), game(None, None, delta_lower=0.01, at_epsilon=0.5), False),
+        (Guarantee.approximate(1.0, 0.1), game(None, None, delta_lower=0.1, at_epsilon=1.0), False),
+        (Guarantee.approximate(1.0, 0.1), game(None, None, delta_lower=0.2, at_epsilon=None), True),
+        (Guarantee.nothing("x"), game(9.0, 0.0, delta_lower=0.9, at_epsilon=1.0), False),
+    ],
+)
+def test_evidence_is_compared_at_its_own_delta_and_epsilon(guarantee, evidence, refuted):
+    assert Comparison(guarantee, evidence).refuted is refuted
+
+
+def test_a_claim_is_held_against_evidence_of_its_own_unit():
+    made = Claim(text="t", source="s", epsilon=1.0, delta=0.0, unit="tensor", neighbours="replace")
+    told = statement(claimed=made, proven=Guarantee.pure(1.0, unit="component"))
+    assert Claim.from_dict(made.to_dict()) == made
+    assert told.refutes_claim(game(3.7, 1e-5, unit="tensor"))
+    assert not told.refutes_claim(game(3.7, 1e-5, unit="component"))
+    assert told.contradicts(game(3.7, 1e-5, unit="component"))
+    for silent in (CLAIM, Claim(text="t", source="s", epsilon=1.0, unit="tensor", neighbours="replace")):
+        assert silent.guarantee() is None
+
+
+def test_evidence_of_older_documents_is_about_the_headline():
+    proven = Guarantee.pure(1.0, unit="component", at_delta=1e-6)
+    document = statement(proven=proven, measured=()).to_dict()
+    old = {"attack": "a", "epsilon_lower": 2.0, "delta": None, "confidence": 0.9, "detail": ""}
+    read = Statement.from_dict(document | {"measured": [old]})
+    assert read.measured == (Evidence("a", 2.0, 1e-6, 0.9, "", "component", "replace"),)
+    assert Statement.from_json(read.to_json()) == read
 
 
 def test_parameters_are_copied_and_must_be_json():
@@ -151,10 +211,14 @@ def test_malformed_documents_are_refused():
         lambda: Claim(text=1, source="s"),
         lambda: Claim(text="t", source="s", epsilon=-1.0),
         lambda: Claim(text="t", source="s", delta=math.inf),
-        lambda: Evidence("a", -1.0),
-        lambda: Evidence("a", math.inf),
-        lambda: Evidence("a", 1.0, 2.0),
-        lambda: Evidence("a", 1.0, 0.1, 1.5),
+        lambda: game(-1.0, 0.0),
+        lambda: game(math.inf, 0.0),
+        lambda: game(1.0, 2.0),
+        lambda: game(1.0, None),
+        lambda: game(1.0, 0.0, unit=None),
+        lambda: game(1.0, 0.0, neighbours=None),
+        lambda: game(1.0, 0.0, delta_lower=1.5),
+        lambda: Evidence("a", 1.0, 0.1, 1.5, "", "record", "replace"),
         lambda: Evidence(3),
     ],
 )

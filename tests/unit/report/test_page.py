@@ -26,6 +26,8 @@ from sfumato.report.page import Budget, Entry, Frontier, Pictures, Point, render
 from sfumato.report.text import unbroken
 from sfumato.utility.assessment import assess
 
+ABOUT = {"delta": 1e-6, "unit": "record", "neighbours": "replace"}
+
 
 @pytest.fixture(scope="module")
 def digits():
@@ -44,7 +46,7 @@ def entry(digits):
                 "nearest row", "knows all rows", "AUC", 0.61, 0.5, (0.55, 0.67), 0.99, numbers={"rows": 60}
             ),
             Finding("ridge", "knows pairs", "error", 0.7, 0.6, (0.6, 0.8), 0.99, higher_is_worse=False),
-            Finding("game", "knows both", "ε", 0.8, 0.0, None, 0.99, epsilon_lower=0.8, delta=1e-6),
+            Finding("game", "knows both", "ε", 0.8, 0.0, None, 0.99, epsilon_lower=0.8, **ABOUT),
         ),
         {"accuracy": 0.81, "SSIM": None},
         Pictures(digits[:2].reshape(-1, 8, 8), np.asarray(release.value)[:2].reshape(-1, 8, 8)),
@@ -160,7 +162,7 @@ def test_nothing_says_pictures_where_there_are_none(entry):
 
 
 def test_an_alarm_stands_at_the_top_and_in_the_card(entry):
-    measured = (Evidence("game", 9.0, 1e-6, 0.99),)
+    measured = (Evidence("game", 9.0, 1e-6, 0.99, "", "record", "replace"),)
     alarmed = replace(entry, statement=replace(entry.statement, measured=measured))
     page = render_report([alarmed])
     assert page.index("Alarm: an attack went beyond") < page.index("<nav")

@@ -34,7 +34,7 @@ def test_hostile_text_stays_text_wherever_it_stands(text):
         {text: text},
         Claim(text=text, source=text),
         Guarantee.approximate(1.0, 1e-6, theorem=text),
-        (Evidence(text, 0.5, 1e-6, 0.99, text),),
+        (Evidence(text, 0.5, 1e-6, 0.99, text, "record", "replace"),),
         (text,),
     )
     finding = Finding(text, text, text, 0.5, 0.5, (0.4, 0.6), 0.99, numbers={text: 1.0}, note=text)

@@ -162,8 +162,12 @@ def test_a_long_history_has_few_stops_of_the_keyboard():
 
 
 def ruled(proven, measured=None, claimed=None):
-    evidence = () if measured is None else (Evidence("game", measured, 1e-6, 0.99),)
-    claim = None if claimed is None else Claim(text="t", source="s", epsilon=claimed)
+    evidence = () if measured is None else (Evidence("game", measured, 1e-6, 0.99, "", "record", "replace"),)
+    claim = (
+        None
+        if claimed is None
+        else Claim(text="t", source="s", epsilon=claimed, unit="record", neighbours="replace")
+    )
     return Ruler.drawn(Entry("R", Statement("M", {}, claim, proven, evidence)))
 
 
@@ -183,9 +187,21 @@ def test_the_ruler_has_no_end_where_nothing_is_proven_and_turns_in_an_alarm():
     assert wide.measured > wide.proven
 
 
+def test_the_ruler_has_one_unit():
+    component, tensor = Guarantee.pure(1.0, unit="component"), Guarantee.pure(784.0, unit="tensor")
+    game = Evidence("game", 3.7, 0.0, 0.99, "", "tensor", "replace")
+    made = Claim(text="t", source="s", epsilon=2.0, delta=0.0, unit="component", neighbours="replace")
+    ruler = Ruler.drawn(Entry("R", Statement("M", {}, made, component, (game,), also_proven=(tensor,))))[0]
+    assert "at most 784 is proven, at least 3.7 was measured." in ruler.said
+    assert "per tensor" in ruler.heading
+    ruler = Ruler.drawn(Entry("R", Statement("M", {}, made, component, (game,))))[0]
+    assert "at most 1 is proven, nothing was measured, 2 is claimed." in ruler.said
+
+
 def test_the_ruler_compares_at_the_delta_of_the_attack():
     guarantee = sf.Gaussian(epsilon=1.0, delta=1e-6, clip=1.0).guarantee()
-    entry = Entry("R", Statement("M", {}, None, guarantee, (Evidence("game", 0.1, 1e-3, 0.99),)))
+    evidence = Evidence("game", 0.1, 1e-3, 0.99, "", "record", "replace")
+    entry = Entry("R", Statement("M", {}, None, guarantee, (evidence,)))
     assert f"δ = 0.001: at most {upward(guarantee.epsilon(1e-3))} is proven" in Ruler.drawn(entry)[0].said
 
 

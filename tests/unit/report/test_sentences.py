@@ -19,6 +19,14 @@ def gaussian(epsilon, delta=1e-6, **terms):
     return Guarantee.approximate(epsilon, delta, **terms)
 
 
+def shown(attack, epsilon, delta, confidence=0.99, unit="record", neighbours="replace", **more):
+    return Evidence(attack, epsilon, delta, confidence, "", unit, neighbours, **more)
+
+
+def claim(epsilon, delta=1e-6, unit="record", neighbours="replace"):
+    return Claim(text="t", source="s", epsilon=epsilon, delta=delta, unit=unit, neighbours=neighbours)
+
+
 NOTHING = Guarantee.nothing("trained on the data without noise")
 
 
@@ -78,7 +86,7 @@ def test_a_huge_epsilon_is_said_to_promise_nothing_practical(epsilon):
 
 def test_nothing_proven_is_said_plainly():
     assert sentences.proven(NOTHING)[0] == "Nothing is proven."
-    told = verdicts.verdict(entry(NOTHING, measured=(Evidence("pairing", 6.1, 1e-5, 0.99),)))
+    told = verdicts.verdict(entry(NOTHING, measured=(shown("pairing", 6.1, 1e-5, 0.99),)))
     assert told.kind == "nothing"
     assert "trained on the data without noise" in told.sentence
     assert "ε is at least 6.1 at δ = 10⁻⁵, with 99% confidence" in told.sentence
@@ -94,10 +102,12 @@ def test_no_finite_epsilon_at_a_delta_is_said_plainly():
     ("claim", "proven", "words"),
     [
         (Claim(text="t", source="s"), gaussian(1.0), None),
-        (Claim(text="t", source="s", epsilon=1.0, delta=1e-6), gaussian(1.0), "bears the number out at"),
-        (Claim(text="t", source="s", epsilon=1.0, delta=1e-6), gaussian(2.0), "it gives ε = 2 at δ = 10⁻⁶"),
-        (Claim(text="t", source="s", epsilon=1.0, delta=1e-9), gaussian(1.0), "it gives no finite ε"),
-        (Claim(text="t", source="s", epsilon=1.0), NOTHING, "No theorem we know"),
+        (claim(1.0), gaussian(1.0), "bears the number out at"),
+        (claim(1.0), gaussian(2.0), "it gives ε = 2 at δ = 10⁻⁶"),
+        (claim(1.0, 1e-9), gaussian(1.0), "it gives no finite ε"),
+        (claim(1.0, None), NOTHING, "No theorem we know"),
+        (Claim(text="t", source="s", epsilon=1.0), gaussian(1.0), "nothing is compared"),
+        (claim(1.0, unit="tensor"), gaussian(1.0), "nothing is proven here, so no theorem bears"),
     ],
 )
 def test_a_claim_is_held_against_the_theorem_at_its_own_delta(claim, proven, words):
@@ -116,9 +126,7 @@ def test_an_attack_that_failed_is_no_proof():
 
 
 def test_measured_above_proven_is_an_alarm():
-    bad = entry(
-        gaussian(1.0), measured=(Evidence("game", 3.21987, 1e-6, 0.99), Evidence("other", 0.1, 1e-6, 0.99))
-    )
+    bad = entry(gaussian(1.0), measured=(shown("game", 3.21987, 1e-6, 0.99), shown("other", 0.1, 1e-6, 0.99)))
     told = verdicts.verdict(bad)
     assert told.kind == "alarm"
     assert "at least 3.219 at δ = 10⁻⁶" in told.sentence
@@ -130,7 +138,19 @@ def test_measured_above_proven_is_an_alarm():
 
 
 def test_a_finding_alone_raises_the_alarm_and_counts_once():
-    strong = Finding("game", "knows both", "ε", 3.0, 0.0, None, 0.99, epsilon_lower=3.0, delta=1e-6)
+    strong = Finding(
+        "game",
+        "knows both",
+        "ε",
+        3.0,
+        0.0,
+        None,
+        0.99,
+        epsilon_lower=3.0,
+        delta=1e-6,
+        unit="record",
+        neighbours="replace",
+    )
     alone = entry(gaussian(1.0), findings=(strong,))
     both = entry(gaussian(1.0), findings=(strong,), measured=(strong.evidence(),))
     assert [verdicts.verdict(item).kind for item in (alone, both)] == ["alarm", "alarm"]
@@ -143,8 +163,8 @@ def test_a_finding_alone_raises_the_alarm_and_counts_once():
     [
         ((), "unaudited"),
         ((Evidence("reconstruction", detail="error 0.4"),), "unaudited"),
-        ((Evidence("game", 0.9, 1e-6, 0.99),), "consistent"),
-        ((Evidence("game", 0.0, 1e-6, 0.99),), "consistent"),
+        ((shown("game", 0.9, 1e-6, 0.99),), "consistent"),
+        ((shown("game", 0.0, 1e-6, 0.99),), "consistent"),
     ],
 )
 def test_a_sound_release_is_told_by_what_was_tried(measured, kind):
@@ -155,9 +175,9 @@ def test_a_sound_release_is_told_by_what_was_tried(measured, kind):
 
 def test_the_summary_of_several_counts_them():
     several = [
-        entry(gaussian(1.0), name="A", measured=(Evidence("game", 0.5, 1e-6, 0.99),)),
+        entry(gaussian(1.0), name="A", measured=(shown("game", 0.5, 1e-6, 0.99),)),
         entry(gaussian(5.2), name="B"),
-        entry(NOTHING, name="C", measured=(Evidence("pairing", 6.1, 1e-5, 0.99),)),
+        entry(NOTHING, name="C", measured=(shown("pairing", 6.1, 1e-5, 0.99),)),
     ]
     assert verdicts.summary(several) == (
         "This report covers 3 releases. A bound is proven for 2 of them (ε = 1 to 5.2 per record); for 1 "
@@ -199,3 +219,74 @@ def test_bounds_are_rounded_to_the_side_on_which_they_hold(value, above, below):
 def test_what_is_no_number_is_said_so():
     assert [numbers.plain(value) for value in (None, math.nan, -math.inf)] == ["–", "not a number", "−∞"]
     assert [numbers.plain(value) for value in (-3e-9, 100_000, -2.0)] == ["−3 × 10⁻⁹", "100,000", "−2"]
+
+
+COMPONENT = Guarantee.pure(1.0, unit="component")
+TENSOR = Guarantee.pure(784.0, unit="tensor")
+
+
+def tensors(*, also=(TENSOR,), measured=(), claimed=None, proven=COMPONENT):
+    return Entry("R", Statement("M", {}, claimed, proven, measured, also_proven=also))
+
+
+def everything(one):
+    """All that a page says about one release."""
+    parts = [*sentences.measured(one), *sentences.claimed(one.statement, one.refuting)]
+    return " ".join([*parts, verdicts.verdict(one).sentence, verdicts.summary([one]), verdicts.alarm([one])])
+
+
+def test_a_tensors_game_is_never_held_against_a_components_proof():
+    """Once: "Measured stays below proven, as it must: ε is at least 3.724 and at most 1 is proven"."""
+    one = tensors(measured=(shown("game", 3.724, 0.0, unit="tensor"),))
+    told = verdicts.verdict(one)
+    assert told.kind == "unaudited"
+    assert "ε per tensor under replace is at least 3.724, and at most 784 is proven of it" in told.sentence
+    assert "What is proven per component under replace was not tried." in told.sentence
+    assert "Measured stays below proven" not in everything(one)
+    alone = verdicts.verdict(tensors(also=(), measured=(shown("game", 3.724, 0.0, unit="tensor"),)))
+    assert "no theorem here speaks of it" in alone.sentence
+    other = entry(Guarantee.pure(1.0), measured=(shown("game", 3.0, 0.0, neighbours="zero-out"),))
+    assert verdicts.verdict(other).kind == "unaudited"
+
+
+def test_a_claim_about_a_tensor_is_not_borne_out_by_a_component():
+    """Once: "The theorem bears the number out" under a claim whose tensor has an ε of 784."""
+    said = sentences.claimed(tensors(claimed=claim(1.0, 0.0, unit="tensor")).statement)
+    assert said[1] == (
+        "The theorem does not bear the number out: it gives ε = 784 at δ = 0 per tensor under replace."
+    )
+
+
+def test_evidence_that_refutes_the_claim_is_told():
+    made = claim(1.0, 0.0, unit="tensor")
+    one = tensors(claimed=made, measured=(shown("game", 3.724, 1e-5, unit="tensor"),))
+    assert verdicts.verdict(one).kind == "refuted"
+    assert "is at least 3.724 at δ = 10⁻⁵, with 99% confidence; but at most 1 is claimed" in everything(one)
+    assert "An attack refutes what is claimed." in verdicts.summary([one])
+    weaker = tensors(claimed=made, measured=(shown("game", 0.9, 1e-5, unit="tensor"),))
+    other = tensors(claimed=made, measured=(shown("game", 0.99, 0.0, unit="component"),))
+    larger = tensors(
+        claimed=claim(1.0, 1e-3, unit="tensor"), measured=(shown("game", 3.7, 1e-5, unit="tensor"),)
+    )
+    for item in (weaker, other, larger):  # what is claimed at a δ of 1e-3 says nothing of a smaller one
+        assert not item.refuting
+        assert "refute" not in everything(item)
+
+
+def test_a_bound_on_delta_is_held_against_the_claim_and_the_proof():
+    leak = shown("exact values", 0.5, 1e-5, unit="tensor", delta_lower=0.7, at_epsilon=1.0)
+    one = tensors(claimed=claim(1.0, 0.0, unit="tensor"), measured=(leak,))
+    assert verdicts.verdict(one).kind == "refuted"  # by δ alone: 0.5 is below the claimed ε
+    assert "δ is at least 0.7 at ε = 1; but at most 0 is claimed, per tensor under replace" in everything(one)
+    proven = tensors(proven=Guarantee.approximate(1.0, 0.1, unit="tensor"), also=(), measured=(leak,))
+    assert verdicts.verdict(proven).kind == "alarm"
+    assert "δ is at least 0.7 at ε = 1; but at most 0.1 is proven" in verdicts.verdict(proven).sentence
+    every = shown("exact values", None, None, unit="tensor", delta_lower=0.7)
+    assert tensors(also=(Guarantee.pure(784.0, unit="tensor"),), measured=(every,)).alarms
+    assert not tensors(also=(Guarantee.approximate(1.0, 0.8, unit="tensor"),), measured=(every,)).alarms
+
+
+def test_the_largest_of_several_bounds_is_told_with_the_confidence_of_all():
+    two = entry(gaussian(5.0), measured=(shown("game", 0.9, 1e-6), shown("other", 1.2, 1e-6)))
+    assert two.strongest.confidence == pytest.approx(0.98)
+    assert "is at least 1.2 at δ = 10⁻⁶, with 98% confidence" in sentences.measured(two)[0]

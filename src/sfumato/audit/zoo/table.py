@@ -95,6 +95,7 @@ def _notes(broken: Sequence[BrokenVerdict], games: int) -> Iterator[str]:
         "were chosen where the mistake shows. After 'also' stand attacks that were told these two inputs and "
         "nothing else."
     )
+    yield "Rows that end in 'audited' are whole releases, tried by the standard audit instead of by games."
     if hidden:
         yield f"Found only by an attack that knew what to look for ({len(hidden)}): {'; '.join(hidden)}."
     if placed:
