@@ -66,8 +66,7 @@ def federate(
         option(
             _RUN,
             "SECONDS",
-            "How long the server waits for clients in a round; after the first answer a tenth of it, or 19 "
-            "times as long as that one took if this is more.",
+            "How long each client has to answer in a round, with grpc and processes.",
         ),
     ] = 600.0,
     mechanism: Annotated[

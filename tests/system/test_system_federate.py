@@ -248,7 +248,7 @@ def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder, engine):
         prepared,
         "model",
         engine=engine,
-        waiting=Waiting(150.0, 150.0, 2.0),
+        waiting=Waiting(150.0, 150.0),
         keys=KeyRing(folder / "keys"),
     )
     watcher.join(1.0)
@@ -257,8 +257,8 @@ def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder, engine):
     assert done.made.rounds == 2
     (missed,) = done.made.refused
     assert missed.round == 1
-    assert missed.why == f"{missed.client} did not answer, and is not asked again."
-    # A SuperNode says its client's name with its first reply; over gRPC it is known from the start.
+    assert missed.why == f"{missed.client} did not answer."
+    # A SuperNode proves its client's name with its first reply; over gRPC it is known from the start.
     assert missed.client == "client-2" or (engine == "processes" and missed.client.startswith("node "))
     # It paid for the round that it was killed in, of which it may have sent something, and for no other.
     with Ledger(url.replace("{client}", "client-2")) as book:

@@ -33,7 +33,7 @@ from sfumato.errors import BadInput
 from sfumato.learn.least_noise import least_noise
 from sfumato.learn.noisy_sum import NoisySum, clip_and_multiplier
 from sfumato.mechanisms.parameters import delta_between, positive
-from sfumato.noise import Randomness, Stream, coins
+from sfumato.noise import Keyed, Randomness, Stream, coins
 from sfumato.privacy import RECORD, Guarantee, Neighbours
 
 __all__ = ["DPSGD", "calibrated_multiplier", "check_sampling", "example_gradients"]
@@ -85,7 +85,10 @@ class DPSGD:
             yield np.flatnonzero(coins(stream, threshold, records))
 
     def noisy(self, randomness: Randomness) -> NoisySum:
-        """What sums the gradients of one run."""
+        """What sums the gradients of one run, with noise that must be fresh in each."""
+        if isinstance(randomness, Keyed):
+            # Other gradients under the same noise would give away by how much they differ.
+            raise BadInput("gradient noise is drawn afresh: keyed noise belongs to the content of records.")
         return NoisySum(self.clip, self.multiplier, randomness.stream(b"gradient noise"))
 
     def set_gradients(

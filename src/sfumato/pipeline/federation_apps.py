@@ -1,8 +1,9 @@
 """The Flower apps of a federated run: made from its public terms, and from where each client stands.
 
 ``client_app`` and ``server_app`` are what processes of their own load; they find the terms in the
-configuration of the run (``federation``, as JSON) and where they stand in that of their node: ``name``,
-``file`` (an .npz with ``X`` and ``y``), and for the budget ``dataset`` and ``ledger``.
+configuration of the run (``federation``, as JSON) and where they stand in that of their node: ``name`` and
+``secret``, by which a client proves its name, ``file`` (an .npz with ``X`` and ``y``), and for the budget
+``dataset`` and ``ledger``. The server finds all secrets in a file of its own (``secrets``, JSON by name).
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ def app_of_clients(
         return PrivacyMod(
             terms.protection(),
             name=name,
+            secret=str(place.get("secret") or "") or None,
             pay=None if terms.central else pay,
             rounds=terms.rounds,
             randomness=terms.randomness,
@@ -95,9 +97,12 @@ def _refusing(why: str) -> Mod:
     return lambda message, context, call_next: refused_message(message, why)
 
 
-def place_of(name: str, file: Path, budgets: ClientBudgets, terms: Federation) -> dict[str, str]:
+def place_of(
+    name: str, file: Path, budgets: ClientBudgets, terms: Federation, secret: str = ""
+) -> dict[str, str]:
     """Where the client ``name`` stands, as the configuration of its node says it."""
-    return {"name": name, "file": str(file), ACCEPT: terms.digest(), **paid_from(budgets)}
+    stands = {"name": name, "file": str(file), ACCEPT: terms.digest(), **paid_from(budgets)}
+    return stands | ({"secret": secret} if secret else {})
 
 
 def paid_from(budgets: ClientBudgets) -> dict[str, str]:
@@ -113,6 +118,7 @@ def strategy_of(
     *,
     waiting: Waiting,
     known: Mapping[int, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
     appearing: Callable[[int], None] | None = None,
     each_round: Callable[[int, Arrays], None] | None = None,
 ) -> PrivateAverage:
@@ -127,8 +133,8 @@ def strategy_of(
         randomness=terms.randomness,
         patience=waiting.patience,
         timeout=waiting.timeout,
-        straggle=waiting.straggle,
         known=known,
+        secrets=secrets,
         appearing=appearing,
         each_round=each_round,
     )
@@ -195,9 +201,19 @@ def _server_strategy(context: Context) -> PrivateAverage:
     return strategy_of(
         terms_in(str(config[TERMS])),
         _budgets(config),
-        waiting=Waiting(*(float(config[key]) for key in ("patience", "timeout", "straggle"))),
+        waiting=Waiting(*(float(config[key]) for key in ("patience", "timeout"))),
+        secrets=_secrets(str(config.get("secrets", ""))),
         each_round=tell,
     )
+
+
+def _secrets(file: str) -> dict[str, str]:
+    try:
+        return dict(json.loads(Path(file).read_text("utf-8")))
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            "the configuration of the run names no file of the clients' secrets (secrets, as JSON by name)."
+        ) from error
 
 
 def _budgets(place: Mapping[str, Any]) -> ClientBudgets:

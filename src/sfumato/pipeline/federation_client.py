@@ -15,7 +15,7 @@ from flwr.app import Context, RecordDict
 from flwr.client import start_client
 from grpc import RpcError  # type: ignore[import-untyped]
 
-from sfumato.learn.federated.grpc_admission import Credential
+from sfumato.learn.federated.credentials import Credential
 from sfumato.learn.federated.grpc_client import GrpcClient
 from sfumato.pipeline.federation_apps import TERMS, client_app
 

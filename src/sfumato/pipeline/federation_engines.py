@@ -53,27 +53,33 @@ def _simulation(run: FederatedRun) -> Federated:
     keep_ray_private()  # before Flower imports Ray
     from flwr.simulation import run_simulation
 
+    from sfumato.learn.federated.credentials import new_secret
     from sfumato.learn.federated.server_app import make_server_app
     from sfumato.pipeline.federation_apps import app_of_clients, place_of, strategy_of
 
     made: list[Federated] = []
     failed: list[SfumatoError] = []
     terms, report, text = run.terms, run.report, run.terms.to_json()
+    secrets = {name: new_secret() for name in terms.names}
     with run.apart() as (_, files), ray_folder() as folder, _hushed():
-        places = [place_of(name, files[name], run.budgets, terms) for name in terms.names]
+        places = [place_of(name, files[name], run.budgets, terms, secrets[name]) for name in terms.names]
         clients = app_of_clients(
             lambda context: text, lambda context: places[int(context.node_config["partition-id"])]
         )
 
         def strategy(context: Any) -> Any:
-            return strategy_of(
+            averaging = strategy_of(
                 terms,
                 run.budgets,
                 waiting=run.waiting,
+                secrets=secrets,
                 each_round=lambda number, arrays: report(
                     f"round {number} of {terms.rounds}", number / terms.rounds
                 ),
             )
+            # Clients take turns here: with a deadline, a slow one would leave less time to those after it.
+            averaging.timeout = None
+            return averaging
 
         report("starting Ray", None)
         server = make_server_app(

@@ -3,10 +3,11 @@
 What is started here: ``flower-superlink``, which starts the server's app in a process of its own, and for
 each client a ``flower-supernode``, which starts the client's app in one for every message. They talk over the
 network of this machine alone, on ports that are free, without encryption. (In Flower 1.41 they speak HTTP;
-its older service speaks gRPC, see ``federation_grpc``.) No package is installed for the app.
+its older service speaks gRPC, see ``federation_grpc``.) No package is installed for the app. Each client has
+a secret of the run, in the file that its SuperNode reads, and proves its name by it in every reply.
 
-A client whose process dies is left out once the server has waited for it, and the others go on. What it may
-have sent it has paid for, in its own ledger, before anything was drawn.
+A client whose process dies is left out when Flower has missed its heartbeats for a minute, and the others go
+on. What it may have sent it has paid for, in its own ledger, before anything was drawn.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sfumato.errors import BadInput
+from sfumato.learn.federated.credentials import new_secret
 from sfumato.learn.federated.rounds import Federated
 from sfumato.pipeline.child_processes import ChildProcesses
 from sfumato.pipeline.federated_run import FederatedRun
@@ -123,12 +125,12 @@ class Processes(ChildProcesses):
             why = " ".join(str(answer.get("error-message", done.stderr)).split())
             raise BadInput(f"Flower did not start the run: {why[:300]}")
 
-    def check(self) -> None:
-        """Raise where the SuperLink, without which nothing goes on, or all clients are gone."""
+    def check(self, *, without_clients: bool = False) -> None:
+        """Raise where the SuperLink is gone, or all clients are, unless it goes on ``without_clients``."""
         self._check_link()
         # All of them are asked: one that died is reaped by that, and what it had started ends with it.
         ended = [process.poll() is not None for process in self.nodes.values()]
-        if ended and all(ended):
+        if ended and all(ended) and not without_clients:
             raise BadInput(f"all {len(self.nodes)} clients ended before the run did.")
 
     def _check_link(self) -> None:
@@ -142,16 +144,25 @@ def run_processes(federated: FederatedRun) -> Federated:
     with federated.apart() as (folder, files), Processes(folder) as run:
         result = folder / "result"
         result.mkdir()
-        settings: dict[str, str | float] = {TERMS: terms.to_json(), "result": str(result)}
+        secrets = {name: new_secret() for name in terms.names}
+        kept = folder / "secrets.json"
+        kept.touch(mode=0o600)
+        kept.write_text(json.dumps(secrets), "utf-8")
+        settings: dict[str, str | float] = {
+            TERMS: terms.to_json(),
+            "result": str(result),
+            "secrets": str(kept),
+        }
         write_app(folder / "app", {**settings, **asdict(waiting), **paid_from(budgets)})
         report("starting processes", None)
         run.start_link(waiting.patience)
         for name in terms.names:
-            run.start_node(place_of(name, files[name], budgets, terms))
+            run.start_node(place_of(name, files[name], budgets, terms, secrets[name]))
         run.submit(folder / "app")
         until = time.monotonic() + waiting.patience + terms.rounds * (waiting.timeout + waiting.patience)
         while (made := read_result(result, terms)) is None:
-            run.check()
+            # With noise at the server, whether any client is left must not be told.
+            run.check(without_clients=terms.central)
             if time.monotonic() > until:
                 raise BadInput("the run did not end in the time that its rounds may take.")
             done = rounds_done(result)

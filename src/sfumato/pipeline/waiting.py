@@ -12,21 +12,15 @@ __all__ = ["Waiting"]
 
 @dataclass(frozen=True)
 class Waiting:
-    """Seconds: ``patience`` for clients to appear, ``timeout`` for those of a round to answer.
+    """Seconds: ``patience`` for clients to appear, ``timeout`` for each client to answer in a round.
 
-    A client that takes ``straggle`` times as long as the first one to answer is left out too, though never
-    before a tenth of the timeout has gone by since then.
+    Both are public, and the same for all: when one client answers leaves the others the time that they have.
     """
 
     patience: float = 120.0
     timeout: float = 600.0
-    straggle: float = 20.0
 
     def __post_init__(self) -> None:
-        for name, said, least in (
-            ("patience", "patience", 0.0),
-            ("timeout", "--wait", 0.0),
-            ("straggle", "straggle", 1.0),
-        ):
-            if not least < (given := getattr(self, name)) < math.inf:
-                raise BadInput(f"{said} was {given!r}: a finite number above {least:g} is needed.")
+        for name, said in (("patience", "patience"), ("timeout", "--wait")):
+            if not 0.0 < (given := getattr(self, name)) < math.inf:
+                raise BadInput(f"{said} was {given!r}: a finite number above 0 is needed.")

@@ -12,7 +12,7 @@ from scipy.stats import binom, chi2
 
 from sfumato.errors import BadInput
 from sfumato.learn import DPSGD, NoisySum
-from sfumato.noise import Seeded
+from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Guarantee, Neighbours
 
 
@@ -168,3 +168,10 @@ def test_a_null_record_leaves_the_gradients_of_others_as_they_are_to_the_last_bi
 def linear():
     model = torch.nn.Linear(2, 1)
     return model, GradSampleModule(model, loss_reduction="sum")
+
+
+def test_keyed_noise_which_would_repeat_itself_is_refused():
+    """Two runs under one noise: the difference of their gradients would lie open."""
+    keyed = Keyed(bytes(32), dataset="d", version="1", release="r")
+    with pytest.raises(BadInput, match="keyed noise belongs to the content of records"):
+        DPSGD(1.0, 0.5, 1).noisy(keyed)

@@ -11,7 +11,7 @@ from secure_rounds import summed
 from sfumato.errors import BadInput
 from sfumato.learn.federated.secure import SecureSum
 from sfumato.learn.federated.secure.noise_share import NoiseShare, gap, share_of
-from sfumato.noise import Seeded
+from sfumato.noise import Keyed, Seeded
 from sfumato.privacy.guarantee import Guarantee
 
 TERMS = SecureSum(clients=5, length=50)
@@ -88,7 +88,7 @@ def test_shares_never_fall_short():
 
 
 def test_noisy_vectors_are_clipped_and_summed_exactly():
-    noise = NoiseShare(clip=1.0, sigma=1.0, honest=4)
+    noise = NoiseShare(clip=1.0, sigma=1.0, honest=3)
     rows = {name: np.random.default_rng(name).normal(size=50) * 100 for name in range(5)}
     vectors = {name: noise.integers(row, TERMS, Seeded(name)) for name, row in rows.items()}
     zero = {name: noise.integers(np.zeros(50), TERMS, Seeded(name)) for name in rows}
@@ -120,6 +120,7 @@ def test_what_is_not_proven_is_refused(options, sentence):
     ("honest", "bits", "sentence"),
     [
         (5, 64, "counted on from 5 honest clients, and only 4 need to stay"),
+        (4, 64, "each of whom knows its own noise: honest may be 3 at most"),
         (3, 16, "a ring of 16 bits has no room for the noise of 5 clients"),
     ],
 )
@@ -127,6 +128,29 @@ def test_terms_under_which_the_noise_would_fall_short_are_refused(honest, bits, 
     terms = SecureSum(clients=5, length=50, bits=bits)
     with pytest.raises(BadInput, match=sentence):
         NoiseShare(clip=1.0, sigma=1.0, honest=honest).integers(np.zeros(50), terms)
+
+
+@pytest.mark.parametrize("clients", [2, 3, 4, 7, 12])
+def test_what_is_stated_holds_against_a_fellow_participant(clients):
+    """It subtracts its own noise: the shares of the others who must arrive still reach σ."""
+    for threshold in range(clients // 2 + 1, clients + 1):
+        terms = SecureSum(clients=clients, length=4, threshold=threshold)
+        for honest in range(1, clients + 1):
+            noise = NoiseShare(clip=1.0, sigma=6.0, honest=honest)
+            left = math.sqrt(threshold - 1) * share_of(noise.sigma, honest)
+            against = Guarantee.gaussian(left / 2.0).epsilon(1e-6)
+            if against > noise.guarantee().epsilon(1e-6) * (1.0 + 1e-9):
+                with pytest.raises(BadInput, match="each of whom knows its own noise"):
+                    noise.check(terms)
+            else:
+                noise.check(terms)
+
+
+def test_keyed_noise_which_would_repeat_itself_is_refused():
+    """Two vectors under one noise: their difference would lie open."""
+    keyed = Keyed(bytes(32), dataset="d", version="1", release="r")
+    with pytest.raises(BadInput, match="keyed noise belongs to the content of a unit"):
+        NoiseShare(clip=1.0, sigma=1.0, honest=3).integers(np.zeros(50), TERMS, keyed)
 
 
 def test_a_vector_that_is_not_finite_counts_as_zeros():

@@ -58,7 +58,7 @@ def make_app(*mods, answer=trained, **options):
 
     @app.evaluate()
     def evaluate(message, context):
-        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
+        pytest.fail("it was asked to evaluate")
 
     return app
 
@@ -99,7 +99,7 @@ class LoopbackGrid:
 
 
 def one_round(grid, **options):
-    strategy = SecureFedAvg(fraction_evaluate=0.0, **options)
+    strategy = SecureFedAvg(**options)
     messages = strategy.configure_train(1, record(MODEL), ConfigRecord(), grid)
     return strategy, *strategy.aggregate_train(1, grid.send_and_receive(messages))
 
@@ -195,7 +195,7 @@ def test_it_goes_together_with_the_privacy_mod():
 def test_with_shares_of_noise_only_a_noised_mean_update_leaves():
     """Eight means of four clients, each within seven deviations: false-alarm rate 8·2.6e-12."""
     paid = []
-    noise = NoiseShare(clip=0.5, sigma=1.0, honest=3)
+    noise = NoiseShare(clip=0.5, sigma=1.0, honest=2)
     apps = dict.fromkeys(
         range(1, 5), make_app(noise=noise, pay=lambda number, one: paid.append((number, one.epsilon(1e-6))))
     )
@@ -203,8 +203,8 @@ def test_with_shares_of_noise_only_a_noised_mean_update_leaves():
     assert paid == [(1, noise.guarantee().epsilon(1e-6))] * 4
     # Each update is the same number everywhere, of L2 norm above the clip.
     update = 0.5 / np.sqrt(8)
-    # Four shares of 1/√3 each, one more than were counted on.
-    reach = 7 * np.sqrt(4 / 3) / 4
+    # Four shares of 1/√2 each, two more than were counted on.
+    reach = 7 * np.sqrt(4 / 2) / 4
     for key, one in MODEL.items():
         moved = arrays[key].numpy().astype(np.float64) - one
         assert np.all(np.abs(moved - update) < reach)
@@ -236,7 +236,7 @@ def test_what_an_app_says_when_it_fails_stays_with_the_client(caplog):
 
 
 def test_with_noise_a_failed_training_is_not_told():
-    noise = NoiseShare(clip=0.5, sigma=1.0, honest=3)
+    noise = NoiseShare(clip=0.5, sigma=1.0, honest=2)
     bad = [
         lambda name: None,
         lambda name: {"weight": MODEL["weight"]},
@@ -248,7 +248,7 @@ def test_with_noise_a_failed_training_is_not_told():
 
 
 def test_a_client_whose_budget_is_spent_trains_nothing():
-    noise, asked_to_train = NoiseShare(clip=0.5, sigma=1.0, honest=3), []
+    noise, asked_to_train = NoiseShare(clip=0.5, sigma=1.0, honest=2), []
 
     def refuse(number, guarantee):
         raise BadInput("the budget is spent.")
@@ -267,9 +267,9 @@ def test_a_client_whose_budget_is_spent_trains_nothing():
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
-        (None, NoiseShare(clip=0.5, sigma=1.0, honest=3)),
-        (NoiseShare(clip=0.5, sigma=1.0, honest=3), None),
-        (NoiseShare(clip=0.5, sigma=0.9, honest=3), NoiseShare(clip=0.5, sigma=1.0, honest=3)),
+        (None, NoiseShare(clip=0.5, sigma=1.0, honest=2)),
+        (NoiseShare(clip=0.5, sigma=1.0, honest=2), None),
+        (NoiseShare(clip=0.5, sigma=0.9, honest=2), NoiseShare(clip=0.5, sigma=1.0, honest=2)),
     ],
 )
 def test_a_client_keeps_to_its_own_noise(theirs, ours):
@@ -341,9 +341,26 @@ def test_a_mod_refuses_what_would_show_an_update():
         shy(question("keys", clip=1.0, step=0.5, **terms), context)
     with pytest.raises(BadInput, match="least was 1: a sum is of at least 2 clients"):
         SecureSumMod(least=1)
-    other = Message(RecordDict(), dst_node_id=1, message_type="evaluate")
-    other.metadata.__dict__["_message_id"] = "1"
-    assert app(other, context).content["metrics"]["num-examples"] == 1
+
+
+@pytest.mark.parametrize("kind", ["evaluate", "query", "evaluate.probe"])
+def test_what_would_leave_without_a_mask_is_not_answered(kind):
+    """Metrics on parameters of the server's choice tell a client's numbers exactly."""
+    app = make_app()
+    app.query()(lambda message, context: pytest.fail("it was asked"))
+    app.evaluate("probe")(lambda message, context: pytest.fail("it was asked"))
+    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
+    message = Message(RecordDict({"arrays": record(MODEL)}), dst_node_id=1, message_type=kind)
+    with pytest.raises(BadInput, match="are not answered: nothing in a reply would be masked"):
+        app(message, context)
+
+
+def test_no_client_is_asked_to_evaluate():
+    grid = LoopbackGrid(dict.fromkeys(range(1, 5), make_app()))
+    strategy, arrays, _ = one_round(grid)
+    assert list(strategy.configure_evaluate(1, arrays, ConfigRecord(), grid)) == []
+    with pytest.raises(BadInput, match=r"fraction_evaluate was 0\.5: clients of a secure sum are not asked"):
+        SecureFedAvg(fraction_evaluate=0.5)
 
 
 def test_a_node_cannot_speak_for_another():
@@ -361,7 +378,7 @@ def test_a_round_checks_that_sums_fit():
 
 
 def test_a_real_simulation_with_a_client_that_fails_in_every_round():
-    """Flower's own simulation, three rounds of four nodes; one fails while it trains, the others count."""
+    """Flower's own simulation, two rounds of four nodes; one fails while it trains, the others count."""
     # Ray is told how to be private before it is imported; later it would not mind.
     if find_spec("ray") is None:
         pytest.skip("Ray is missing")
@@ -385,8 +402,8 @@ def test_a_real_simulation_with_a_client_that_fails_in_every_round():
 
     @server.main()
     def main(grid, context):
-        strategy = SecureFedAvg(fraction_evaluate=0.0, min_train_nodes=4, min_available_nodes=4)
-        results.append(strategy.start(grid, record(MODEL), num_rounds=3, timeout=60))
+        strategy = SecureFedAvg(min_train_nodes=4, min_available_nodes=4)
+        results.append(strategy.start(grid, record(MODEL), num_rounds=2, timeout=60))
         results.append(strategy.failed)
 
     run_simulation(
@@ -397,7 +414,7 @@ def test_a_real_simulation_with_a_client_that_fails_in_every_round():
     )
     result, failed = results
     assert failed == 0
-    assert [one["clients-in-the-sum"] for one in result.train_metrics_clientapp.values()] == [3, 3, 3]
+    assert [one["clients-in-the-sum"] for one in result.train_metrics_clientapp.values()] == [3, 3]
     for name, one in MODEL.items():
-        # Three rounds, each of which adds the mean of 1, 2 and 4 and rounds to float32.
-        np.testing.assert_allclose(result.arrays[name].numpy(), one + 7.0, rtol=1e-6)
+        # Two rounds, each of which adds the mean of 1, 2 and 4 and rounds to float32.
+        np.testing.assert_allclose(result.arrays[name].numpy(), one + 14.0 / 3.0, rtol=1e-6)

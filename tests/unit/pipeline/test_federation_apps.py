@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import json
 import tomllib
 
 import numpy as np
@@ -15,9 +15,9 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
+from sfumato.learn.federated.credentials import CHALLENGE, proven_name
 from sfumato.learn.federated.flower import ARRAYS, CONFIG, ROUND, ROUNDS, record_of
 from sfumato.learn.federated.rounds import Federated, Refused
-from sfumato.learn.federated.straggling import Straggling
 from sfumato.ledger import Ledger
 from sfumato.pipeline import federation_apps
 from sfumato.pipeline.federation import Federation
@@ -45,6 +45,7 @@ def place(tmp_path):
     return {
         "name": "client-2",
         "file": str(tmp_path / "own.npz"),
+        "secret": "own secret",
         "accept": TERMS.digest(),
         "dataset": "ward",
         "ledger": f"sqlite:///{tmp_path}/own.db",
@@ -52,14 +53,13 @@ def place(tmp_path):
 
 
 def context(place, terms=TERMS, **more):
-    config = {"federation": terms.to_json(), "result": "", "patience": 1.0, "timeout": 1.0, "straggle": 2.0}
+    config = {"federation": terms.to_json(), "result": "", "patience": 1.0, "timeout": 1.0}
     return Context(run_id=1, node_id=7, node_config=place, state=RecordDict(), run_config=config | more)
 
 
 def train(number=1):
-    content = RecordDict(
-        {ARRAYS: record_of(TERMS.initial), CONFIG: ConfigRecord({ROUND: number, ROUNDS: TERMS.rounds})}
-    )
+    settings = {ROUND: number, ROUNDS: TERMS.rounds, CHALLENGE: "fresh"}
+    content = RecordDict({ARRAYS: record_of(TERMS.initial), CONFIG: ConfigRecord(settings)})
     return Message(content, dst_node_id=7, message_type="train")
 
 
@@ -68,11 +68,12 @@ def spends(place):
         return book.balance("ward/client-2").spends
 
 
-def test_a_client_trains_pays_from_its_own_ledger_and_says_its_name(place):
+def test_a_client_trains_pays_from_its_own_ledger_and_proves_its_name(place):
     here = context(place)
     reply = federation_apps.client_app(train(), here)
     assert not reply.has_error()
-    assert reply.content["sfumato-client"]["name"] == "client-2"
+    said = reply.content["sfumato-client"]
+    assert proven_name(said, "fresh", {"client-2": "own secret"}) == "client-2"
     assert spends(place) == 1
     assert federation_apps.client_app(train(), here).has_error()
     assert spends(place) == 1
@@ -135,39 +136,20 @@ def test_the_directory_of_an_app_holds_the_settings_as_they_are(tmp_path):
     assert (config["timeout"], config["result"]) == (5.0, odd)
 
 
-class Slow:
-    """A grid of two nodes, of which the second never answers."""
-
-    def __init__(self):
-        self.sent = []
-
-    def push_messages(self, messages):
-        self.sent = list(messages)
-        return ["a", "b"][: len(self.sent)]
-
-    def pull_messages(self, ids):
-        if "a" not in ids:
-            return []
-        reply = Message(RecordDict(), reply_to=self.sent[0])
-        reply.metadata.__dict__["_reply_to_message_id"] = "a"
-        return [reply]
-
-
-def test_a_round_does_not_wait_for_the_last_client_as_long_as_for_the_first():
-    """The first one answers at once, and the others have a tenth of the timeout all the same."""
-    grid = Straggling(Slow(), 3.0)
-    begun = time.monotonic()
-    assert len(grid.send_and_receive([train(), train()], timeout=10.0)) == 1
-    assert 1.0 <= time.monotonic() - begun < 8.0
-    assert len(grid.send_and_receive([train()], timeout=60.0)) == 1
-    assert grid.send_and_receive([], timeout=60.0) == []
+def test_the_server_needs_the_secrets_by_which_clients_prove_their_names(tmp_path):
+    for named in ({}, {"secrets": str(tmp_path / "none.json")}):
+        with pytest.raises(BadInput, match="names no file of the clients' secrets"):
+            federation_apps._server_strategy(context({}, dataset="", ledger="", **named))
+    file = tmp_path / "secrets.json"
+    file.write_text(json.dumps(dict.fromkeys(TERMS.names, "own secret")))
+    strategy = federation_apps._server_strategy(context({}, dataset="", ledger="", secrets=str(file)))
+    assert strategy.timeout == 1.0
 
 
 def test_waiting_is_a_number_of_seconds():
     for wrong, said in (
         ({"timeout": 0.0}, "--wait was 0.0"),
         ({"timeout": float("inf")}, "--wait was inf"),
-        ({"straggle": 1.0}, "straggle was 1.0"),
         ({"patience": float("nan")}, "patience was nan"),
     ):
         with pytest.raises(BadInput, match=said):

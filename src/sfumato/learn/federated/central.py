@@ -5,9 +5,32 @@ sees every update. Each update (sent minus received parameters) is clipped *by t
 radius C and rounded toward zero to a public grid, where its norm is checked in integers, so that nothing
 rests on the clients' honesty. The integers are summed exactly, Gaussian noise of σ is rounded to the same
 grid and added, and the result is multiplied by the public number step/(q·K), K being the number of clients,
-which is public. One client moves the sum by at most C (zero-out: it sends nothing) or 2C (replace), so one
-round is the Gaussian mechanism of multiplier σ/C or σ/2C. A client that fails, or whose reply is refused,
-counts as a zero update, whatever made it fail; K and q·K do not follow who answered.
+which is public. One client moves the sum by at most C (zero-out: an update of zero) or 2C (replace), so one
+round is the Gaussian mechanism of multiplier σ/C or σ/2C.
+
+*Membership.* This holds because who is in a sum is decided for each client by itself. Let aⱼ be what client j
+answers in a round, "nothing" included. The sum is Σⱼ bⱼ·g(aⱼ), where bⱼ is the coin of client j and g maps
+every answer to a vector of norm at most C and depends on public numbers alone: the model that was sent out,
+its shape, C, the longest reply that is read, the seconds that a client has. g is zero where no reply was read
+by the deadline, and for every reply that is refused: an error, other shapes, NaN, too many bytes, what cannot
+be decoded, no proof of the name. Changing aⱼ changes one summand, since
+
+- the deadline is a number of seconds after the round was sent, the same for all, and a thread of its own
+  waits for each client (``deadline_grid``, ``grpc_grid``): neither when others answer nor how long their
+  replies take to read moves it;
+- each reply is read by itself (``strategy``), and whatever goes wrong there is zero for that client alone;
+- names are assigned by the server or proven by a secret (``credentials``), and a name counts once: no client
+  takes the place of another;
+- who is asked depends on coins and on names, not on earlier answers: every client that is there is asked
+  again after a round that it missed;
+- the divisor q·K is public, nothing that clients do ends a run, and a round without answers releases noise;
+- a clip has at most 2²⁶ steps of the grid, so that sums of fewer than 2²⁷ clients are exact in float64 in any
+  order.
+
+Premise: what a client answers, and whether it does so in time, depends on its own records and coins and on
+the models, and not on other clients in any other way. Clients that share a machine take time from each other,
+and a round begins when the one before has ended: ``docs/limits.md`` says what that leaves. In one process,
+and in a simulation, where clients take turns, there is therefore no deadline.
 
 *Sampling.* Each client takes part in a round by a coin of its own, of probability q, tossed from
 ``sfumato.noise`` and told to nobody but the server (Poisson sampling). One round is then the sampled Gaussian
@@ -16,7 +39,10 @@ coin falls with q rounded down to a multiple of 2⁻⁶⁴, and a smaller q neve
 round, sampled or not. Samples of a fixed size are another mechanism, and are not offered.
 
 *Rounds.* The models sent out in one round shape the updates of the next: adaptive composition of the same
-guarantee, by dp-accounting.
+guarantee, by dp-accounting. A client may also remember in which rounds it was asked. Given all models so far
+and all coins of the others, its update x is then random, but the coin of this round is not known to it before
+it is asked: the release is a mixture, over x, of (1 − q)·N(s, σ²) + q·N(s + x, σ²) with ‖x‖ ≤ C, against
+N(s, σ²). Hockey-stick divergences are jointly convex, so no mixture is worse than the worst x.
 """
 
 from __future__ import annotations
@@ -102,6 +128,7 @@ class CentralGaussian(Central):
 
     def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
         """The (sampled) Gaussian mechanism."""
+        self._step(size_of(shapes))  # refuses what could not be summed before anybody pays
         event = GaussianDpEvent(float(self.multiplier))
         sampled = self.sample < 1.0
         return Guarantee(
@@ -133,8 +160,7 @@ class CentralGaussian(Central):
     ) -> Arrays:
         """Received parameters plus the noised sum of clipped updates over the public number q·K."""
         base, sigma = flat(received), self.sigma()
-        step = grid_step(sigma, self.clip / math.sqrt(base.size))
-        total = np.zeros(base.size)
+        step, total = self._step(base.size), np.zeros(base.size)
         for name in sorted(replies):
             update = flat(replies[name]) - base
             if self.limit is not None:
@@ -142,6 +168,12 @@ class CentralGaussian(Central):
             total += onto_grid(update[None, :], self.clip, "l2", step)[0]
         noised = total * step + gaussian_noise(sigma, base.size, grid=step, randomness=randomness)
         return shaped(base + noised / (self.sample * clients), received)
+
+    def _step(self, size: int) -> float:
+        """The step of the grid for ``size`` parameters, if a clip has not too many of them."""
+        step = grid_step(self.sigma(), self.clip / math.sqrt(size))
+        onto_grid(np.zeros((1, 1)), self.clip, "l2", step)
+        return step
 
     def claim(self) -> Claim | None:
         """The theorem's own."""
@@ -163,9 +195,11 @@ class AveragedTensors(Central):
     """TLDP's listed steps for Type III: clipped parameters are averaged, and the average is released by TLDP.
 
     **Guarantee.** Unit client, neighbours replace, against everybody but the server. One of K clients moves
-    each averaged parameter by at most 2C/K, and by one step of the grid more once it is rounded there. So it
-    is that of ``type_three`` with this distance. The paper takes the sensitivity of the average for that of
-    one client, 2C√I. A client that does not answer counts as zeros, so that K stays what it was.
+    each averaged parameter by at most 2C/K, by 2⁻⁵⁰·K·C more for the rounding of two sums of K numbers (each
+    errs by at most K·2⁻⁵³·K·C), and by one step of the grid more once it is rounded there. So it is that of
+    ``type_three`` with this distance. The paper takes the sensitivity of the average for that of one client,
+    2C√I. A client that does not answer counts as zeros, so that K stays what it was; who is in the average is
+    decided as the module says.
     """
 
     tensor: TensorPaper
@@ -174,7 +208,8 @@ class AveragedTensors(Central):
     def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
         """Everything shown with probability r, else the noise on averages 2·clip/K apart."""
         size = size_of(shapes)
-        distance = 2.0 * self.tensor.clip / clients * (1.0 + 2.0**-40) + self.tensor.grid()
+        rounding = self.tensor.clip * (2.0**-40 / clients + 2.0**-50 * clients)
+        distance = 2.0 * self.tensor.clip / clients + rounding + self.tensor.grid()
         return self.tensor.apart(size, distance)
 
     def combined(

@@ -22,7 +22,7 @@ from flwr.common import (
 )
 
 from sfumato.errors import BadInput
-from sfumato.learn.federated.grpc_admission import CHALLENGE, Credential
+from sfumato.learn.federated.credentials import CHALLENGE, Credential
 from sfumato.learn.federated.grpc_records import asked_of, refusing, replied
 
 __all__ = ["GrpcClient"]
@@ -70,5 +70,5 @@ class GrpcClient(Client):
         """The client's public name, proven by its credential; a refusal of every other question."""
         challenge = ins.config.get(CHALLENGE)
         if self._credential is not None and isinstance(challenge, str):
-            return GetPropertiesRes(Status(Code.OK, ""), self._credential.answer(challenge))
+            return GetPropertiesRes(Status(Code.OK, ""), {**self._credential.answer(challenge)})
         return GetPropertiesRes(Status(Code.GET_PROPERTIES_NOT_IMPLEMENTED, _UNANSWERED), {})

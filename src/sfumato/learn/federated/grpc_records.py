@@ -2,7 +2,7 @@
 
 The service knows parameters (the bytes of ``numpy.save``, never pickled), a configuration of single values,
 a status and metrics. So layers keep their order, types and shapes, and lose their names; a reply is its one
-record of arrays and the client's public name; and an error is a status that is not OK, with its reason.
+record of arrays; and an error is a status that is not OK, with its reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from flwr.common import (
 from flwr.common.constant import ErrorCode
 
 from sfumato.errors import BadInput
-from sfumato.learn.federated.flower import ARRAYS, CLIENT, CONFIG, METRICS, NAME, record_of
+from sfumato.learn.federated.flower import ARRAYS, CONFIG, METRICS, record_of
 
 __all__ = ["asked_of", "asking", "refusing", "replied", "reply_of"]
 
@@ -76,13 +76,10 @@ def asked_of(ins: FitIns) -> Message:
 
 
 def replied(reply: Message) -> FitRes:
-    """The reply of an app as the service carries it to the server: parameters, a name and nothing else."""
+    """The reply of an app as the service carries it to the server: parameters and nothing else."""
     if reply.has_error():
         return refusing(reply.error.reason or "the client gave no reason.")
-    said = reply.content.config_records.get(CLIENT)
-    name = None if said is None else said.get(NAME)
-    metrics: dict[str, Scalar] = {NAME: name} if isinstance(name, str) else {}
-    return FitRes(Status(Code.OK, ""), _parameters(reply), 1, metrics)
+    return FitRes(Status(Code.OK, ""), _parameters(reply), 1, {})
 
 
 def refusing(why: str) -> FitRes:
@@ -95,9 +92,6 @@ def reply_of(res: FitRes, message: Message) -> Message:
     if res.status.code != Code.OK:
         return Message(Error(ErrorCode.MOD_FAILED_PRECONDITION, res.status.message), reply_to=message)
     content = RecordDict({ARRAYS: _record(res.parameters), METRICS: MetricRecord({"num-examples": 1})})
-    name = res.metrics.get(NAME)
-    if isinstance(name, str):
-        content[CLIENT] = ConfigRecord({NAME: name})
     return Message(content, reply_to=message)
 
 

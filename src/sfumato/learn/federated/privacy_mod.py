@@ -5,15 +5,15 @@ Put first in the list of mods of a ``ClientApp``, it is the last to touch the re
     app = ClientApp(mods=[PrivacyMod(make_protection("gaussian", epsilon=2.0, clip=1.0))])
 
 **Guarantee.** That of the protection, for every round, unit client. All that leaves is: the protected
-parameters; a public name, where one was given; and ``num-examples`` = 1, in the place of every metric that
-the app reports, since losses and numbers of records are functions of the client's records too (so servers
-that weigh by it average plainly). A message that is not about training is refused rather than answered, and
-so is one in which the parameters are not one record of arrays. A training that raises an exception counts as
-one that learned nothing, and the exception stays in the client's own log: neither its text nor the fact of it
-is sent. ``pay(round, guarantee)`` is called before the app sees the message, so that a client that is killed
-at any moment has paid for what it may have sent. With ``rounds`` each round from 1 to that number is answered
-once, as far as Flower keeps the client's state; without a budget and without ``rounds`` nothing but the
-server limits how often a client is asked.
+parameters; a proof of the client's public name, where it has a secret and the server asks; and
+``num-examples`` = 1, in the place of every metric that the app reports, since losses and numbers of records
+are functions of the client's records too (so servers that weigh by it average plainly). A message that is not
+about training is refused rather than answered, and so is one in which the parameters are not one record of
+arrays. A training that raises an exception counts as one that learned nothing, and the exception stays in the
+client's own log: neither its text nor the fact of it is sent. ``pay(round, guarantee)`` is called before the
+app sees the message, so that a client that is killed at any moment has paid for what it may have sent. With
+``rounds`` each round from 1 to that number is answered once, as far as Flower keeps the client's state;
+without a budget and without ``rounds`` nothing but the server limits how often a client is asked.
 
 **Edge cases.** Layers of other names or shapes than were received are refused in a sentence: that they differ
 is no part of what is proven. Whether and when a client answers at all is seen by the server.
@@ -30,11 +30,11 @@ from flwr.common.constant import ErrorCode
 
 from sfumato.errors import BadInput
 from sfumato.learn.federated.client_payment import Pay, pay_quietly
+from sfumato.learn.federated.credentials import Credential, challenge_of
 from sfumato.learn.federated.drawing import own
 from sfumato.learn.federated.flower import (
     CLIENT,
     METRICS,
-    NAME,
     OUT_OF_BUDGET,
     numbers_of,
     record_of,
@@ -58,7 +58,8 @@ _log = logging.getLogger(__name__)
 class PrivacyMod:
     """Clips and perturbs the parameters in a reply by ``protection`` before they leave the client.
 
-    ``name`` is the client's public name; ``pay(round, guarantee)`` raises
+    ``name`` is the client's public name, which ``secret`` proves to a server that sends a challenge (see
+    ``credentials``). ``pay(round, guarantee)`` raises
     :class:`~sfumato.learn.federated.rounds.OutOfBudget` where the client's budget does not admit the round,
     which is then answered with an error and no training; so is one that cannot be paid for any other reason,
     of which the client's own log tells. ``rounds`` is how many rounds were agreed to. ``randomness`` is the
@@ -70,12 +71,16 @@ class PrivacyMod:
         protection: Protection,
         *,
         name: str | None = None,
+        secret: str | None = None,
         pay: Pay | None = None,
         rounds: int | None = None,
         randomness: Randomness | None = None,
     ) -> None:
+        if secret is not None and name is None:
+            raise BadInput("a secret was given without the name that it proves.")
         self.protection, self.name, self.pay, self.randomness = protection, name, pay, randomness
         self.rounds = rounds
+        self._credential = None if name is None or secret is None else Credential(name, secret)
 
     def __call__(self, message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         """The reply of the app behind ``call_next``, protected; or an error that says why there is none."""
@@ -110,8 +115,9 @@ class PrivacyMod:
         leaving = record_of(protection.protect(made, received, noise), record)
         content = RecordDict({next(iter(message.content.array_records)): leaving})
         content[METRICS] = MetricRecord({"num-examples": 1})
-        if self.name is not None:
-            content[CLIENT] = ConfigRecord({NAME: self.name})
+        challenge = challenge_of(message)
+        if self._credential is not None and challenge is not None:
+            content[CLIENT] = ConfigRecord({**self._credential.answer(challenge)})
         return Message(content, reply_to=message)
 
     def _made(

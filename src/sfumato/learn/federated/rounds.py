@@ -3,7 +3,8 @@
 A round: the server sends its parameters; each client trains on its own records and protects what it made;
 replies of another shape or with NaN are refused, each in a sentence, and not used; the others are averaged
 (or, with a ``central`` mechanism, summed and noised at the server); and the result is what is sent in the
-next round.
+next round. A training that raises an exception counts as one that learned nothing: whether a round is
+finished must not depend on a client's records.
 
 Before anything of a round is drawn every client has paid for it. If one of them cannot, the run stops before
 the round and keeps the parameters of the one before. In a local run the divisor of the average is the number
@@ -12,6 +13,7 @@ of replies, which the server saw arrive; whether a client answers at all is no p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -49,6 +51,7 @@ BEFORE = "stopped before round "
 #: ``pay(client, round, guarantee)`` raises :class:`OutOfBudget` where the client's budget does not admit it.
 Pay = Callable[[str, int, Guarantee], None]
 Report = Callable[[str, float], None]
+_log = logging.getLogger(__name__)
 
 
 class OutOfBudget(SfumatoError):
@@ -166,6 +169,11 @@ def federate(
                 report(f"round {number} of {rounds}", (number - 1 + place / len(asked)) / rounds)
             try:
                 made = clients[name].trained(received, round=number)
+            except Exception as error:
+                made, why = received, f"the training of {name} failed ({type(error).__name__})"
+                refused.append(Refused(number, name, f"{why}, and counts as if nothing had been learned."))
+                _log.warning("round %d: %s", number, why, exc_info=error)
+            try:
                 leaving = protection.at((number - 1) / rounds)
                 replies[name] = checked(
                     leaving.protect(made, received, own(randomness, name, number)), received, client=name

@@ -9,9 +9,9 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from sfumato.errors import SfumatoError
+from sfumato.learn.federated.deadline_grid import DeadlineGrid
 from sfumato.learn.federated.flower import record_of
 from sfumato.learn.federated.rounds import Federated
-from sfumato.learn.federated.straggling import Straggling
 from sfumato.learn.federated.strategy import PrivateAverage
 
 __all__ = ["make_server_app"]
@@ -33,8 +33,10 @@ def make_server_app(
         try:
             strategy = strategy_of(context)
             first = record_of(strategy.federated().arrays)
-            patient = grid if strategy.straggle is None else cast("Grid", Straggling(grid, strategy.straggle))
-            strategy.start(patient, first, num_rounds=strategy.rounds, timeout=strategy.timeout)
+            patient = cast("Grid", DeadlineGrid(grid))
+            # Flower takes None for no deadline, and does not say so in the type.
+            timeout = cast("float", strategy.timeout)
+            strategy.start(patient, first, num_rounds=strategy.rounds, timeout=timeout)
         except SfumatoError as error:
             if failed is not None:
                 failed(context, error)

@@ -1,9 +1,13 @@
 """A Flower strategy that averages what it can use, or sums and noises it, and says what it could not use.
 
-It takes the same steps in the same order as ``rounds.federate``. Replies of another shape, with NaN, under a
-name that came before or with an error are refused, each in a sentence, and not used. A node that does not
-answer in time is not asked again; it counts as having sent what it was asked for. If a client says that its
-budget is spent, the run stops before the round: what others sent in it is not used, and stays paid for.
+It takes the same steps in the same order as ``rounds.federate``. Each reply is read by itself: one of another
+shape, with NaN, too long, without a proof of its name, that cannot be read or with an error is refused in a
+sentence and not used, and changes nothing for the others. Every node is asked in every round, also after one
+in which it did not answer; it counts as having sent what it was asked for.
+
+With noise at the server nothing that a client says ends the run, and a round in which nobody answers releases
+noise alone (the theorem is in ``central``). Otherwise, if a client says that its budget is spent, the run
+stops before the round: what others sent in it is not used, and stays paid for.
 """
 
 from __future__ import annotations
@@ -20,12 +24,12 @@ from flwr.supercore import log
 
 from sfumato.errors import BadInput
 from sfumato.learn.federated.central import Central
+from sfumato.learn.federated.credentials import CHALLENGE, new_secret, proven_name
 from sfumato.learn.federated.drawing import own
 from sfumato.learn.federated.flower import (
     ARRAYS,
     CLIENT,
     CONFIG,
-    NAME,
     OUT_OF_BUDGET,
     ROUND,
     ROUNDS,
@@ -59,13 +63,13 @@ class PrivateAverage(Strategy):
     ``names`` are the public names of the clients, whose number is public; ``protection`` is what clients
     promise to do, ``initial`` the first model. ``pay(client, round, guarantee)`` is called for every client
     before a round where the server pays (with ``central``), as in ``rounds.federate``. ``patience`` is how
-    many seconds the server waits for all clients to appear, ``timeout`` how many a round may take: who has
-    not answered by then is left out; and so is, with ``straggle``, who takes that many times as long as the
-    first (see ``straggling``). While the server waits for clients to appear, ``appearing`` is told how many
+    many seconds the server waits for all clients to appear, ``timeout`` how many each client has in a round,
+    None for as long as it takes. While the server waits for clients to appear, ``appearing`` is told how many
     have, and may raise.
 
-    ``known`` holds names of nodes that are known from the start. The name of another one is that of its first
-    reply; what a node calls itself afterwards changes nothing.
+    Which node is which client no client decides by itself. ``known`` holds names of nodes that were proven
+    when they connected. With ``secrets``, those of the clients by name, every reply must prove the name that
+    it is for. Without either, nodes are given the names in the order of their numbers.
     """
 
     def __init__(
@@ -79,15 +83,15 @@ class PrivateAverage(Strategy):
         pay: Pay | None = None,
         randomness: Randomness | None = None,
         patience: float = 60.0,
-        timeout: float = 3600.0,
-        straggle: float | None = None,
+        timeout: float | None = 3600.0,
         known: Mapping[int, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
         appearing: Callable[[int], None] | None = None,
         each_round: Callable[[int, Arrays], None] | None = None,
     ) -> None:
         self.names, self.rounds, self.central, self.pay = sorted(names), rounds, central, pay
         self.randomness, self.patience, self.timeout = randomness, patience, timeout
-        self.straggle, self.appearing, self.each_round = straggle, appearing, each_round
+        self.appearing, self.each_round = appearing, each_round
         self._arrays = checked(initial, initial, client="the initial model")
         self._guarantee = round_guarantee(protection, central, self._arrays, len(names))
         self._done = 0
@@ -95,10 +99,14 @@ class PrivateAverage(Strategy):
         self._refused: list[Refused] = []
         self._rounds_of: dict[int, int] = {}
         self._rounds_of_all = 0
-        self._nodes: list[int] = []
         self._known = dict(known or {})
-        self._asked: list[int] = []
-        self._silent: set[int] = set()
+        self._secrets = None if secrets is None else dict(secrets)
+        self._begun = False
+        self._taken: frozenset[str] = frozenset()
+        # The nodes of the round, each with a challenge of its own.
+        self._asked: dict[int, str] = {}
+        # No honest reply is longer: extended precision, and a header for each layer.
+        self._longest = sum(16 * array.size + 4096 for array in self._arrays)
 
     @property
     def stopped(self) -> str | None:
@@ -107,7 +115,10 @@ class PrivateAverage(Strategy):
 
     def federated(self) -> Federated:
         """What the rounds so far have made; who never said its name counts as often as any such node."""
-        named = {self._known[node]: count for node, count in self._rounds_of.items() if node in self._known}
+        named: dict[str, int] = {}
+        for node, count in self._rounds_of.items():
+            if node in self._known:
+                named[self._known[node]] = named.get(self._known[node], 0) + count
         unnamed = [count for node, count in self._rounds_of.items() if node not in self._known]
         most = max(unnamed, default=0)
         paid = {name: self._rounds_of_all + named.get(name, most) for name in self.names}
@@ -124,24 +135,30 @@ class PrivateAverage(Strategy):
         """One message for each client of the round; none once the run has stopped."""
         if self._stopped is not None:
             return []
-        if not self._nodes:
-            self._nodes = self._appeared(grid)
+        if not self._begun:
+            self._begin(grid)
         try:
             for name in self.names if self.pay is not None else ():
                 self.pay(name, server_round, self._guarantee)  # type: ignore[misc]
         except OutOfBudget as spent:
             self._stopped = f"{BEFORE}{server_round} of {self.rounds}: {spent}"
             return []
-        self._asked = [node for node in self._nodes if node not in self._silent]
-        if self.central is not None:
-            self._rounds_of_all += 1
-            self._asked = self._sampled(server_round)
+        if self.central is None:
+            self._taken = frozenset(self.names)
         else:
-            for node in self._asked:
-                self._rounds_of[node] = self._rounds_of.get(node, 0) + 1
-        settings = ConfigRecord({**dict(config), ROUND: server_round, ROUNDS: self.rounds})
-        content = RecordDict({ARRAYS: record_of(self._arrays), CONFIG: settings})
-        return [Message(content, dst_node_id=node, message_type="train") for node in self._asked]
+            self._rounds_of_all += 1
+            coins = own(self.randomness, SERVER, -server_round)
+            self._taken = frozenset(self.central.sampled(self.names, coins))
+        self._asked = {node: new_secret() for node in sorted(grid.get_node_ids()) if self._may_count(node)}
+        for node in self._asked if self.central is None else ():
+            self._rounds_of[node] = self._rounds_of.get(node, 0) + 1
+        arrays, settings = record_of(self._arrays), {**dict(config), ROUND: server_round, ROUNDS: self.rounds}
+        messages = []
+        for node, challenge in self._asked.items():
+            own_settings = settings if self._secrets is None else {**settings, CHALLENGE: challenge}
+            content = RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord(own_settings)})
+            messages.append(Message(content, dst_node_id=node, message_type="train"))
+        return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -152,20 +169,25 @@ class PrivateAverage(Strategy):
         usable, spent, answered = dict[str, Arrays](), list[str](), set[int]()
         for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
             node = reply.metadata.src_node_id
+            if node not in self._asked or node in answered or _gone(reply):
+                continue  # told below, with all who did not answer
+            answered.add(node)
             try:
-                name, arrays = self._usable(reply, node)
+                name, arrays = self._read(reply, node)
                 if name in usable:
-                    raise BadInput(f"a second client called itself {name}: nothing of it is used.")
-                usable[name] = arrays
-                answered.add(node)
+                    raise BadInput(f"a second node proved to be {name}: nothing of it is used.")
+                if name in self._taken:
+                    usable[name] = arrays
             except OutOfBudget as refusal:
                 spent.append(str(refusal))
-                answered.add(node)
             except BadInput as error:
-                if not _gone(reply):  # those are told below, with all who did not answer
-                    answered.add(node)
-                    self._refuse(server_round, self._name(node), str(error))
-        self._left_out(server_round, answered)
+                self._refuse(server_round, node, str(error))
+            except Exception as error:  # whatever Flower or NumPy stumble over in what came from outside
+                why = f"{self._name(node)} sent what cannot be read ({type(error).__name__})."
+                self._refuse(server_round, node, why)
+        for node in self._asked:
+            if node not in answered:
+                self._refuse(server_round, node, f"{self._name(node)} did not answer.")
         if spent:
             self._stopped = f"{BEFORE}{server_round} of {self.rounds}: {spent[0]}"
         elif self.central is None and not usable:
@@ -195,58 +217,57 @@ class PrivateAverage(Strategy):
         """Nothing was asked."""
         return None
 
-    def _appeared(self, grid: Grid) -> list[int]:
+    def _begin(self, grid: Grid) -> None:
+        """Wait until as many nodes are there as there are clients; before that no client is sent anything."""
         until = time.monotonic() + self.patience
         while True:
             found = sorted(grid.get_node_ids())
             if self.appearing is not None:
                 self.appearing(len(found))
             if len(found) >= len(self.names):
-                return found[: len(self.names)]
+                break
             if time.monotonic() > until:
                 raise BadInput(
                     f"{len(found)} of {len(self.names)} clients appeared within {self.patience:g} seconds."
                 )
             time.sleep(_POLL)
+        if not self._known and self._secrets is None:
+            self._known = dict(zip(found, self.names, strict=False))
+        self._begun = True
 
-    def _sampled(self, number: int) -> list[int]:
-        """The nodes of the clients that the coins of this round fell for."""
-        assert self.central is not None
-        taken = set(self.central.sampled(self.names, own(self.randomness, SERVER, -number)))
-        # Clients whose names are not known yet take the free names in the order of their nodes.
-        free = iter([name for name in self.names if name not in self._known.values()])
-        drawn = {node: self._known.get(node) or next(free) for node in self._nodes}
-        return [node for node, name in drawn.items() if name in taken and node not in self._silent]
+    def _may_count(self, node: int) -> bool:
+        """Whether ``node`` is, or may prove to be, a client that takes part in the round."""
+        name = self._known.get(node)
+        return self._secrets is not None if name is None else name in self._taken
 
-    def _usable(self, reply: Message, node: int) -> tuple[str, Arrays]:
+    def _read(self, reply: Message, node: int) -> tuple[str, Arrays]:
+        """The client that ``reply`` is of, and its parameters."""
         if reply.has_error():
             reason = reply.error.reason or ""
-            if reason.startswith(OUT_OF_BUDGET):
+            if self.central is None and reason.startswith(OUT_OF_BUDGET):
                 raise OutOfBudget(reason.removeprefix(OUT_OF_BUDGET))
             raise BadInput(
                 f"{self._name(node)} answered with an error: {reason.splitlines()[0] if reason else 'none'}"
             )
-        said = reply.content.config_records.get(CLIENT)
-        name = None if said is None else said.get(NAME)
-        if isinstance(name, str) and name in self.names:
-            self._known.setdefault(node, name)
+        if self._secrets is not None:
+            said = reply.content.config_records.get(CLIENT)
+            name = None if said is None else proven_name(said, self._asked[node], self._secrets)
+            if name is None:
+                raise BadInput(f"{self._name(node)} did not prove the name of a client.")
+            self._known[node] = name
         records = list(reply.content.array_records.values())
         if len(records) != 1:
             raise BadInput(f"{self._name(node)} sent {len(records)} records of parameters: one is needed.")
-        return self._name(node), checked(
-            records[0].to_numpy_ndarrays(), self._arrays, client=self._name(node)
-        )
+        length = sum(len(array.data) for array in records[0].values())
+        if length > self._longest:
+            raise BadInput(
+                f"{self._name(node)} sent {length:,} bytes, and no reply has more than {self._longest:,}."
+            )
+        arrays = records[0].to_numpy_ndarrays()
+        return self._known[node], checked(arrays, self._arrays, client=self._name(node))
 
-    def _left_out(self, number: int, answered: set[int]) -> None:
-        for node in self._asked:
-            if node not in answered:
-                self._silent.add(node)
-                self._refuse(
-                    number, self._name(node), f"{self._name(node)} did not answer, and is not asked again."
-                )
-
-    def _refuse(self, number: int, name: str, why: str) -> None:
-        self._refused.append(Refused(number, name, why))
+    def _refuse(self, number: int, node: int, why: str) -> None:
+        self._refused.append(Refused(number, self._name(node), why))
         log(WARNING, "round %s: %s", number, why)
 
     def _name(self, node: int) -> str:

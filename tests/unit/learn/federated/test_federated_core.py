@@ -295,6 +295,33 @@ def test_a_failed_client_counts_as_zero_at_a_public_denominator():
     assert [item.client for item in done.refused] == ["client-2"]
 
 
+@pytest.mark.parametrize("central", [None, CentralGaussian(multiplier=0.5, clip=1.0)])
+def test_a_training_that_raises_counts_as_one_that_learned_nothing(central):
+    """Whether a round is finished would otherwise depend on a client's records."""
+
+    class Fails:
+        def trained(self, arrays, *, round=0):
+            raise RuntimeError("record 17 says 4711")
+
+    protection = make_protection("none") if central else make_protection("gaussian", epsilon=5.0, clip=1.0)
+    failed, idle = (
+        federate([Fixed(1.0), odd], zeros(), protection, rounds=2, central=central, randomness=Seeded(3))
+        for odd in (Fails(), Fixed(0.0))
+    )
+    assert all(np.array_equal(x, y) for x, y in zip(failed.arrays, idle.arrays, strict=True))
+    assert failed.rounds == 2
+    assert {item.why for item in failed.refused} == {
+        "the training of client-2 failed (RuntimeError), and counts as if nothing had been learned."
+    }
+
+
+def test_noise_that_no_sum_could_be_drawn_with_is_refused_before_anybody_pays():
+    """Not only once an update has come: that one came would be told."""
+    central = CentralGaussian(multiplier=1e-6, clip=1.0)
+    with pytest.raises(BadInput, match="so little noise hides nothing"):
+        federate([Fixed(1.0)], zeros(), make_protection("none"), rounds=1, central=central, pay=pytest.fail)
+
+
 def test_rounds_average_and_send_on():
     done = federate([Fixed(1.0), Fixed(2.0), Fixed(6.0)], zeros(), make_protection("none"), rounds=4)
     assert flat(done.arrays) == pytest.approx(np.full(16, 12.0))

@@ -13,6 +13,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.learn.federated import CentralGaussian, OutOfBudget, federate, flat, make_protection
 from sfumato.learn.federated.client_app import make_client_app
+from sfumato.learn.federated.credentials import CHALLENGE, new_secret, proven_name
 from sfumato.learn.federated.flower import ARRAYS, CONFIG, METRICS, NAME, ROUND, ROUNDS, record_of
 from sfumato.learn.federated.flower import CLIENT as CLIENT_RECORD
 from sfumato.learn.federated.privacy_mod import PrivacyMod
@@ -36,10 +37,11 @@ def context(number: int = 0) -> Context:
     return Context(run_id=1, node_id=number, node_config=config, state=RecordDict(), run_config={})
 
 
-def asked(arrays=RECEIVED, kind: str = "train", number: int = 1, node: int = 7, rounds: int = 4) -> Message:
+def asked(arrays=RECEIVED, kind: str = "train", number: int = 1, challenge: str | None = None) -> Message:
     record = arrays if isinstance(arrays, ArrayRecord) else record_of(arrays)
-    content = RecordDict({ARRAYS: record, CONFIG: ConfigRecord({ROUND: number, ROUNDS: rounds})})
-    return Message(content, dst_node_id=node, message_type=kind)
+    settings = {ROUND: number, ROUNDS: 4} | ({} if challenge is None else {CHALLENGE: challenge})
+    content = RecordDict({ARRAYS: record, CONFIG: ConfigRecord(settings)})
+    return Message(content, dst_node_id=7, message_type=kind)
 
 
 def foreign_app(mods, make=lambda arrays: [array + 1 for array in arrays]) -> ClientApp:
@@ -76,10 +78,26 @@ def test_the_mod_protects_an_app_that_knows_nothing_of_it():
 
 
 def test_nothing_else_that_the_app_says_leaves():
-    reply = foreign_app([PrivacyMod(GAUSSIAN, name="north")])(asked(), context())
-    assert set(reply.content) == {ARRAYS, METRICS, CLIENT_RECORD}
+    reply = foreign_app([PrivacyMod(GAUSSIAN, name="north", secret=new_secret())])(asked(), context())
+    assert set(reply.content) == {ARRAYS, METRICS}
     assert dict(reply.content[METRICS]) == {"num-examples": 1}
-    assert dict(reply.content[CLIENT_RECORD]) == {NAME: "north"}
+
+
+def test_a_name_is_proven_where_the_server_asks_for_it():
+    secrets = {"north": new_secret(), "south": new_secret()}
+    app = foreign_app([PrivacyMod(GAUSSIAN, name="north", secret=secrets["north"])])
+    reply = app(asked(challenge="fresh"), context())
+    assert set(reply.content) == {ARRAYS, METRICS, CLIENT_RECORD}
+    said = dict(reply.content[CLIENT_RECORD])
+    assert proven_name(said, "fresh", secrets) == "north"
+    assert secrets["north"] not in str(said)
+    # For another challenge, another name or without a secret it proves nothing.
+    assert proven_name(said, "other", secrets) is None
+    assert proven_name({**said, NAME: "south"}, "fresh", secrets) is None
+    assert proven_name(said, "fresh", {"south": secrets["south"]}) is None
+    assert proven_name({NAME: "north"}, "fresh", secrets) is None
+    with pytest.raises(ValueError, match="without the name that it proves"):
+        PrivacyMod(GAUSSIAN, secret="s")
 
 
 def test_the_first_mod_of_a_list_is_the_last_to_touch_the_reply():
@@ -273,19 +291,21 @@ def test_replies_that_cannot_be_used_are_said_and_left_out():
     assert flat(done.arrays) == pytest.approx(flat(RECEIVED) + 1.0)
     said = sorted(item.why for item in done.refused)
     assert len(said) == 3
-    assert "node 102 sent layer 1 with NaN" in said[0]
-    assert "node 103 sent 1 layers, and the model has 2" in said[1]
-    assert said[2].endswith("answered with an error: ValueError: no")
+    assert "client-3 sent layer 1 with NaN" in said[0]
+    assert "client-4 sent 1 layers, and the model has 2" in said[1]
+    assert said[2] == "client-5 answered with an error: ValueError: no"
 
 
-def test_a_silent_client_is_left_out_and_counted_once():
+def test_a_silent_client_is_left_out_asked_again_and_counted_each_time():
     nothing = make_protection("none")
     apps = apps_of([Adds(1.0), Adds(1.0)], nothing) | {102: None}
     done = run(PrivateAverage(client_names(3), RECEIVED, nothing, rounds=3), apps)
     assert done.rounds == 3
     assert flat(done.arrays) == pytest.approx(flat(RECEIVED) + 6.0)
-    assert [(item.round, item.client) for item in done.refused] == [(1, "node 102")]
-    assert done.paid == {"client-1": 3, "client-2": 3, "client-3": 1}
+    assert [(item.round, item.why) for item in done.refused] == [
+        (number, "client-3 did not answer.") for number in (1, 2, 3)
+    ]
+    assert done.paid == {"client-1": 3, "client-2": 3, "client-3": 3}
 
 
 def test_a_spent_budget_stops_the_run_before_the_round():
@@ -320,10 +340,47 @@ def test_clients_that_do_not_appear_are_missed():
         run(strategy, {5: None})
 
 
-def test_two_clients_of_one_name_are_one_too_many():
-    nothing = make_protection("none")
-    app = apps_of([Adds(1.0)], nothing)[100]
-    done = run(PrivateAverage(client_names(2), RECEIVED, nothing, rounds=1), {1: app, 2: app})
+def proving(step, name, secret):
+    """The app of a client that proves ``name`` by ``secret``."""
+    mod = PrivacyMod(make_protection("none"), name=name, secret=secret)
+    return make_client_app(lambda _: Adds(step), lambda _: mod)
+
+
+def test_two_nodes_of_one_client_count_once():
+    secrets = {name: new_secret() for name in client_names(2)}
+    app = proving(1.0, "client-1", secrets["client-1"])
+    strategy = PrivateAverage(client_names(2), RECEIVED, make_protection("none"), rounds=1, secrets=secrets)
+    done = run(strategy, {1: app, 2: app})
     assert [item.why for item in done.refused] == [
-        "a second client called itself client-1: nothing of it is used."
+        "a second node proved to be client-1: nothing of it is used."
     ]
+
+
+@pytest.mark.parametrize("sample", [1.0, 0.5])
+def test_nobody_takes_the_name_of_another_client(sample):
+    """Whoever calls itself client-2 without its secret counts as nobody, and client-2 stays in the sum."""
+    secrets = {name: new_secret() for name in client_names(3)}
+    central = CentralGaussian(multiplier=0.5, clip=1.0, sample=sample)
+
+    def made(first):
+        apps = {10 + i: proving(0.1 * i, name, secret) for i, (name, secret) in enumerate(secrets.items(), 1)}
+        strategy = PrivateAverage(
+            client_names(3),
+            RECEIVED,
+            make_protection("none"),
+            rounds=2,
+            central=central,
+            randomness=Seeded(4),
+            secrets=secrets,
+        )
+        return run(strategy, apps | {11: first})
+
+    absent = made(None)
+    for liar in (
+        proving(5.0, "client-2", new_secret()),
+        proving(5.0, "client-2", secrets["client-1"]),
+        proving(5.0, None, None),
+    ):
+        there = made(liar)
+        assert all(np.array_equal(x, y) for x, y in zip(absent.arrays, there.arrays, strict=True))
+        assert {item.why for item in there.refused} == {"node 11 did not prove the name of a client."}

@@ -34,8 +34,9 @@ class SecureSumMod:
     """The outermost mod of a ClientApp: it answers train messages of a secure sum, and no others.
 
     ``least`` is the fewest clients that a sum may be of for this client to take part. ``identity`` and
-    ``trusted`` are those of :class:`SecureSumClient`, by Flower's node numbers. Messages that are not for
-    training pass through to the mods inside.
+    ``trusted`` are those of :class:`SecureSumClient`, by Flower's node numbers. A message of any other type,
+    such as an evaluation or a query, is refused and does not reach the app: a metric of one client would
+    leave without a mask and without noise.
 
     Without ``noise`` the arrays that the app and the mods inside it answer are summed as they are. With it,
     their difference from what was received is clipped and a share of noise added, and nothing is sent by
@@ -65,8 +66,9 @@ class SecureSumMod:
 
     def __call__(self, message: Message, context: Context, call_next: CallNext) -> Message:
         """Answer one message; ``call_next`` is asked for an update in the stage of inputs alone."""
-        if message.metadata.message_type.split(".")[0] != MessageType.TRAIN:
-            return call_next(message, context)
+        kind = message.metadata.message_type.split(".")[0]
+        if kind != MessageType.TRAIN:
+            raise BadInput(f"messages of type {kind} are not answered: nothing in a reply would be masked.")
         record = told(message.content)
         stage = record.get("stage")
         if stage == "keys":

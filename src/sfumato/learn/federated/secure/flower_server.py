@@ -101,7 +101,7 @@ class SecureFedAvg(FedAvg):
     same on all clients: the public grid of a :class:`Quantiser`, on which parameters are averaged, or a
     :class:`NoiseShare`, with which updates are clipped and noised and their mean is added. ``bits`` is the
     ring and ``timeout`` the seconds for each exchange of keys and shares. Other options are FedAvg's. Metrics
-    of training are not collected: they would be seen client by client.
+    of training are not collected, and no client is asked to evaluate: its answer would be seen in the clear.
     """
 
     def __init__(
@@ -113,6 +113,11 @@ class SecureFedAvg(FedAvg):
         timeout: float = 600.0,
         **options: Any,
     ) -> None:
+        if options.setdefault("fraction_evaluate", 0.0):
+            raise BadInput(
+                f"fraction_evaluate was {options['fraction_evaluate']!r}: clients of a secure sum are not "
+                "asked to evaluate, since each one's metrics would be seen; evaluate at the server."
+            )
         super().__init__(**options)
         self._threshold, self._bits, self._timeout = threshold, bits, timeout
         self._rule = Quantiser() if rule is None else rule

@@ -9,6 +9,11 @@ the Gaussian mechanism of deviation σ on the clipped vectors of the honest clie
 the sum is all they see is the secure sum's promise, and computational like it. With fewer honest clients,
 h′ < h, the deviation is σ√(h′/h) only; a single one among colluding others has nothing but its own share.
 
+*Adversary.* The server, together with c clients that pool what they know. They know c of the shares and can
+subtract them, so of t clients that arrive t − c keep theirs: h ≤ t − c is needed, t being the threshold.
+Every client is given the result, and knows its own share: c is 1 even if nobody colludes, so terms with
+h > t − 1 are refused. With h = t − c the guarantee holds against every c clients and the server.
+
 Proof. Work in steps of the grid, with s the deviation of a share, and in one coordinate.
 
 1. Let f be the density of N(0, s²) plus a uniform number in [−½, ½]: a rounded share is k with probability
@@ -42,7 +47,7 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.errors import BadInput
 from sfumato.learn.federated.secure.terms import SecureSum
 from sfumato.mechanisms.parameters import known_neighbours, positive
-from sfumato.noise import NORMAL, Randomness, Rounded, Secure, grid_step, onto_grid
+from sfumato.noise import NORMAL, Keyed, Randomness, Rounded, Secure, grid_step, onto_grid
 from sfumato.privacy import Guarantee, Neighbours, Unit
 
 __all__ = ["NoiseShare", "gap", "share_of"]
@@ -70,9 +75,10 @@ def gap(steps: float, honest: int) -> float:
 class NoiseShare:
     """Vectors clipped to L2 norm ``clip``, with noise of deviation ``sigma`` on their sum; all of it public.
 
-    ``honest`` is how many of the clients that arrive keep their noise to themselves: at most the threshold,
-    and threshold − c if c clients may collude with the server. Who arrives is seen, so neighbours are
-    ``replace`` (sensitivity 2·``clip``) or ``zero-out`` (``clip``).
+    ``honest`` is how many of the clients that arrive keep their noise to themselves: threshold − c if c
+    clients may collude with each other and the server, and at most threshold − 1, since every client knows
+    its own noise. Who arrives is seen, so neighbours are ``replace`` (sensitivity 2·``clip``) or ``zero-out``
+    (``clip``).
 
     A vector that is not finite counts as zeros: a client that refused it would tell of it.
     """
@@ -109,10 +115,10 @@ class NoiseShare:
 
     def check(self, terms: SecureSum) -> None:
         """Refuse ``terms`` under which the noise would not be what it should be, or would not fit."""
-        if self.honest > terms.threshold:
+        if self.honest >= terms.threshold:
             raise BadInput(
                 f"noise was counted on from {self.honest} honest clients, and only {terms.threshold} need to "
-                "stay."
+                f"stay, each of whom knows its own noise: honest may be {terms.threshold - 1} at most."
             )
         step = self.step(terms)
         if self.clip / step + _ROOM * share_of(self.sigma, self.honest) / step + 1.0 > terms.limit:
@@ -129,6 +135,9 @@ class NoiseShare:
         self, values: ArrayLike, terms: SecureSum, randomness: Randomness | None = None
     ) -> NDArray[np.int64]:
         """One client's vector of ``terms.length`` numbers: clipped, on the grid, with its share of noise."""
+        if isinstance(randomness, Keyed):
+            # Another vector under the same noise would give away by how much they differ.
+            raise BadInput("shares of noise are drawn afresh: keyed noise belongs to the content of a unit.")
         self.check(terms)
         given = np.asarray(values, dtype=np.float64)
         if given.shape != (terms.length,):
