@@ -115,7 +115,10 @@ def _relation(entry: Entry) -> str:
     strongest, guarantee, compared = entry.strongest, entry.statement.proven, entry.compared
     if strongest is None:
         return "No attack tried to go beyond what is proven, so only the theorem speaks."
-    reached, where = at_least(strongest.epsilon_lower or 0.0), f"at δ = {delta_at_most(strongest.delta or 0.0)}"
+    reached, where = (
+        at_least(strongest.epsilon_lower or 0.0),
+        f"at δ = {delta_at_most(strongest.delta or 0.0)}",
+    )
     theirs = f"ε per {strongest.unit} under {strongest.neighbours}"
     other = f"The attacks are about another change: {where}, {theirs} is at least {reached}"
     untried = f"What is proven per {guarantee.unit} under {guarantee.neighbours} was not tried."
