@@ -16,6 +16,7 @@ from sfumato.audit.zoo.audited import audited_broken, audited_sound, try_audited
 from sfumato.audit.zoo.product import drawn
 from sfumato.audit.zoo.support import reachable
 from sfumato.audit.zoo.trial import STRICT, try_broken, try_sound
+from sfumato.privacy import gaussian_epsilon
 
 BROKEN = {suspect.name: suspect for suspect in broken()}
 SOUND = {suspect.name: suspect for suspect in sound()}
@@ -29,6 +30,8 @@ TRUE_EPSILON = {
     "noise redrawn until it fits": 1.0 + math.log(2.0 - math.exp(-1.0)),
     "coin of two for ten categories": 1.0 + math.log(9.0),
     "exponential mechanism without its 2": 1.0 + math.log((1.0 + 9.0 * math.e) / (9.0 + math.e)),
+    "deadline set by the first answer": gaussian_epsilon(18.0, 1e-2),
+    "a name that displaces its owner": gaussian_epsilon(2.0, 1e-2),
 }
 
 

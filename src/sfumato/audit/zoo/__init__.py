@@ -1,11 +1,11 @@
 """A zoo of broken mechanisms, each a mistake that people make, and of sound ones, to try the audit on."""
 
-from sfumato.audit.zoo import choices, reads, reuse, scale, support
+from sfumato.audit.zoo import choices, client_sums, reads, reuse, scale, support
 from sfumato.audit.zoo.suspect import Suspect
 
 __all__ = ["Suspect", "broken", "sound"]
 
-_THEMES = (scale, reads, reuse, support, choices)
+_THEMES = (scale, reads, reuse, support, choices, client_sums)
 
 
 def broken() -> tuple[Suspect, ...]:
