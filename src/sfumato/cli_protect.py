@@ -192,6 +192,16 @@ def protect(
     data_version: Annotated[
         str, option(BUDGET, "NAME", "Public name of this snapshot of the data, for --request.")
     ] = "1",
+    disjoint: Annotated[
+        bool,
+        option(
+            FILES,
+            None,
+            "Declare that no record is in two files of a folder of arrays or tables; otherwise the costs of "
+            "its files add up.",
+            "--disjoint",
+        ),
+    ] = False,
     engine: Annotated[
         str, option(FILES, "NAME", "What works on many files or parts: local (threads) or ray (a cluster).")
     ] = "local",
@@ -231,6 +241,7 @@ def protect(
                 ledger=book,
                 request=request,
                 bounds_from_data=bounds_from_data,
+                disjoint=disjoint,
                 engine=running,
                 report=report,
             )
@@ -266,6 +277,7 @@ def plan(**options: Any) -> None:
             then=_then(options["alpha"]),
             dataset=dataset,
             ledger=book,
+            disjoint=options["disjoint"],
         )
     print(json.dumps(made.to_dict()) if options["as_json"] else terminal.in_line(cli_shown.planned(made)))
 

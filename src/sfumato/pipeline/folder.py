@@ -1,21 +1,21 @@
-"""Many files as one release: each by itself, paid for once, with a signed manifest last.
+"""Many files as one release: each by itself, paid for together, with a signed manifest last.
 
 A file that cannot be released is left out and named with its reason; the others go on. What was wrong with
 a file depends on its content, so it is told to whoever runs the release and stands in no output.
 
-Where a budget pays, everything is read and checked before, so that bad input costs nothing; the spend is
-durable before the first piece is drawn. A run that is cut off leaves whole files with their certificates
-and no manifest, and says how many; the manifest appears when all files are on the disk. The output holds
-nothing but the files of its run: what a request left when it was cut off may stand there, and nothing else.
+Where a budget pays, and in a folder of records, everything is read and checked before, so that bad input
+costs nothing; the spend is durable before the first piece is drawn. A run that is cut off leaves whole files
+with their certificates and no manifest, and says how many; the manifest appears when all files are on the
+disk. The output holds nothing but the files of its run: what a request left when it was cut off may stand
+there, and nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -31,7 +31,7 @@ from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.pieces import Draw, Drawn, Examine, Examined, Opener, Piece
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.single import Paid
-from sfumato.pipeline.together import check_charge, together
+from sfumato.pipeline.together import check_charge, in_each, together
 from sfumato.pipeline.unfinished import refuse_foreign, telling_what_stays
 from sfumato.privacy import Statement, Unit
 from sfumato.report import SigningKey
@@ -81,6 +81,8 @@ def protect_folder(
     opener: Opener,
     *,
     unit: Unit | None = None,
+    apart: str | None = None,
+    records: bool = True,
     keyed: Keyed | None = None,
     engine: Engine | None = None,
     payment: Payment,
@@ -90,7 +92,9 @@ def protect_folder(
     """Release ``pieces`` of ``store`` under their names in ``output``.
 
     ``opener`` makes a file that can be released of a path and its name; it can be pickled where ``engine``
-    has workers elsewhere. ``unit`` is the headline; ``keyed`` the noise of a request.
+    has workers elsewhere. ``unit`` is the headline; ``apart`` says why no unit is in two files, without
+    which their costs add up (see :mod:`sfumato.pipeline.together`). ``records`` says that each is a file of
+    records, two of which must not be equal. ``keyed`` is the noise of a request.
     """
     engine = engine or LocalEngine()
     noise = payment.noise(keyed)
@@ -102,25 +106,32 @@ def protect_folder(
     skipped: dict[Piece, str] = {}
     examined: dict[Piece, Examined] = {}
     notes: tuple[str, ...] = ()
+    of_all: tuple[str, ...] = ()
     paid: Paid = None
-    if payment.ledger is not None:
+    if payment.ledger is not None or records:
         # What is paid for is known to be readable: bad input never spends budget.
         keep = engine.one_process and isinstance(store, LocalStore)
-        work = Examine(store, opener, noise is not None, keep)
+        work = Examine(store, opener, noise is not None or records, keep)
         checked = engine.each(work, pieces, "checking", report)
         examined, skipped = checked.results, checked.refused
         pieces = [piece for piece in pieces if piece in examined]
         refuse_nothing(store, pieces, skipped)
-        notes, paid = _pay(pieces, examined, unit, payment, noise, output)
+        if records:
+            _refuse_copies(pieces, examined)
+        stated = together([examined[piece].statement for piece in pieces], unit, apart=apart)
+        notes, paid = _pay(pieces, examined, stated, payment, noise, output)
+        if records and len(pieces) > 1:
+            of_all = (in_each(stated, apart),)
     opened = {piece: found.file for piece, found in examined.items() if found.file is not None}
-    draw = Draw(store, output, opener, notes, payment.dataset, paid, signer, opened)
+    draw = Draw(store, output, opener, (*of_all, *notes), payment.dataset, paid, signer, opened)
     names = [piece.name for piece in pieces]
     with telling_what_stays(output, names, exact=engine.one_process):
         drawn = engine.each(draw, pieces, "drawing", report)
         skipped |= drawn.refused
         refuse_nothing(store, drawn.results, skipped)
         released = tuple(sorted(drawn.results.values(), key=lambda one: PurePosixPath(one.name)))
-        stated = together(_distinct(one.statement for one in released), unit, len(released))
+        stated = together([one.statement for one in released], unit, apart=apart)
+        stated = replace(stated, notes=(*stated.notes, *notes))
         output.settle()
         manifest = _write_manifest(output, released, stated, payment, paid, signer, run)
     left = sorted(skipped, key=lambda piece: PurePosixPath(piece.name))
@@ -132,16 +143,15 @@ def protect_folder(
 def _pay(
     pieces: Sequence[Piece],
     examined: Mapping[Piece, Examined],
-    unit: Unit | None,
+    stated: Statement,
     payment: Payment,
     noise: Keyed | None,
     output: Store,
 ) -> tuple[tuple[str, ...], Paid]:
-    """Spend what all pieces together cost; what every statement has to add, and the row."""
-    statements = [examined[piece].statement for piece in pieces]
+    """Spend what all pieces, which state ``stated``, cost; what every statement has to add, and the row."""
     if payment.ledger is not None and payment.ledger.names():
+        statements = [examined[piece].statement for piece in pieces]
         check_charge([piece.name for piece in pieces], statements, payment)
-    stated = together(_distinct(statements), unit, len(pieces))
     content = Content()
     if noise is not None:
         # With their names, which key the noise: the same content under another name would be drawn anew.
@@ -152,11 +162,16 @@ def _pay(
     return told.notes[len(stated.notes) :], paid
 
 
-def _distinct(statements: Iterable[Statement]) -> list[Statement]:
-    """Each of ``statements`` once: a million files of one kind have one."""
-    objects = {id(statement): statement for statement in statements}.values()
-    kinds = {json.dumps(statement.to_dict(), sort_keys=True): statement for statement in objects}
-    return list(kinds.values())
+def _refuse_copies(pieces: Sequence[Piece], examined: Mapping[Piece, Examined]) -> None:
+    """Refuse two files of equal content: a copy gives the same records away once more."""
+    holders: dict[bytes | None, str] = {}
+    for piece in pieces:
+        other = holders.setdefault(examined[piece].digest, piece.source)
+        if other != piece.source:
+            raise BadInput(
+                f"{piece.source} holds the same records as {other}, which would be released twice; leave one "
+                "of them out of the folder."
+            )
 
 
 def _write_manifest(

@@ -113,7 +113,7 @@ class Examine:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A released piece, as the manifest and people are told of it."""
+    """A released piece, as the manifest and people are told of it; ``statement`` is of this piece alone."""
 
     name: str
     sha256: str
@@ -156,7 +156,7 @@ class Draw:
                     report=silent,
                 )
                 digest = file_digest(target)
-        return Drawn(piece.name, digest, _once(done.statement), done.rows, done.columns, done.what)
+        return Drawn(piece.name, digest, _once(file.statement), done.rows, done.columns, done.what)
 
 
 def _once(statement: Statement) -> Statement:

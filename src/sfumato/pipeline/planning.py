@@ -74,22 +74,23 @@ def plan(
     then: Transform | None = None,
     dataset: str | None = None,
     ledger: Ledger | None = None,
+    disjoint: bool = False,
 ) -> Plan:
     """What ``protect`` would promise for ``source``, its cost to ``dataset``, and the error to expect.
 
     Of media only headers are read, but for a video, whose frames have to be counted. A folder is planned as
-    one release of its files without those that their headers refuse.
+    one release of its files without those that their headers refuse; ``disjoint`` as for ``protect``.
     """
     given = located(source)
     with given.store:
-        opener = opener_of(given, mechanism, array=array, schema=schema, then=then)
+        opener = opener_of(given, mechanism, array=array, schema=schema, then=then, disjoint=disjoint)
         found, skipped = _opened(given, opener)
         if given.name is None:
             refuse_nothing(given.store, found, skipped)
         files = list(found.values())
         statement = files[0].statement
         if given.name is None:
-            statement = together([file.statement for file in files], opener.of_folders)
+            statement = together([file.statement for file in files], opener.of_folders, apart=opener.apart)
             if dataset is not None and ledger is not None and ledger.names():
                 check_charge(
                     [piece.name for piece in found],

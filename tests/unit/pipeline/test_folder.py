@@ -6,9 +6,12 @@ import shutil
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import sfumato as sf
 from sfumato.errors import BadInput
+from sfumato.io import cutting
 from sfumato.io.atomic import write_whole
 from sfumato.io.stores import LocalStore
 from sfumato.ledger import Ledger
@@ -21,9 +24,11 @@ from sfumato.pipeline.manifest import MANIFEST, verify_folder
 from sfumato.pipeline.payment import Payment
 from sfumato.pipeline.pieces import pieces_of
 from sfumato.pipeline.source_file import MediaFile
+from sfumato.pipeline.together import INSIDE_ONE_FILE
 from sfumato.privacy import Guarantee, Statement
 from sfumato.report import KeyRing, verify
 
+MEDIA = {"apart": INSIDE_ONE_FILE, "records": False}
 KEYED = Keyed(bytes(32), dataset="album", version="1", release="r1")
 
 
@@ -78,6 +83,7 @@ def release(tmp_path, keys):
             payment=payment,
             signer=signer,
             report=report,
+            **MEDIA,
         )
 
     return run
@@ -199,6 +205,7 @@ def _release_of(folder, output, payment=Payment(), **how):  # noqa: B008 (it is 
         *(store, LocalStore(output), pieces_of(store), Letter),
         payment=payment,
         signer=None,
+        **MEDIA,
         **({"report": lambda stage, share: None} | how),
     )
 
@@ -263,3 +270,61 @@ def test_a_request_that_was_cut_off_goes_on_where_its_own_files_stand(tmp_path, 
 
 def test_files_are_counted_in_words():
     assert [count_of(range(n)) for n in (1, 2, 1_000)] == ["1 file", "2 files", "1,000 files"]
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    """A folder of ten arrays."""
+    (tmp_path / "arrays").mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(10):
+        np.save(tmp_path / "arrays" / f"{number}.npy", rng.normal(size=(5, 3)))
+    return tmp_path / "arrays"
+
+
+def test_a_folder_of_arrays_is_stated_planned_and_paid_as_all_of_its_files(arrays, tmp_path, keys):
+    noise = sf.Laplace(epsilon=0.5, clip=1.0)
+    with Ledger(f"sqlite:///{tmp_path / 'records.db'}") as ledger:
+        ledger.open("people", epsilon=20, delta=0.0)
+        planned = sf.plan(arrays, noise, dataset="people", ledger=ledger)
+        done = sf.protect(arrays, tmp_path / "out", noise, dataset="people", ledger=ledger, keys=keys)
+        used = ledger.balance("people").used
+    assert planned.statement.proven.epsilon() == pytest.approx(5.0)
+    assert done.statement == planned.statement
+    assert (planned.cost.balance.used, used) == (pytest.approx(0.25), pytest.approx(0.25))
+    assert verify(tmp_path / "out" / MANIFEST, keys).certificate.statement == done.statement
+    for one in done.released:
+        (note,) = verify(tmp_path / "out" / one.name, keys).certificate.statement.notes
+        assert "one of 10 files" in note
+        assert "all of them: ε=5 at δ=0 per record" in note
+
+
+def test_arrays_that_are_declared_disjoint_cost_what_one_does(arrays, tmp_path, keys):
+    noise = sf.Laplace(epsilon=0.5, clip=1.0)
+    done = sf.protect(arrays, tmp_path / "out", noise, keys=keys, disjoint=True)
+    assert done.statement.proven.epsilon() == pytest.approx(0.5)
+    assert any("the owner declares" in note for note in done.statement.notes)
+    with pytest.raises(BadInput, match="one file"):
+        sf.protect(arrays / "1.npy", tmp_path / "x.npy", noise, keys=keys, disjoint=True)
+
+
+@pytest.mark.parametrize("disjoint", [False, True])
+def test_arrays_of_equal_content_are_refused_before_anything_is_paid(arrays, tmp_path, keys, disjoint):
+    np.savez(arrays / "copy.npz", renamed=np.load(arrays / "3.npy"))
+    with Ledger(f"sqlite:///{tmp_path / 'records.db'}") as ledger:
+        ledger.open("people", epsilon=20, delta=0.0)
+        with pytest.raises(BadInput, match=r"copy\.npz holds the same records as 3\.npy"):
+            sf.protect(
+                *(arrays, tmp_path / "out", sf.Laplace(epsilon=0.5, clip=1.0)),
+                **{"dataset": "people", "ledger": ledger, "keys": keys, "disjoint": disjoint},
+            )
+        assert ledger.balance("people").used == 0.0
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_parts_of_one_array_are_disjoint_and_may_be_equal(tmp_path, keys, monkeypatch):
+    monkeypatch.setattr(cutting.cuts_of, "__defaults__", (1 << 10,))
+    np.save(tmp_path / "x.npy", np.zeros((2000, 3)))
+    done = sf.protect(tmp_path / "x.npy", f"{tmp_path}/out/", sf.Laplace(epsilon=0.5, clip=1.0), keys=keys)
+    assert len(done.released) > 1
+    assert done.statement.proven.epsilon() == pytest.approx(0.5)
