@@ -128,6 +128,38 @@ def noise_of(answer):
     return float(np.std(np.load(io.BytesIO(answer.content))["X"] - X))
 
 
+def test_a_key_of_one_tier_opens_that_tier_and_nothing_else(clinic, client):
+    words = {"name": "b", "role": "auditor", "scopes": ["tier"], "datasets": ["ward"], "reader": "bob"}
+    made = clinic.ask("POST", "/keys", 201, **words)
+    shown = clinic.ask("POST", f"/keys/{made['id']}/s3", 200)
+    reader = Reader(client, shown["access_key_id"], shown["secret_access_key"])
+    answer = reader.ask("/files/X.npz")
+    assert (answer.status_code, answer.headers["x-amz-meta-sfumato-tier"]) == (200, "0.5")
+    assert [reader.ask(path).status_code for path in ("/", "/files", "/files/X.npz.cert.json")] == [200] * 3
+    token = {"Authorization": f"Bearer {made['token']}"}
+    assert client.get("/v1/proxies/files/tier", headers=token).json()["tier"] == 0.5
+    assert client.get("/v1/proxies", headers=token).json() == []
+    for path in (
+        "/releases",
+        "/budgets",
+        "/budgets/ward",
+        "/budgets/ward/history",
+        "/jobs",
+        "/keys",
+        "/policy",
+    ):
+        assert client.get(f"/v1{path}", headers=token).status_code == 403, path
+    assert client.get("/v1/proxies/files", headers=token).status_code == 404
+
+
+@pytest.mark.parametrize("offset", ["+9999", "+99999999999999999999", "-2359"])
+def test_a_time_with_an_absurd_offset_is_as_none(clinic, offset):
+    reader = clinic.reader("alice")
+    for header in ("If-Modified-Since", "If-Unmodified-Since"):
+        answer = reader.ask("/files/X.npz", **{header: f"Fri, 31 Dec 9999 23:59:59 {offset}"})
+        assert answer.status_code in (200, 304)
+
+
 def test_readers_get_their_tier_the_same_bytes_every_time_and_all_tiers_cost_one_charge(clinic, service):
     answers = {name: clinic.reader(name).ask("/files/X.npz") for name in ("alice", "bob", "carol")}
     assert [one.status_code for one in answers.values()] == [200, 200, 200]

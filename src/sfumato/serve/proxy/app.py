@@ -74,8 +74,8 @@ class _Proxy:
         if not name:
             if asked or request.method != "GET":
                 raise _not_there()
-            return _xml(bucket_list(await run_in_threadpool(self._buckets.buckets, caller)))
-        bucket = await run_in_threadpool(self._buckets.bucket, caller, name)
+            return _xml(bucket_list(await run_in_threadpool(self._buckets.buckets, caller, "tier")))
+        bucket = await run_in_threadpool(self._buckets.bucket, caller, name, "tier")
         if not key:
             return await self._of_bucket(request, caller, bucket, asked, address)
         if asked:
@@ -182,6 +182,8 @@ def _refusal(refused: Refused, method: str, path: bytes) -> Response:
     headers: dict[str, Any] = {"x-amz-request-id": request}
     if method not in ("GET", "HEAD"):
         headers["Connection"] = "close"  # a body that nobody reads may still be coming
+    if refused.code == "MethodNotAllowed":
+        headers["Allow"] = "GET, HEAD"
     if refused.seconds is not None:
         headers["Retry-After"] = str(math.ceil(refused.seconds))
     if method == "HEAD":

@@ -74,16 +74,16 @@ class Buckets:
                     )
         return Bucket.of(self.store.declare(caller.tenant, name, document))
 
-    def buckets(self, caller: Caller) -> list[Bucket]:
-        """The buckets of the caller's tenant that the key may read."""
+    def buckets(self, caller: Caller, operation: str = "read") -> list[Bucket]:
+        """The buckets of the caller's tenant on which the key allows ``operation``."""
         found = [Bucket.of(kept) for kept in self.store.all_declared(caller.tenant)]
-        return [bucket for bucket in found if caller.may("read", bucket.dataset)]
+        return [bucket for bucket in found if caller.may(operation, bucket.dataset)]
 
-    def bucket(self, caller: Caller, name: str) -> Bucket:
-        """The bucket ``name``, if the key may read it; else it is as if there were none."""
+    def bucket(self, caller: Caller, name: str, operation: str = "read") -> Bucket:
+        """The bucket ``name``, if the key allows ``operation`` on it; else it is as if there were none."""
         kept = self.store.declared(caller.tenant, name) if is_bucket(name) else None
         bucket = None if kept is None else Bucket.of(kept)
-        if bucket is None or not caller.may("read", bucket.dataset):
+        if bucket is None or not caller.may(operation, bucket.dataset):
             raise NotFound(f"there is no bucket {name[:63]!r}.")
         return bucket
 

@@ -39,7 +39,7 @@ def tier(request: Request, service: Here, asking: Asking, name: str) -> dict[str
     """The tier that whoever asks gets, from where they ask; nothing is spent."""
     address = None if request.client is None else request.client.host
     found = Buckets.of(service)
-    bucket = found.bucket(asking, name)
+    bucket = found.bucket(asking, name, "tier")
     return {"tier": found.level(asking, bucket, address), "tiers": list(bucket.tiers.levels)}
 
 
