@@ -279,6 +279,59 @@ def test_keys_are_made_narrowed_and_revoked(client, keys, ward):
     problem(client.delete("/v1/keys/0123456789abcdef", headers=keys["owner"]), 404, "not-found")
 
 
+def test_a_narrowed_key_revokes_only_what_it_could_have_made(client, keys):
+    def key(**given):
+        made = client.post("/v1/keys", headers=keys["owner"], json={"role": "owner"} | given).json()
+        return made["id"], {"Authorization": f"Bearer {made['token']}"}
+
+    _, keeper = key(name="keeper", scopes=["keys", "read"])
+    owner = client.get("/v1/me", headers=keys["owner"]).json()["key"]
+    reader, _ = key(name="reader", role="auditor", scopes=["read"])
+    named, _ = key(name="named", role="auditor", scopes=["read"], reader="anna")
+    for other in (owner, named):
+        problem(client.delete(f"/v1/keys/{other}", headers=keeper), 403, "forbidden")
+    assert client.get("/v1/me", headers=keys["owner"]).status_code == 200
+    assert client.delete(f"/v1/keys/{reader}", headers=keeper).status_code == 200
+    _, brief = key(name="brief", expires="2100-01-01T00:00:00+00:00")
+    problem(client.delete(f"/v1/keys/{owner}", headers=brief), 403, "forbidden")
+    problem(client.delete("/v1/keys/0123456789abcdef", headers=keeper), 404, "not-found")
+    itself = client.get("/v1/me", headers=keeper).json()["key"]
+    assert client.delete(f"/v1/keys/{itself}", headers=keeper).status_code == 200
+
+
+def test_a_time_that_no_calendar_has_is_refused(client, keys):
+    late = {"name": "late", "role": "auditor", "expires": "9999-12-31T23:59:59-23:59"}
+    problem(client.post("/v1/keys", headers=keys["owner"], json=late), 400, "bad-input")
+
+
+def test_options_and_refusals_name_every_method_of_a_path(client, keys):
+    for path, methods in (
+        ("/v1/keys", "GET, POST, OPTIONS"),
+        ("/v1/policy", "GET, PUT, OPTIONS"),
+        ("/v1/proxies/files", "DELETE, GET, OPTIONS"),
+        ("/v1/datasets/ward/protect", "POST, OPTIONS"),
+        ("/ui/sign-in", "GET, HEAD, POST, OPTIONS"),
+    ):
+        asked_for = client.options(path)
+        assert (asked_for.status_code, asked_for.headers["allow"]) == (204, methods)
+        refused = client.request("PATCH", path, headers=keys["owner"])
+        assert (refused.status_code, refused.headers["allow"]) == (405, methods)
+
+
+def test_answers_are_kept_by_nobody_and_browsers_stay_with_tls(client, keys, ward):
+    release = released(client, keys["publisher"]).headers["sfumato-release"]
+    for path in ("/v1/me", "/v1/budgets", f"/v1/releases/{release}/content", "/v1/nowhere", "/s3/files"):
+        answer = client.get(path, headers=keys["owner"])
+        assert answer.headers["cache-control"] == "no-store"
+        assert "strict-transport-security" not in answer.headers
+    for answer in (
+        client.get("https://testserver/v1/me", headers=keys["owner"]),
+        client.get("/ui/sign-in", headers={"X-Forwarded-Proto": "https"}),
+    ):
+        assert answer.headers["strict-transport-security"] == "max-age=31536000"
+    assert client.get("/ui/static/dashboard.css").headers["cache-control"] == "public, max-age=3600"
+
+
 def test_a_policy_is_replaced_only_by_who_has_seen_it(client, keys):
     before = client.get("/v1/policy", headers=keys["owner"]).json()
     new = {"policy": before["policy"], "after": before["version"]}
