@@ -40,9 +40,9 @@ class Storage(Generic[_Prepared]):
         self._turns = _Turns()
         self._what, self._kind = what, unavailable
         # Parameters of a URL may hold a password, too.
-        url = self._engine.url
-        self._place = url.set(query={}).render_as_string(hide_password=True)
-        self._secrets = [str(one) for one in (url.password, url.query.get("password")) if one]
+        parsed = self._engine.url
+        self._place = parsed.set(query={}).render_as_string(hide_password=True)
+        self._secrets = [str(one) for one in (parsed.password, parsed.query.get("password")) if one]
         self._troubles = (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error)
         try:
             self.prepared = prepare(self._engine)

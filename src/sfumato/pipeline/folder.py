@@ -31,7 +31,7 @@ from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.pieces import Draw, Drawn, Examine, Examined, Opener, Piece
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.single import Paid
-from sfumato.pipeline.together import check_charge, in_each, together
+from sfumato.pipeline.together import PARTS, check_charge, in_each, together
 from sfumato.pipeline.unfinished import refuse_foreign, telling_what_stays
 from sfumato.privacy import Statement, Unit
 from sfumato.report import SigningKey
@@ -43,7 +43,8 @@ __all__ = ["ProtectedFolder", "count_of", "new_run", "protect_folder", "refuse_n
 class ProtectedFolder:
     """What ``protect`` made of many files: those released, those left out with the reason, the manifest.
 
-    ``output`` is the place for people.
+    ``output`` is the place for people. The sources of files and the names of those left out are for the owner
+    alone, and stand in no output.
     """
 
     output: str
@@ -62,7 +63,9 @@ class ProtectedFolder:
         return whole | {
             "output": self.output,
             "manifest": whole["output"],
-            "released": [{"file": done.name, "what": done.what} for done in self.released],
+            "released": [
+                {"file": done.name, "source": done.source, "what": done.what} for done in self.released
+            ],
             "skipped": [{"file": name, "why": why} for name, why in self.skipped],
         }
 
@@ -83,13 +86,14 @@ def protect_folder(
     unit: Unit | None = None,
     apart: str | None = None,
     records: bool = True,
+    names: str | None = None,
     keyed: Keyed | None = None,
     engine: Engine | None = None,
     payment: Payment,
     signer: SigningKey | None,
     report: Report,
 ) -> ProtectedFolder:
-    """Release ``pieces`` of ``store`` under their names in ``output``.
+    """Release ``pieces`` of ``store`` under their names in ``output``, of which ``names`` says what they are.
 
     ``opener`` makes a file that can be released of a path and its name; it can be pickled where ``engine``
     has workers elsewhere. ``unit`` is the headline; ``apart`` says why no unit is in two files, without
@@ -99,13 +103,13 @@ def protect_folder(
     engine = engine or LocalEngine()
     noise = payment.noise(keyed)
     run = new_run(noise)
-    if any(piece.name == piece.source for piece in pieces):
+    if apart != PARTS:
         _check_places(store, output)
     listed = refuse_other_run(output, run)
     refuse_foreign(output, [] if noise is None else [*listed, *(piece.name for piece in pieces)])
     skipped: dict[Piece, str] = {}
     examined: dict[Piece, Examined] = {}
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = () if names is None else (names,)
     of_all: tuple[str, ...] = ()
     paid: Paid = None
     if payment.ledger is not None or records:
@@ -119,13 +123,14 @@ def protect_folder(
         if records:
             _refuse_copies(pieces, examined)
         stated = together([examined[piece].statement for piece in pieces], unit, apart=apart)
-        notes, paid = _pay(pieces, examined, stated, payment, noise, output)
+        added, paid = _pay(pieces, examined, stated, payment, noise, output)
         if records and len(pieces) > 1:
             of_all = (in_each(stated, apart),)
+        notes += added
     opened = {piece: found.file for piece, found in examined.items() if found.file is not None}
     draw = Draw(store, output, opener, (*of_all, *notes), payment.dataset, paid, signer, opened)
-    names = [piece.name for piece in pieces]
-    with telling_what_stays(output, names, exact=engine.one_process):
+    expected = [piece.name for piece in pieces]
+    with telling_what_stays(output, expected, exact=engine.one_process):
         drawn = engine.each(draw, pieces, "drawing", report)
         skipped |= drawn.refused
         refuse_nothing(store, drawn.results, skipped)
@@ -134,9 +139,9 @@ def protect_folder(
         stated = replace(stated, notes=(*stated.notes, *notes))
         output.settle()
         manifest = _write_manifest(output, released, stated, payment, paid, signer, run)
-    left = sorted(skipped, key=lambda piece: PurePosixPath(piece.name))
+    left = sorted(skipped, key=lambda piece: PurePosixPath(piece.told))
     return ProtectedFolder(
-        output.shown, released, tuple((piece.name, skipped[piece]) for piece in left), manifest
+        output.shown, released, tuple((piece.told, skipped[piece]) for piece in left), manifest
     )
 
 
@@ -150,8 +155,8 @@ def _pay(
 ) -> tuple[tuple[str, ...], Paid]:
     """Spend what all pieces, which state ``stated``, cost; what every statement has to add, and the row."""
     if payment.ledger is not None and payment.ledger.names():
-        statements = [examined[piece].statement for piece in pieces]
-        check_charge([piece.name for piece in pieces], statements, payment)
+        ordered = sorted(pieces, key=lambda piece: PurePosixPath(piece.told))
+        check_charge([one.told for one in ordered], [examined[one].statement for one in ordered], payment)
     content = Content()
     if noise is not None:
         # With their names, which key the noise: the same content under another name would be drawn anew.
@@ -165,7 +170,7 @@ def _pay(
 def _refuse_copies(pieces: Sequence[Piece], examined: Mapping[Piece, Examined]) -> None:
     """Refuse two files of equal content: a copy gives the same records away once more."""
     holders: dict[bytes | None, str] = {}
-    for piece in pieces:
+    for piece in sorted(pieces, key=lambda piece: piece.source):
         other = holders.setdefault(examined[piece].digest, piece.source)
         if other != piece.source:
             raise BadInput(
@@ -210,10 +215,10 @@ def refuse_nothing(store: Store, files: Sized, skipped: Mapping[Piece, str]) -> 
     """Refuse a ``store`` without ``files`` that can be released; one of those ``skipped`` says why."""
     if files:
         return
-    piece, why = min(skipped.items(), key=lambda each: each[0].name)
+    piece, why = min(skipped.items(), key=lambda each: each[0].told)
     others = f" ({len(skipped) - 1} more were refused too)" if len(skipped) > 1 else ""
     name = store.shown.rstrip("/").rsplit("/", 1)[-1]
-    raise BadInput(f"nothing in {name} can be released: {piece.name}: {why.rstrip('.')}{others}.")
+    raise BadInput(f"nothing in {name} can be released: {piece.told}: {why.rstrip('.')}{others}.")
 
 
 def _check_places(store: Store, output: Store) -> None:

@@ -27,6 +27,7 @@ def opener_of(
     then: Transform | None = None,
     bounds_from_data: bool = False,
     disjoint: bool = False,
+    public_names: bool = False,
 ) -> MediaMechanisms | RecordFiles:
     """What opens the files of ``source``: of media, or of records, which tables are with a schema.
 
@@ -56,4 +57,4 @@ def opener_of(
     if source.kind == "array" and schema is not None:
         raise BadInput("a schema declares a table; for an array give --clip or --bounds.")
     declared = schema if schema is None or isinstance(schema, Schema) else Schema.load(schema)
-    return RecordFiles(mechanism, array, declared, then, bounds_from_data, disjoint)
+    return RecordFiles(mechanism, array, declared, then, bounds_from_data, disjoint, public_names)

@@ -25,7 +25,7 @@ class RecordFiles:
     """A mechanism for records, and where they stand: in an array, which ``then`` is applied to, or a table.
 
     ``array`` names one of several in an archive; ``schema`` declares a table. ``disjoint`` declares that no
-    record is in two files of a folder.
+    record is in two files of a folder, ``public_names`` that the names of arrays in an archive are public.
     """
 
     records = True
@@ -36,6 +36,7 @@ class RecordFiles:
     then: Transform | None = None
     bounds_from_data: bool = False
     disjoint: bool = False
+    public_names: bool = False
 
     @property
     def apart(self) -> str | None:
@@ -90,6 +91,8 @@ class RecordFiles:
             return ArrayFile(
                 open_array(path, self.array),
                 mechanism,
+                named=self.public_names or self.array is not None,
+                public_names=self.public_names,
                 then=self.then,
                 bounds_from_data=self.bounds_from_data,
                 rows=part,

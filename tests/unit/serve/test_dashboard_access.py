@@ -67,6 +67,7 @@ def bucket(source, ward):
         "tiers": "1, 0 0.5",
         "collected": "2024-01-31",
         "files": json.dumps(FILES),
+        "public_names": "yes",
     }
 
 

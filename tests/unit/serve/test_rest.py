@@ -1,5 +1,6 @@
 """REST: releases that are paid for, tenants that never meet, and refusals as problem details."""
 
+import base64
 import io
 import json
 import sqlite3
@@ -110,6 +111,22 @@ def test_a_file_is_released_paid_for_certified_and_found_again(client, keys, war
     assert kinds == ["open", "spend"]
 
 
+def test_the_name_of_an_uploaded_file_travels_with_no_release(client, keys, ward, service):
+    done = released(client, keys["publisher"], name="anna_mueller_hiv_positive.npz")
+    assert done.headers["content-disposition"] == 'attachment; filename="release.npz"'
+    of = f"/v1/releases/{done.headers['sfumato-release']}"
+    answers = [
+        client.get(path, headers=keys["auditor"]) for path in (of, f"{of}/certificate", f"{of}/content")
+    ]
+    answers.append(client.get("/v1/budgets/ward/history", headers=keys["auditor"]))
+    payload = base64.b64decode(answers[1].json()["payload"]).decode()
+    assert json.loads(payload)["subject"][0]["name"] == "release.npz"
+    seen = [done, *answers]
+    assert not any("anna" in one.text + str(one.headers) for one in seen)
+    assert "anna" not in payload
+    assert "anna" not in str(list(service.settings.releases.rglob("*")))
+
+
 def test_a_key_that_expires_makes_none_that_outlasts_it(client, keys):
     until = "2999-01-31T12:00:00+00:00"
 
@@ -165,7 +182,11 @@ def test_a_release_takes_the_place_of_one_that_was_cut_off(client, keys, ward, s
     (folder / "x.npz").write_bytes(b"half")
     again = released(client, headers)
     assert again.content == first.content
-    assert {file.name for file in folder.iterdir()} == {"x.npz", "x.npz.cert.json", "release.json"}
+    assert {file.name for file in folder.iterdir()} == {
+        "release.npz",
+        "release.npz.cert.json",
+        "release.json",
+    }
 
 
 def test_of_two_that_make_one_release_at_once_the_first_stays(service, tmp_path, monkeypatch):

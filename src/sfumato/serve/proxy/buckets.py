@@ -61,6 +61,8 @@ class Buckets:
         budget = service.ledger.balance(in_ledger)
         document = new.model_dump(mode="json") | {"source": source, "tiers": list(tiers.levels)}
         del document["name"]
+        if new.public_names:
+            del document["public_names"]  # as in declarations that are older than this field
         for kind, terms in document["files"].items():
             for statement in TierTerms(kind, **terms).check(tiers.levels):
                 units = [
