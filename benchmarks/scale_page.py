@@ -26,7 +26,7 @@ Written by `SFUMATO_DATA=… python benchmarks/scale.py --write docs/explanation
 `sfumato protect SOURCE -o OUTPUT` takes a folder, or a prefix such as `s3://bucket/in`, as one release:
 
 1. The files are listed; one large `.parquet` or `.npy` whose output ends in a slash is cut into parts at its row groups or rows. An output with files of another run is refused.
-2. Where a budget pays, every piece is read and checked by the workers. What is refused is named with its reason and costs nothing.
+2. Where a budget pays, and in a folder of records, every piece is read and checked by the workers. What is refused is named with its reason and costs nothing.
 3. The budget is charged once, durably, before the first piece is drawn.
 4. The workers draw the pieces. The noise of a unit is keyed by a secret, the unit's place and its content: a piece that is drawn again, since its worker was lost, is the same bytes and takes its own place. Its certificate appears just before it.
 5. The manifest, which lists the digest of every file, is written last and signed. Without a manifest there is no complete release; the manifest of another run is never overwritten, and `verify` fails a folder with files that it does not list.

@@ -28,7 +28,7 @@ _BOXES = "a .json of public boxes, as in --map boxes.json"
 _OF_RECORDS = (
     *("epsilon_file", "neighbours", "bounds", "bounds_from_data", "schema", "trust", "calibration", "array"),
     *("categories", "bits", "flip", "components", "scale", "retain", "weights", "levels", "outside", "alpha"),
-    "coordinates",
+    *("coordinates", "disjoint"),
 )
 _OF_MEDIA = ("sound_unit", "sigma", "strategy", "map", "block", "restore")
 

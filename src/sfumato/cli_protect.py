@@ -6,6 +6,7 @@ import gc
 import inspect
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -192,6 +193,30 @@ def protect(
     data_version: Annotated[
         str, option(BUDGET, "NAME", "Public name of this snapshot of the data, for --request.")
     ] = "1",
+    disjoint: Annotated[
+        bool,
+        option(
+            FILES,
+            None,
+            "Declare that no record is in two files of a folder of arrays or tables; otherwise the costs of "
+            "its files add up.",
+            "--disjoint",
+        ),
+    ] = False,
+    public_names: Annotated[
+        bool,
+        option(
+            FILES,
+            None,
+            "Declare that the names of files in a folder, and of arrays in an archive, are public; otherwise "
+            "released files are numbered.",
+            "--public-names",
+        ),
+    ] = False,
+    names_file: Annotated[
+        Path | None,
+        option(FILES, "FILE", "Of a folder: write which released file is of which source, for you alone."),
+    ] = None,
     engine: Annotated[
         str, option(FILES, "NAME", "What works on many files or parts: local (threads) or ray (a cluster).")
     ] = "local",
@@ -219,6 +244,7 @@ def protect(
             terminal.progress(not as_json) as report,
             cli_budget.maybe(ledger, dataset) as book,
             _nothing_loaded_is_garbage(),
+            _sources_told(names_file, source, output) as tell,
         ):
             done = pipeline.protect(
                 source,
@@ -231,10 +257,44 @@ def protect(
                 ledger=book,
                 request=request,
                 bounds_from_data=bounds_from_data,
+                disjoint=disjoint,
+                public_names=public_names,
                 engine=running,
                 report=report,
             )
+            tell(done)
     print(json.dumps(done.to_dict()) if as_json else terminal.in_line(cli_shown.told(done)))
+
+
+@contextmanager
+def _sources_told(file: Path | None, source: str, output: str) -> Iterator[Callable[[Any], None]]:
+    """A function that writes to ``file`` which released file is of which source.
+
+    The file is made now, with nobody else allowed to read it: what cannot be written is refused before
+    anything is paid. It is removed where the release fails.
+    """
+    from sfumato.pipeline.located import located
+
+    if file is None:
+        yield lambda done: None
+        return
+    if located(source).name is not None:
+        raise BadInput(f"--names-file is for folders, and {source} is one file.")
+    target = located(output, folder=True).local
+    if target is not None and file.resolve().is_relative_to(target.resolve()):
+        raise BadInput(f"--names-file {file} lies in the output {output}, with which it would be given away.")
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise BadInput(f"--names-file {file} exists; name a new file.") from None
+    except OSError as error:
+        raise BadInput(f"--names-file {file} cannot be written: {error.strerror}.") from None
+    with os.fdopen(descriptor, "w", encoding="ascii") as opened:
+        try:
+            yield lambda done: json.dump({one.name: one.source for one in done.released}, opened, indent=2)
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
@@ -266,6 +326,8 @@ def plan(**options: Any) -> None:
             then=_then(options["alpha"]),
             dataset=dataset,
             ledger=book,
+            disjoint=options["disjoint"],
+            public_names=options["public_names"],
         )
     print(json.dumps(made.to_dict()) if options["as_json"] else terminal.in_line(cli_shown.planned(made)))
 

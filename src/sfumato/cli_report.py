@@ -70,6 +70,10 @@ def page(
             "with what detectors see in them.",
         ),
     ] = None,
+    names_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of a folder whose files were numbered: what protect wrote there."),
+    ] = None,
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Whose budget is shown.")] = None,
     ledger: Annotated[str | None, LEDGER] = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="The title of the page.")] = "Privacy report",
@@ -83,6 +87,8 @@ def page(
         raise BadInput(f"-o {output.name} must name an .html file.")
     if original is None and (labels or array or show_originals):
         raise BadInput("--labels, --array and --show-originals are about the original: add --original FILE.")
+    if names_file is not None and (original is None or not any(_of_media(file) for file in released)):
+        raise BadInput("--names-file is for released folders of media beside --original.")
     if any(_of_media(file) for file in released):
         refused = {"--labels": labels, "--array": array, "--schema": schema}
         for flag, given in refused.items():
@@ -99,6 +105,7 @@ def page(
                 title,
                 _budget(dataset, ledger),
                 progress or (lambda stage, share: None),
+                names_file,
             )
         print(json.dumps({"file": str(output)}) if as_json else f"Written: {terminal.printable(output)}")
         return
@@ -159,6 +166,7 @@ def _media_page(
     title: str,
     budget: Budget | None,
     progress: Callable[[str, float | None], None],
+    names: Path | None,
 ) -> None:
     """The page of pictures, sounds and videos: what their certificates state, and a contact sheet."""
     from sfumato.pipeline.auditing import certified_statement
@@ -170,7 +178,9 @@ def _media_page(
         Entry(
             file.name,
             certified_statement(file / MANIFEST if file.is_dir() else file),
-            sheet=contact_sheet(original, file, shown, progress) if original is not None and shown else None,
+            sheet=None
+            if original is None or not shown
+            else contact_sheet(original, file, shown, progress, names),
         )
         for file in released
     ]

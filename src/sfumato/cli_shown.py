@@ -57,6 +57,9 @@ def told(done: Protected | ProtectedFolder) -> str:
             f"Released: {name(done.output)} ({count_of(done.released)}, a certificate beside each)",
             f"Manifest: {name(done.manifest.shown)}",
         ]
+        sources = {one.source for one in done.released}
+        if len(sources) == len(done.released) and sources != {one.name for one in done.released}:
+            lines.append("Names: numbered; --names-file or --json tells which file is of which source")
         return "\n".join([*lines, *_skipped("Skipped", done.skipped)])
     lines = [
         done.statement.table(width()),

@@ -85,6 +85,7 @@ def bucket(name, source, dataset):
         "dataset": dataset,
         "tiers": [0.0, 1.0],
         "files": {"array": terms},
+        "public_names": True,
     }
 
 

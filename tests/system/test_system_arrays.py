@@ -46,7 +46,7 @@ def test_json_is_all_that_stands_on_standard_output(command, folder, digits):
     assert result["output"] == "out.npz"
     assert result["certificate_file"] == "out.npz.cert.json"
     assert (result["rows"], result["columns"], result["dataset"]) == (1797, 64, "clinic")
-    assert result["left_out"] == ["y"]
+    assert result["left_out"] == ["array 1"]
     assert result["epsilon"] == pytest.approx(5.2, rel=1e-9)
     assert result["delta"] == 1e-6
     assert Statement.from_dict(result["statement"]).parameters["epsilon"] == [1.0, 8.0]
@@ -68,12 +68,14 @@ def test_either_array_format_becomes_either(called, folder, source, output):
     assert (value.shape, value.dtype) == ((3, 2), np.float64)
 
 
-def test_other_arrays_are_left_out_and_named(called, folder, digits):
+def test_other_arrays_are_left_out_and_numbered_unless_their_names_are_public(called, folder, digits):
     np.savez("X.npz", faces=digits[0], names=np.array(["a"]), y=digits[1])
-    ran = called("protect", "X.npz", "-o", "out.npz", "--array", "faces", "--epsilon", "1", "--clip", "1")
-    assert "Left out: names, y" in ran.out
+    words = ("--array", "faces", "--epsilon", "1", "--clip", "1")
+    assert "Left out: array 1, array 2" in called("protect", "X.npz", "-o", "out.npz", *words).out
     with np.load("out.npz") as archive:
         assert list(archive) == ["faces"]
+    declared = called("protect", "X.npz", "-o", "named.npz", *words, "--public-names")
+    assert "Left out: names, y" in declared.out
 
 
 def test_noise_is_fresh_on_a_grid_and_centred_on_the_clipped_records(called, folder, digits):

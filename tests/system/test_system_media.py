@@ -1,5 +1,6 @@
 """Pictures, sounds, videos and folders of them through the command: what is kept, stated and certified."""
 
+import base64
 import io
 import json
 import os
@@ -24,7 +25,7 @@ from sfumato.media.sound import SoundMechanism
 from sfumato.pipeline import MECHANISMS
 from sfumato.privacy import Statement
 
-PINNED = ("--unit", "region:16", "--epsilon", "4")
+PINNED = ("--unit", "region:16", "--epsilon", "4", "--public-names")
 
 
 @pytest.fixture(scope="session")
@@ -320,7 +321,9 @@ def test_a_map_for_a_folder_leaves_out_what_it_does_not_name(called, folder, box
     for name in ("a.png", "b.png"):
         small_media.png(folder / "in" / name, small_media.photograph())
     small_media.video(folder / "in" / "c.mp4", frames=2, heard=False)
-    done = called("protect", "in", "-o", "out", "--map", "boxes.json", "--epsilon", "4", "--json").result
+    done = called(
+        "protect", "in", "-o", "out", "--map", "boxes.json", "--public-names", "--epsilon", "4", "--json"
+    ).result
     assert [entry["file"] for entry in done["released"]] == ["a.png"]
     assert [entry["why"] for entry in done["skipped"]] == [
         "boxes.json declares no boxes for b.png, not even an empty list.",
@@ -329,14 +332,16 @@ def test_a_map_for_a_folder_leaves_out_what_it_does_not_name(called, folder, box
 
 
 def test_pictures_are_blurred_and_sounds_beside_them_need_a_budget(called, photos):
-    done = called("protect", "photos", "-o", "out", "--mechanism", "blur", "--json").result
+    done = called("protect", "photos", "-o", "out", "--mechanism", "blur", "--public-names", "--json").result
     assert [entry["file"] for entry in done["released"]] == [
         name for name in RELEASED if not name.endswith((".wav", ".flac", ".mp4"))
     ]
     why = {entry["file"]: entry["why"] for entry in done["skipped"]}
     assert why["tone.wav"] == "tone.wav is a sound, and no mechanism for sounds was given."
     assert why["walk.mp4"] == "walk.mp4 has a sound track, and no mechanism for sounds was given."
-    both = called("protect", "photos", "-o", "both", "--mechanism", "blur", "--epsilon", "4", "--json").result
+    both = called(
+        "protect", "photos", "-o", "both", "--mechanism", "blur", "--public-names", "--epsilon", "4", "--json"
+    ).result
     assert [entry["file"] for entry in both["released"]] == RELEASED
     assert proven(both["statement"])["window(20)"] == pytest.approx(4.0)
     assert both["epsilon"] is None
@@ -433,10 +438,10 @@ def test_one_frame_of_a_video_is_shown_beside_its_release(called, photos):
 
 
 def test_an_older_file_is_replaced_whole_and_an_older_folder_is_not_mixed_with(called, photos):
-    assert called("protect", "photos", "-o", "out", "--epsilon", "1").code == 0
+    assert called("protect", "photos", "-o", "out", "--epsilon", "1", "--public-names").code == 0
     assert (
         "holds the manifest.json of another run"
-        in called(*("protect", "photos", "-o", "out", "--epsilon", "8")).sentence
+        in called(*("protect", "photos", "-o", "out", "--epsilon", "8", "--public-names")).sentence
     )
     assert called("verify", "out").code == 0
     for epsilon in ("1", "8"):
@@ -453,7 +458,7 @@ def test_files_may_be_called_anything(called, folder, statement_beside):
     (folder / "in").mkdir()
     for name in NAMES:
         small_media.png(folder / "in" / name, small_media.photograph(16, 16))
-    ran = called("protect", "in", "-o", "out", "--epsilon", "4")
+    ran = called("protect", "in", "-o", "out", "--epsilon", "4", "--public-names")
     assert (ran.code, ran.err) == (0, "")
     assert called("verify", "out").code == 0
     for name in NAMES:
@@ -463,9 +468,9 @@ def test_files_may_be_called_anything(called, folder, statement_beside):
         statement_beside(f"one {name}")
     broken = Path("in", "line\nbreak.png")
     broken.write_text("no picture")
-    told = called("protect", "in", "-o", "out2", "--epsilon", "4").out
+    told = called("protect", "in", "-o", "out2", "--epsilon", "4", "--public-names").out
     assert "  line\\nbreak.png: line\\nbreak.png is not a PNG picture" in told
-    done = called("protect", "in", "-o", "out3", "--epsilon", "4", "--json").result
+    done = called("protect", "in", "-o", "out3", "--epsilon", "4", "--public-names", "--json").result
     assert {entry["file"] for entry in done["released"]} == {*NAMES} - {"line\nbreak.png"}
 
 
@@ -486,3 +491,36 @@ def test_progress_goes_to_the_screen_and_never_between_the_results(photos, monke
         assert "drawing" in err.getvalue()
         assert "drawing" not in out.getvalue()
         assert out.getvalue().startswith(("PlaneMeans", "ClipNoise"))
+
+
+def test_names_of_sources_travel_nowhere_and_the_owner_keeps_which_is_which(called, folder, photos):
+    Path("in/ward 7").mkdir(parents=True)
+    for number, name in enumerate(("anna_mueller_hiv_positive", "berta_schmidt")):
+        small_media.png(folder / "in" / "ward 7" / f"{name}.png", small_media.photograph(24, 20, number))
+    words = ("protect", "in", "-o", "out", "--epsilon", "4")
+    for refused, where in (("out/names.json", "lies in the output"), ("no/names.json", "cannot be written")):
+        assert where in called(*words, "--names-file", refused).sentence
+    assert not Path("out").exists()
+    ran = called(*words, "--names-file", "names.json")
+    assert "Names: numbered" in ran.out
+    assert files_in(Path("out")) == sorted(
+        f"{name}{end}" for name in ("000001.png", "000002.png", "manifest.json") for end in ("", ".cert.json")
+    )
+    written = b"".join(file.read_bytes() for file in Path("out").iterdir())
+    sealed = [json.loads(file.read_bytes()) for file in Path("out").glob("*.cert.json")]
+    stated = [base64.b64decode(envelope["payload"]).decode() for envelope in sealed]
+    for private in ("anna", "berta", "hiv_", "ward 7"):
+        assert private.encode() not in written
+        assert private not in str(stated)
+    kept = json.loads(Path("names.json").read_text())
+    assert sorted(kept) == ["000001.png", "000002.png"]
+    assert sorted(kept.values()) == ["ward 7/anna_mueller_hiv_positive.png", "ward 7/berta_schmidt.png"]
+    assert Path("names.json").stat().st_mode & 0o777 == 0o600
+    again = ("protect", "in", "-o", "again", "--epsilon", "4", "--names-file", "names.json")
+    assert "exists; name a new file" in called(*again).sentence
+    assert not Path("again").exists()
+    assert called("verify", "out").code == 0
+    page = ("report", "out", "--original", "in", "-o", "page.html", "--show-originals", "2")
+    assert "no released picture of in" in called(*page).sentence
+    assert called(*page, "--names-file", "names.json").code == 0
+    assert "berta_schmidt" in Path("page.html").read_text()

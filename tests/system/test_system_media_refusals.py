@@ -18,7 +18,7 @@ import soundfile
 from PIL import Image
 from skimage import data
 
-PINNED = ("--unit", "region:16", "--epsilon", "4")
+PINNED = ("--unit", "region:16", "--epsilon", "4", "--public-names")
 
 
 @pytest.fixture(autouse=True)

@@ -101,7 +101,7 @@ def declare(served, source, name="ward-files", dataset="ward", epsilon=40.0):
     """A budget, and a bucket that is paid from it."""
     served.open_budget(dataset, epsilon=epsilon)
     new = {"name": name, "source": source, "dataset": dataset, "tiers": [0, 0.5, 1], "files": FILES}
-    return served.ask("POST", "/v1/proxies", new)
+    return served.ask("POST", "/v1/proxies", new | {"public_names": True})
 
 
 def access_of(served, reader):

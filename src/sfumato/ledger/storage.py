@@ -39,7 +39,10 @@ class Storage(Generic[_Prepared]):
         self._engine = engine_of(url)
         self._turns = _Turns()
         self._what, self._kind = what, unavailable
-        self._place = self._engine.url.render_as_string(hide_password=True)
+        # Parameters of a URL may hold a password, too.
+        parsed = self._engine.url
+        self._place = parsed.set(query={}).render_as_string(hide_password=True)
+        self._secrets = [str(one) for one in (parsed.password, parsed.query.get("password")) if one]
         self._troubles = (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error)
         try:
             self.prepared = prepare(self._engine)
@@ -107,6 +110,8 @@ class Storage(Generic[_Prepared]):
         """Trouble with the database as one sentence; what a statement held is never shown."""
         cause = error.orig if isinstance(error, DBAPIError) else error
         reason = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
+        for secret in self._secrets:
+            reason = reason.replace(secret, "***")
         return self._kind(f"the {self._what} {self._place} could not be used: {reason}.")
 
 

@@ -37,12 +37,18 @@ _BLOCK_BYTES = 16 << 20
 _DRAWN_BYTES = 8
 # Headers, and the list of an archive.
 _AROUND_BYTES = 64 << 10
+# What an array is called whose own name is not declared, and what a statement says of such names.
+_NAME = "X"
+_NUMBERED = "no name in the archive travels that was not declared; arrays that are left out are numbered"
+_NAMED = "the owner declares the names of the arrays in the archive public"
 
 
 class ArrayFile(SourceFile):
     """The rows of ``source``, or the range ``rows`` of them, which go through ``mechanism`` and ``then``.
 
-    ``bounds_from_data`` reads the bounds off the data, all of it, after which nothing is proven.
+    ``bounds_from_data`` reads the bounds off the data, all of it, after which nothing is proven. The array
+    of an archive keeps its name where that is declared, ``named``; those that are left out are numbered,
+    unless ``public_names`` declares their names, too.
     """
 
     def __init__(
@@ -52,6 +58,8 @@ class ArrayFile(SourceFile):
         *,
         then: Transform | None = None,
         bounds_from_data: bool = False,
+        named: bool = False,
+        public_names: bool = False,
         rows: range | None = None,
         report: Report = silent,
     ) -> None:
@@ -65,7 +73,13 @@ class ArrayFile(SourceFile):
             proven = self.statement.proven
             nothing = Guarantee.nothing(reason, proven.unit, proven.neighbours)
             self.statement = replace(self.statement, proven=nothing)
-        self.path, self.mechanism, self.left_out = source.path, mechanism, source.others
+        self.path, self.mechanism = source.path, mechanism
+        self._name = (source.name if named else None) or _NAME
+        numbers = range(1, len(source.others) + 1)
+        self.left_out = source.others if public_names else tuple(f"array {number}" for number in numbers)
+        if source.others or self._name != (source.name or _NAME):
+            note = _NAMED if public_names else _NUMBERED
+            self.statement = replace(self.statement, notes=(*self.statement.notes, note))
         self._source, self._then = source, then
         self._range = range(source.rows) if rows is None else rows
         self.rows: int = len(self._range)
@@ -105,7 +119,7 @@ class ArrayFile(SourceFile):
         head = next(parts)
         self.values = head.shape[1]
         record = source.shape[1:] if self.values == _columns_of(source) else (self.values,)
-        with ArraySink(output, (self.rows, *record), head.dtype, name=source.name or "X") as sink:
+        with ArraySink(output, (self.rows, *record), head.dtype, name=self._name) as sink:
             sink.accompany(*first)
             for part in chain([head], parts):
                 sink.write(part.reshape(len(part), *record))

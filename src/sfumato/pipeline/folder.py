@@ -1,21 +1,21 @@
-"""Many files as one release: each by itself, paid for once, with a signed manifest last.
+"""Many files as one release: each by itself, paid for together, with a signed manifest last.
 
 A file that cannot be released is left out and named with its reason; the others go on. What was wrong with
 a file depends on its content, so it is told to whoever runs the release and stands in no output.
 
-Where a budget pays, everything is read and checked before, so that bad input costs nothing; the spend is
-durable before the first piece is drawn. A run that is cut off leaves whole files with their certificates
-and no manifest, and says how many; the manifest appears when all files are on the disk. The output holds
-nothing but the files of its run: what a request left when it was cut off may stand there, and nothing else.
+Where a budget pays, and in a folder of records, everything is read and checked before, so that bad input
+costs nothing; the spend is durable before the first piece is drawn. A run that is cut off leaves whole files
+with their certificates and no manifest, and says how many; the manifest appears when all files are on the
+disk. The output holds nothing but the files of its run: what a request left when it was cut off may stand
+there, and nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -31,7 +31,7 @@ from sfumato.pipeline.payment import Content, Payment
 from sfumato.pipeline.pieces import Draw, Drawn, Examine, Examined, Opener, Piece
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.single import Paid
-from sfumato.pipeline.together import check_charge, together
+from sfumato.pipeline.together import PARTS, check_charge, in_each, together
 from sfumato.pipeline.unfinished import refuse_foreign, telling_what_stays
 from sfumato.privacy import Statement, Unit
 from sfumato.report import SigningKey
@@ -43,7 +43,8 @@ __all__ = ["ProtectedFolder", "count_of", "new_run", "protect_folder", "refuse_n
 class ProtectedFolder:
     """What ``protect`` made of many files: those released, those left out with the reason, the manifest.
 
-    ``output`` is the place for people.
+    ``output`` is the place for people. The sources of files and the names of those left out are for the owner
+    alone, and stand in no output.
     """
 
     output: str
@@ -62,7 +63,9 @@ class ProtectedFolder:
         return whole | {
             "output": self.output,
             "manifest": whole["output"],
-            "released": [{"file": done.name, "what": done.what} for done in self.released],
+            "released": [
+                {"file": done.name, "source": done.source, "what": done.what} for done in self.released
+            ],
             "skipped": [{"file": name, "why": why} for name, why in self.skipped],
         }
 
@@ -81,69 +84,81 @@ def protect_folder(
     opener: Opener,
     *,
     unit: Unit | None = None,
+    apart: str | None = None,
+    records: bool = True,
+    names: str | None = None,
     keyed: Keyed | None = None,
     engine: Engine | None = None,
     payment: Payment,
     signer: SigningKey | None,
     report: Report,
 ) -> ProtectedFolder:
-    """Release ``pieces`` of ``store`` under their names in ``output``.
+    """Release ``pieces`` of ``store`` under their names in ``output``, of which ``names`` says what they are.
 
     ``opener`` makes a file that can be released of a path and its name; it can be pickled where ``engine``
-    has workers elsewhere. ``unit`` is the headline; ``keyed`` the noise of a request.
+    has workers elsewhere. ``unit`` is the headline; ``apart`` says why no unit is in two files, without
+    which their costs add up (see :mod:`sfumato.pipeline.together`). ``records`` says that each is a file of
+    records, two of which must not be equal. ``keyed`` is the noise of a request.
     """
     engine = engine or LocalEngine()
     noise = payment.noise(keyed)
     run = new_run(noise)
-    if any(piece.name == piece.source for piece in pieces):
+    if apart != PARTS:
         _check_places(store, output)
     listed = refuse_other_run(output, run)
     refuse_foreign(output, [] if noise is None else [*listed, *(piece.name for piece in pieces)])
     skipped: dict[Piece, str] = {}
     examined: dict[Piece, Examined] = {}
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = () if names is None else (names,)
+    of_all: tuple[str, ...] = ()
     paid: Paid = None
-    if payment.ledger is not None:
+    if payment.ledger is not None or records:
         # What is paid for is known to be readable: bad input never spends budget.
         keep = engine.one_process and isinstance(store, LocalStore)
-        work = Examine(store, opener, noise is not None, keep)
+        work = Examine(store, opener, noise is not None or records, keep)
         checked = engine.each(work, pieces, "checking", report)
         examined, skipped = checked.results, checked.refused
         pieces = [piece for piece in pieces if piece in examined]
         refuse_nothing(store, pieces, skipped)
+        if records:
+            _refuse_copies(pieces, examined)
         if isinstance(output, LocalStore):
             require_room(output.folder, sum(examined[piece].most_bytes for piece in pieces))
-        notes, paid = _pay(pieces, examined, unit, payment, noise, output)
+        stated = together([examined[piece].statement for piece in pieces], unit, apart=apart)
+        added, paid = _pay(pieces, examined, stated, payment, noise, output)
+        if records and len(pieces) > 1:
+            of_all = (in_each(stated, apart),)
+        notes += added
     opened = {piece: found.file for piece, found in examined.items() if found.file is not None}
-    draw = Draw(store, output, opener, notes, payment.dataset, paid, signer, opened)
-    names = [piece.name for piece in pieces]
-    with telling_what_stays(output, names, exact=engine.one_process):
+    draw = Draw(store, output, opener, (*of_all, *notes), payment.dataset, paid, signer, opened)
+    expected = [piece.name for piece in pieces]
+    with telling_what_stays(output, expected, exact=engine.one_process):
         drawn = engine.each(draw, pieces, "drawing", report)
         skipped |= drawn.refused
         refuse_nothing(store, drawn.results, skipped)
         released = tuple(sorted(drawn.results.values(), key=lambda one: PurePosixPath(one.name)))
-        stated = together(_distinct(one.statement for one in released), unit, len(released))
+        stated = together([one.statement for one in released], unit, apart=apart)
+        stated = replace(stated, notes=(*stated.notes, *notes))
         output.settle()
         manifest = _write_manifest(output, released, stated, payment, paid, signer, run)
-    left = sorted(skipped, key=lambda piece: PurePosixPath(piece.name))
+    left = sorted(skipped, key=lambda piece: PurePosixPath(piece.told))
     return ProtectedFolder(
-        output.shown, released, tuple((piece.name, skipped[piece]) for piece in left), manifest
+        output.shown, released, tuple((piece.told, skipped[piece]) for piece in left), manifest
     )
 
 
 def _pay(
     pieces: Sequence[Piece],
     examined: Mapping[Piece, Examined],
-    unit: Unit | None,
+    stated: Statement,
     payment: Payment,
     noise: Keyed | None,
     output: Store,
 ) -> tuple[tuple[str, ...], Paid]:
-    """Spend what all pieces together cost; what every statement has to add, and the row."""
-    statements = [examined[piece].statement for piece in pieces]
+    """Spend what all pieces, which state ``stated``, cost; what every statement has to add, and the row."""
     if payment.ledger is not None and payment.ledger.names():
-        check_charge([piece.name for piece in pieces], statements, payment)
-    stated = together(_distinct(statements), unit, len(pieces))
+        ordered = sorted(pieces, key=lambda piece: PurePosixPath(piece.told))
+        check_charge([one.told for one in ordered], [examined[one].statement for one in ordered], payment)
     content = Content()
     if noise is not None:
         # With their names, which key the noise: the same content under another name would be drawn anew.
@@ -154,11 +169,16 @@ def _pay(
     return told.notes[len(stated.notes) :], paid
 
 
-def _distinct(statements: Iterable[Statement]) -> list[Statement]:
-    """Each of ``statements`` once: a million files of one kind have one."""
-    objects = {id(statement): statement for statement in statements}.values()
-    kinds = {json.dumps(statement.to_dict(), sort_keys=True): statement for statement in objects}
-    return list(kinds.values())
+def _refuse_copies(pieces: Sequence[Piece], examined: Mapping[Piece, Examined]) -> None:
+    """Refuse two files of equal content: a copy gives the same records away once more."""
+    holders: dict[bytes | None, str] = {}
+    for piece in sorted(pieces, key=lambda piece: piece.source):
+        other = holders.setdefault(examined[piece].digest, piece.source)
+        if other != piece.source:
+            raise BadInput(
+                f"{piece.source} holds the same records as {other}, which would be released twice; leave one "
+                "of them out of the folder."
+            )
 
 
 def _write_manifest(
@@ -197,10 +217,10 @@ def refuse_nothing(store: Store, files: Sized, skipped: Mapping[Piece, str]) -> 
     """Refuse a ``store`` without ``files`` that can be released; one of those ``skipped`` says why."""
     if files:
         return
-    piece, why = min(skipped.items(), key=lambda each: each[0].name)
+    piece, why = min(skipped.items(), key=lambda each: each[0].told)
     others = f" ({len(skipped) - 1} more were refused too)" if len(skipped) > 1 else ""
     name = store.shown.rstrip("/").rsplit("/", 1)[-1]
-    raise BadInput(f"nothing in {name} can be released: {piece.name}: {why.rstrip('.')}{others}.")
+    raise BadInput(f"nothing in {name} can be released: {piece.told}: {why.rstrip('.')}{others}.")
 
 
 def _check_places(store: Store, output: Store) -> None:

@@ -21,7 +21,7 @@ __all__ = ["HeldFile"]
 
 
 class HeldFile:
-    """The local file ``source``, which goes through ``mechanism`` to an output of the same name.
+    """The local file ``source``, which goes through ``mechanism`` to an output called ``name``, or as it is.
 
     Opening it reads the header and refuses what cannot be released at all; nothing is charged yet.
     """
@@ -31,11 +31,12 @@ class HeldFile:
         source: Path,
         mechanism: Mechanism | MediaMechanisms,
         *,
+        name: str | None = None,
         array: str | None = None,
         schema: Schema | None = None,
         report: Report = silent,
     ) -> None:
-        self._name, self._report = source.name, report
+        self._name, self._report = name or source.name, report
         opener = opener_of(located(source, folder=False), mechanism, array=array, schema=schema)
         # Noise that anybody can draw again is not signed for.
         self._signed = not opener.reproducible

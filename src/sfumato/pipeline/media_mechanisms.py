@@ -17,6 +17,7 @@ from sfumato.pipeline.declared_maps import DeclaredMaps
 from sfumato.pipeline.pictures import PictureFile
 from sfumato.pipeline.sounds import SoundFile
 from sfumato.pipeline.source_file import MediaFile
+from sfumato.pipeline.together import INSIDE_ONE_FILE
 from sfumato.pipeline.videos import VideoFile
 from sfumato.privacy import Unit
 
@@ -33,6 +34,8 @@ class MediaMechanisms:
     content-adaptive mechanism for pictures follows, or a mask covers. ``unit`` is the one
     that was asked for: the headline of a video that has it, by default that of its pictures, and of a folder.
     """
+
+    records = False
 
     picture: PictureMechanism | None = None
     sound: SoundMechanism | None = None
@@ -52,6 +55,11 @@ class MediaMechanisms:
             f"{type(mechanism).__name__} is for records; pictures and videos go through PlaneMeans and its "
             "kin, sounds through BandNoise."
         )
+
+    @property
+    def apart(self) -> str:
+        """Why no unit is in two files of a folder."""
+        return INSIDE_ONE_FILE
 
     @property
     def of_folders(self) -> Unit | None:

@@ -26,6 +26,8 @@ def opener_of(
     schema: str | os.PathLike[str] | Schema | None = None,
     then: Transform | None = None,
     bounds_from_data: bool = False,
+    disjoint: bool = False,
+    public_names: bool = False,
 ) -> MediaMechanisms | RecordFiles:
     """What opens the files of ``source``: of media, or of records, which tables are with a schema.
 
@@ -43,13 +45,16 @@ def opener_of(
             ("--alpha", then is not None, ".npy and .npz files"),
             ("--bounds-from-data", bounds_from_data, ".npy and .npz files"),
             ("--schema", schema is not None, "tables"),
+            ("--disjoint", disjoint, "folders of arrays or tables"),
         ):
             if given:
                 raise BadInput(f"{flag} is for {of}, and {source.word} is {what}.")
         return MediaMechanisms.of(mechanism)
     if isinstance(mechanism, MediaMechanisms):
         raise BadInput(f"{source.word} holds records; mechanisms for media are not for them.")
+    if source.name is not None and disjoint:
+        raise BadInput(f"--disjoint is for folders of arrays or tables, and {source.word} is one file.")
     if source.kind == "array" and schema is not None:
         raise BadInput("a schema declares a table; for an array give --clip or --bounds.")
     declared = schema if schema is None or isinstance(schema, Schema) else Schema.load(schema)
-    return RecordFiles(mechanism, array, declared, then, bounds_from_data)
+    return RecordFiles(mechanism, array, declared, then, bounds_from_data, disjoint, public_names)

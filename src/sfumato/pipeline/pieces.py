@@ -9,14 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic import unsettled
+from sfumato.io.formats import suffix_of
 from sfumato.io.stores import Store, named
+from sfumato.noise import Keyed
 from sfumato.pipeline.payment import Content, terms_of
 from sfumato.pipeline.protected import silent
 from sfumato.pipeline.single import Paid, write_release
@@ -24,7 +27,11 @@ from sfumato.pipeline.source_file import SourceFile
 from sfumato.privacy import Statement
 from sfumato.report import SigningKey, file_digest
 
-__all__ = ["Draw", "Drawn", "Examine", "Examined", "Opener", "Piece", "pieces_of"]
+__all__ = ["NAMED", "NUMBERED", "Draw", "Drawn", "Examine", "Examined", "Opener", "Piece", "pieces_of"]
+
+#: What a statement says of the names of released files.
+NAMED = "the files have the names of their sources, which the owner declares public"
+NUMBERED = "the files are numbered in an order that tells nothing; no name of a source travels"
 
 # The statements that this process has made last, by their own bytes.
 _SAID: dict[bytes, Statement] = {}
@@ -62,6 +69,11 @@ class Piece:
                 raise BadInput(f"{path.name} is a link, which is not followed.")
             yield path
 
+    @property
+    def told(self) -> str:
+        """What the owner is told that it is: the source, or the part of one."""
+        return self.source if self.part is None else self.name
+
     def committed(self, digest: bytes) -> bytes:
         """One digest of which piece it is and of its content, whose own is ``digest``."""
         part = None if self.part is None else [self.part.start, self.part.stop]
@@ -72,9 +84,31 @@ class Piece:
         return opener(path, self.source) if self.part is None else opener(path, self.source, self.part)
 
 
-def pieces_of(store: Store) -> list[Piece]:
-    """Every file of ``store``, each a piece of its own."""
-    return [Piece(name, name, version=store.version(name)) for name in store.names()]
+def pieces_of(store: Store, *, public_names: bool = False, keyed: Keyed | None = None) -> list[Piece]:
+    """Every file of ``store``, each a piece of its own.
+
+    A name is data, and so is its place in the alphabet. Unless ``public_names`` declares the names public,
+    the pieces are called by numbers, in an order that tells nothing of the names: a random one or, where the
+    noise is ``keyed``, one under its secret, the same whenever the same files are released.
+    """
+    names = store.names()
+    if public_names:
+        return [Piece(name, name, version=store.version(name)) for name in names]
+    if keyed is None:
+        secrets.SystemRandom().shuffle(names)
+    else:
+        names.sort(key=lambda name: keyed.commitment(hashlib.sha256(ascii(name).encode()).digest()))
+    return [
+        Piece(f"{number:06d}{_suffix(name)}", name, version=store.version(name))
+        for number, name in enumerate(names, start=1)
+    ]
+
+
+def _suffix(name: str) -> str:
+    """The suffix of a format that is known; any other is part of a name, and its file is refused."""
+    with suppress(BadInput):
+        return suffix_of(name)
+    return ""
 
 
 @dataclass(frozen=True)
@@ -115,9 +149,13 @@ class Examine:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A released piece, as the manifest and people are told of it."""
+    """A released piece: ``name`` and digest are for the manifest, ``source`` is for the owner alone.
+
+    ``statement`` is that of this piece by itself.
+    """
 
     name: str
+    source: str
     sha256: str
     statement: Statement
     rows: int
@@ -158,7 +196,9 @@ class Draw:
                     report=silent,
                 )
                 digest = file_digest(target)
-        return Drawn(piece.name, digest, _once(done.statement), done.rows, done.columns, done.what)
+        return Drawn(
+            piece.name, piece.source, digest, _once(file.statement), done.rows, done.columns, done.what
+        )
 
 
 def _once(statement: Statement) -> Statement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.io import Schema
@@ -17,7 +17,7 @@ from sfumato.pipeline.located import Located, located
 from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.opening import opener_of
 from sfumato.pipeline.payment import Payment
-from sfumato.pipeline.pieces import Piece, pieces_of
+from sfumato.pipeline.pieces import NAMED, NUMBERED, Piece, pieces_of
 from sfumato.pipeline.protected import silent
 from sfumato.pipeline.record_files import RecordFiles
 from sfumato.pipeline.source_file import SourceFile
@@ -74,25 +74,38 @@ def plan(
     then: Transform | None = None,
     dataset: str | None = None,
     ledger: Ledger | None = None,
+    disjoint: bool = False,
+    public_names: bool = False,
 ) -> Plan:
     """What ``protect`` would promise for ``source``, its cost to ``dataset``, and the error to expect.
 
     Of media only headers are read, but for a video, whose frames have to be counted. A folder is planned as
-    one release of its files without those that their headers refuse.
+    one release of its files without those that their headers refuse; ``disjoint`` and
+    ``public_names`` are those of ``protect``.
     """
     given = located(source)
     with given.store:
-        opener = opener_of(given, mechanism, array=array, schema=schema, then=then)
+        opener = opener_of(
+            given,
+            mechanism,
+            array=array,
+            schema=schema,
+            then=then,
+            disjoint=disjoint,
+            public_names=public_names,
+        )
         found, skipped = _opened(given, opener)
         if given.name is None:
             refuse_nothing(given.store, found, skipped)
         files = list(found.values())
         statement = files[0].statement
         if given.name is None:
-            statement = together([file.statement for file in files], opener.of_folders)
+            statement = together([file.statement for file in files], opener.of_folders, apart=opener.apart)
+            names = NAMED if public_names else NUMBERED
+            statement = replace(statement, notes=(*statement.notes, names))
             if dataset is not None and ledger is not None and ledger.names():
                 check_charge(
-                    [piece.name for piece in found],
+                    [piece.told for piece in found],
                     [file.statement for file in files],
                     Payment(dataset, ledger),
                 )
@@ -106,7 +119,7 @@ def plan(
         expected=largest.expected(),
         cost=cost_of(statement, dataset, ledger),
         what=count_of(files) if given.name is None else largest.what,
-        skipped=tuple((piece.name, why) for piece, why in skipped.items()),
+        skipped=tuple((piece.told, why) for piece, why in skipped.items()),
     )
 
 
@@ -122,7 +135,7 @@ def _opened(
         with piece.at(given.store) as path:
             return piece.opened(opener.open, path)
 
-    pieces = pieces_of(given.store)
+    pieces = pieces_of(given.store, public_names=True)  # in order; none is written
     done = LocalEngine().each(one, pieces, "looking", silent)
     return {piece: done.results[piece] for piece in pieces if piece in done.results}, done.refused
 

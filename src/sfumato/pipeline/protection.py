@@ -28,11 +28,12 @@ from sfumato.pipeline.located import Located, located
 from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.opening import opener_of
 from sfumato.pipeline.payment import Payment
-from sfumato.pipeline.pieces import Piece, pieces_of
+from sfumato.pipeline.pieces import NAMED, NUMBERED, Piece, pieces_of
 from sfumato.pipeline.place import check_output
 from sfumato.pipeline.protected import Protected, Report, silent
 from sfumato.pipeline.record_files import RecordFiles
 from sfumato.pipeline.single import protect_file
+from sfumato.pipeline.together import PARTS
 from sfumato.report import KeyRing, SigningKey
 from sfumato.transforms import Transform
 
@@ -52,6 +53,8 @@ def protect(
     request: str | None = None,
     keys: KeyRing | None = None,
     bounds_from_data: bool = False,
+    disjoint: bool = False,
+    public_names: bool = False,
     engine: Engine | None = None,
     report: Report | None = None,
     room: Callable[[int], None] | None = None,
@@ -63,6 +66,10 @@ def protect(
     applied to the release. Pictures, sounds and videos, and folders of them, go through a mechanism for media
     or, as :class:`~sfumato.pipeline.media_mechanisms.MediaMechanisms`, one for each kind. The files of a
     folder are one release; one file of records whose ``output`` ends in a slash is cut into parts there.
+    The ε of a mechanism is that of each file. A record may be in every file of a folder of arrays or tables,
+    so their costs add up, unless ``disjoint`` declares that none is in two; equal files are refused. Names of
+    files in a folder and of arrays in an archive do not travel, unless ``public_names`` declares them public:
+    released files are numbered, and the result tells their sources to whoever runs the release.
     ``dataset`` is charged in ``ledger``, before anything is drawn; the same ``request`` is charged once, and
     needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder, made
     where there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and highest
@@ -87,7 +94,14 @@ def protect(
             )
     payment = Payment(dataset, ledger, request)
     opener = opener_of(
-        given, mechanism, array=array, schema=schema, then=then, bounds_from_data=bounds_from_data
+        given,
+        mechanism,
+        array=array,
+        schema=schema,
+        then=then,
+        bounds_from_data=bounds_from_data,
+        disjoint=disjoint,
+        public_names=public_names,
     )
     engine = engine or LocalEngine()
     if engine.retries and opener.keyed is None and not opener.reproducible and opener.draws_noise:
@@ -105,9 +119,14 @@ def protect(
         return protect_folder(
             given.store,
             target.store,
-            _parts(given, opener) if parts else pieces_of(given.store),
+            _parts(given, opener)
+            if parts
+            else pieces_of(given.store, public_names=public_names, keyed=opener.keyed),
             opener.open,
             unit=opener.of_folders,
+            apart=PARTS if parts else opener.apart,
+            records=opener.records and not parts,
+            names=None if parts else NAMED if public_names else NUMBERED,
             keyed=opener.keyed,
             engine=engine,
             payment=payment,

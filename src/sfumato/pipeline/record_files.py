@@ -13,6 +13,7 @@ from sfumato.pipeline.arrays import ArrayFile
 from sfumato.pipeline.protected import Report, silent
 from sfumato.pipeline.source_file import SourceFile
 from sfumato.pipeline.tables import TableFile
+from sfumato.pipeline.together import DECLARED_DISJOINT
 from sfumato.privacy import Unit
 from sfumato.transforms import RandomProjection, Transform
 
@@ -23,14 +24,24 @@ __all__ = ["RecordFiles"]
 class RecordFiles:
     """A mechanism for records, and where they stand: in an array, which ``then`` is applied to, or a table.
 
-    ``array`` names one of several in an archive; ``schema`` declares a table.
+    ``array`` names one of several in an archive; ``schema`` declares a table. ``disjoint`` declares that no
+    record is in two files of a folder, ``public_names`` that the names of arrays in an archive are public.
     """
+
+    records = True
 
     mechanism: Mechanism
     array: str | None = None
     schema: Schema | None = None
     then: Transform | None = None
     bounds_from_data: bool = False
+    disjoint: bool = False
+    public_names: bool = False
+
+    @property
+    def apart(self) -> str | None:
+        """Why no unit is in two files of a folder; None where a record may be in all of them."""
+        return DECLARED_DISJOINT if self.disjoint else None
 
     @property
     def of_folders(self) -> Unit | None:
@@ -80,6 +91,8 @@ class RecordFiles:
             return ArrayFile(
                 open_array(path, self.array),
                 mechanism,
+                named=self.public_names or self.array is not None,
+                public_names=self.public_names,
                 then=self.then,
                 bounds_from_data=self.bounds_from_data,
                 rows=part,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io import kind_of
+from sfumato.io import file_to_read, kind_of
 from sfumato.io.pictures import read_picture
 from sfumato.io.stores import LocalStore
 from sfumato.io.videos import open_video
@@ -29,16 +30,20 @@ _DETECTORS = ("faces", "text", "plates", "saliency")
 _TILE = 16
 
 
-def contact_sheet(original: Path, released: Path, count: int, report: Report) -> ContactSheet:
+def contact_sheet(
+    original: Path, released: Path, count: int, report: Report, names: Path | None = None
+) -> ContactSheet:
     """The first ``count`` pictures of two folders, or those of two files, that stand in both.
 
+    ``names`` is the file that says which released file is of which source, where they were numbered.
     Of a video its middle frame is shown. The map is what detectors see in the original; it is drawn for this
     sheet, whether or not the noise followed one.
     """
-    pairs = list(islice(_pairs(original, released), count))
+    pairs = list(islice(_pairs(original, released, _sources(names)), count))
     if not pairs:
         raise BadInput(
-            f"{released.name} holds no released picture of {original.name}, so there is nothing to show."
+            f"{released.name} holds no released picture of {original.name}, so there is nothing to show; of "
+            "files that were numbered, the file of their names tells the sources."
         )
     captions, before, maps, after = [], [], [], []
     detectors = named_detectors(_DETECTORS)  # once, since they load models when they first look
@@ -55,7 +60,18 @@ def contact_sheet(original: Path, released: Path, count: int, report: Report) ->
     return ContactSheet(tuple(captions), tuple(before), tuple(maps), tuple(after))
 
 
-def _pairs(original: Path, released: Path) -> Iterator[tuple[str, Path, Path]]:
+def _sources(names: Path | None) -> dict[str, str]:
+    """Which released file is of which source, as ``protect`` writes it for the owner."""
+    if names is None:
+        return {}
+    try:
+        read = json.loads(file_to_read(names).read_text("utf-8"))
+        return {str(name): str(source) for name, source in read.items()}
+    except (ValueError, AttributeError, RecursionError):
+        raise BadInput(f"{names.name} does not say which released file is of which source.") from None
+
+
+def _pairs(original: Path, released: Path, sources: Mapping[str, str]) -> Iterator[tuple[str, Path, Path]]:
     if not released.is_dir():
         if kind_of(released) in ("picture", "video"):
             yield released.name, original / released.name if original.is_dir() else original, released
@@ -63,8 +79,9 @@ def _pairs(original: Path, released: Path) -> Iterator[tuple[str, Path, Path]]:
     for name in LocalStore(released).names():
         if Path(name).name == MANIFEST or name.endswith(".cert.json"):
             continue
-        if kind_of(name) in ("picture", "video") and (original / name).is_file():
-            yield name, original / name, released / name
+        source = sources.get(name, name)
+        if kind_of(name) in ("picture", "video") and (original / source).is_file():
+            yield source, original / source, released / name
 
 
 def _looked_at(path: Path) -> NDArray[np.uint8]:

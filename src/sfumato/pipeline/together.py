@@ -1,12 +1,19 @@
-"""Many releases of files as one: what is proven of each unit is what the worst of them proves.
+"""Combine the statements of many files that are released together.
 
-The units of media lie inside one file: a region of a picture, a window of a sound, an item. Each takes part
-in one release alone, so many files together promise, and cost, what the weakest of them does.
+Where no unit is in two files (a region of a picture, a window of a sound, an item, a row of one file that is
+cut into parts), each unit takes part in one release alone, and all of them promise what the weakest does:
+for neighbours that differ in one unit, every file but one is drawn from the same law under both.
+
+Files of records are not like that. A person, and even a whole copy of a file, may be in each of them, so that
+neighbours differ in every file. The releases are drawn independently, and the composition theorem bounds all
+of them: the events of the files are composed, slacks add up. That is what is stated and paid, unless the
+owner declares that no record is in two files.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -16,41 +23,61 @@ from sfumato.errors import BadInput
 from sfumato.pipeline.payment import Payment
 from sfumato.privacy import Guarantee, Neighbours, Statement, Unit
 
-__all__ = ["check_charge", "together"]
+__all__ = ["DECLARED_DISJOINT", "INSIDE_ONE_FILE", "PARTS", "check_charge", "in_each", "together"]
 
+#: Why no unit is in two files.
+DECLARED_DISJOINT = "the owner declares that no record is in two of the files; nobody has checked it"
+INSIDE_ONE_FILE = "each unit is taken to be in one of the files: where a file is there twice, so is its cost"
+PARTS = "each record is in one of the files, which are parts of one"
+_ADDED = "a record may be in each of the files, so what they cost is added up"
+_PUBLIC = "how many files there are, and how large each is, counts as public"
 _PARTLY = "some of the files state nothing about this unit"
 # Units that pictures, sounds or videos have and others of them do not.
 _OF_SOME_MEDIA = ("region", "pixels", "window", "frame", "clip")
 
 
 def together(
-    statements: Sequence[Statement], unit: Unit | None = None, files: int | None = None
+    statements: Iterable[Statement], unit: Unit | None = None, *, apart: str | None = None
 ) -> Statement:
-    """What releases with these ``statements``, each of another file, state as one.
+    """Return what releases with these ``statements``, one for each file, state as one.
 
-    ``files`` is how many there are, where several share a statement, which then stands here once.
+    ``apart`` says why no unit is in two files, and is noted; without it the files are composed, and the
+    headline stays at the largest δ of a file where something finite is proven there.
 
     The headline is about ``unit``, if one of them states something about it, else about that of the first.
     A unit that one of them says nothing about is left out, unless its kind of file has no such unit: there
     are no regions in a sound, and no windows in a picture.
     """
+    counted = _counted(statements)
+    statements, files = list(counted), sum(counted.values())
     first = statements[0]
     stated = [{_kind(part): part for part in (each.proven, *each.also_proven)} for each in statements]
     head = next((kind for parts in stated for kind in parts if kind[0] == unit), _kind(first.proven))
-    worst = {}
+    whole = {}
     for kind in dict.fromkeys(kind for parts in stated for kind in parts):
-        if all(kind in parts or _absent(kind[0], parts) for parts in stated):
-            worst[kind] = _worst([parts[kind] for parts in stated if kind in parts])
+        if apart is None and all(kind in parts for parts in stated):
+            whole[kind] = _composed([(p[kind], n) for p, n in zip(stated, counted.values(), strict=True)])
+        elif apart is not None and all(kind in parts or _absent(kind[0], parts) for parts in stated):
+            whole[kind] = _worst([parts[kind] for parts in stated if kind in parts])
     names = dict.fromkeys(statement.mechanism for statement in statements)
     parameters = first.parameters.items()
     return replace(
         first,
         mechanism=" and ".join(names),
-        parameters={"files": len(statements) if files is None else files}
+        parameters={"files": files}
+        | ({"disjoint": True} if apart == DECLARED_DISJOINT else {})
         | {name: value for name, value in parameters if _shared(name, value, statements)},
-        proven=worst.get(head) or Guarantee.nothing(_PARTLY, *head),
-        also_proven=tuple(part for kind, part in worst.items() if kind != head),
+        proven=whole.get(head) or Guarantee.nothing(_PARTLY, *head),
+        also_proven=tuple(part for kind, part in whole.items() if kind != head),
+        notes=(*first.notes, *(() if files == 1 else (_ADDED if apart is None else apart, _PUBLIC))),
     )
+
+
+def in_each(whole: Statement, apart: str | None) -> str:
+    """What the certificate of one of several files says of all of them, which state ``whole`` together."""
+    parts = "; ".join(str(part) for part in (whole.proven, *whole.also_proven))
+    why = _ADDED if apart is None else apart
+    return f"one of {whole.parameters['files']} files that are released together; {why}; all of them: {parts}"
 
 
 def check_charge(names: Sequence[str], statements: Sequence[Statement], payment: Payment) -> None:
@@ -63,6 +90,34 @@ def check_charge(names: Sequence[str], statements: Sequence[Statement], payment:
                 f"{names[0]} is paid for per {first.unit} and {name} per {part.unit}, and a budget counts "
                 "one of them; release pictures and sounds from folders, and budgets, of their own."
             )
+
+
+def _counted(statements: Iterable[Statement]) -> Counter[Statement]:
+    """How often each of ``statements`` occurs: a million files of one kind share one object."""
+    kept = list(statements)
+    objects = {id(one): one for one in kept}
+    counts: Counter[Statement] = Counter()
+    for key, count in Counter(map(id, kept)).items():
+        counts[objects[key]] += count
+    return counts
+
+
+def _composed(parts: Sequence[tuple[Guarantee, int]]) -> Guarantee:
+    """All of ``parts`` together, each as often as it is given.
+
+    Stated at the largest δ of a part, so that many files are not stated at a large one; where nothing finite
+    is proven there, at the sum of all.
+    """
+    counts: Counter[Guarantee] = Counter()
+    for part, count in parts:
+        counts[part] += count
+    made = Guarantee.compose([part.times(count) for part, count in counts.items()])
+    plain = replace(made, at_delta=max(part.at_delta for part in counts))
+    if math.isfinite(plain.epsilon()) or made.proves_nothing:
+        return plain
+    if made.at_delta >= 1.0:
+        return Guarantee.nothing(f"{made.theorem}: its δ reaches 1", made.unit, made.neighbours)
+    return made
 
 
 def _worst(parts: Sequence[Guarantee]) -> Guarantee:

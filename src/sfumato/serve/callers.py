@@ -1,4 +1,8 @@
-"""Who asks, and what the key they hold allows: roles say what, scopes and datasets narrow it."""
+"""Who asks, and what the key they hold allows: roles say what, scopes and datasets narrow it.
+
+``tier`` is the least that a key can allow: to read the objects of a bucket, in the one tier that the policy
+gives to its reader, and nothing else. Whoever may ``read`` a dataset may do that too.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,14 @@ __all__ = [
 ]
 
 #: Everything that a service does for a tenant.
-OPERATIONS = ("plan", "protect", "read", "audit", "budget", "keys", "policy")
+OPERATIONS = ("plan", "protect", "read", "tier", "audit", "budget", "keys", "policy")
 
 #: What each role may do.
 ROLES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "owner": frozenset(OPERATIONS),
-        "publisher": frozenset({"plan", "protect", "read"}),
-        "auditor": frozenset({"read", "audit", "plan"}),
+        "publisher": frozenset({"plan", "protect", "read", "tier"}),
+        "auditor": frozenset({"read", "tier", "audit", "plan"}),
     }
 )
 
@@ -58,6 +62,8 @@ class Caller:
         """
         if operation not in OPERATIONS:
             raise BadInput(f"an operation is one of {', '.join(OPERATIONS)}, not {operation!r}.")
+        if operation == "tier" and self.may("read", dataset):
+            return True
         if operation not in ROLES[self.role] or (self.scopes is not None and operation not in self.scopes):
             return False
         if self.datasets is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sfumato.errors import BadInput
 from sfumato.io.formats import suffix_of
 
-__all__ = ["file_name"]
+__all__ = ["file_name", "released_name"]
 
 
 def file_name(name: str) -> str:
@@ -16,3 +18,8 @@ def file_name(name: str) -> str:
         raise BadInput("the name of the file must be letters, digits, dots, dashes and spaces, at most 100.")
     suffix_of(last)  # one that can be released
     return last
+
+
+def released_name(file: Path) -> str:
+    """What the release of ``file`` is called: the name that a client chose may say whom it is about."""
+    return f"release{suffix_of(file)}"

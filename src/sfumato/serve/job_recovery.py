@@ -56,7 +56,7 @@ class Janitor:
             raise
         except SfumatoError as error:  # no price was set aside, and none can be
             if spent or record.attempt > 1:  # it ended before, and is known
-                self._failed(record, refusal(error), str(error), spent=spent)
+                self._failed(record, refusal(error), said_of(error), spent=spent)
             else:
                 self._jobs.forgotten(record.id, self._worker)
             return

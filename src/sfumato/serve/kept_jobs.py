@@ -20,6 +20,7 @@ from sfumato.pipeline.protected import Report, silent
 from sfumato.report import file_digest
 from sfumato.serve.asked import Asked, keyed_by
 from sfumato.serve.callers import Caller
+from sfumato.serve.file_names import released_name
 from sfumato.serve.job_files import JobFiles
 from sfumato.serve.names import ledger_name
 from sfumato.serve.registry_errors import Busy
@@ -198,7 +199,14 @@ class KeptJobs:
         if record.request is not None:
             name = ledger_name(record.tenant, record.dataset)
             made = keyed_by(made, self.resources.noise_of_request(name, record.request))
-        return HeldFile(file, made, array=asked.array, schema=asked.declared(), report=report)
+        return HeldFile(
+            file,
+            made,
+            name=released_name(file),
+            array=asked.array,
+            schema=asked.declared(),
+            report=report,
+        )
 
 
 def content_of(

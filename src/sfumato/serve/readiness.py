@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import threading
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from sfumato.errors import SfumatoError
 from sfumato.ledger.errors import LedgerUnavailable
+from sfumato.serve.logs import told
 from sfumato.serve.registry_errors import RegistryUnavailable
 from sfumato.serve.service import Service
 
@@ -18,6 +20,10 @@ __all__ = ["NotReady", "Readiness"]
 
 # Anybody may ask, without a key: so the databases are asked once a second at most.
 _SECONDS = 1.0
+# Who asks waits no longer than this, whatever the databases are busy with; what they said last then counts
+# for a while, after which they count as silent.
+_PATIENCE_SECONDS = 1.0
+_FRESH_SECONDS = 10.0
 
 
 class NotReady(SfumatoError):
@@ -35,7 +41,8 @@ class Readiness:
     def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
         self._service, self._clock = service, clock
         self._lock = threading.Lock()
-        self._asked, self._trouble = -_SECONDS, ""
+        self._asked, self._trouble = -math.inf, ""
+        self._asking: threading.Thread | None = None
         self.runner: _Runs | None = None
         self.draining = False
 
@@ -44,11 +51,25 @@ class Readiness:
         if self.draining:
             return "it is about to end"
         with self._lock:
-            now = self._clock()
-            if now - self._asked >= _SECONDS:
-                self._trouble = self._found()
-                self._asked = now
-            return self._trouble
+            if self._asking is None and self._clock() - self._asked >= _SECONDS:
+                # A daemon: a database that never answers must not keep the process from ending.
+                self._asking = threading.Thread(target=self._ask, args=(self._clock(),), daemon=True)
+                self._asking.start()
+            asking = self._asking
+        if asking is not None:
+            asking.join(_PATIENCE_SECONDS)
+        with self._lock:
+            late = self._asking is not None and self._clock() - self._asked >= _FRESH_SECONDS
+            return "its databases take too long to answer" if late else self._trouble
+
+    def _ask(self, now: float) -> None:
+        try:
+            found = self._found()
+        except Exception as error:
+            told("unforeseen", level="error", error=error)
+            found = "it cannot be told"
+        with self._lock:
+            self._asked, self._trouble, self._asking = now, found, None
 
     def require(self) -> None:
         """Raise :class:`NotReady` where something stands in the way."""

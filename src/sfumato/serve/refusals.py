@@ -38,6 +38,11 @@ _WORDS: tuple[tuple[type[SfumatoError], str], ...] = (
     (NotFound, "not-found"),
 )
 _UNAVAILABLE_SECONDS = 5.0
+# Why a database cannot be used is its operator's business: drivers name hosts, users, files and databases.
+_OUT_OF_USE: tuple[tuple[type[SfumatoError], str], ...] = (
+    (LedgerUnavailable, "the ledger of this service cannot be used now; ask again later."),
+    (RegistryUnavailable, "the registry of this service cannot be used now; ask again later."),
+)
 
 
 def refusal(error: SfumatoError) -> str:
@@ -51,8 +56,12 @@ def disk_failure(error: Exception) -> SfumatoError | None:
 
 
 def said_of(error: SfumatoError) -> str:
-    """What is said of ``error`` to whoever asked; a dataset has its tenant's own name in it."""
-    return own_words(str(error))
+    """What is said of ``error`` to whoever asked, in answers of every kind and in jobs that failed.
+
+    A dataset has its tenant's own name in it, and of a database nothing is said but that it cannot be used.
+    """
+    plain = next((sentence for kind, sentence in _OUT_OF_USE if isinstance(error, kind)), None)
+    return own_words(str(error)) if plain is None else plain
 
 
 def seconds_to_wait(error: SfumatoError) -> float | None:

@@ -302,4 +302,7 @@ def _checked_expiry(expires: Any, now: datetime) -> datetime | None:
         raise BadInput("a key expires at a time of a known zone, as in 2030-01-31T12:00:00+00:00.")
     if expires <= now:
         raise BadInput("a key expires in the future, not in the past.")
-    return expires.astimezone(UTC)
+    try:
+        return expires.astimezone(UTC)
+    except OverflowError:
+        raise BadInput("a key expires before the year 10000.") from None

@@ -24,7 +24,7 @@ from sfumato.serve.asked import Asked, keyed_by
 from sfumato.serve.audits import AskedAudit, AuditFiles, Audits
 from sfumato.serve.callers import Caller
 from sfumato.serve.direct import Direct
-from sfumato.serve.file_names import file_name
+from sfumato.serve.file_names import file_name, released_name
 from sfumato.serve.jobs import Job, Jobs
 from sfumato.serve.kept_jobs import KeptJobs, content_of
 from sfumato.serve.names import ledger_name, own_words
@@ -115,7 +115,7 @@ class Service(Tenancy):
             with self._turns.taken(file):
                 done = protect(
                     file,
-                    folder / file.name,
+                    folder / released_name(file),
                     made,
                     array=asked.array,
                     schema=asked.declared(),

@@ -59,8 +59,16 @@ class Tenancy:
         return self.registry.keys(caller.tenant)
 
     def revoke_key(self, caller: Caller, key_id: str) -> ApiKey:
-        """Let a key of the caller's tenant open nothing any more."""
+        """Let a key of the caller's tenant open nothing any more.
+
+        Refused where the caller could not have made such a key: a narrowed one must not shut out its owner.
+        """
         require(caller, "keys", None)
+        found = next((key for key in self.registry.keys(caller.tenant) if key.id == key_id), None)
+        if found is not None and not caller.may_grant(
+            role=found.role, scopes=found.scopes, reader=found.reader, expires=found.expires
+        ):
+            raise Forbidden("this key allows what the key that revokes it does not have.")
         return self.registry.revoke_key(caller.tenant, key_id)
 
     def policy(self, caller: Caller) -> VersionedPolicy:

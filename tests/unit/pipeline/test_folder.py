@@ -1,14 +1,18 @@
 """A folder as one release: what is in it, what is left out, and what stands there when something fails."""
 
+import base64
 import json
 import os
 import shutil
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import sfumato as sf
 from sfumato.errors import BadInput
+from sfumato.io import cutting
 from sfumato.io.atomic import write_whole
 from sfumato.io.stores import LocalStore
 from sfumato.ledger import Ledger
@@ -21,9 +25,11 @@ from sfumato.pipeline.manifest import MANIFEST, verify_folder
 from sfumato.pipeline.payment import Payment
 from sfumato.pipeline.pieces import pieces_of
 from sfumato.pipeline.source_file import MediaFile
+from sfumato.pipeline.together import INSIDE_ONE_FILE
 from sfumato.privacy import Guarantee, Statement
 from sfumato.report import KeyRing, verify
 
+MEDIA = {"apart": INSIDE_ONE_FILE, "records": False}
 KEYED = Keyed(bytes(32), dataset="album", version="1", release="r1")
 
 
@@ -77,10 +83,11 @@ def release(tmp_path, keys):
         signer = keys.signing_or_new()
         store = LocalStore(tmp_path / "in")
         return protect_folder(
-            *(store, LocalStore(tmp_path / "out"), pieces_of(store), Letter),
+            *(store, LocalStore(tmp_path / "out"), pieces_of(store, public_names=True), Letter),
             payment=payment,
             signer=signer,
             report=report,
+            **MEDIA,
         )
 
     return run
@@ -146,8 +153,8 @@ def test_what_is_refused_on_the_way_is_left_out_and_the_rest_goes_on(release, tm
     names = ["good.txt", MANIFEST, "sub/good.txt"]
     assert written == sorted([*names, *(f"{name}.cert.json" for name in names)])
     assert json.loads(json.dumps(done.to_dict()))["released"] == [
-        {"file": "good.txt", "what": "a letter called good.txt"},
-        {"file": "sub/good.txt", "what": "a letter called sub/good.txt"},
+        {"file": "good.txt", "source": "good.txt", "what": "a letter called good.txt"},
+        {"file": "sub/good.txt", "source": "sub/good.txt", "what": "a letter called sub/good.txt"},
     ]
 
 
@@ -199,9 +206,10 @@ def test_progress_ends_at_one_for_each_stage(release, ledger):
 def _release_of(folder, output, payment=Payment(), **how):  # noqa: B008 (it is frozen)
     store = LocalStore(folder)
     return protect_folder(
-        *(store, LocalStore(output), pieces_of(store), Letter),
+        *(store, LocalStore(output), pieces_of(store, public_names=True), Letter),
         payment=payment,
         signer=None,
+        **MEDIA,
         **({"report": lambda stage, share: None} | how),
     )
 
@@ -266,3 +274,143 @@ def test_a_request_that_was_cut_off_goes_on_where_its_own_files_stand(tmp_path, 
 
 def test_files_are_counted_in_words():
     assert [count_of(range(n)) for n in (1, 2, 1_000)] == ["1 file", "2 files", "1,000 files"]
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    """A folder of ten arrays."""
+    (tmp_path / "arrays").mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(10):
+        np.save(tmp_path / "arrays" / f"{number}.npy", rng.normal(size=(5, 3)))
+    return tmp_path / "arrays"
+
+
+def test_a_folder_of_arrays_is_stated_planned_and_paid_as_all_of_its_files(arrays, tmp_path, keys):
+    noise = sf.Laplace(epsilon=0.5, clip=1.0)
+    with Ledger(f"sqlite:///{tmp_path / 'records.db'}") as ledger:
+        ledger.open("people", epsilon=20, delta=0.0)
+        planned = sf.plan(arrays, noise, dataset="people", ledger=ledger)
+        done = sf.protect(arrays, tmp_path / "out", noise, dataset="people", ledger=ledger, keys=keys)
+        used = ledger.balance("people").used
+    assert planned.statement.proven.epsilon() == pytest.approx(5.0)
+    assert done.statement == planned.statement
+    assert (planned.cost.balance.used, used) == (pytest.approx(0.25), pytest.approx(0.25))
+    assert verify(tmp_path / "out" / MANIFEST, keys).certificate.statement == done.statement
+    for one in done.released:
+        note = verify(tmp_path / "out" / one.name, keys).certificate.statement.notes[0]
+        assert "one of 10 files" in note
+        assert "all of them: ε=5 at δ=0 per record" in note
+
+
+def test_arrays_that_are_declared_disjoint_cost_what_one_does(arrays, tmp_path, keys):
+    noise = sf.Laplace(epsilon=0.5, clip=1.0)
+    done = sf.protect(arrays, tmp_path / "out", noise, keys=keys, disjoint=True)
+    assert done.statement.proven.epsilon() == pytest.approx(0.5)
+    assert any("the owner declares" in note for note in done.statement.notes)
+    with pytest.raises(BadInput, match="one file"):
+        sf.protect(arrays / "1.npy", tmp_path / "x.npy", noise, keys=keys, disjoint=True)
+
+
+@pytest.mark.parametrize("disjoint", [False, True])
+def test_arrays_of_equal_content_are_refused_before_anything_is_paid(arrays, tmp_path, keys, disjoint):
+    np.savez(arrays / "copy.npz", renamed=np.load(arrays / "3.npy"))
+    with Ledger(f"sqlite:///{tmp_path / 'records.db'}") as ledger:
+        ledger.open("people", epsilon=20, delta=0.0)
+        with pytest.raises(BadInput, match=r"copy\.npz holds the same records as 3\.npy"):
+            sf.protect(
+                *(arrays, tmp_path / "out", sf.Laplace(epsilon=0.5, clip=1.0)),
+                **{"dataset": "people", "ledger": ledger, "keys": keys, "disjoint": disjoint},
+            )
+        assert ledger.balance("people").used == 0.0
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_parts_of_one_array_are_disjoint_and_may_be_equal(tmp_path, keys, monkeypatch):
+    monkeypatch.setattr(cutting.cuts_of, "__defaults__", (1 << 10,))
+    np.save(tmp_path / "x.npy", np.zeros((2000, 3)))
+    done = sf.protect(tmp_path / "x.npy", f"{tmp_path}/out/", sf.Laplace(epsilon=0.5, clip=1.0), keys=keys)
+    assert len(done.released) > 1
+    assert done.statement.proven.epsilon() == pytest.approx(0.5)
+
+
+NAMES = [f"{name}_hiv_positive" for name in ("anna", "berta", "clara", "dora", "emma", "frida", "gerda")]
+
+
+@pytest.fixture
+def patients(tmp_path):
+    """Arrays whose names give their people away."""
+    (tmp_path / "ward 7").mkdir()
+    for number, name in enumerate(NAMES):
+        np.savez(tmp_path / "ward 7" / f"{name}.npz", **{name: np.full((4, 2), number / 10), "y_ssn": [1]})
+    return tmp_path / "ward 7"
+
+
+def _text_of(folder):
+    """Names and contents of all files below ``folder``, and what their certificates say."""
+    text = []
+    for file in folder.rglob("*"):
+        text.append(str(file.relative_to(folder)))
+        if file.is_file():
+            text.append(file.read_bytes().decode("latin-1"))
+        if file.name.endswith(".cert.json"):
+            text.append(base64.b64decode(json.loads(file.read_text())["payload"]).decode())
+    return "\n".join(text)
+
+
+def test_no_name_of_a_source_or_of_an_array_is_in_what_is_released(patients, tmp_path, keys):
+    for name in NAMES:
+        other = np.load(patients / f"{name}.npz")[name]
+        np.savez(patients / f"{name}.npz", **{name: other})
+    done = sf.protect(patients, tmp_path / "out", sf.Laplace(epsilon=1.0, clip=1.0), keys=keys)
+    assert verify_folder(tmp_path / "out", keys).holds
+    text = _text_of(tmp_path / "out")
+    assert not any(name.split("_")[0] in text for name in NAMES)
+    assert "positive" not in text
+    assert "ward" not in text
+    assert [one.name for one in done.released] == [f"{number:06d}.npz" for number in range(1, 8)]
+    assert {one.source for one in done.released} == {f"{name}.npz" for name in NAMES}
+    assert any("numbered" in note for note in done.statement.notes)
+    for one in done.released:
+        assert np.load(tmp_path / "out" / one.name).files == ["X"]
+        assert np.array_equal(np.load(patients / one.source).files, [Path(one.source).stem])
+
+
+def test_numbers_do_not_follow_the_alphabet(patients, tmp_path):
+    """Two orders of seven files are equal once in 5,040 times: five equal ones in a row never happen."""
+    store = LocalStore(patients)
+    orders = {tuple(piece.source for piece in pieces_of(store)) for _ in range(6)}
+    assert len(orders) > 1
+    keyed = [tuple(piece.source for piece in pieces_of(store, keyed=key)) for key in (KEYED, KEYED)]
+    assert keyed[0] == keyed[1]
+    other = Keyed(bytes(31) + b"1", dataset="album", version="1", release="r1")
+    assert tuple(piece.source for piece in pieces_of(store, keyed=other)) != keyed[0]
+    assert keyed[0] != tuple(sorted(keyed[0]))
+
+
+def test_names_that_are_declared_public_travel_and_the_statement_says_so(patients, tmp_path, keys):
+    words = {"array": None, "keys": keys, "public_names": True}
+    for name in NAMES[1:]:
+        (patients / f"{name}.npz").unlink()
+    only = np.load(patients / f"{NAMES[0]}.npz")[NAMES[0]]
+    np.savez(patients / f"{NAMES[0]}.npz", faces=only)
+    done = sf.protect(patients, tmp_path / "out", sf.Laplace(epsilon=1.0, clip=1.0), **words)
+    assert [one.name for one in done.released] == [f"{NAMES[0]}.npz"]
+    assert np.load(tmp_path / "out" / f"{NAMES[0]}.npz").files == ["faces"]
+    assert any("declares public" in note for note in done.statement.notes)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_arrays_that_are_left_out_of_one_archive_are_numbered_unless_declared(tmp_path, keys, public):
+    (tmp_path / "out").mkdir()
+    np.savez(tmp_path / "x.npz", faces=np.zeros((3, 2)), anna_mueller=np.ones(3), berta=np.ones(3))
+    done = sf.protect(
+        *(tmp_path / "x.npz", tmp_path / "out" / "x.npz", sf.Laplace(epsilon=1.0, clip=1.0)),
+        **{"array": "faces", "keys": keys, "public_names": public},
+    )
+    found = verify(tmp_path / "out" / "x.npz", keys).certificate
+    named = ("anna_mueller", "berta") if public else ("array 1", "array 2")
+    assert found.left_out == done.left_out == named
+    assert ("anna_mueller" in _text_of(tmp_path / "out")) is public
+    assert np.load(tmp_path / "out" / "x.npz").files == ["faces"]
+    assert any("declare" in note for note in done.statement.notes)

@@ -1,12 +1,19 @@
-"""Many files as one release: the weakest promise of each unit, and no unit that one of them leaves out."""
+"""Many files as one release: the weakest promise of each unit, or, of records, all promises composed."""
+
+import math
+from functools import partial
 
 import pytest
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent, pld
 
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
 from sfumato.pipeline.payment import Payment
-from sfumato.pipeline.together import check_charge, together
+from sfumato.pipeline.together import DECLARED_DISJOINT, INSIDE_ONE_FILE, check_charge, in_each
+from sfumato.pipeline.together import together as combined
 from sfumato.privacy import Guarantee, Statement, Unit
+
+together = partial(combined, apart=INSIDE_ONE_FILE)
 
 
 def picture(region, item, parameters=None):
@@ -118,3 +125,44 @@ def test_the_headline_is_about_what_was_asked_for_where_that_is_stated() -> None
         assert (str(made.proven.unit), made.proven.epsilon()) == (unit, epsilon)
         assert set(proven(made)) == {"window(20)", "item", "region(16)"}
     assert str(together(both, Unit("frame")).proven.unit) == "window(20)"
+
+
+def records(guarantee, **parameters):
+    return Statement("Gaussian", parameters, None, guarantee)
+
+
+def test_files_of_records_compose_at_the_delta_of_one() -> None:
+    """400 files at ε = 1 are what one file with a twentieth of the noise is, and what an oracle says."""
+    one_file = Guarantee.gaussian(4.2246789, at_delta=1e-6)
+    made = combined([records(one_file)] * 400).proven
+    assert made.at_delta == 1e-6
+    assert made.epsilon() == pytest.approx(Guarantee.gaussian(4.2246789 / 20).epsilon(1e-6), rel=1e-6)
+    accountant = pld.PLDAccountant(value_discretization_interval=1e-3)
+    accountant.compose(SelfComposedDpEvent(GaussianDpEvent(4.2246789), 400))
+    assert made.epsilon() == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-2)
+    assert made.epsilon() > 33.0
+
+
+def test_composed_files_may_differ_and_each_is_counted() -> None:
+    parts = [Guarantee.laplace(2.0), Guarantee.laplace(2.0), Guarantee.pure(1.0)]
+    made = combined([records(part, width=number) for number, part in enumerate(parts)])
+    assert made.proven.epsilon() == pytest.approx(2.0)
+    assert made.parameters == {"files": 3}
+    assert "added up" in made.notes[0]
+    assert "ε=2 at δ=0 per record" in in_each(made, None)
+
+
+def test_slacks_of_composed_files_add_up_and_nothing_finite_is_never_printed_at_delta_one() -> None:
+    loose = Guarantee.approximate(1.0, 1e-3)
+    made = combined([records(loose)] * 5).proven
+    assert (made.epsilon(), made.at_delta) == (pytest.approx(5.0), pytest.approx(5e-3))
+    assert combined([records(loose)] * 1000).proven.proves_nothing
+    unproven = records(Guarantee.nothing("no noise"))
+    assert math.isinf(combined([records(loose), unproven]).proven.epsilon())
+
+
+def test_declared_disjoint_files_cost_what_one_does_and_say_whose_word_it_is() -> None:
+    made = combined([records(Guarantee.pure(1.0))] * 400, apart=DECLARED_DISJOINT)
+    assert made.proven.epsilon() == 1.0
+    assert made.parameters["disjoint"] is True
+    assert "the owner declares" in made.notes[0]

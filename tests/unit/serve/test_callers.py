@@ -19,9 +19,9 @@ from sfumato.serve.callers import (
 
 TENANT, KEY = "t" + "0" * 16, "1" * 16
 ALLOWED = {
-    "owner": {"plan", "protect", "read", "audit", "budget", "keys", "policy"},
-    "publisher": {"plan", "protect", "read"},
-    "auditor": {"plan", "read", "audit"},
+    "owner": {"plan", "protect", "read", "tier", "audit", "budget", "keys", "policy"},
+    "publisher": {"plan", "protect", "read", "tier"},
+    "auditor": {"plan", "read", "tier", "audit"},
 }
 SCOPES = st.one_of(st.none(), st.frozensets(st.sampled_from(OPERATIONS), min_size=1))
 DATASETS = st.one_of(st.none(), st.frozensets(st.sampled_from(["a", "b", "c"]), min_size=1))
@@ -48,7 +48,8 @@ def test_scopes_and_datasets_only_ever_narrow(held, operation, dataset):
     if held.may(operation, dataset):
         assert wide.may(operation, dataset)
         assert held.may(operation)
-        assert held.scopes is None or operation in held.scopes
+        implied = operation == "tier" and "read" in (held.scopes or ())
+        assert held.scopes is None or operation in held.scopes or implied
         assert held.datasets is None or dataset in held.datasets
 
 
@@ -60,6 +61,13 @@ def test_a_key_for_datasets_allows_those_and_nothing_of_the_whole_tenant():
     for operation in ("keys", "policy"):
         assert not held.may(operation)
         assert not held.may(operation, "visits")
+
+
+def test_a_key_of_one_tier_allows_that_and_nothing_else():
+    held = caller("auditor", scopes=frozenset({"tier"}), datasets=frozenset({"visits"}))
+    assert [operation for operation in OPERATIONS if held.may(operation, "visits")] == ["tier"]
+    assert not held.may("tier", "salaries")
+    assert caller("auditor", scopes=frozenset({"read"})).may("tier", "visits")
 
 
 def test_scopes_of_another_role_allow_nothing_even_if_they_got_into_a_key():
@@ -121,7 +129,10 @@ def test_what_a_key_is_made_of_is_checked():
     [
         (lambda: checked_role("admin"), "a role is one of owner, publisher, auditor, not 'admin'."),
         (lambda: checked_role(["owner"]), "a role is one of"),
-        (lambda: checked_scopes("publisher", ["audit"]), "role publisher are among plan, protect, read, not"),
+        (
+            lambda: checked_scopes("publisher", ["audit"]),
+            "role publisher are among plan, protect, read, tier, not",
+        ),
         (lambda: checked_scopes("owner", []), "leave them out to allow all"),
         (lambda: checked_scopes("owner", "read"), "are a list of names, not 'read'"),
         (lambda: checked_scopes("owner", 3), "are a list of names"),

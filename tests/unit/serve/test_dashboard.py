@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401, F811 (fixtures are imported, and then named by the tests that take them)
 
+import os
 import re
 import time
 
@@ -112,9 +113,39 @@ def test_every_process_of_a_service_knows_the_sessions_of_the_others(tmp_path, s
     other.close()
 
 
-def test_a_session_counts_for_eight_hours_and_not_if_it_was_altered():
+def test_a_cookie_that_was_signed_out_opens_nothing_in_any_process(tmp_path, people):
+    owner = people["owner"]
+    cookie = owner.browser.cookies["sfumato_session"]
+    again = Person(owner.browser.app)
+    again.browser.cookies.set("sfumato_session", cookie)
+    assert again.get("/").status_code == 200
+    assert owner.post("/sign-out").status_code == 303
+    other = Service(Settings(tmp_path / "service"))
+    elsewhere = Person(make_app(other))
+    elsewhere.browser.cookies.set("sfumato_session", cookie)
+    for person in (again, elsewhere):
+        assert person.get("/").headers["location"] == "/ui/sign-in"
+    assert people["auditor"].get("/").status_code == 200
+    other.close()
+
+
+def test_notes_of_sessions_that_ended_are_removed_when_their_cookies_have_expired(tmp_path):
+    sessions = Sessions(b"s" * 32, tmp_path / "ended")
+    sessions.end(sessions.opened(OWNER))
+    (old,) = (tmp_path / "ended").iterdir()
+    os.utime(old, (0, 0))
+    sessions.end("no cookie of ours")
+    assert old.exists()
+    cookie = sessions.opened(OWNER)
+    sessions.end(cookie)
+    assert sessions.read(cookie) is None
+    assert len(list((tmp_path / "ended").iterdir())) == 1
+    assert not old.exists()
+
+
+def test_a_session_counts_for_eight_hours_and_not_if_it_was_altered(tmp_path):
     now = [1_000_000.0]
-    sessions = Sessions(b"s" * 32, clock=lambda: now[0])
+    sessions = Sessions(b"s" * 32, tmp_path, clock=lambda: now[0])
     cookie = sessions.opened(OWNER)
     found = sessions.read(cookie)
     assert (found.tenant, found.key_id) == (OWNER.tenant, OWNER.key_id)
@@ -124,7 +155,7 @@ def test_a_session_counts_for_eight_hours_and_not_if_it_was_altered():
         assert sessions.read(cookie[:place] + letter + cookie[place + 1 :]) is None
     for wrong in (None, "", "0", cookie[:-1], cookie + "0", cookie.upper(), cookie + "\n"):
         assert sessions.read(wrong) is None
-    assert Sessions(b"t" * 32, clock=lambda: now[0]).read(cookie) is None
+    assert Sessions(b"t" * 32, tmp_path, clock=lambda: now[0]).read(cookie) is None
     now[0] += LIFETIME_SECONDS - 1
     assert sessions.read(cookie) == found
     now[0] += 1

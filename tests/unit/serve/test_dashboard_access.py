@@ -67,6 +67,7 @@ def bucket(source, ward):
         "tiers": "1, 0 0.5",
         "collected": "2024-01-31",
         "files": json.dumps(FILES),
+        "public_names": "yes",
     }
 
 
@@ -269,7 +270,7 @@ def test_an_access_key_is_made_shown_and_revoked(service, people, buckets, owner
     answer = person.post("/access/keys", fields)
     assert answer.status_code == 201
     (key,) = [one for one in service.keys_of(owner) if one.reader == "institute"]
-    assert (key.role, key.scopes, key.datasets) == ("auditor", {"read"}, {"ward7"})
+    assert (key.role, key.scopes, key.datasets) == ("auditor", {"tier"}, {"ward7"})
     secret = buckets.secret_of(key.id)
     assert f"export AWS_ACCESS_KEY_ID={key.id}\nexport AWS_SECRET_ACCESS_KEY={secret}<" in answer.text
     assert "sfu_" not in answer.text

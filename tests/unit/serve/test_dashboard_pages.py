@@ -174,7 +174,7 @@ def test_a_form_is_answered_when_its_work_takes_too_long_and_the_release_is_kept
         releases = owner.get("/releases").text
     assert answer.status_code == 503
     assert "paid once: look for it among the releases in a while" in answer.text
-    assert "visits.npz" in releases
+    assert "release.npz" in releases
 
 
 def test_a_plan_that_takes_too_long_is_answered(service, people, ward):
@@ -255,13 +255,13 @@ def test_a_release_has_three_columns_and_its_file_certificate_and_report(people,
     assert release.sha256 in page
     file = people["auditor"].get(f"/releases/{release.id}/file")
     assert file.content == release.file.read_bytes()
-    assert file.headers["content-disposition"] == 'attachment; filename="visits.npz"'
+    assert file.headers["content-disposition"] == 'attachment; filename="release.npz"'
     certificate = people["auditor"].get(f"/releases/{release.id}/certificate")
     assert certificate.content == certificate_file(release.file).read_bytes()
     report = people["auditor"].get(f"/releases/{release.id}/report")
     assert "What this report does not say" in report.text
     assert "sandbox allow-scripts" in report.headers["content-security-policy"]
-    assert "visits.npz" in people["auditor"].get("/releases").text
+    assert "release.npz" in people["auditor"].get("/releases").text
 
 
 # Bodies

@@ -87,7 +87,7 @@ def test_without_a_database_calls_may_be_tried_again(stub, keys, service, databa
 
 def test_what_nobody_foresaw_is_said_without_where_it_lies(stub, keys, ward, service, capfd):
     release, _ = protected(stub, keys["owner"])
-    (file,) = service.settings.releases.glob(f"*/{release.id}/x.npz")
+    (file,) = service.settings.releases.glob(f"*/{release.id}/release.npz")
     file.unlink()
     asked = pb.ReleaseRequest(id=release.id)
     told = refused(Code.INTERNAL, "unforeseen", stub.GetContent, asked, metadata=keys["owner"])

@@ -105,7 +105,8 @@ def tenant_of(service, client, name, folder):
 
     def declare(name="files", status=201, **given):
         new = {"name": name, "source": f"file://{folder}", "dataset": "ward", "tiers": [0, 0.5, 1]}
-        return ask("POST", "/proxies", status, **(new | {"files": ARRAYS} | given))
+        new |= {"files": ARRAYS, "public_names": True}
+        return ask("POST", "/proxies", status, **(new | given))
 
     ask("POST", "/budgets", 201, dataset="ward", epsilon=20, delta=1e-5)
     ask("PUT", "/policy", 200, policy=POLICY)
@@ -126,6 +127,75 @@ def tenant_of(service, client, name, folder):
 
 def noise_of(answer):
     return float(np.std(np.load(io.BytesIO(answer.content))["X"] - X))
+
+
+def test_a_key_of_one_tier_opens_that_tier_and_nothing_else(clinic, client):
+    words = {"name": "b", "role": "auditor", "scopes": ["tier"], "datasets": ["ward"], "reader": "bob"}
+    made = clinic.ask("POST", "/keys", 201, **words)
+    shown = clinic.ask("POST", f"/keys/{made['id']}/s3", 200)
+    reader = Reader(client, shown["access_key_id"], shown["secret_access_key"])
+    answer = reader.ask("/files/X.npz")
+    assert (answer.status_code, answer.headers["x-amz-meta-sfumato-tier"]) == (200, "0.5")
+    assert [reader.ask(path).status_code for path in ("/", "/files", "/files/X.npz.cert.json")] == [200] * 3
+    token = {"Authorization": f"Bearer {made['token']}"}
+    assert client.get("/v1/proxies/files/tier", headers=token).json()["tier"] == 0.5
+    assert client.get("/v1/proxies", headers=token).json() == []
+    for path in (
+        "/releases",
+        "/budgets",
+        "/budgets/ward",
+        "/budgets/ward/history",
+        "/jobs",
+        "/keys",
+        "/policy",
+    ):
+        assert client.get(f"/v1{path}", headers=token).status_code == 403, path
+    assert client.get("/v1/proxies/files", headers=token).status_code == 404
+
+
+@pytest.mark.parametrize("offset", ["+9999", "+99999999999999999999", "-2359"])
+def test_a_time_with_an_absurd_offset_is_as_none(clinic, offset):
+    reader = clinic.reader("alice")
+    for header in ("If-Modified-Since", "If-Unmodified-Since"):
+        answer = reader.ask("/files/X.npz", **{header: f"Fri, 31 Dec 9999 23:59:59 {offset}"})
+        assert answer.status_code in (200, 304)
+
+
+def test_names_of_objects_are_made_up_unless_the_owner_declares_them_public(clinic, client, sources):
+    secret = "anna_mueller_hiv_positive"
+    put(sources.clinic, f"ward 7/{secret}.npz", npz(X + 0.1))
+    clinic.declare("private", public_names=False)
+    reader = clinic.reader("bob")
+    listed = reader.ask("/private", "list-type=2")
+    names = [one.text for one in ET.fromstring(listed.content).iter() if one.tag.endswith("}Key")]
+    assert len(names) == 2
+    assert names == sorted(names)
+    told = clinic.ask("GET", "/proxies/private/names", 200)
+    assert told == {name: told[name] for name in names}
+    assert sorted(told.values()) == ["X.npz", f"ward 7/{secret}.npz"]
+    seen = [listed.content]
+    for name in names:
+        answer = reader.ask(f"/private/{name}")
+        assert answer.status_code == 200
+        assert np.load(io.BytesIO(answer.content)).files == ["X"]
+        certificate = reader.ask(f"/private/{name}.cert.json").content
+        payload = base64.b64decode(json.loads(certificate)["payload"])
+        assert json.loads(payload)["subject"][0]["name"] == name
+        assert b"was made up" in payload
+        seen += [answer.content, certificate, payload, str(dict(answer.headers)).encode()]
+    seen += [repr(entry).encode() for entry in clinic.spends()]
+    for private in (b"anna", b"ward 7", b"X.npz"):
+        assert not any(private in one for one in seen), private
+    for key in ("X.npz", f"ward 7/{secret}.npz", f"{'0' * 32}.npz"):
+        assert code_of(reader.ask(f"/private/{key}")) == "NoSuchKey"
+    for who in ("bob", None):
+        given = {"name": "k", "role": "auditor", "scopes": ["read"], "reader": who}
+        token = clinic.ask("POST", "/keys", 201, **given)["token"]
+        asked = client.get("/v1/proxies/private/names", headers={"Authorization": f"Bearer {token}"})
+        assert asked.status_code == 404
+    assert b"declares public" in base64.b64decode(
+        json.loads(clinic.reader("bob").ask("/files/X.npz.cert.json").content)["payload"]
+    )
 
 
 def test_readers_get_their_tier_the_same_bytes_every_time_and_all_tiers_cost_one_charge(clinic, service):

@@ -1,5 +1,6 @@
 """REST: releases that are paid for, tenants that never meet, and refusals as problem details."""
 
+import base64
 import io
 import json
 import sqlite3
@@ -110,6 +111,22 @@ def test_a_file_is_released_paid_for_certified_and_found_again(client, keys, war
     assert kinds == ["open", "spend"]
 
 
+def test_the_name_of_an_uploaded_file_travels_with_no_release(client, keys, ward, service):
+    done = released(client, keys["publisher"], name="anna_mueller_hiv_positive.npz")
+    assert done.headers["content-disposition"] == 'attachment; filename="release.npz"'
+    of = f"/v1/releases/{done.headers['sfumato-release']}"
+    answers = [
+        client.get(path, headers=keys["auditor"]) for path in (of, f"{of}/certificate", f"{of}/content")
+    ]
+    answers.append(client.get("/v1/budgets/ward/history", headers=keys["auditor"]))
+    payload = base64.b64decode(answers[1].json()["payload"]).decode()
+    assert json.loads(payload)["subject"][0]["name"] == "release.npz"
+    seen = [done, *answers]
+    assert not any("anna" in one.text + str(one.headers) for one in seen)
+    assert "anna" not in payload
+    assert "anna" not in str(list(service.settings.releases.rglob("*")))
+
+
 def test_a_key_that_expires_makes_none_that_outlasts_it(client, keys):
     until = "2999-01-31T12:00:00+00:00"
 
@@ -165,7 +182,11 @@ def test_a_release_takes_the_place_of_one_that_was_cut_off(client, keys, ward, s
     (folder / "x.npz").write_bytes(b"half")
     again = released(client, headers)
     assert again.content == first.content
-    assert {file.name for file in folder.iterdir()} == {"x.npz", "x.npz.cert.json", "release.json"}
+    assert {file.name for file in folder.iterdir()} == {
+        "release.npz",
+        "release.npz.cert.json",
+        "release.json",
+    }
 
 
 def test_of_two_that_make_one_release_at_once_the_first_stays(service, tmp_path, monkeypatch):
@@ -277,6 +298,59 @@ def test_keys_are_made_narrowed_and_revoked(client, keys, ward):
     assert client.delete(f"/v1/keys/{made.json()['id']}", headers=keys["owner"]).status_code == 200
     problem(released(client, robot), 401, "unauthenticated")
     problem(client.delete("/v1/keys/0123456789abcdef", headers=keys["owner"]), 404, "not-found")
+
+
+def test_a_narrowed_key_revokes_only_what_it_could_have_made(client, keys):
+    def key(**given):
+        made = client.post("/v1/keys", headers=keys["owner"], json={"role": "owner"} | given).json()
+        return made["id"], {"Authorization": f"Bearer {made['token']}"}
+
+    _, keeper = key(name="keeper", scopes=["keys", "read"])
+    owner = client.get("/v1/me", headers=keys["owner"]).json()["key"]
+    reader, _ = key(name="reader", role="auditor", scopes=["read"])
+    named, _ = key(name="named", role="auditor", scopes=["read"], reader="anna")
+    for other in (owner, named):
+        problem(client.delete(f"/v1/keys/{other}", headers=keeper), 403, "forbidden")
+    assert client.get("/v1/me", headers=keys["owner"]).status_code == 200
+    assert client.delete(f"/v1/keys/{reader}", headers=keeper).status_code == 200
+    _, brief = key(name="brief", expires="2100-01-01T00:00:00+00:00")
+    problem(client.delete(f"/v1/keys/{owner}", headers=brief), 403, "forbidden")
+    problem(client.delete("/v1/keys/0123456789abcdef", headers=keeper), 404, "not-found")
+    itself = client.get("/v1/me", headers=keeper).json()["key"]
+    assert client.delete(f"/v1/keys/{itself}", headers=keeper).status_code == 200
+
+
+def test_a_time_that_no_calendar_has_is_refused(client, keys):
+    late = {"name": "late", "role": "auditor", "expires": "9999-12-31T23:59:59-23:59"}
+    problem(client.post("/v1/keys", headers=keys["owner"], json=late), 400, "bad-input")
+
+
+def test_options_and_refusals_name_every_method_of_a_path(client, keys):
+    for path, methods in (
+        ("/v1/keys", "GET, POST, OPTIONS"),
+        ("/v1/policy", "GET, PUT, OPTIONS"),
+        ("/v1/proxies/files", "DELETE, GET, OPTIONS"),
+        ("/v1/datasets/ward/protect", "POST, OPTIONS"),
+        ("/ui/sign-in", "GET, HEAD, POST, OPTIONS"),
+    ):
+        asked_for = client.options(path)
+        assert (asked_for.status_code, asked_for.headers["allow"]) == (204, methods)
+        refused = client.request("PATCH", path, headers=keys["owner"])
+        assert (refused.status_code, refused.headers["allow"]) == (405, methods)
+
+
+def test_answers_are_kept_by_nobody_and_browsers_stay_with_tls(client, keys, ward):
+    release = released(client, keys["publisher"]).headers["sfumato-release"]
+    for path in ("/v1/me", "/v1/budgets", f"/v1/releases/{release}/content", "/v1/nowhere", "/s3/files"):
+        answer = client.get(path, headers=keys["owner"])
+        assert answer.headers["cache-control"] == "no-store"
+        assert "strict-transport-security" not in answer.headers
+    for answer in (
+        client.get("https://testserver/v1/me", headers=keys["owner"]),
+        client.get("/ui/sign-in", headers={"X-Forwarded-Proto": "https"}),
+    ):
+        assert answer.headers["strict-transport-security"] == "max-age=31536000"
+    assert client.get("/ui/static/dashboard.css").headers["cache-control"] == "public, max-age=3600"
 
 
 def test_a_policy_is_replaced_only_by_who_has_seen_it(client, keys):

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,23 @@ def test_probes_are_in_the_log_only_where_something_is_wrong(client, capfd):
     assert int(answer.headers["retry-after"]) > 0
     assert client.get("/healthz").status_code == 200
     assert json.loads(capfd.readouterr().err)["status"] == 503
+
+
+def test_readiness_does_not_wait_behind_work(service, client):
+    """All connections of both databases are taken, as by work that lasts, and the probe is answered."""
+    assert client.get("/readyz").status_code == 200
+    time.sleep(1.0)
+    with ExitStack() as held:
+        for storage in (service.ledger._storage, service.registry._database):
+            for _ in range(8):
+                held.enter_context(storage.reading())
+        begun = time.monotonic()
+        assert client.get("/readyz").status_code == 200
+        assert time.monotonic() - begun < 5.0
+        client.app.state.readiness._asked -= 60.0
+        answer = client.get("/readyz")
+        assert (answer.status_code, "too long" in answer.text) == (503, True)
+        assert time.monotonic() - begun < 10.0
 
 
 def test_readiness_names_what_stands_in_the_way(service):

@@ -29,6 +29,7 @@ _BUCKET = {
     "dataset": "",
     "tiers": "0, 0.5, 1",
     "collected": "",
+    "public_names": "",
     "files": '{"array": {"parameters": {\n  "epsilon": [1, 8], "delta": 1e-6, "clip": 1}}}',
 }
 _HOLDER = {"holder": "", "datasets": "", "expires": ""}

@@ -36,7 +36,7 @@ from sfumato.serve.dashboard.sessions import Sessions
 from sfumato.serve.dashboard.visits import SESSION, Desk, visit_of
 from sfumato.serve.guessing import Guessing
 from sfumato.serve.refusals import refusal, said_of, seconds_to_wait
-from sfumato.serve.rest.problems import STATUS
+from sfumato.serve.rest.problems import STATUS, allowed
 from sfumato.serve.service import Service
 
 __all__ = ["make_dashboard"]
@@ -82,7 +82,8 @@ def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
         exception_handlers={SfumatoError: _refused, HTTPException: _plain, Exception: _unforeseen},
     )
     secret = service.keys.noise_secret()
-    app.state.desk = Desk(service, guessing, Sessions(secret), Samples(secret), Spendings())
+    sessions = Sessions(secret, service.settings.data / "signed-out")
+    app.state.desk = Desk(service, guessing, sessions, Samples(secret), Spendings())
     return app
 
 
@@ -115,10 +116,15 @@ def _refused(request: Request, error: Exception) -> Response:
 def _plain(request: Request, error: Exception) -> Response:
     """The framework's own refusals: no such page, no such method."""
     assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and request.method == "OPTIONS":
+        return Response(status_code=204, headers={"Allow": allowed(request)})
     sentence = (
         "there is no such page." if error.status_code == 404 else f"{HTTPStatus(error.status_code).phrase}."
     )
-    return _page(request, error.status_code, sentence)
+    answer = _page(request, error.status_code, sentence)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        answer.headers["Allow"] = allowed(request)
+    return answer
 
 
 def _unforeseen(request: Request, error: Exception) -> Response:

@@ -30,10 +30,12 @@ def _declare(visit: Visit, given: Form) -> Response:
             "tiers": _tiers(typed["tiers"]),
             "files": _files(typed["files"]),
             "collected": typed["collected"] or None,
+            "public_names": bool(given.several("public_names")),
         }
         Buckets.of(visit.service).declare(visit.caller, checked("the bucket", NewBucket, typed | read))
     except BadInput as error:
         status = 409 if isinstance(error, Conflict) else 400
+        typed |= {"public_names": given.text("public_names")}
         return access_page(visit, status, bucket=typed, refused="bucket", refusal=said_of(error))
     return visit.then("access")
 

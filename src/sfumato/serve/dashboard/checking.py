@@ -15,6 +15,7 @@ from sfumato.serve.dashboard.forms import Form
 from sfumato.serve.dashboard.pages import is_fragment, section_of
 from sfumato.serve.dashboard.visits import Visit
 from sfumato.serve.names import ledger_name
+from sfumato.serve.refusals import said_of
 
 __all__ = ["ROUTES"]
 
@@ -32,7 +33,7 @@ def _check(visit: Visit, given: Form) -> Response:
     except BadInput as error:
         if is_fragment(visit.request):
             raise
-        return visit.page("check.html", status=400, here="check", found=None, refusal=str(error))
+        return visit.page("check.html", status=400, here="check", found=None, refusal=said_of(error))
     template = "checked.html" if is_fragment(visit.request) else "check.html"
     return visit.page(template, here="check", found=found, refusal=None)
 

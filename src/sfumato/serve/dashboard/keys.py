@@ -14,6 +14,7 @@ from sfumato.serve.callers import OPERATIONS, ROLES
 from sfumato.serve.dashboard.endpoints import form, page
 from sfumato.serve.dashboard.forms import Form
 from sfumato.serve.dashboard.visits import Visit
+from sfumato.serve.refusals import said_of
 
 __all__ = ["ROUTES", "end_of"]
 
@@ -82,7 +83,7 @@ def _make(visit: Visit, given: Form) -> Response:
             expires=end_of(typed["expires"]),
         )
     except BadInput as error:
-        return _shown(visit, 400, typed=typed, ticked=scopes, refusal=str(error))
+        return _shown(visit, 400, typed=typed, ticked=scopes, refusal=said_of(error))
     return _shown(visit, 201, token=token, made=made)
 
 

@@ -12,6 +12,7 @@ from sfumato.report.numbers import plain
 from sfumato.serve.dashboard.endpoints import form, page
 from sfumato.serve.dashboard.forms import Form
 from sfumato.serve.dashboard.visits import Visit
+from sfumato.serve.refusals import said_of
 from sfumato.serve.registry_errors import Conflict
 from sfumato.serve.trust_policy import Policy
 from sfumato.serve.trust_rule import Rule
@@ -88,9 +89,9 @@ def _save(visit: Visit, given: Form) -> Response:
         visit.service.set_policy(visit.caller, policy, int(after) if after.isdecimal() else None)
     except Conflict as error:
         # What was typed stays; the next try replaces what is shown beside it now.
-        return _shown(visit, 409, text=text, refusal=str(error), conflict=True)
+        return _shown(visit, 409, text=text, refusal=said_of(error), conflict=True)
     except BadInput as error:
-        return _shown(visit, 400, text=text, after=after, refusal=str(error))
+        return _shown(visit, 400, text=text, after=after, refusal=said_of(error))
     return visit.then("policy")
 
 

@@ -40,7 +40,7 @@ def _forget(visit: Visit, given: Form) -> Response:
 
 
 def _make(visit: Visit, given: Form) -> Response:
-    """A key of the service for a reader, which may read and nothing else, and the secret that signs as it."""
+    """A key that reads a reader's tier of buckets and nothing else, and the secret that signs as it."""
     typed = {name: given.text(name) for name in ("holder", "datasets", "expires")}
     try:
         if not typed["holder"]:
@@ -49,7 +49,7 @@ def _make(visit: Visit, given: Form) -> Response:
             visit.caller,
             name=typed["holder"],
             role="auditor",
-            scopes=["read"],
+            scopes=["tier"],
             datasets=typed["datasets"].replace(",", " ").split() or None,
             reader=typed["holder"],
             expires=end_of(typed["expires"]),

@@ -2,7 +2,8 @@
 
 The cookie says which key of which tenant was shown and until when that counts; its signature comes from the
 service's own key ring, so every process of the service reads it. The key itself is looked up again at each
-request: one that was revoked or has expired opens nothing any more.
+request: one that was revoked or has expired opens nothing any more. A session that was signed out is noted
+in a folder that all processes share, until its cookie would have expired.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from sfumato.serve.callers import Caller
 
@@ -36,11 +39,14 @@ class Session:
 
 
 class Sessions:
-    """Makes and reads cookies with a key derived from ``secret``; ``clock`` tells seconds of the epoch."""
+    """Makes and reads cookies with a key derived from ``secret``; those that ended are noted in ``ended``.
 
-    def __init__(self, secret: bytes, *, clock: Callable[[], float] = time.time) -> None:
+    ``clock`` tells seconds of the epoch.
+    """
+
+    def __init__(self, secret: bytes, ended: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._secret = hmac.digest(secret, b"sfumato dashboard sessions", hashlib.sha256)
-        self._clock = clock
+        self._ended, self._clock = ended, clock
 
     def opened(self, caller: Caller) -> str:
         """The cookie of somebody who has shown the key of ``caller``."""
@@ -56,9 +62,23 @@ class Sessions:
         tenant, key_id, until, _, signature = found.groups()
         body = found[0].rpartition(".")[0]
         genuine = hmac.compare_digest(self._signature("session", body), signature)
-        if not genuine or int(until) <= self._clock():
+        if not genuine or int(until) <= self._clock() or self._note(body).exists():
             return None
         return Session(tenant, key_id, self._signature("form", body))
+
+    def end(self, cookie: str | None) -> None:
+        """Let ``cookie`` open nothing any more, in no process; remove notes of cookies that have expired."""
+        if self.read(cookie) is None:
+            return
+        self._ended.mkdir(mode=0o700, exist_ok=True)
+        for note in self._ended.iterdir():
+            with suppress(FileNotFoundError):
+                if note.stat().st_mtime < time.time() - LIFETIME_SECONDS:
+                    note.unlink()
+        self._note(str(cookie).rpartition(".")[0]).touch(mode=0o600)
+
+    def _note(self, body: str) -> Path:
+        return self._ended / self._signature("ended", body)
 
     def mark(self) -> str:
         """A cookie for those who are not signed in: it ties the form for signing in to their browser."""

@@ -99,6 +99,7 @@ def _status(error: SfumatoError) -> int:
 
 
 def _sign_out(visit: Visit, given: Form) -> Response:
+    visit.desk.sessions.end(visit.request.cookies.get(SESSION))
     answer = visit.then("sign-in")
     forget(visit.request, answer)
     return answer

@@ -38,7 +38,7 @@ class BucketCalls(Calls):
     async def GetTier(self, request: pb.BucketRequest, context: Any) -> pb.Tier:
         """The tier that whoever asks gets."""
         caller = CALLER.get()
-        bucket: Bucket = await self._done(self._buckets.bucket, caller, request.name)
+        bucket: Bucket = await self._done(self._buckets.bucket, caller, request.name, "tier")
         level = await self._done(self._buckets.level, caller, bucket, self._address(context))
         return pb.Tier(tier=level, tiers=list(bucket.tiers.levels))
 

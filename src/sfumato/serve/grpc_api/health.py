@@ -20,9 +20,10 @@ NAME: str = DESCRIPTOR.services_by_name["Sfumato"].full_name
 class Health(health.aio.HealthServicer):  # type: ignore[misc]
     """Says whether our service could release something; without a name, whether the process answers."""
 
-    def __init__(self, readiness: Readiness, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, readiness: Readiness) -> None:
         super().__init__()
-        self._readiness, self._threads = readiness, threads
+        # Threads of their own: those of calls may all be at work.
+        self._readiness, self._threads = readiness, ThreadPoolExecutor(2, "sfumato-health")
 
     async def Check(self, request: Any, context: Any) -> Any:
         """SERVING or not; a service that is not here is not found."""

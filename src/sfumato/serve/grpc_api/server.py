@@ -101,7 +101,7 @@ def make_server(
     )
     made = grpc.aio.server(interceptors=[guard], options=options)
     add_SfumatoServicer_to_server(own, made)  # type: ignore[no-untyped-call]
-    healthy = Health(readiness or Readiness(service), pool)
+    healthy = Health(readiness or Readiness(service))
     health_pb2_grpc.add_HealthServicer_to_server(healthy, made)
     reflection.enable_server_reflection((NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), made)
     try:

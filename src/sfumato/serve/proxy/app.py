@@ -24,7 +24,7 @@ from sfumato.serve.logs import note
 from sfumato.serve.proxy.bodies import about, answered, is_had, media_type
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.proxy.declared import Bucket
-from sfumato.serve.proxy.listing import bucket_list, location, page_of, released_only
+from sfumato.serve.proxy.listing import bucket_list, location, page_of
 from sfumato.serve.proxy.objects import Objects
 from sfumato.serve.proxy.refusals import Refused, error_xml, refused_of, word_of
 from sfumato.serve.proxy.signatures import EMPTY, UNSIGNED
@@ -74,8 +74,8 @@ class _Proxy:
         if not name:
             if asked or request.method != "GET":
                 raise _not_there()
-            return _xml(bucket_list(await run_in_threadpool(self._buckets.buckets, caller)))
-        bucket = await run_in_threadpool(self._buckets.bucket, caller, name)
+            return _xml(bucket_list(await run_in_threadpool(self._buckets.buckets, caller, "tier")))
+        bucket = await run_in_threadpool(self._buckets.bucket, caller, name, "tier")
         if not key:
             return await self._of_bucket(request, caller, bucket, asked, address)
         if asked:
@@ -95,7 +95,7 @@ class _Proxy:
 
         def listed() -> bytes:
             level = self._buckets.level(caller, bucket, address)
-            found = released_only(bucket, self._buckets.source(bucket).listed())
+            found = self._objects.listed(bucket, self._buckets.source(bucket))
             return page.xml(bucket, found, lambda one: self._objects.of(bucket, one, level))
 
         return _xml(await run_in_threadpool(listed))
@@ -108,7 +108,7 @@ class _Proxy:
         bucket.terms(of)  # what is not released is refused before anybody looks whether it is there
         level = await run_in_threadpool(self._buckets.level, caller, bucket, address)
         source = await run_in_threadpool(self._buckets.source, bucket)
-        found = await run_in_threadpool(source.found, of)
+        found = await run_in_threadpool(self._objects.found, bucket, source, of)
         if found is None:
             raise Refused("NoSuchKey", "there is no such object.")
         one, modified = self._objects.of(bucket, found, level), found.modified or bucket.created
@@ -182,6 +182,8 @@ def _refusal(refused: Refused, method: str, path: bytes) -> Response:
     headers: dict[str, Any] = {"x-amz-request-id": request}
     if method not in ("GET", "HEAD"):
         headers["Connection"] = "close"  # a body that nobody reads may still be coming
+    if refused.code == "MethodNotAllowed":
+        headers["Allow"] = "GET, HEAD"
     if refused.seconds is not None:
         headers["Retry-After"] = str(math.ceil(refused.seconds))
     if method == "HEAD":

@@ -95,7 +95,7 @@ def _time(header: str | None) -> datetime | None:
         return None
     try:
         found = parsedate_to_datetime(header)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 

@@ -61,6 +61,8 @@ class Buckets:
         budget = service.ledger.balance(in_ledger)
         document = new.model_dump(mode="json") | {"source": source, "tiers": list(tiers.levels)}
         del document["name"]
+        if new.public_names:
+            del document["public_names"]  # as in declarations that are older than this field
         for kind, terms in document["files"].items():
             for statement in TierTerms(kind, **terms).check(tiers.levels):
                 units = [
@@ -74,16 +76,16 @@ class Buckets:
                     )
         return Bucket.of(self.store.declare(caller.tenant, name, document))
 
-    def buckets(self, caller: Caller) -> list[Bucket]:
-        """The buckets of the caller's tenant that the key may read."""
+    def buckets(self, caller: Caller, operation: str = "read") -> list[Bucket]:
+        """The buckets of the caller's tenant on which the key allows ``operation``."""
         found = [Bucket.of(kept) for kept in self.store.all_declared(caller.tenant)]
-        return [bucket for bucket in found if caller.may("read", bucket.dataset)]
+        return [bucket for bucket in found if caller.may(operation, bucket.dataset)]
 
-    def bucket(self, caller: Caller, name: str) -> Bucket:
-        """The bucket ``name``, if the key may read it; else it is as if there were none."""
+    def bucket(self, caller: Caller, name: str, operation: str = "read") -> Bucket:
+        """The bucket ``name``, if the key allows ``operation`` on it; else it is as if there were none."""
         kept = self.store.declared(caller.tenant, name) if is_bucket(name) else None
         bucket = None if kept is None else Bucket.of(kept)
-        if bucket is None or not caller.may("read", bucket.dataset):
+        if bucket is None or not caller.may(operation, bucket.dataset):
             raise NotFound(f"there is no bucket {name[:63]!r}.")
         return bucket
 

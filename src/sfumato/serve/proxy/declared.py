@@ -46,6 +46,9 @@ class NewBucket(BaseModel):
     tiers: list[float] = Field(min_length=1, max_length=16, description="Levels of inverse trust in [0, 1].")
     files: dict[Literal["array", "table", "picture", "sound", "video"], FileTerms] = Field(min_length=1)
     collected: date | None = Field(None, description="When the data was collected, for rules by its age.")
+    public_names: bool = Field(
+        False, description="Whether the keys of objects are public; otherwise readers see names made up here."
+    )
 
 
 class NewReader(BaseModel):
@@ -70,6 +73,7 @@ class Bucket:
     files: Mapping[Kind, TierTerms]
     collected: date | None
     created: datetime
+    public_names: bool = True
 
     @classmethod
     def of(cls, kept: Kept) -> Bucket:
@@ -86,6 +90,8 @@ class Bucket:
             files={kind: TierTerms(kind, **terms) for kind, terms in document["files"].items()},
             collected=None if collected is None else date.fromisoformat(collected),
             created=kept.created,
+            # Of those that were declared before names could be private, readers know the keys.
+            public_names=document.get("public_names", True),
         )
 
     def terms(self, key: str) -> TierTerms:
@@ -94,6 +100,14 @@ class Bucket:
         if kind not in self.files:
             raise BadInput(f"this bucket releases no {kind}; released are {', '.join(sorted(self.files))}.")
         return self.files[kind]
+
+    def releases(self, key: str) -> bool:
+        """Whether object ``key`` is of a kind that was declared."""
+        try:
+            self.terms(key)
+        except BadInput:
+            return False
+        return True
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values, for its owner; each kind says whether its tiers are charged at once."""
@@ -113,6 +127,7 @@ class Bucket:
             "tiers": list(self.tiers.levels),
             "files": files,
             "collected": None if self.collected is None else self.collected.isoformat(),
+            "public_names": self.public_names,
             "created": self.created.isoformat(),
         }
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
-from sfumato.errors import BadInput
 from sfumato.serve.proxy.declared import Bucket
 from sfumato.serve.proxy.objects import ObjectTier
 from sfumato.serve.proxy.refusals import Refused
 from sfumato.serve.proxy.sources import Found
 
-__all__ = ["Page", "bucket_list", "location", "page_of", "released_only"]
+__all__ = ["Page", "bucket_list", "location", "page_of"]
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -50,19 +49,6 @@ def location() -> bytes:
     return f"{_HEAD}<LocationConstraint {_SPACE}/>".encode()
 
 
-def released_only(bucket: Bucket, found: Iterable[Found]) -> list[Found]:
-    """Those of ``found`` that the bucket releases."""
-    return [one for one in found if _is_released(bucket, one.key)]
-
-
-def _is_released(bucket: Bucket, key: str) -> bool:
-    try:
-        bucket.terms(key)
-    except BadInput:
-        return False
-    return True
-
-
 @dataclass(frozen=True)
 class Page:
     """What is asked of a list of objects, checked; ``second`` of version 2.
@@ -85,9 +71,9 @@ class Page:
         entries: list[str] = []
         shown, last, more = 0, "", False
         for one in found:
-            if not one.key.startswith(self.prefix) or one.key.encode() <= self.after.encode():
+            if not one.shown.startswith(self.prefix) or one.shown.encode() <= self.after.encode():
                 continue
-            rest = one.key[len(self.prefix) :]
+            rest = one.shown[len(self.prefix) :]
             end = rest.find(self.delimiter) if self.delimiter else -1
             common = "" if end < 0 else self.prefix + rest[: end + len(self.delimiter)]
             # A page may have ended with what several keys have in common, some of which come after it.
@@ -100,12 +86,12 @@ class Page:
                 entries.append(f"<CommonPrefixes><Prefix>{self._text(common)}</Prefix></CommonPrefixes>")
             else:
                 entries.append(self._object(bucket, tier(one)))
-            shown, last = shown + 1, common or one.key
+            shown, last = shown + 1, common or one.shown
         return self._whole(bucket, entries, shown, last if more and self.most else None)
 
     def _object(self, bucket: Bucket, one: ObjectTier) -> str:
         return (
-            f"<Contents><Key>{self._text(one.found.key)}</Key>"
+            f"<Contents><Key>{self._text(one.found.shown)}</Key>"
             f"<LastModified>{stamp(one.found.modified or bucket.created)}</LastModified>"
             f"<ETag>{escape(one.etag)}</ETag><Size>{one.size or 0}</Size>"
             "<StorageClass>STANDARD</StorageClass></Contents>"

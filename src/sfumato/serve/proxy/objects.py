@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -48,6 +48,9 @@ _PATIENCE_SECONDS = 600.0
 # How much larger than the largest object one may be once it is unpacked.
 _UNPACKED = 4
 _DAY = 86_400.0
+# What a certificate says of the name of its object.
+_NAMED = "the object has the name of its source, which the owner declares public"
+_MADE_UP = "the name of the object was made up; that of its source does not travel"
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Objects:
         self._service, self._buckets = service, Buckets.of(service)
         self._limiter: anyio.CapacityLimiter | None = None
         self._of_tenants: dict[str, anyio.CapacityLimiter] = {}
+        # The keys of objects of buckets whose names are private, by the names that readers know.
+        self._keys: dict[str, dict[str, str]] = {}
 
     def of(self, bucket: Bucket, found: Found, level: float) -> ObjectTier:
         """The tier ``level`` of an object as it is in the source now; nothing is drawn."""
@@ -96,6 +101,32 @@ class Objects:
         file = self._buckets.folder(bucket) / f"{digest}{suffix_of(found.key.rsplit('/', 1)[-1])}"
         whole = noise.commitment(json.dumps(version).encode())
         return ObjectTier(bucket, found, level, whole, digest, file)
+
+    def listed(self, bucket: Bucket, source: Source) -> list[Found]:
+        """What the bucket releases, in the order of the names that readers know."""
+        found = [self._named(bucket, one) for one in source.listed() if bucket.releases(one.key)]
+        return sorted(found, key=lambda one: one.shown.encode())
+
+    def found(self, bucket: Bucket, source: Source, shown: str) -> Found | None:
+        """The object that readers know as ``shown``; None where there is none.
+
+        A name that was made up tells nothing of the key, so the key is looked for in the listing once.
+        """
+        if bucket.public_names:
+            return source.found(shown)
+        if shown not in self._keys.get(bucket.id, {}):
+            self._keys[bucket.id] = {one.shown: one.key for one in self.listed(bucket, source)}
+        key = self._keys[bucket.id].get(shown)
+        one = None if key is None else source.found(key)
+        return None if one is None else self._named(bucket, one)
+
+    def _named(self, bucket: Bucket, found: Found) -> Found:
+        """``found`` under the name that readers know."""
+        if bucket.public_names:
+            return found
+        noise = self._service.noise(ledger_name(bucket.tenant, bucket.dataset), f"s3 {bucket.id}")
+        made_up = noise.commitment(json.dumps(["name", found.key]).encode())[:32]
+        return replace(found, shown=f"{made_up}{suffix_of(found.key.rsplit('/', 1)[-1])}")
 
     async def drawn(self, source: Source, one: ObjectTier, *, tell: bool) -> None:
         """Return when ``one`` is kept; the first who asks pays and draws, others wait for it.
@@ -131,7 +162,7 @@ class Objects:
 
     def _draw(self, source: Source, one: ObjectTier) -> None:
         bucket, service = one.bucket, self._service
-        last = one.found.key.rsplit("/", 1)[-1]
+        last, shown = (name.rsplit("/", 1)[-1] for name in (one.found.key, one.found.shown))
         name = ledger_name(bucket.tenant, bucket.dataset)
         service.registry.charge(bucket.tenant, requests=0, bytes=one.found.size)
         with service.body(f"object{suffix_of(last)}") as path:
@@ -145,7 +176,7 @@ class Objects:
                 file.fits(one.file)
                 file.check(silent, content)
                 committed = content.commitment(self._noise(one, None), opened.terms)
-                purpose = f"{bucket.name}/{last} (content {committed})"
+                purpose = f"{bucket.name}/{shown} (content {committed})"
                 key = f"s3 {one.version_digest}" + ("" if opened.nested else f" tier {one.level!r}")
                 price = Payment(name, service.ledger).charged(opened.charged)
                 stack.enter_context(reserved(one.file, file.most_bytes(one.file)))
@@ -156,11 +187,13 @@ class Objects:
                         "the mechanism; put the object again."
                     )
 
+                names = _NAMED if bucket.public_names else _MADE_UP
+
                 def certified(written: Path) -> bytes:
                     sealed = Certificate(
-                        file_name=last,
+                        file_name=shown,
                         sha256=file_digest(written),
-                        statement=file.statement,
+                        statement=replace(file.statement, notes=(*file.statement.notes, names)),
                         rows=file.rows or 0,
                         columns=file.values,
                         dataset=name,

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Request
 
 from sfumato.serve.proxy.buckets import Buckets, shown
 from sfumato.serve.proxy.declared import NewBucket, NewReader
+from sfumato.serve.proxy.objects import Objects
 from sfumato.serve.rest.asking import Asking, Here
 from sfumato.serve.tiers import ReaderFacts
 
@@ -39,8 +40,17 @@ def tier(request: Request, service: Here, asking: Asking, name: str) -> dict[str
     """The tier that whoever asks gets, from where they ask; nothing is spent."""
     address = None if request.client is None else request.client.host
     found = Buckets.of(service)
-    bucket = found.bucket(asking, name)
+    bucket = found.bucket(asking, name, "tier")
     return {"tier": found.level(asking, bucket, address), "tiers": list(bucket.tiers.levels)}
+
+
+@router.get("/proxies/{name}/names")
+def names(service: Here, asking: Asking, name: str) -> dict[str, str]:
+    """The keys of all objects, by the names that readers know them by; for whoever may declare the bucket."""
+    found = Buckets.of(service)
+    bucket = found.bucket(asking, name, "budget")
+    listed = Objects(service).listed(bucket, found.source(bucket))
+    return {one.shown: one.key for one in listed}
 
 
 @router.delete("/proxies/{name}")

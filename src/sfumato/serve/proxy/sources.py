@@ -72,12 +72,16 @@ def _on_disk(url: str) -> Path:
 
 @dataclass(frozen=True)
 class Found:
-    """An object as its storage has it now: its ``key`` below the source, its version, and when it was put."""
+    """An object as its storage has it now: its ``key`` below the source, its version, and when it was put.
+
+    ``shown`` is what readers know it by; the same as its key where that is public.
+    """
 
     key: str
     size: int
     version: str
     modified: datetime | None
+    shown: str
 
 
 class Source:
@@ -130,7 +134,7 @@ class Source:
         version = version_of(info)
         if not version:
             raise Fault(f"{self.url} cannot be read: its storage does not tell versions apart.")
-        return Found(key, int(info["size"]), version, _modified(info))
+        return Found(key, int(info["size"]), version, _modified(info), shown=key)
 
 
 def _is_plain(key: str) -> bool:

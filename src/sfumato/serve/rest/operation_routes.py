@@ -15,8 +15,8 @@ __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 
-# A thread of its own: however many releases are under way, whoever asks whether it is ready is answered.
-_THREAD = CapacityLimiter(1)
+# Threads of their own: however many releases are under way, whoever asks whether it is ready is answered.
+_THREADS = CapacityLimiter(8)
 
 
 @router.get("/healthz")
@@ -28,7 +28,7 @@ async def alive() -> dict[str, str]:
 @router.get("/readyz")
 async def ready(request: Request) -> dict[str, str]:
     """Whether it could release something."""
-    await to_thread.run_sync(request.app.state.readiness.require, limiter=_THREAD)
+    await to_thread.run_sync(request.app.state.readiness.require, limiter=_THREADS)
     return {"status": "ready"}
 
 

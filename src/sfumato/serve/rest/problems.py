@@ -9,14 +9,15 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Mount
 
 from sfumato.errors import SfumatoError
 from sfumato.serve.models import faults
 from sfumato.serve.refusals import REFUSAL, disk_failure, refusal, said_of, seconds_to_wait
 
-__all__ = ["MEDIA", "PROBLEMS", "SCHEMA", "STATUS", "add_problems", "problem"]
+__all__ = ["MEDIA", "PROBLEMS", "SCHEMA", "STATUS", "add_problems", "allowed", "problem"]
 
 #: What problems are.
 MEDIA = "application/problem+json"
@@ -92,8 +93,23 @@ def add_problems(app: FastAPI) -> None:
         return problem(422, "malformed", f"the request is malformed at {faults(error.errors())}.")
 
     @app.exception_handler(HTTPException)
-    def plain(request: Request, error: HTTPException) -> JSONResponse:
-        status = HTTPStatus(error.status_code)
+    def plain(request: Request, error: HTTPException) -> Response:
+        status, headers = HTTPStatus(error.status_code), dict(error.headers or {})
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = allowed(request)
+            if request.method == "OPTIONS":
+                return Response(status_code=204, headers=headers)
         word = status.phrase.lower().replace(" ", "-")
         request.scope[REFUSAL] = word
-        return problem(status, word, f"{status.phrase}.", error.headers)
+        return problem(status, word, f"{status.phrase}.", headers)
+
+
+def allowed(request: Request) -> str:
+    """The methods that the path of ``request`` takes, each perhaps by a route of its own, for Allow."""
+    routes = [route for route in request.app.router.routes if not isinstance(route, Mount)]
+    found = [
+        method
+        for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return ", ".join([*found, "OPTIONS"])

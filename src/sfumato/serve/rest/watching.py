@@ -29,6 +29,10 @@ HEADER = "Sfumato-Request"
 _GONE = 499
 # Asked every few seconds by machines: in the log only where something is wrong.
 _QUIET = ("/healthz", "/readyz", "/metrics")
+# On every answer that does not say otherwise itself: most are for one tenant or one reader alone.
+_ALWAYS = ((b"cache-control", b"no-store"),)
+# A header that claims TLS where there is none only reaches whoever sent the claim, over what browsers ignore.
+_OVER_TLS = ((b"strict-transport-security", b"max-age=31536000"),)
 
 
 class Watched:
@@ -107,6 +111,8 @@ class _Watch:
         self.status: int | None = None
         self.bytes_in = self.bytes_out = 0
         self._receive, self._send = receive, send
+        forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+        self._secure = scope.get("scheme") == "https" or b"https" in forwarded
 
     async def receive(self) -> _Message:
         message = await self._receive()
@@ -116,8 +122,11 @@ class _Watch:
     async def send(self, message: _Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            header = (HEADER.lower().encode(), self.id.encode())
-            message = {**message, "headers": [*message.get("headers", ()), header]}
+            given = list(message.get("headers", ()))
+            told = {name.lower() for name, _ in given}
+            always = [*_ALWAYS, *(_OVER_TLS if self._secure else ())]
+            given += [(name, value) for name, value in always if name not in told]
+            message = {**message, "headers": [*given, (HEADER.lower().encode(), self.id.encode())]}
         self.bytes_out += len(message.get("body", b""))
         await self._send(message)
 
