@@ -52,6 +52,7 @@ _MORE = frozenset(
         "adaptive_max_pool2d",
         "adaptive_max_pool2d_backward",
         "bernoulli",
+        "lift_fresh_copy",
         "linalg_vector_norm",
         "max",
         "min",
@@ -130,6 +131,7 @@ class RecordGradients:
             return -(torch.log_softmax(scores, dim=1)[0] * target).sum()
 
         trained = {name: part.detach() for name, part in self._trained.items()}
+        core: Any = core_aten_decompositions()
         with (
             _refused(
                 "cannot be evaluated on one record alone: its code must not branch on values of a record, "
@@ -142,7 +144,7 @@ class RecordGradients:
             program = make_fx(
                 torch.func.functionalize(torch.func.grad(loss)),
                 tracing_mode="fake",
-                decomposition_table=core_aten_decompositions(),
+                decomposition_table=core,
                 _allow_non_fake_inputs=True,
             )(trained, self._fixed, torch.zeros(*shape), torch.zeros(self._classes))
         _initialise(program)

@@ -123,6 +123,13 @@ class Dividing(Headed):
         return rows + (100 // (1000 * rows).long().clamp(min=-1)).clamp(0, 0)
 
 
+class Masked(Headed):
+    def seen(self, rows):
+        changed = rows.clone()
+        changed[rows < 0] = changed[rows < 0] * 2
+        return changed
+
+
 class Strided(Headed):
     def seen(self, rows):
         return rows.as_strided((1, 5), (5, 1)).expand(len(rows), 5) * 0.0 + rows
@@ -165,6 +172,7 @@ class OtherLibrary(Headed):
         (OwnRule(), "cannot be evaluated on one record alone"),
         (LookingUp(), "operator index with whole numbers computed from a record"),
         (Dividing(), "operator div with whole numbers computed from a record"),
+        (Masked(), "cannot be evaluated"),
         (Strided(), "operator as_strided"),
         (OtherLibrary(), "operator sfumato_tests.peep"),
         (nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(5, 3))), "writes to a buffer"),
@@ -274,6 +282,14 @@ class Largest(Headed):
         return rows * rows.max(dim=1, keepdim=True).values
 
 
+class Rectified(Headed):
+    """Works in place, by a mask, with a number made in forward."""
+
+    def seen(self, rows):
+        rows.mul_(torch.tensor(2.0))
+        return rows.masked_fill_(rows < 0, 0.5)
+
+
 class Attending(nn.Module):
     def __init__(self):
         super().__init__()
@@ -316,6 +332,7 @@ PICTURES = nn.Sequential(
         (Tied(), (5,)),
         (Positions(), (5,)),
         (Largest(), (5,)),
+        (Rectified(), (5,)),
         (Attending(), (5,)),
         (Recurrent(), (5,)),
         (PICTURES, (1, 12, 12)),
