@@ -45,6 +45,7 @@ from sfumato.audit.seeds import noise_across_rows, one_noise_two_scales, shared_
 from sfumato.audit.self_test import SelfTest, self_test
 from sfumato.audit.shadow import shadow_attack, train_shadows
 from sfumato.audit.speakers import speaker_recognition, word_recognition
+from sfumato.audit.stored_records import stored_records
 from sfumato.audit.threshold import threshold_bound
 from sfumato.calls import answer_calls
 
@@ -112,6 +113,7 @@ __all__ = [
     "shadow_attack",
     "shared_noise",
     "speaker_recognition",
+    "stored_records",
     "threshold_bound",
     "tpr_at_fpr",
     "train_shadows",

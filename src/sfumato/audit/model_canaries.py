@@ -1,10 +1,11 @@
 """The whole audit of a learner: what one trained model gives away, and what canaries prove about its ε.
 
 One model is trained on four fifths of the records, the rest being held out, and attacked by its answers
-(:mod:`~sfumato.audit.modelling`); with shadow models, fits of the same learner on random halves, also by
-LiRA, RMIA and an attack network (:mod:`~sfumato.audit.learner_shadows`). Where the learner claims a
-guarantee, another is trained with canaries that fair coins chose (:mod:`~sfumato.audit.coin_game`), which
-alone says something about ε.
+(:mod:`~sfumato.audit.modelling`) and by what stands in it (:mod:`~sfumato.audit.stored_records`); with shadow
+models, fits of the same learner on random halves, also by LiRA, RMIA and an attack network
+(:mod:`~sfumato.audit.learner_shadows`). Where the learner claims a guarantee, another is trained with
+canaries that fair coins chose (:mod:`~sfumato.audit.coin_game`). This game and the search for stored records
+alone say something about ε.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sfumato.audit.held_out import held_out
 from sfumato.audit.heuristics import Heuristic
 from sfumato.audit.learner_shadows import checked_shadows, shadow_findings
 from sfumato.audit.modelling import audit_model
+from sfumato.audit.stored_records import stored_records
 from sfumato.errors import BadInput
 from sfumato.privacy import Evidence, Guarantee
 
@@ -35,11 +37,11 @@ class LearnerAudit:
     """What the attacks on a learner found, beside what is ``proven``.
 
     ``findings`` are the standard audit of one model on ``members`` and ``nonmembers`` records of one
-    distribution, with its accuracy on either, and the attacks by shadow models; ``classes`` the loss
-    threshold class by class. ``heuristics`` are the three conversions of the strongest membership attack into
-    a number called ε, and bound nothing. ``notes`` says which of them do not exist and why, and why there are
-    no attacks by shadow models where they could not be trained. ``one_run`` is None where it was not asked
-    for.
+    distribution, with its accuracy on either, and the attacks by shadow models, and the search for stored
+    records; ``classes`` the loss threshold class by class. ``heuristics`` are the three conversions of the
+    strongest membership attack into a number called ε, and bound nothing. ``notes`` says which of them do not
+    exist and why, and why there are no attacks by shadow models where they could not be trained. ``one_run``
+    is None where it was not asked for.
     """
 
     findings: tuple[Finding, ...]
@@ -65,7 +67,10 @@ class LearnerAudit:
     @property
     def consistent(self) -> bool:
         """Whether no bound on ε lies above what is proven."""
-        return self.one_run is None or self.one_run.consistent
+        stored = (item for item in self.findings if item.neighbours == str(self.proven.neighbours))
+        return (self.one_run is None or self.one_run.consistent) and all(
+            (item.epsilon_lower or 0.0) <= self.proven.epsilon(item.delta) for item in stored
+        )
 
     def evidence(self) -> tuple[Evidence, ...]:
         """All findings, as they enter the measured column of a statement."""
@@ -135,6 +140,15 @@ def audit_learner(
     members, nonmembers = (
         answers_of(learner, features[part], labels[part]) for part in (split.members, split.nonmembers)
     )
+    stored = stored_records(
+        learner,
+        features[split.members],
+        features[split.nonmembers],
+        neighbours=proven.neighbours,
+        delta=delta,
+        confidence=confidence,
+        seed=seed,
+    )
     found = audit_model(
         members,
         nonmembers,
@@ -177,7 +191,7 @@ def audit_learner(
     heuristics, missing = heuristics_of(_strongest(found), delta=delta, calibration=calibration)
     tell("learner audited", 1.0)
     return LearnerAudit(
-        findings=found,
+        findings=(*found, stored),
         classes=classes,
         heuristics=heuristics,
         one_run=one_run,

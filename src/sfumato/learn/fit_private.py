@@ -4,18 +4,20 @@
 used through noisy sums of clipped gradients alone; what is proven of these is said in the modules
 ``dp_sgd`` (samples), ``noise_schedule``, ``quantile_clipping``, ``automatic_clipping``, ``layer_clipping``,
 ``layer_quantiles``, ``correlated_noise`` and ``factored_noise``; optimisers are post-processing. All defaults
-are functions of the public number of records. The weights that the model comes with, and the choice of all
-parameters, must not have been learned from the same records; the statement says so. A learner is fitted with
-its own guarantee.
+are functions of the public number of records. That each gradient is a function of one record, whatever the
+code of a model does, is the theorem of :mod:`~.private_model`; the loss is the cross-entropy. The weights
+that the model comes with, and the choice of all parameters, must not have been learned from the same records;
+the statement says so. A learner is fitted with its own guarantee.
 
 **Edge cases.** Refused before anything is drawn: values that are not finite, labels outside 0…classes−1,
-models that mix the rows of a batch or do not score classes, and an ε so small that the noise of all steps is
-longer than the sum of all gradients could be. A δ of 1/n or more is warned of and noted in the statement
-(:mod:`~.forewarnings`); a learner warns by itself.
+models that cannot be evaluated one record at a time or do not score classes, an ε so small that the noise of
+all steps is longer than the sum of all gradients could be, and a learner with another ε or δ than the call.
+A δ of 1/n or more is warned of and noted in the statement (:mod:`~.forewarnings`); a learner warns by itself.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +41,7 @@ from sfumato.learn.private_model import checked_model
 from sfumato.learn.private_steps import train_privately
 from sfumato.learn.stated import public_notes
 from sfumato.learn.training import Training
-from sfumato.mechanisms.parameters import delta_between, positive
+from sfumato.mechanisms.parameters import delta_between, positive, shown
 from sfumato.mechanisms.records import held
 from sfumato.noise import Keyed, Randomness, Secure
 from sfumato.privacy import Guarantee, Statement
@@ -47,6 +49,8 @@ from sfumato.privacy import Guarantee, Statement
 __all__ = ["Fitted", "fit_private"]
 
 _BLOCK = 1024
+# What is promised of a torch module where the call says nothing.
+_EPSILON, _DELTA = 1.0, 1e-5
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,10 @@ class Fitted:
             return self.model.predict_proba(X)
         inputs = _inputs(X)
         found = []
+        answering = copy.deepcopy(self.model)  # so that nothing of X can stay in the model
         with torch.no_grad():
             for rows in torch.split(inputs, _BLOCK):
-                found.append(torch.softmax(self.model(rows).double(), dim=1))
+                found.append(torch.softmax(answering(rows).double(), dim=1))
         return np.asarray(torch.cat(found).numpy())
 
     def predict(self, X: Any) -> Labels:
@@ -78,8 +83,8 @@ def fit_private(
     X: Any,
     y: Any,
     *,
-    epsilon: float = 1.0,
-    delta: float = 1e-5,
+    epsilon: float | None = None,
+    delta: float | None = None,
     optimiser: str = "sgd",
     clipping: str = "flat",
     noise: str = "independent",
@@ -102,8 +107,10 @@ def fit_private(
 ) -> Fitted:
     """Train a copy of ``model`` on records ``X`` (n, …) with labels ``y`` (n,), whole numbers 0…classes−1.
 
-    ``model`` is a torch module that maps (n, …) to scores (n, classes), each row alone, or a learner, to
-    which ``epsilon`` and ``delta`` are given and no other option. ``classes`` is what it must score.
+    ``model`` is a torch module that maps (n, …) to scores (n, classes), each row alone, or a learner, which
+    takes no options of steps. ``epsilon`` and ``delta`` are 1 and 1e-5 unless given, or those of the
+    learner: one that was made with others than the call asks for is refused. ``classes`` is what it must
+    score.
 
     - ``optimiser``: "sgd" with ``momentum``, or "adam", with the noise's part of its second moment taken out
       if ``unbiased``; steps of size ``pace``.
@@ -139,15 +146,16 @@ def fit_private(
         bands=bands,
         factor=factor,
     )
-    epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
     if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
         raise BadInput("randomness of a model must be None or Seeded(…): keyed noise belongs to records.")
     if isinstance(model, Learner):
         if training != Training():
             raise BadInput("options of noisy steps were given with a learner: they belong to torch modules.")
         return _fitted_learner(model, X, y, epsilon, delta, classes, randomness, report)
+    epsilon = positive("epsilon", _EPSILON if epsilon is None else epsilon)
+    delta = delta_between(_DELTA if delta is None else delta)
     inputs = _inputs(X)
-    copied, scored = checked_model(model, inputs.shape[1:], classes)
+    copied, gradients, scored = checked_model(model, inputs.shape[1:], classes)
     _, labels = checked_examples(inputs.reshape(len(inputs), -1).numpy(), y, scored)
     drawn = Secure() if randomness is None else randomness
     # Made once more where it is used; here it refuses what cannot be clipped, before noise is searched for.
@@ -170,7 +178,7 @@ def fit_private(
     statement = Statement(
         "fit_private", parameters, None, guarantee, notes=_notes(warned, drawn.reproducible)
     )
-    train_privately(copied, inputs, torch.from_numpy(labels), training, plan, drawn, report)
+    train_privately(copied, gradients, inputs, torch.from_numpy(labels), training, plan, drawn, report)
     return Fitted(copied, statement, guarantee)
 
 
@@ -178,30 +186,34 @@ def _fitted_learner(
     model: Learner,
     X: Any,
     y: Any,
-    epsilon: float,
-    delta: float,
+    epsilon: float | None,
+    delta: float | None,
     classes: int | None,
     randomness: Randomness | None,
     report: Report | None,
 ) -> Fitted:
     learner = clone(model)
-    known = learner.get_params(deep=False)
-    learner.set_params(
-        **{name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if name in known}
-    )
+    kind = type(learner).__name__
+    own = learner.get_params(deep=False)
+    epsilon = None if epsilon is None else positive("epsilon", epsilon)
+    delta = None if delta is None else delta_between(delta)
+    for name, asked in (("epsilon", epsilon), ("delta", delta)):
+        if asked is not None and name in own and own[name] != asked:
+            raise BadInput(
+                f"the {kind} was made with {name} {shown(own[name])}, and the call asks for {asked:g}: one "
+                "run has one promise, so give both the same, or leave it to the learner."
+            )
     if randomness is not None:
         learner.set_params(randomness=randomness)
     if classes is not None and learner.classes != classes:
         raise BadInput(f"the learner scores {learner.classes} classes, and {classes} were declared.")
     guarantee = learner.guarantee()
     if guarantee.proves_nothing:
+        raise BadInput(f"nothing is proven of a {kind} ({guarantee.theorem}): call its fit.")
+    if epsilon is not None and guarantee.epsilon(delta) > epsilon * (1.0 + 1e-9):
         raise BadInput(
-            f"nothing is proven of a {type(learner).__name__} ({guarantee.theorem}): call its fit."
-        )
-    if guarantee.epsilon(delta) > epsilon * (1.0 + 1e-9):
-        raise BadInput(
-            f"the {type(learner).__name__} proves no better than epsilon {guarantee.epsilon(delta):.4g} at "
-            f"delta {delta:g}, and {epsilon:g} was asked for."
+            f"the {kind} proves no better than epsilon {guarantee.epsilon(delta):.4g} at delta "
+            f"{guarantee.at_delta if delta is None else delta:g}, and {epsilon:g} was asked for."
         )
     features, labels = checked_examples(X, y, learner.classes)
     learner.fit(features, labels, report=report)

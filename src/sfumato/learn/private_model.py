@@ -1,9 +1,32 @@
-"""Which torch models can be trained with noise: each record is treated alone, and scores each class.
+"""Gradients of single records for any torch model, by a program that cannot see two records at once.
 
-A proof for the gradient of one example needs outputs of one row that do not depend on other rows. That cannot
-be read off a module, so besides refusing layers that are known to mix rows, the model is tried on random
-rows that have nothing to do with the data: outputs and, in training, gradients of one row must not move with
-the others, whatever their number, and nothing of them may stay in a buffer.
+A model is Python code. On private records it could branch on a whole batch, keep what it saw in a buffer, in
+a parameter that needs no gradient, in an attribute or in a global variable, and no trial on other rows would
+show it. So the model's code never runs on a record. It runs once, before the data is used, on one record
+without values (torch's fake tensors), and what is written down is a straight-line program of torch's own
+operators: the gradient of the loss as a function of (trained parameters, frozen parameters and buffers, one
+record, its label). The program alone is then evaluated, by ``torch.func.vmap``, for each record by itself.
+
+**Theorem.** Let s be the trained parameters before a step, c what the model came with besides them, r the
+random bits of dropout, drawn by place in the batch. The vectors of a step are g(s, c, xᵢ, yᵢ, rᵢ) for the
+records i that were taken, with one function g that was fixed before any record was read. So the clipped sum
+is Σᵢ clip(g(s, c, xᵢ, yᵢ, rᵢ)); a null record in the place of i changes the term i alone, by the length of
+one clip at most. By induction over the steps s is a function of noisy sums, and c never changes: the state
+that leaves with the model is c and the last s.
+
+Why g is a function of one record: the program has no operator that writes to its inputs or to constants, no
+operator that is not torch's own (aten), none that reads uninitialised memory or beyond the bounds of a
+tensor, and no branch, because a fake tensor has no value to branch on. What is trusted is torch: its
+operators compute functions of their arguments, and ``vmap`` evaluates them record by record.
+
+**Whether a model appears is no output.** Operators that fail for some values (looking up a position computed
+from a record, dividing whole numbers) are refused beforehand. Gradients that are not finite count as zero.
+
+**Edge cases.** Refused in one sentence: code that branches on a value, ``.item()``, writing to a parameter or
+buffer in ``forward``, operators of other libraries, autograd functions that torch.func cannot transform.
+Python code in ``forward`` runs once, so numbers that it draws or counts itself stay as they were in that run.
+A hook sees records without values. The model must not hold the private records to begin with: what it comes
+with is taken as public, and the statement says so.
 """
 
 from __future__ import annotations
@@ -14,49 +37,149 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Module
-from torch.nn.functional import cross_entropy
+from torch.nn import Module, Parameter
 
 from sfumato.errors import BadInput
-from sfumato.learn.dp_sgd import example_gradients
 
-__all__ = ["checked_model", "grad_sampled"]
+__all__ = ["RecordGradients", "checked_model"]
 
 _ROWS = 4
+_TRIED = 0x5F3A
+
+# Functions of their arguments like those of the core set, into which torch does not take them apart.
+_MORE = frozenset(
+    {
+        "adaptive_max_pool2d",
+        "adaptive_max_pool2d_backward",
+        "bernoulli",
+        "lift_fresh_copy",
+        "linalg_vector_norm",
+        "max",
+        "min",
+        "native_batch_norm",
+        "upsample_bicubic2d",
+        "upsample_bilinear2d",
+        "upsample_bilinear2d_backward",
+        "upsample_linear1d",
+        "upsample_nearest1d_backward",
+        "upsample_nearest2d_backward",
+    }
+)
+# A value of a record would become a number of Python, the shape of a tensor, or a place in memory.
+_NEVER = frozenset({"_local_scalar_dense", "as_strided", "nonzero", "resize", "resize_"})
+# These fail where a whole number is out of range, or zero.
+_LOOKUPS = frozenset(
+    {
+        "embedding",
+        "embedding_dense_backward",
+        "gather",
+        "index",
+        "index_put",
+        "index_select",
+        "scatter",
+        "scatter_add",
+        "scatter_reduce",
+    }
+)
+_DIVISIONS = frozenset({"div", "floor_divide", "fmod", "pow", "remainder"})
+# Their second output are positions in their first argument.
+_POSITIONS = frozenset({"max", "min", "sort", "topk"})
+_SAME_NUMBERS = frozenset({"clone", "expand", "permute", "squeeze", "unsqueeze", "view"})
 
 
-def grad_sampled(model: Module) -> Any:
-    """``model`` wrapped by Opacus, so that a backward pass leaves the gradients of single examples."""
-    try:
-        from opacus import GradSampleModule
-    except ImportError:
-        raise BadInput("gradients of single examples need Opacus: pip install 'sfumato[learn]'.") from None
-    try:
-        return GradSampleModule(model, loss_reduction="sum")
-    except (NotImplementedError, ValueError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise BadInput(f"Opacus cannot take gradients of single examples of this model ({reason}).") from None
+class RecordGradients:
+    """The gradient of each record's cross-entropy in each of the trained ``parameters`` of a model.
+
+    ``model`` maps (1, …) to scores (1, ``classes``) for a record of ``shape``; its code runs here, on a
+    record without values, and never again. Its parameters are read at each call, and left as they are.
+    """
+
+    def __init__(self, model: Module, shape: Sequence[int], classes: int) -> None:
+        named = dict(model.named_parameters())
+        self._trained = {name: part for name, part in named.items() if part.requires_grad}
+        self._fixed = {
+            name: part.detach() for name, part in (*named.items(), *model.named_buffers())
+            if name not in self._trained
+        }  # fmt: skip
+        self._classes = classes
+        self.parameters = list(self._trained.values())
+        self._program = torch.func.vmap(
+            self._recorded(copy.deepcopy(model).train(), shape),
+            in_dims=(None, None, 0, 0),
+            randomness="different",
+        )
+        rows = torch.randn((_ROWS, *shape), generator=torch.Generator().manual_seed(_TRIED))
+        with _refused("cannot be evaluated record by record"), torch.random.fork_rng(devices=[]):
+            self(rows, torch.arange(_ROWS) % classes)
+
+    def __call__(self, rows: Tensor, labels: Tensor) -> list[Tensor]:
+        """Gradients (n, …), one tensor for each trained parameter, of records (n, …) and labels (n,)."""
+        trained = {name: part.detach() for name, part in self._trained.items()}
+        targets = torch.nn.functional.one_hot(labels, self._classes).to(rows.dtype)
+        with torch.no_grad():
+            found = self._program(trained, self._fixed, rows, targets)
+        return [found[name] for name in self._trained]
+
+    def _recorded(self, model: Module, shape: Sequence[int]) -> Any:
+        """The gradient of one record's loss as a program of operators that are functions of one record."""
+        from torch._decomp import core_aten_decompositions
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        def loss(trained: Any, fixed: Any, row: Tensor, target: Tensor) -> Tensor:
+            # A copy, so that a first layer that works in place writes to nothing that is kept.
+            scores = torch.func.functional_call(model, (trained, fixed), (row.unsqueeze(0).clone(),))
+            return -(torch.log_softmax(scores, dim=1)[0] * target).sum()
+
+        trained = {name: part.detach() for name, part in self._trained.items()}
+        core: Any = core_aten_decompositions()
+        with (
+            _refused(
+                "cannot be evaluated on one record alone: its code must not branch on values of a record, "
+                "turn them into numbers of Python or keep them"
+            ),
+            torch.random.fork_rng(devices=[]),
+            # Fused attention would stand in the program as one operator.
+            torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+        ):
+            program = make_fx(
+                torch.func.functionalize(torch.func.grad(loss)),
+                tracing_mode="fake",
+                decomposition_table=core,
+                _allow_non_fake_inputs=True,
+            )(trained, self._fixed, torch.zeros(*shape), torch.zeros(self._classes))
+        _initialise(program)
+        _check_operators(program)
+        return program
 
 
-def checked_model(model: Any, shape: Sequence[int], classes: int | None = None) -> tuple[Module, int]:
-    """A copy of ``model`` in training mode, and how many classes it scores in records of ``shape``.
+def checked_model(
+    model: Any, shape: Sequence[int], classes: int | None = None
+) -> tuple[Module, RecordGradients, int]:
+    """A copy of ``model`` in training mode, its gradients, and how many classes it scores.
 
-    Refuses layers that mix rows, models without trainable parameters or with others than float32 on the
-    processor, and outputs that are not (records, ``classes``).
+    Refuses models without trainable parameters or with others than float32 on the processor, outputs that
+    are not (records, ``classes``), and what the module's documentation names. A model that mixes the rows of
+    a batch where random rows show it is refused too: its gradients would be those of single records, and
+    not what its answers to a batch are.
     """
     if not isinstance(model, Module):
         raise BadInput(f"the model is a {type(model).__name__}: a torch module or a learner is needed.")
     _check_layers(model)
-    copied = copy.deepcopy(model).train()
-    trained = [part for part in copied.parameters() if part.requires_grad]
-    if not trained:
+    for part in (*model.parameters(), *model.buffers()):
+        if type(part) not in (Tensor, Parameter):
+            raise BadInput(
+                f"the model holds a {type(part).__name__}: plain tensors and parameters are needed."
+            )
+    with _refused("cannot be copied"):
+        copied = copy.deepcopy(model).train()
+    if not any(part.requires_grad for part in copied.parameters()):
         raise BadInput("the model has no trainable parameters: nothing could be learned.")
     if any(part.dtype != torch.float32 or part.device.type != "cpu" for part in copied.parameters()):
         raise BadInput("the model has parameters that are not float32 on the processor: call .float().cpu().")
     if not all(bool(part.isfinite().all()) for part in copied.parameters()):
         raise BadInput("the model has parameters that are not finite: initialise it again.")
     rows = torch.randn((_ROWS, *shape), generator=torch.Generator().manual_seed(0))
-    scores = _scores(copied, rows)
+    scores = _scores(copied, rows, training=False)
     if scores.ndim != 2 or len(scores) != _ROWS or scores.shape[1] < 2:
         raise BadInput(
             f"the model gives an output of shape {tuple(scores.shape)} for {_ROWS} records: ({_ROWS}, "
@@ -66,49 +189,115 @@ def checked_model(model: Any, shape: Sequence[int], classes: int | None = None) 
         raise BadInput(f"the model scores {scores.shape[1]} classes, and {classes} were declared.")
     others = rows.clone()
     others[1:] = torch.randn(others[1:].shape, generator=torch.Generator().manual_seed(1))
-    if not torch.equal(scores[0], _scores(copied, others)[0]):
-        raise BadInput(
-            "the model's output for one record depends on the other records of a batch: no gradient would "
-            "belong to one record alone."
-        )
-    _check_gradients(copied, rows, others, int(scores.shape[1]))
-    return copied, int(scores.shape[1])
+    for training in (False, True):
+        if not torch.equal(*(_scores(copied, given, training=training)[0] for given in (rows, others))):
+            raise BadInput(
+                "the model's output for one record depends on the other records of a batch: no gradient "
+                "would belong to one record alone."
+            )
+    return copied, RecordGradients(copied, shape, int(scores.shape[1])), int(scores.shape[1])
 
 
-def _check_gradients(model: Module, rows: Tensor, others: Tensor, classes: int) -> None:
-    """Refuse a model whose gradients, in training, are not those of single examples, or that keeps any.
+class _refused:
+    """Whatever the code of a model raises, as a refusal that says what the model ``fails``.
 
-    ``others`` have the first row of ``rows``. Dropout draws the same for both, from a generator that is put
-    back afterwards.
+    Nothing of the data has been used where this stands.
     """
-    tried = copy.deepcopy(model).train()
-    before = [part.clone() for part in tried.buffers()]
-    wrapped = grad_sampled(tried)
-    first, second = (_first_gradients(wrapped, given, classes) for given in (rows, others))
-    _first_gradients(wrapped, torch.cat([rows, others[1:]]), classes)
-    if not all(torch.equal(one, other) for one, other in zip(first, second, strict=True)):
-        raise BadInput(
-            "the gradient of one record depends on the other records of a batch: nothing could be proven."
-        )
-    if not all(torch.equal(one, other) for one, other in zip(before, tried.buffers(), strict=True)):
-        raise BadInput(
-            "the model keeps something of the records that it sees in a buffer, without noise: it would "
-            "leave with the model."
-        )
+
+    def __init__(self, fails: str) -> None:
+        self._fails = fails
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, BadInput):
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            raise BadInput(f"the model {self._fails} ({reason}).") from None
 
 
-def _first_gradients(wrapped: Any, rows: Tensor, classes: int) -> list[Tensor]:
-    """The gradients of the first row; refuses parameters that have not one for each row."""
-    labels = torch.arange(len(rows)) % classes
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        loss = cross_entropy(wrapped(rows.clone().requires_grad_()), labels, reduction="sum")
-        loss.backward()  # type: ignore[no-untyped-call]
-    trained = [part for part in wrapped.parameters() if part.requires_grad]
-    found = [gradient[0].clone() for gradient in example_gradients(trained, len(rows))]
-    for part in trained:
-        part.grad = part.grad_sample = None
-    return found
+def _initialise(program: Any) -> None:
+    """Zeros in place of uninitialised memory, which may hold what other records left there."""
+    for node in list(program.graph.nodes):
+        if node.op == "call_function" and "empty" in _name(node):
+            shape, dtype = list(node.meta["val"].shape), node.meta["val"].dtype
+            with program.graph.inserting_before(node):
+                zeros = program.graph.call_function(torch.ops.aten.full.default, (shape, 0), {"dtype": dtype})
+            zeros.meta = node.meta
+            node.replace_all_uses_with(zeros)
+            program.graph.erase_node(node)
+    program.recompile()
+
+
+def _check_operators(program: Any) -> None:
+    """Refuse a program with operators that are not functions of one record, or that fail for some."""
+    inputs = [node for node in program.graph.nodes if node.op == "placeholder"]
+    touched = set(inputs[-2:])  # the record and its label
+    for node in program.graph.nodes:
+        if node.op == "get_attr" and type(getattr(program, node.target)) not in (Tensor, Parameter):
+            raise BadInput("the model uses a tensor that is not a plain one: its code could mix records.")
+        if node.op != "call_function":
+            continue
+        if any(given in touched for given in node.all_input_nodes):
+            touched.add(node)
+        name = _name(node)
+        if name == "getitem":
+            continue
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.name.startswith("aten::"):
+            raise BadInput(
+                f"the model uses the operator {node.target}: only those of torch itself are known."
+            )
+        if schema.is_mutable:
+            raise BadInput(
+                "the model writes to a buffer, a parameter or another tensor that it keeps, and would carry "
+                "something of the records without noise: forward must leave the model as it is."
+            )
+        known = torch.Tag.core in node.target.tags or torch.Tag.pointwise in node.target.tags
+        if name in _NEVER or not (known or name in _MORE):
+            raise BadInput(
+                f"the model uses the operator {name}, which is not one of those that are known to treat each "
+                "record alone and to work for all values of it."
+            )
+        if node in touched and _may_fail(node, touched):
+            raise BadInput(
+                f"the model uses the operator {name} with whole numbers computed from a record, which fails "
+                "for some values: whether a model appears must not depend on a record."
+            )
+
+
+def _may_fail(node: Any, touched: set[Any]) -> bool:
+    """Whether there are values of a record for which this operator raises."""
+    name = _name(node)
+    if name in _DIVISIONS:
+        return _is_whole(node)
+    if name not in _LOOKUPS:
+        return False
+    places = [given for given in node.all_input_nodes if given in touched and _is_whole(given)]
+    return not all(name == "scatter" and _within(place, node.args[0]) for place in places)
+
+
+def _within(place: Any, table: Any) -> bool:
+    """Whether ``place`` are positions of a maximum or an order among as many values as ``table`` has."""
+    while _name(place) in _SAME_NUMBERS:
+        place = place.args[0]
+    if _name(place) != "getitem" or place.args[1] != 1 or _name(place.args[0]) not in _POSITIONS:
+        return False
+    return bool(place.args[0].args[0].meta["val"].shape == table.meta["val"].shape)
+
+
+def _is_whole(node: Any) -> bool:
+    """Whether the tensor of ``node`` has whole numbers; those that are true or false cannot fail."""
+    dtype = getattr(node.meta.get("val"), "dtype", torch.float32)
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def _name(node: Any) -> str:
+    """The name of an operator without its library and overload."""
+    schema = getattr(node.target, "_schema", None)
+    return str(
+        getattr(node.target, "__name__", node.target) if schema is None else schema.name.split("::")[1]
+    )
 
 
 def _check_layers(model: Module) -> None:
@@ -126,19 +315,18 @@ def _check_layers(model: Module) -> None:
             )
 
 
-def _scores(model: Module, rows: Tensor) -> Tensor:
-    """Scores without dropout, which would be new with each call."""
-    model.eval()
-    try:
-        with torch.no_grad():
-            found = model(rows)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise BadInput(
-            f"the model does not take records of shape {tuple(rows.shape[1:])} ({reason})."
-        ) from None
-    finally:
-        model.train()
+def _scores(model: Module, rows: Tensor, *, training: bool) -> Tensor:
+    """Scores by a copy that is thrown away; dropout draws the same in each call."""
+    tried = copy.deepcopy(model).train(training)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        try:
+            found = tried(rows.clone())
+        except Exception as error:
+            reason = " ".join(str(error).split())[:160]
+            raise BadInput(
+                f"the model does not take records of shape {tuple(rows.shape[1:])} ({reason})."
+            ) from None
     if not isinstance(found, Tensor):
         raise BadInput(f"the model gives a {type(found).__name__}: a tensor (records, classes) is needed.")
     return found

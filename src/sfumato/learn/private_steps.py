@@ -1,4 +1,4 @@
-"""One run of noisy training: forward and backward by blocks, exact clipped sums, noise, a step."""
+"""One run of noisy training: gradients of single records by blocks, exact clipped sums, noise, a step."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import Module, Parameter
-from torch.nn.functional import cross_entropy
 
 from sfumato.learn.correlated_noise import CorrelatedNoise, StepsInTurn
-from sfumato.learn.dp_sgd import example_gradients
 from sfumato.learn.layer_clipping import layers_of
 from sfumato.learn.layer_quantiles import LayerQuantileSum
 from sfumato.learn.noise_schedule import NoiseSchedule, ScheduledNoise
 from sfumato.learn.noisy_descent import told
 from sfumato.learn.noisy_sum import RADIUS, ClippedSum
 from sfumato.learn.private_adam import PrivateAdam
-from sfumato.learn.private_model import grad_sampled
+from sfumato.learn.private_model import RecordGradients
 from sfumato.learn.quantile_clipping import QuantileSum, gradient_stretch
 from sfumato.learn.training import Training
 from sfumato.noise import Randomness
@@ -34,6 +32,7 @@ _Adaptive = QuantileSum | LayerQuantileSum
 
 def train_privately(
     model: Module,
+    gradients: RecordGradients,
     inputs: Tensor,
     labels: Tensor,
     training: Training,
@@ -41,9 +40,11 @@ def train_privately(
     randomness: Randomness,
     report: Callable[[str, float], None] | None = None,
 ) -> None:
-    """Train ``model`` in place by the steps of ``plan``; the data is used through noisy sums alone."""
-    wrapped = grad_sampled(model)
-    parameters = [part for part in model.parameters() if part.requires_grad]
+    """Train ``model`` in place by the steps of ``plan``; the data is used through noisy sums alone.
+
+    Only ``gradients``, those of ``model``, are evaluated: its own code does not run here.
+    """
+    parameters = gradients.parameters
     records = len(inputs)
     expected = plan.expected(records)
     clipped = training.clipped(expected, layers_of(model), randomness.stream(b"clipping bits"))
@@ -53,7 +54,7 @@ def train_privately(
     for step, taken in enumerate(plan.batches(records, randomness.stream(b"samples"))):
         sums = [torch.zeros(part.shape, dtype=torch.float64) for part in parameters]
         for start in range(0, len(taken), block):
-            _add(sums, clipped, wrapped, parameters, inputs, labels, taken[start : start + block])
+            _add(sums, clipped, gradients, inputs, labels, taken[start : start + block])
         noisy, variance = noise(sums)
         scale = clipped.clip / RADIUS / expected
         if isinstance(clipped, _Adaptive) and isinstance(plan, NoiseSchedule):
@@ -61,7 +62,6 @@ def train_privately(
         move([total * scale for total in noisy], variance * scale**2)
         if report is not None and told(step, plan.steps):
             report("noisy steps", (step + 1) / plan.steps)
-    wrapped.to_standard_module()
     model.requires_grad_(False).eval()
 
 
@@ -77,22 +77,14 @@ def _noise(
 def _add(
     sums: list[Tensor],
     clipped: ClippedSum,
-    wrapped: Module,
-    parameters: list[Parameter],
+    gradients: RecordGradients,
     inputs: Tensor,
     labels: Tensor,
     taken: NDArray[np.intp],
 ) -> None:
     """Add to ``sums`` the clipped gradients of the examples ``taken``."""
-    # Asked for a gradient, which nobody uses, so that torch's backward hooks do not warn of it.
-    rows = inputs[taken].requires_grad_()
-    loss = cross_entropy(wrapped(rows), labels[taken], reduction="sum")
-    loss.backward()  # type: ignore[no-untyped-call]
-    for total, part in zip(sums, clipped.exact(example_gradients(parameters, len(taken))), strict=True):
+    for total, part in zip(sums, clipped.exact(gradients(inputs[taken], labels[taken])), strict=True):
         total += part
-    for parameter in parameters:
-        parameter.grad = None
-        parameter.grad_sample = None  # type: ignore[attr-defined]
 
 
 def _mover(training: Training, parameters: list[Parameter]) -> Callable[[list[Tensor], float], None]:

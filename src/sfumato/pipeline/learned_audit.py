@@ -1,12 +1,12 @@
 """The audit beside a model: further ones of the same method and parameters, attacked and never kept.
 
 One is learned from four fifths of some of the records, and attacks on models try to tell them from the rest;
-the loss threshold class by class too. Shadow models, learned from random halves, are what LiRA, RMIA and an
-attack network judge by. Where something is proven, another one is learned with canaries by coins, which
-alone says something about ε. No record is left out of the model that is kept, and the others cost nothing
-that is proven, because nobody sees them. What is measured stays with whoever learned; what others see,
-whether a model appears, depends on it with a chance that was set aside of δ
-(:mod:`~sfumato.pipeline.withholding`).
+the loss threshold class by class too, and one by reading the model itself. Shadow models, learned from random
+halves, are what LiRA, RMIA and an attack network judge by. Where something is proven, another one is learned
+with canaries by coins. These coins and records that stand in the model alone say something about ε. No record
+is left out of the model that is kept, and the others cost nothing that is proven, because nobody sees them.
+What is measured stays with whoever learned; what others see, whether a model appears, depends on it with a
+chance that was set aside of δ (:mod:`~sfumato.pipeline.withholding`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ModelAudit:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Of both, bounds on ε first."""
+        """Of both, those of the coins first."""
         return (
             *(() if self.game is None else self.game.findings),
             *(() if self.attacks is None else self.attacks.findings),

@@ -83,14 +83,14 @@ def test_without_shadow_models_these_attacks_are_not_run():
     plain = audit_learner(forests(), X, Y)
     assert not shadowed(plain)
     assert sum(item.measure == "AUC" for item in plain.findings) == 9
-    assert len(plain.findings) == 13
+    assert len(plain.findings) == 14
     assert not any("shadow" in note for note in plain.notes)
 
 
 def test_shadow_models_that_cannot_be_trained_are_noted_and_the_rest_is_done():
     found = audit_learner(Nearest, X[:200], Y[:200], shadows=4)
     assert not shadowed(found)
-    assert len(found.findings) == 13
+    assert len(found.findings) == 14
     assert "not attacked by shadow models: the shadow models inside show no spread" in found.notes[-1]
 
 

@@ -389,7 +389,8 @@ def test_the_whole_audit_of_a_learner():
     assert document["privacy_risk"] == found.privacy_risk
     assert document["one_run"]["canaries"] == 100
     bounds = [item for item in found.evidence() if item.epsilon_lower is not None]
-    assert len(bounds) == len(found.one_run.findings)
+    assert len(bounds) == len(found.one_run.findings) + 1
+    assert bounds[0].attack == "stored records"
     assert told == sorted(told)
     assert (told[0], told[-1]) == (0.0, 1.0)
 

@@ -20,6 +20,8 @@ def quick():
 def test_a_run_catches_the_broken_and_clears_the_sound(quick):
     assert quick.passed
     assert len(quick.broken) >= 14
+    assert "records mixed before clipping" in {row.name for row in quick.broken}
+    assert "gradients of single records" in {row.name for row in quick.sound}
     assert len(quick.sound) >= 8
     assert quick.sound_games == 10_000
     for row in quick.broken:

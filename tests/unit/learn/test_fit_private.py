@@ -270,15 +270,29 @@ def test_progress_is_reported(digits):
     assert seen == [("noisy steps", share) for share in (0.25, 0.5, 0.75, 1.0)]
 
 
-def test_a_learner_gets_the_asked_promise(digits):
+@pytest.mark.parametrize("asked", [{}, {"epsilon": 0.5}, {"delta": 1e-7}, {"epsilon": 0.5, "delta": 1e-7}])
+def test_a_learner_keeps_its_own_promise(digits, asked):
     X, y = digits
-    learner = PrivateSoftmax(epsilon=8.0, steps=10)
-    fitted = fit_private(learner, X[:500], y[:500], epsilon=2.0, delta=1e-6, randomness=Seeded(0))
-    assert fitted.guarantee.epsilon(1e-6) <= 2.0
-    assert fitted.statement.parameters["epsilon"] == 2.0
+    learner = PrivateSoftmax(epsilon=0.5, delta=1e-7, steps=10)
+    fitted = fit_private(learner, X[:500], y[:500], randomness=Seeded(0), **asked)
+    assert 0.49 < fitted.guarantee.epsilon(1e-7) <= 0.5
+    assert (fitted.statement.parameters["epsilon"], fitted.statement.parameters["delta"]) == (0.5, 1e-7)
     assert fitted.statement.proven == fitted.guarantee
     assert fitted.predict_proba(X[500:]).shape == (1297, 10)
-    assert (learner.epsilon, hasattr(learner, "coef_")) == (8.0, False)
+    assert not hasattr(learner, "coef_")
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"epsilon": 1.0}, r"made with epsilon 0\.1, and the call asks for 1:"),
+        ({"delta": 1e-5}, r"made with delta 1e-07, and the call asks for 1e-05:"),
+        ({"epsilon": 0.1, "delta": 1e-6}, r"made with delta 1e-07, and the call asks for 1e-06:"),
+    ],
+)
+def test_two_promises_for_one_run_are_refused(digits, asked, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        fit_private(PrivateSoftmax(epsilon=0.1, delta=1e-7), *digits, **asked)
 
 
 def test_learners_without_a_guarantee_or_with_a_worse_one_are_refused(digits):
@@ -287,6 +301,7 @@ def test_learners_without_a_guarantee_or_with_a_worse_one_are_refused(digits):
         fit_private(Unproven(), X, y)
     with pytest.raises(BadInput, match="proves no better than epsilon 3"):
         fit_private(Fixed(), X, y, epsilon=2.0)
+    assert fit_private(Fixed(), X, y).guarantee.epsilon() == 3.0
     with pytest.raises(BadInput, match="belong to torch modules"):
         fit_private(PrivateSoftmax(), X, y, clipping="automatic")
     with pytest.raises(BadInput, match="scores 10 classes, and 3"):
@@ -296,15 +311,15 @@ def test_learners_without_a_guarantee_or_with_a_worse_one_are_refused(digits):
 def test_a_delta_of_one_over_n_is_warned_of_in_words(digits):
     X, y = digits
     options = {"epsilon": 9.0, "steps": 2}
-    for model in (network(), PrivateSoftmax()):
-        given = options if isinstance(model, torch.nn.Module) else {"epsilon": 9.0}
+    for make in (lambda delta: network(), lambda delta: PrivateSoftmax(9.0, delta)):
+        given = options if isinstance(make(0.01), torch.nn.Module) else {"epsilon": 9.0}
         with pytest.warns(UserWarning, match="δ = 0.01 is not below 1/n for n = 100 records") as told:
-            fitted = fit_private(model, X[:100], y[:100], delta=0.01, **given)
+            fitted = fit_private(make(0.01), X[:100], y[:100], delta=0.01, **given)
         assert len(told) == 1
         assert sum("not below 1/n" in note for note in fitted.statement.notes) == 1
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            fitted = fit_private(model, X[:100], y[:100], delta=0.0099, **given)
+            fitted = fit_private(make(0.0099), X[:100], y[:100], delta=0.0099, **given)
         assert not any("1/n" in note for note in fitted.statement.notes)
 
 
@@ -468,57 +483,3 @@ class Unproven(Learner):
 class Fixed(Unproven):
     def guarantee(self):
         return Guarantee.pure(3.0)
-
-
-class Positions(torch.nn.Module):
-    """Adds a place to each of five numbers; its gradient is that of all examples together."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.places, self.head = torch.nn.Embedding(5, 1), torch.nn.Linear(5, 2)
-
-    def forward(self, rows):
-        return self.head(rows + self.places(torch.arange(5)).squeeze(1))
-
-
-class Centred(torch.nn.Linear):
-    """Subtracts the mean of a batch, but only while it is trained."""
-
-    def forward(self, rows):
-        return super().forward(rows - rows.mean(dim=0) if self.training else rows)
-
-
-class Keeper(torch.nn.Module):
-    """Keeps the first record that it sees in training."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = torch.nn.Linear(5, 2)
-        self.register_buffer("seen", torch.zeros(5))
-
-    def forward(self, rows):
-        if self.training:
-            self.seen.copy_(rows[0].detach())
-        return self.head(rows)
-
-
-@pytest.mark.parametrize(
-    ("model", "sentence"),
-    [
-        (Positions(), "not one for each example"),
-        (Centred(5, 2), "depends on the other records of a batch"),
-        (Keeper(), "in a buffer"),
-    ],
-)
-@pytest.mark.parametrize("options", [{}, {"noise": "correlated", "batch": 5}])
-def test_models_whose_gradients_are_not_of_single_examples_are_refused(model, sentence, options) -> None:
-    rows = np.random.default_rng(0).normal(size=(200, 5))
-    with pytest.raises(BadInput, match=sentence):
-        fit_private(model, rows, np.arange(200) % 2, epsilon=20.0, **options)
-
-
-def test_dropout_draws_alike_for_both_trials_and_is_accepted() -> None:
-    rows = np.random.default_rng(0).normal(size=(200, 5))
-    model = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2))
-    fitted = fit_private(model, rows, np.arange(200) % 2, epsilon=20.0, steps=3)
-    assert fitted.predict_proba(rows).shape == (200, 2)

@@ -56,7 +56,7 @@ def test_noise_beyond_any_signal_is_warned_of_before_training(make):
 
 
 def test_a_learner_in_fit_private_warns_once_too():
-    found, fitted = said_by(lambda: fit_private(PrivateSoftmax(steps=5), X, Y, epsilon=1e-3, delta=0.02))
+    found, fitted = said_by(lambda: fit_private(PrivateSoftmax(1e-3, 0.02, steps=5), X, Y))
     assert len(found) == 2
     assert len([note for note in fitted.statement.notes if "1/n" in note or "noise in" in note]) == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from sfumato.papers.compactdp.class_names import class_names
 from sfumato.papers.compactdp.comparing import Difference
 from sfumato.papers.compactdp.features import Features
 from sfumato.papers.compactdp.findings import verdicts
-from sfumato.papers.compactdp.measured import Measured, OneRun, Proven
+from sfumato.papers.compactdp.measured import Measured, OneRun, Proven, Stored
 from sfumato.papers.compactdp.methods import CERTIFIED, COMBINED, COMPACT, DP_SGD, NON_PRIVATE
 from sfumato.papers.compactdp.pool import Pool, Source
 from sfumato.papers.compactdp.printed_findings import (
@@ -268,6 +269,23 @@ def test_a_larger_risk_is_not_told_by_one_seed_of_three(found, held) -> None:
     (verdict,) = [one for one in judged(rows) if "membership risk" in one[1]]
     assert verdict[0] is held
     assert f"in {found} of 3 seeds" in verdict[1]
+
+
+def test_records_that_stand_in_a_model_decide_over_its_risk() -> None:
+    """Whatever attacks by answers find: 150 of 1,011 members are named, and no other."""
+    held, empty = Stored(150, 1011, 0, 253), Stored(0, 1011, 0, 253)
+    assert held.names
+    assert not empty.names
+    assert not Stored(150, 1011, 30, 253).names
+    rows = {
+        COMPACT: tuple(replace(measured(COMPACT, auc=0.5, low=0.45), stored=held) for _ in range(3)),
+        DP_SGD[1.0]: tuple(replace(measured(DP_SGD[1.0], low=0.45), stored=empty) for _ in range(3)),
+    }
+    (verdict,) = [one for one in judged(rows) if "membership risk" in one[1]]
+    assert verdict[0] is False
+    assert "finds 150 of 1,011 members, 0 of 253 others in it as they are" in verdict[1]
+    assert rows[COMPACT][0].found
+    assert Measured.read(rows[COMPACT][0].to_dict()) == rows[COMPACT][0]
 
 
 def test_flatness_is_told_over_one_range_in_the_order_of_epsilon() -> None:

@@ -166,6 +166,8 @@ def test_every_method_is_attacked_class_by_class(place, method):
     assert any(stage.startswith("audit: ") for stage in told)
     assert (done.audit.attacks.members, done.audit.attacks.nonmembers) == (400, 100)
     assert {"loss threshold", "label only"} <= {item.attack for item in done.findings}
+    (stored,) = (item for item in done.findings if item.attack == "stored records")
+    assert stored.beats_chance == (method == "compact")  # which keeps anchors
     assert len(done.statement.measured) == len(done.findings)
     proves = not done.statement.proven.proves_nothing
     assert (done.audit.game is not None) == proves != contracts

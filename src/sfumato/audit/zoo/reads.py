@@ -1,8 +1,9 @@
-"""Parameters read off the data: bounds, clips, quantiles and sensitivities that one record can move."""
+"""Parameters read off the data: bounds, clips, scales and sensitivities that one record can move."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.audit.zoo.densities import laplace_ratio, normal_ratio
 from sfumato.audit.zoo.product import FINE, drawn, laplace, normal
@@ -16,13 +17,13 @@ _EPSILON = 1.0
 
 
 def broken() -> tuple[Suspect, ...]:
-    """Bounds, clipping, a quantile, the local sensitivity, and zeros that stay zeros."""
-    return (_bounds(), _clipping_forgotten(), _quantile(), _local(), _zeros())
+    """Bounds, clipping, a quantile, the local sensitivity, zeros that stay zeros, and mixed records."""
+    return (_bounds(), _clipping_forgotten(), _quantile(), _local(), _zeros(), _mixed())
 
 
 def sound() -> tuple[Suspect, ...]:
-    """Declared bounds, and clipping that is not forgotten."""
-    return (_declared_bounds(), _clipped())
+    """Declared bounds, clipping that is not forgotten, and gradients of single records."""
+    return (_declared_bounds(), _clipped(), _unmixed())
 
 
 # --- bounds from the data. The worst record is an outlier: it widens the range, and with it the noise of
@@ -186,4 +187,49 @@ def _zeros() -> Suspect:
         hint="nothing: 0 and 1 are the ends of the range, where any audit begins",
         inputs=pair,
         plain=True,
+    )
+
+
+# --- a model that mixes records. Its code divides by 255 what looks like pixels, and looks at a whole batch:
+# one large record takes away the clipped gradients of all others, and the noise is scaled to a single one.
+
+_BATCH = np.full(10, 4.0)
+_LARGE = np.concatenate([_BATCH[:-1], [20.0]])
+_OPPOSITE = np.concatenate([_BATCH[:-1], [-4.0]])
+
+
+def _gradient_sum(records: Array, pixels: NDArray[np.bool_] | np.bool_) -> Array:
+    """The clipped gradients at zero weights of a logistic loss, x/2, summed; of ``pixels`` over 255."""
+    gradients = np.where(pixels, records / 255.0, records) / 2.0
+    return np.asarray(np.trunc(np.clip(gradients, -1.0, 1.0).sum(keepdims=True) / FINE) * FINE)
+
+
+def _mixed() -> Suspect:
+    mechanism = Gaussian(1.0, 1e-5, clip=1.0)
+    sigma = mechanism.sigma(1)
+    sums = [_gradient_sum(records, records.max() > 10.0) for records in (_BATCH, _LARGE)]
+    return Suspect(
+        name="records mixed before clipping",
+        mistake="A model rescales a batch by its largest value, and noise is scaled to one record's clip.",
+        promised=mechanism.guarantee(),
+        draw=lambda neighbour, games, seed: sums[neighbour] + normal(sigma, (games, 1), seed),
+        attack="likelihood ratio of the sum",
+        score=lambda outputs: normal_ratio(outputs, sums[0], sums[1], sigma),
+        hint="that a large record rescales all others",
+        inputs=(sums[0], sums[1]),
+    )
+
+
+def _unmixed() -> Suspect:
+    mechanism = Gaussian(1.0, 1e-5, clip=1.0)
+    sigma = mechanism.sigma(1)
+    sums = [_gradient_sum(records, records > 10.0) for records in (_BATCH, _OPPOSITE)]
+    return Suspect(
+        name="gradients of single records",
+        promised=mechanism.guarantee(),
+        draw=lambda neighbour, games, seed: sums[neighbour] + normal(sigma, (games, 1), seed),
+        attack="likelihood ratio of the sum",
+        score=lambda outputs: normal_ratio(outputs, sums[0], sums[1], sigma),
+        hint="all other records",
+        inputs=(sums[0], sums[1]),
     )

@@ -143,6 +143,11 @@ class CompactClassifier(Learner):
         network: ContractionNetwork = self._fitted("network_")
         return network.contract(checked_features(X, self.n_features_in_))
 
+    def forms(self, X: Any) -> dict[str, NDArray[np.float32]]:
+        """What a record looks like in :meth:`tensors`: contracted, in the units of the network."""
+        network: ContractionNetwork = self._fitted("network_")
+        return {"contracted": network.contracted_units(checked_features(X, self.n_features_in_))}
+
     def predict_proba(self, X: Any) -> Floats:
         """Each class's density over the sum of all, (n, classes): 0 or 1 for most rows in many dimensions."""
         network: ContractionNetwork = self._fitted("network_")

@@ -15,8 +15,9 @@ import sfumato
 from sfumato.audit.model_differences import model_differences
 from sfumato.audit.modelling import one_run_finding
 from sfumato.audit.predictions import Predictions
+from sfumato.audit.stored_records import stored_records
 from sfumato.papers.compactdp.attack import Attack, attack_all
-from sfumato.papers.compactdp.measured import Measured, OneRun, Proven
+from sfumato.papers.compactdp.measured import Measured, OneRun, Proven, Stored
 from sfumato.papers.compactdp.methods import Method
 from sfumato.papers.compactdp.pool import Part, Pool, Source, Split
 from sfumato.papers.compactdp.protocol import CONFIDENCE, DELTA, Run
@@ -131,7 +132,7 @@ class Bench:
         model = fitted.model
         attacks: tuple[Attack, ...] = ()
         differences: dict[str, float] = {}
-        one_run = None
+        one_run, stored = None, None
         if self.source.attacked:
             inside, outside = self.answers(method)
             attacks = attack_all(
@@ -146,6 +147,10 @@ class Bench:
             differences = {item.attack.removeprefix("difference in "): item.value for item in found}
             game = one_run_finding(inside, outside, delta=DELTA, confidence=CONFIDENCE)
             one_run = OneRun(*(int(game.numbers[count]) for count in ("correct", "guesses", "canaries")))
+            read = stored_records(model, split.inside.features, split.outside.features, delta=DELTA).numbers
+            stored = Stored(
+                *(int(read[name]) for name in ("members_found", "members", "nonmembers_found", "nonmembers"))
+            )
         return Measured(
             method=method.name,
             accuracy=_accuracy(model, pool.tests),
@@ -157,6 +162,7 @@ class Bench:
             eta=_eta(model),
             head=getattr(model, "head_epsilon_", None),
             seconds=fitted.seconds,
+            stored=stored,
         )
 
 

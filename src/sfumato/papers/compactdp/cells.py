@@ -43,6 +43,7 @@ BESIDE = (
     "paper: leakage",
     "leakage",
     "seeds in which an attack found anything",
+    "records found by reading the model, first seed",
     "ε at least (one run, add/remove, 95%)",
     "proven ε",
 )
@@ -103,6 +104,7 @@ def beside(seeds: Seeds, printed: Printed | None) -> tuple[str, ...]:
         _printed(printed, lambda row: row.leakage, 3),
         spread(seeds, lambda made: made.leakage).shown(3),
         seeds_that_found(seeds),
+        NONE if seeds[0].stored is None else str(seeds[0].stored),
         f"{max(bounds):.3g}" if bounds else NONE,
         proven(seeds),
     )

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sfumato.audit.one_run import one_run_bound
+from sfumato.audit.proportions import interval
 from sfumato.papers.compactdp.attack import Attack
 from sfumato.papers.compactdp.protocol import CONFIDENCE, DELTA
 from sfumato.papers.curvature_publication.measured import Proven
 
-__all__ = ["Measured", "OneRun", "Proven"]
+__all__ = ["Measured", "OneRun", "Proven", "Stored"]
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,34 @@ class OneRun:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """How many ``members`` are ``found`` in the model itself, and ``falsely`` of the ``nonmembers``."""
+
+    found: int
+    members: int
+    falsely: int
+    nonmembers: int
+
+    @property
+    def names(self) -> bool:
+        """Whether members are found more often than others, both ends of the intervals holding together."""
+        each = 1.0 - (1.0 - CONFIDENCE) / 2.0
+        low, _ = interval(self.found, self.members, each)
+        return low > interval(self.falsely, self.nonmembers, each)[1]
+
+    def __str__(self) -> str:
+        return f"{self.found:,} of {self.members:,} members, {self.falsely:,} of {self.nonmembers:,} others"
+
+
+@dataclass(frozen=True)
 class Measured:
     """One method on one data set with one seed.
 
     ``accuracy`` is that on the tests, ``learned`` that on members. ``attacks`` is empty where only accuracy
-    was wanted, and then ``differences`` and ``one_run`` are too. ``differences`` are members minus
-    non-members, in confidence, calibration error and entropy. ``eta`` is the largest contraction of a class,
-    where there is one, and ``head`` the ε that the noise of the head would prove by itself, where it has
-    any and proves nothing for the whole.
+    was wanted, and then ``differences``, ``one_run`` and ``stored`` are too. ``differences`` are members
+    minus non-members, in confidence, calibration error and entropy. ``eta`` is the largest contraction of a
+    class, where there is one, and ``head`` the ε that the noise of the head would prove by itself, where it
+    has any and proves nothing for the whole.
     """
 
     method: str
@@ -51,6 +72,7 @@ class Measured:
     eta: float | None
     head: float | None
     seconds: float
+    stored: Stored | None = None
 
     @property
     def strongest(self) -> Attack:
@@ -69,8 +91,8 @@ class Measured:
 
     @property
     def found(self) -> bool:
-        """Whether any attack does better than a coin, after the correction for six."""
-        return any(attack.finds for attack in self.attacks)
+        """Whether any attack does better than a coin, after the correction for six, or reading the model."""
+        return any(attack.finds for attack in self.attacks) or (self.stored is not None and self.stored.names)
 
     def bound(self, runs: int = 1) -> float | None:
         """What the coins bound; None where nothing was attacked."""
@@ -94,6 +116,7 @@ class Measured:
         got["proven"] = Proven(**proven)
         got["attacks"] = tuple(map(Attack.read, got["attacks"]))
         got["one_run"] = None if got["one_run"] is None else OneRun(**got["one_run"])
+        got["stored"] = None if got["stored"] is None else Stored(**got["stored"])
         return cls(**got)
 
 
