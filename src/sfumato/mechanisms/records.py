@@ -130,7 +130,7 @@ def held(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     So that no record can stop a release: an infinity that arithmetic made of finite values is a number again.
     """
     largest = float(np.finfo(dtype).max)
-    return np.clip(values, -largest, largest).astype(dtype)
+    return np.asarray(np.clip(values, -largest, largest), dtype=dtype)
 
 
 def check_finite(values: NDArray[Any], first: int = 0) -> None:

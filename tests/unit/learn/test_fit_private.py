@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2, norm
 from sklearn.datasets import load_digits
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, Forewarning
 from sfumato.learn import DPSGD, Learner, PrivateSoftmax
 from sfumato.learn.correlated_noise import CorrelatedSteps
 from sfumato.learn.factored_noise import Factor, FactoredSteps, Momentum
@@ -402,11 +402,23 @@ def test_weights_that_are_no_numbers_are_refused(digits):
         fit_private(model, X, y)
 
 
+@pytest.mark.parametrize("value", [1.7976931348623157e308, -9e307, 1e39, 3e38, 5e-324])
+def test_no_finite_record_stops_a_fit_or_spoils_it(digits, value):
+    X, y = digits[0][:200].astype(np.float64), digits[1][:200]
+    X[3] = value
+    X[7, ::2] = -value
+    network = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.ReLU(), torch.nn.Linear(8, 10))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Forewarning)
+        made = fit_private(network, X, y, epsilon=8.0, steps=5)
+    assert all(torch.isfinite(part).all() for part in made.model.parameters())
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         (lambda X, y: (np.where(np.arange(64) == 3, math.nan, X), y), "features of record 0"),
-        (lambda X, y: (1e300 * X.astype(np.float64), y), "not all finite"),
+        (lambda X, y: (math.inf * (X.astype(np.float64) + 1.0), y), "not all finite"),
         (lambda X, y: (X[:, 0], y), "numbers"),
         (lambda X, y: (X[:0], y[:0]), "features of shape"),
         (lambda X, y: (X.astype(str), y), "numbers"),
