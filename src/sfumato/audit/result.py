@@ -43,7 +43,7 @@ class Audit(Evidence):
             # The largest of several bounds holds where all of them do.
             confidence=1.0 - sum(1.0 - (item.confidence or 0.0) for item in bounds),
             unit=Unit.parse(strongest.unit or ""),
-            neighbours=Neighbours(strongest.neighbours),
+            neighbours=Neighbours(strongest.neighbours or ""),
             delta_lower=strongest.delta_lower,
             at_epsilon=strongest.at_epsilon,
             findings=found,

@@ -455,3 +455,11 @@ def test_audits_of_learners_need_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_largest_bound_holds_with_the_confidence_that_was_asked_for():
+    """Each of the four bounds has a quarter of the error, and the sentence names the confidence of all."""
+    found = one_run_audit(strict, X, Y, canaries=50, confidence=0.96)
+    assert [item.confidence for item in found.findings] == pytest.approx([0.99] * 4)
+    assert found.to_dict()["confidence"] == 0.96
+    assert "confidence 0.96)" in found.sentence()
