@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sfumato.errors import RequestReused
 from sfumato.io.atomic import sync, unsettled
 from sfumato.pipeline import Protected
 from sfumato.report import file_digest
@@ -20,9 +21,17 @@ from sfumato.serve.access import NotFound, is_id, require
 from sfumato.serve.callers import Caller
 from sfumato.serve.resources import Resources
 
-__all__ = ["Release", "Releases", "new_id"]
+__all__ = ["Release", "Releases", "new_id", "reused"]
 
 _RECORD = "release.json"
+
+
+def reused(request: str | None) -> RequestReused:
+    """What is said of a ``request`` that comes with other content than before."""
+    return RequestReused(
+        f"request {request!r} was made from other content, with other parameters or under another "
+        "name; give what has changed a new request."
+    )
 
 
 def new_id() -> str:
@@ -97,9 +106,9 @@ class Releases:
         """Let what was released be there: the folder that it was drawn in, alone, becomes the release's own.
 
         It appears whole, and is on the disk. What is there already stays as it is: of one request it is the
-        same to the letter, and somebody may be reading it.
+        same to the letter, and somebody may be reading it. Of other ``content`` it is refused.
         """
-        before = self.read(tenant, id_)
+        before = self.read_same(tenant, id_, request, content)
         if before is not None:
             return before
         folder, drawn = self.folder(tenant, id_), done.output.parent
@@ -126,7 +135,7 @@ class Releases:
         # does not wait for the disk; what a power cut took from it is noted again at the next start.
         self._resources.registry.releases.add(tenant, id_, dataset, made.created)
         while not _appeared(drawn, folder):
-            before = self.read(tenant, id_)
+            before = self.read_same(tenant, id_, request, content)
             if before is not None:
                 return before  # somebody was faster
             self._put_away(folder)  # left by somebody who was killed while discarding it
@@ -169,6 +178,16 @@ class Releases:
         except FileNotFoundError:
             return None
         return Release(file=folder / kept["name"], **kept)
+
+    def read_same(self, tenant: str, id_: str, request: str | None, content: str | None) -> Release | None:
+        """What is kept under the id of ``request``; refused where it was made from other ``content``.
+
+        Records that older versions wrote of jobs do not say from what they were made.
+        """
+        found = self.read(tenant, id_)
+        if found is not None and found.content not in (None, content):
+            raise reused(request)
+        return found
 
     def one(self, caller: Caller, id_: str) -> Release:
         """A release that the caller may see."""

@@ -108,7 +108,7 @@ class Service(Tenancy):
             content = content_of(self._resources, caller.tenant, "protect", asdict(asked), [file])
             made = keyed_by(made, self._resources.noise_of_request(name, request))
             id_ = self._releases.id_of_request(caller.tenant, dataset, request)
-            before = self._releases.read(caller.tenant, id_)
+            before = self._releases.read_same(caller.tenant, id_, request, content)
             if before is not None and before.content == content:
                 return before
         with self._releases.drawing() as folder:
