@@ -57,6 +57,9 @@ _AT_ONCE = _option(
 _MEMORY = _option(
     "memory_bytes", "BYTES", "The most memory that the work on one request may take.", _RUNS, min=1
 )
+_KEPT = _option(
+    "tenant_bytes", "BYTES", "The most that a tenant without a quota of its own may keep.", _RUNS, min=0
+)
 _ACCEPT = typer.Option(
     "--accept-lost-spends",
     help="Start although the ledger lacks rows that paid for kept releases, as one from a backup does.",
@@ -113,6 +116,7 @@ def serve(
     direct_seconds: Annotated[float, _WAIT] = 60.0,
     direct_at_once: Annotated[int, _AT_ONCE] = 8,
     memory_bytes: Annotated[int, _MEMORY] = 2 << 30,
+    tenant_bytes: Annotated[int, _KEPT] = 64 << 30,
     accept_lost_spends: Annotated[bool, _ACCEPT] = False,
 ) -> None:
     """Start the service; 'sfumato serve tenant NAME' makes a tenant and its owner's key."""
@@ -130,6 +134,7 @@ def serve(
         direct_seconds=direct_seconds,
         direct_at_once=direct_at_once,
         memory_bytes=memory_bytes,
+        tenant_bytes=tenant_bytes,
     )
     context.obj = settings
     if context.invoked_subcommand is None:

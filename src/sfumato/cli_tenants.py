@@ -56,6 +56,10 @@ def quotas(
     jobs_at_once: Annotated[
         str | None, typer.Option(metavar="N", help="Likewise, of jobs that have not ended.")
     ] = None,
+    bytes_kept: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Of what is kept; 'none' for what the service lets any keep."),
+    ] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Show how much a tenant may ask for, and change what options are given for; 0 shuts it out."""
@@ -65,6 +69,7 @@ def quotas(
         "requests_per_minute": requests_per_minute,
         "bytes_per_day": bytes_per_day,
         "jobs_at_once": jobs_at_once,
+        "bytes_kept": bytes_kept,
     }
     changes = {one: _limit(one, text) for one, text in given.items() if text is not None}
     with _registry(context) as registry:

@@ -74,7 +74,12 @@ class Work:
             watch.committed = True
 
         with jobs.releases.drawing() as folder:
-            done = opened.protect(folder, jobs.payment(record, file, before), jobs.resources.keys)
+            done = opened.protect(
+                folder,
+                jobs.payment(record, file, before),
+                jobs.resources.keys,
+                room=lambda size: jobs.storage.require(record.tenant, size),
+            )
             self._require(record, watch)
             id_ = jobs.release_id(record)
             made = jobs.releases.keep(

@@ -26,6 +26,7 @@ from sfumato.serve.registry_errors import Busy
 from sfumato.serve.registry_jobs import ENDED, JobRecord, may_be_repeated
 from sfumato.serve.releases import Releases, new_id, reused
 from sfumato.serve.resources import Resources
+from sfumato.serve.storage import Storage
 
 __all__ = ["LEASE_SECONDS", "KeptJobs", "content_of"]
 
@@ -42,6 +43,7 @@ class KeptJobs:
         self.resources, self.releases = resources, releases
         self.table = resources.registry.jobs
         self.files = JobFiles(resources.jobs, resources.settings.work)
+        self.storage = Storage(resources, self.files)
         #: Set when there may be something to do.
         self.news = Event()
 

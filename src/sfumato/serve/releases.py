@@ -8,13 +8,13 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import RequestReused
-from sfumato.io.atomic import sync, unsettled
+from sfumato.io.atomic import sync, unsettled, write_whole
 from sfumato.pipeline import Protected
 from sfumato.report import file_digest
 from sfumato.serve.access import NotFound, is_id, require
@@ -41,7 +41,10 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Release:
-    """One release of a tenant: its file, what it states and what paid for it."""
+    """One release of a tenant: its file, what it states and what paid for it.
+
+    Of one that was ``deleted``, at this time, the file is gone and everything else stays.
+    """
 
     id: str
     dataset: str
@@ -53,6 +56,7 @@ class Release:
     request: str | None
     file: Path
     content: str | None = None
+    deleted: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; neither where it lies nor what it was made from, ``content``."""
@@ -63,6 +67,7 @@ class Release:
             "created": self.created,
             "sha256": self.sha256,
             "request": self.request,
+            "deleted": self.deleted,
             "paid": None if self.paid is None else dict(self.paid),
             "statement": dict(self.statement),
         }
@@ -157,6 +162,22 @@ class Releases:
                     count += 1
         return count
 
+    def delete(self, caller: Caller, id_: str) -> Release:
+        """Remove the file of a release; its certificate and record stay. Doing it twice changes nothing.
+
+        The record is first: killed in between, the file that is left is nobody's any more, and goes when it
+        is deleted again.
+        """
+        found = self.one(caller, id_)
+        require(caller, "protect", found.dataset)
+        if found.deleted is None:
+            found = replace(found, deleted=datetime.now(UTC).isoformat())
+            record = json.dumps(found.to_dict() | {"content": found.content})
+            write_whole(self.folder(caller.tenant, id_) / _RECORD, record.encode())
+        found.file.unlink(missing_ok=True)
+        sync(found.file.parent)
+        return found
+
     def discard(self, tenant: str, id_: str) -> None:
         """Remove whatever the folder ``id_`` holds, all of it at once."""
         with self._resources.work.folder() as work, suppress(FileNotFoundError):
@@ -187,6 +208,8 @@ class Releases:
         found = self.read(tenant, id_)
         if found is not None and found.content not in (None, content):
             raise reused(request)
+        if found is not None and found.deleted is not None:
+            raise RequestReused(f"what was released under request {request!r} was deleted; give a new one.")
         return found
 
     def one(self, caller: Caller, id_: str) -> Release:
