@@ -81,7 +81,8 @@ def quotas(
         print(json.dumps(found))
         return
     for one, most in found.items():
-        print(f"{one.replace('_', ' ')}: {'no limit' if most is None else f'{most:,}'}")
+        unset = "what the service lets any keep" if one == "bytes_kept" else "no limit"
+        print(f"{one.replace('_', ' ')}: {unset if most is None else f'{most:,}'}")
 
 
 def key(context: typer.Context, name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False) -> None:

@@ -50,7 +50,8 @@ def test_quotas_are_shown_and_changed_one_by_one(run):
     }
     more = ("--bytes-per-day", "5000000", "--jobs-at-once", "0", "--requests-per-minute", "none")
     assert run("quotas", "clinic", *more) == (
-        "requests per minute: no limit\nbytes per day: 5,000,000\njobs at once: 0\nbytes kept: what the service lets any keep\n"
+        "requests per minute: no limit\nbytes per day: 5,000,000\njobs at once: 0\n"
+        "bytes kept: what the service lets any keep\n"
     )
 
 

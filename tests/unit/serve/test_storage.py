@@ -283,13 +283,8 @@ def test_releases_are_deleted_over_grpc(tenant):
         stub = SfumatoStub(channel)
         assert stub.DeleteRelease(pb.ReleaseRequest(id=id_), metadata=metadata).deleted
         assert stub.GetRelease(pb.ReleaseRequest(id=id_), metadata=metadata).deleted
-        refused(
-            grpc.StatusCode.NOT_FOUND,
-            "not-found",
-            stub.GetContent,
-            pb.ReleaseRequest(id=id_),
-            metadata=metadata,
-        )
+        asked = pb.ReleaseRequest(id=id_)
+        refused(grpc.StatusCode.NOT_FOUND, "not-found", stub.GetContent, asked, metadata=metadata)
 
 
 def test_a_registry_of_before_quotas_of_storage_is_taken(tmp_path):
