@@ -57,6 +57,14 @@ _AT_ONCE = _option(
 _MEMORY = _option(
     "memory_bytes", "BYTES", "The most memory that the work on one request may take.", _RUNS, min=1
 )
+_KEPT = _option(
+    "tenant_bytes", "BYTES", "The most that a tenant without a quota of its own may keep.", _RUNS, min=0
+)
+_ACCEPT = typer.Option(
+    "--accept-lost-spends",
+    help="Start although the ledger lacks rows that paid for kept releases, as one from a backup does.",
+    rich_help_panel=_RUNS,
+)
 _PROXIES = _option(
     "trusted_proxies",
     "NETWORKS",
@@ -108,6 +116,8 @@ def serve(
     direct_seconds: Annotated[float, _WAIT] = 60.0,
     direct_at_once: Annotated[int, _AT_ONCE] = 8,
     memory_bytes: Annotated[int, _MEMORY] = 2 << 30,
+    tenant_bytes: Annotated[int, _KEPT] = 64 << 30,
+    accept_lost_spends: Annotated[bool, _ACCEPT] = False,
 ) -> None:
     """Start the service; 'sfumato serve tenant NAME' makes a tenant and its owner's key."""
     from sfumato.serve.settings import Listening, Settings
@@ -124,6 +134,7 @@ def serve(
         direct_seconds=direct_seconds,
         direct_at_once=direct_at_once,
         memory_bytes=memory_bytes,
+        tenant_bytes=tenant_bytes,
     )
     context.obj = settings
     if context.invoked_subcommand is None:
@@ -139,7 +150,7 @@ def serve(
             drain_seconds=drain_seconds,
             grace_seconds=grace_seconds,
         )
-        _run(settings, listening)
+        _run(settings, listening, accept_lost_spends)
 
 
 for _command in COMMANDS:
@@ -182,7 +193,7 @@ def lost_spends(
         raise typer.Exit(4)
 
 
-def _run(settings: Settings, listening: Listening) -> None:
+def _run(settings: Settings, listening: Listening, accept_lost_spends: bool) -> None:
     try:
         from sfumato.serve.workers import run
 
@@ -192,4 +203,4 @@ def _run(settings: Settings, listening: Listening) -> None:
             del server
     except ImportError:
         raise BadInput("the service needs packages: pip install 'sfumato[serve]'.") from None
-    run(settings, listening)
+    run(settings, listening, accept_lost_spends=accept_lost_spends)

@@ -56,6 +56,10 @@ def quotas(
     jobs_at_once: Annotated[
         str | None, typer.Option(metavar="N", help="Likewise, of jobs that have not ended.")
     ] = None,
+    bytes_kept: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Of what is kept; 'none' for what the service lets any keep."),
+    ] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Show how much a tenant may ask for, and change what options are given for; 0 shuts it out."""
@@ -65,6 +69,7 @@ def quotas(
         "requests_per_minute": requests_per_minute,
         "bytes_per_day": bytes_per_day,
         "jobs_at_once": jobs_at_once,
+        "bytes_kept": bytes_kept,
     }
     changes = {one: _limit(one, text) for one, text in given.items() if text is not None}
     with _registry(context) as registry:
@@ -76,7 +81,8 @@ def quotas(
         print(json.dumps(found))
         return
     for one, most in found.items():
-        print(f"{one.replace('_', ' ')}: {'no limit' if most is None else f'{most:,}'}")
+        unset = "what the service lets any keep" if one == "bytes_kept" else "no limit"
+        print(f"{one.replace('_', ' ')}: {unset if most is None else f'{most:,}'}")
 
 
 def key(context: typer.Context, name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False) -> None:

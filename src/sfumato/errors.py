@@ -5,7 +5,7 @@ What is not refused, and should be known before it is done, is a :class:`Forewar
 
 from __future__ import annotations
 
-__all__ = ["BadInput", "Forewarning", "SfumatoError", "StorageFailed", "StorageFull"]
+__all__ = ["BadInput", "Forewarning", "RequestReused", "SfumatoError", "StorageFailed", "StorageFull"]
 
 
 class SfumatoError(Exception):
@@ -18,6 +18,10 @@ class BadInput(SfumatoError, ValueError):
     """A parameter, file or array that cannot be used; nothing was released and nothing spent."""
 
     exit_code = 2
+
+
+class RequestReused(BadInput):
+    """A request, or its idempotency key, that was given to something else before; nothing was spent."""
 
 
 class StorageFailed(SfumatoError):

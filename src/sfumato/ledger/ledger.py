@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, RequestReused
 from sfumato.ledger.account import Account, State
 from sfumato.ledger.balance import Balance, Preview
 from sfumato.ledger.check import Damage, damages
@@ -261,7 +261,7 @@ class Ledger:
         """Refuse a key that was used for another request, or whose hold was given back."""
         key = short(before.key or "")
         if before.kind != kind or before.guarantee != guarantee:
-            raise BadInput(f"the key {key} was used for another request on {short(known.name)}.")
+            raise RequestReused(f"the key {key} was used for another request on {short(known.name)}.")
         settled = settlement(transaction, self.identity, known, before.number) if kind == "hold" else None
         if settled is not None and settled.kind == "release":
             raise BadInput(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, RequestReused
 from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
 
@@ -133,7 +133,7 @@ class Payment:
     def _require_same(self, entry: Entry, purpose: str) -> None:
         """Refuse a request that was made for another ``purpose``, which its row tells."""
         if entry.purpose != purpose:
-            raise BadInput(
+            raise RequestReused(
                 f"request {self.request!r} was made from other content, with other parameters or under "
                 "another name; give what has changed a new request."
             )

@@ -74,10 +74,17 @@ class Work:
             watch.committed = True
 
         with jobs.releases.drawing() as folder:
-            done = opened.protect(folder, jobs.payment(record, file, before), jobs.resources.keys)
+            done = opened.protect(
+                folder,
+                jobs.payment(record, file, before),
+                jobs.resources.keys,
+                room=lambda size: jobs.storage.require(record.tenant, size),
+            )
             self._require(record, watch)
             id_ = jobs.release_id(record)
-            made = jobs.releases.keep(record.tenant, id_, record.dataset, record.request, done)
+            made = jobs.releases.keep(
+                record.tenant, id_, record.dataset, record.request, done, record.content
+            )
         return {"release": made.id, "name": made.name, "sha256": made.sha256, "paid": made.paid}
 
     def _require(self, record: JobRecord, watch: Watch) -> None:

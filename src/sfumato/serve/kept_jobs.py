@@ -25,8 +25,9 @@ from sfumato.serve.job_files import JobFiles
 from sfumato.serve.names import ledger_name
 from sfumato.serve.registry_errors import Busy
 from sfumato.serve.registry_jobs import ENDED, JobRecord, may_be_repeated
-from sfumato.serve.releases import Releases, new_id
+from sfumato.serve.releases import Releases, new_id, reused
 from sfumato.serve.resources import Resources
+from sfumato.serve.storage import Storage
 
 __all__ = ["LEASE_SECONDS", "KeptJobs", "content_of"]
 
@@ -43,6 +44,7 @@ class KeptJobs:
         self.resources, self.releases = resources, releases
         self.table = resources.registry.jobs
         self.files = JobFiles(resources.jobs, resources.settings.work)
+        self.storage = Storage(resources, self.files)
         #: Set when there may be something to do.
         self.news = Event()
 
@@ -74,6 +76,9 @@ class KeptJobs:
         brings into a folder; where its price is refused it stays as it had ended.
         """
         before = self.table.of_request(new)
+        if before is None and new.kind == "protect" and new.request is not None:
+            # An older ledger and registry may both have forgotten a request whose release is there.
+            self.releases.read_same(new.tenant, self.release_id(new), new.request, new.content)
         if before is None or not may_be_repeated(_same(before, new)):
             return before
         again = self.table.reopen(before.id, f"accepting {secrets.token_hex(8)}", _ACCEPTING_SECONDS)
@@ -227,10 +232,7 @@ def _hold_key(record: JobRecord) -> str:
 
 def _same(before: JobRecord, new: JobRecord) -> JobRecord:
     if before.content != new.content:
-        raise BadInput(
-            f"request {new.request!r} was made from other content, with other parameters or under another "
-            "name; give what has changed a new request."
-        )
+        raise reused(new.request)
     if before.state == "accepted":
         raise Busy("the job is being accepted; ask again in a moment.")
     return before

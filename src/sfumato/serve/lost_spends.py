@@ -3,21 +3,40 @@
 A certificate names the row that paid by its hash. A row that a certificate names and that the ledger lacks
 was lost, whatever happened to the ledger, and what it paid for is out in the world. Found are lost spends
 whose certificates are given, such as those that lie beside the kept releases of a service; a spend whose
-certificate nobody kept is found by nobody.
+certificate nobody kept is found by nobody. A service does not start on such a ledger by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from heapq import nlargest
 from pathlib import Path
 
+from sfumato.errors import SfumatoError
 from sfumato.ledger import BudgetRefused, Entry, Ledger
 from sfumato.pipeline.payment import Payment
 from sfumato.privacy import Guarantee
 from sfumato.report import Certificate, KeyRing, VerificationFailed
 
-__all__ = ["LostSpend", "charge_again", "lost_spends"]
+__all__ = [
+    "LedgerRewound",
+    "LostSpend",
+    "charge_again",
+    "lost_spends",
+    "newest_certificates",
+    "require_newest",
+]
+
+# At a start: so many are looked at within some ten seconds.
+_MOST_AT_START = 10_000
+
+
+class LedgerRewound(SfumatoError):
+    """The ledger lacks rows that certificates name: what it has left was given out already."""
+
+    exit_code = 4
 
 
 @dataclass(frozen=True)
@@ -35,12 +54,12 @@ def lost_spends(certificates: Iterable[Path], keys: KeyRing, ledger: Ledger) -> 
 
     Certificates that no trusted key signed, and those of other ledgers or of no budget, say nothing.
     """
-    trusted, found = keys.trusted(), dict[str, LostSpend]()
-    for place in certificates:
-        try:
-            certificate = Certificate.read(place.read_bytes(), trusted)
-        except VerificationFailed:
-            continue
+    return _lost(_read(certificates, keys), ledger)
+
+
+def _lost(certificates: Iterable[Certificate], ledger: Ledger) -> list[LostSpend]:
+    found = dict[str, LostSpend]()
+    for certificate in certificates:
         row, dataset = certificate.ledger, certificate.dataset
         if row is None or dataset is None or row["ledger"] != ledger.identity or ledger.find(row["hash"]):
             continue
@@ -50,6 +69,58 @@ def lost_spends(certificates: Iterable[Path], keys: KeyRing, ledger: Ledger) -> 
         if before is None or before.guarantee.epsilon() < paid.epsilon():
             found[row["hash"]] = LostSpend(dataset, row["number"], row["hash"], paid)
     return sorted(found.values(), key=lambda lost: (lost.dataset, lost.number))
+
+
+def newest_certificates(folder: Path, most: int = _MOST_AT_START) -> list[Path]:
+    """The ``most`` newest certificates in ``folder``: an older ledger has forgotten the newest spends."""
+    found = list[tuple[float, Path]]()
+    for place in folder.rglob("*.cert.json"):
+        with suppress(FileNotFoundError):
+            found.append((place.stat().st_mtime, place))
+    return [place for _, place in nlargest(most, found)]
+
+
+def require_newest(certificates: Iterable[Path], keys: KeyRing, ledger: Ledger) -> None:
+    """Raise :class:`LedgerRewound` where ``ledger`` lacks spends that ``certificates`` name.
+
+    Spends that were charged again, and those of budgets that were closed, can be spent by nobody any more.
+    A ledger that paid for none of the certificates is refused too: it is another, and its budgets are new.
+    """
+    ledgers = set[str]()
+
+    def noted() -> Iterator[Certificate]:
+        for found in _read(certificates, keys):
+            if found.ledger is not None:
+                ledgers.add(found.ledger["ledger"])
+            yield found
+
+    for lost in _lost(noted(), ledger):
+        if lost.dataset not in ledger.names() or not _settled(lost, ledger):
+            raise LedgerRewound(
+                f"the ledger lacks entry {lost.number} of {lost.dataset}, which paid for a release that is "
+                "kept here, as a ledger from a backup does; 'sfumato serve --data … lost-spends' lists what "
+                "is lost and with --charge pays for it again, or start with --accept-lost-spends."
+            )
+    if ledgers and ledger.identity not in ledgers:
+        raise LedgerRewound(
+            "the ledger paid for none of the releases that are kept here, so its budgets are not those that "
+            "were spent; give the ledger that did, or start with --accept-lost-spends."
+        )
+
+
+def _settled(lost: LostSpend, ledger: Ledger) -> bool:
+    """Whether a lost spend was charged again, or its budget closed."""
+    if ledger.balance(lost.dataset).state == "closed":
+        return True
+    return any(entry.key == f"lost {lost.hash}" for entry in ledger.history(lost.dataset))
+
+
+def _read(places: Iterable[Path], keys: KeyRing) -> Iterator[Certificate]:
+    """Those certificates that a trusted key signed."""
+    trusted = keys.trusted()
+    for place in places:
+        with suppress(VerificationFailed, FileNotFoundError):
+            yield Certificate.read(place.read_bytes(), trusted)
 
 
 def charge_again(lost: LostSpend, ledger: Ledger) -> Entry:

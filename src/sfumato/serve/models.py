@@ -75,6 +75,7 @@ class ReleaseShown(BaseModel):
     created: str
     sha256: str
     request: str | None
+    deleted: str | None = None
     paid: Paid | None
     statement: dict[str, Any]
 

@@ -21,11 +21,15 @@ MOST = 2**53
 
 @dataclass(frozen=True)
 class Quotas:
-    """The most that a tenant may ask for; None where nothing limits it, 0 to shut it out."""
+    """The most that a tenant may ask for; None where nothing limits it, 0 to shut it out.
+
+    ``bytes_kept`` is what it may keep on the disk; None where that is what the service lets any keep.
+    """
 
     requests_per_minute: int | None = None
     bytes_per_day: int | None = None
     jobs_at_once: int | None = None
+    bytes_kept: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.errors import SfumatoError, StorageFailed, StorageFull
+from sfumato.errors import RequestReused, SfumatoError, StorageFailed, StorageFull
 from sfumato.io.atomic import storage_fault
 from sfumato.ledger.errors import BudgetRefused, LedgerUnavailable
 from sfumato.serve.asking import TooManyGuesses, Unauthenticated
@@ -34,6 +34,7 @@ _WORDS: tuple[tuple[type[SfumatoError], str], ...] = (
     (TookTooLong, "took-too-long"),
     (Unknown, "not-found"),
     (Conflict, "conflict"),
+    (RequestReused, "conflict"),
     (Forbidden, "forbidden"),
     (NotFound, "not-found"),
 )

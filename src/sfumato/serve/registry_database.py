@@ -50,8 +50,10 @@ def _prepare(engine: Engine) -> None:
         before = _version(connection)
         if before == VERSION:
             return
-        # Versions so far only added tables, so those of an older one are made beside what is there.
+        # Versions so far only added tables and a column, which are made beside what is there.
         metadata.create_all(connection)
+        if before is not None and before < 4:
+            connection.execute(text("ALTER TABLE serve_quotas ADD COLUMN bytes_kept BIGINT"))
         connection.execute(versions.delete())
         connection.execute(insert(versions).values(version=VERSION))
 

@@ -14,7 +14,7 @@ __all__ = ["add_quotas", "begin", "count", "end", "put_quotas", "read_quotas"]
 _NEW = insert(quotas)
 _ONE = select(quotas).where(quotas.c.tenant == bindparam("of"))
 _LOCKED = _ONE.with_for_update()  # SQLite, which has no such clause, locks the whole file
-_LIMITS = ("requests_per_minute", "bytes_per_day", "jobs_at_once")
+_LIMITS = ("requests_per_minute", "bytes_per_day", "jobs_at_once", "bytes_kept")
 _COUNTS = ("minute", "requests", "day", "bytes")
 _SET_LIMITS, _SET_COUNTS = (
     update(quotas)

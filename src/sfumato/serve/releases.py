@@ -8,21 +8,30 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sfumato.io.atomic import sync, unsettled
+from sfumato.errors import RequestReused
+from sfumato.io.atomic import sync, unsettled, write_whole
 from sfumato.pipeline import Protected
 from sfumato.report import file_digest
 from sfumato.serve.access import NotFound, is_id, require
 from sfumato.serve.callers import Caller
 from sfumato.serve.resources import Resources
 
-__all__ = ["Release", "Releases", "new_id"]
+__all__ = ["Release", "Releases", "new_id", "reused"]
 
 _RECORD = "release.json"
+
+
+def reused(request: str | None) -> RequestReused:
+    """What is said of a ``request`` that comes with other content than before."""
+    return RequestReused(
+        f"request {request!r} was made from other content, with other parameters or under another "
+        "name; give what has changed a new request."
+    )
 
 
 def new_id() -> str:
@@ -32,7 +41,10 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Release:
-    """One release of a tenant: its file, what it states and what paid for it."""
+    """One release of a tenant: its file, what it states and what paid for it.
+
+    Of one that was ``deleted``, at this time, the file is gone and everything else stays.
+    """
 
     id: str
     dataset: str
@@ -44,6 +56,7 @@ class Release:
     request: str | None
     file: Path
     content: str | None = None
+    deleted: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; neither where it lies nor what it was made from, ``content``."""
@@ -54,6 +67,7 @@ class Release:
             "created": self.created,
             "sha256": self.sha256,
             "request": self.request,
+            "deleted": self.deleted,
             "paid": None if self.paid is None else dict(self.paid),
             "statement": dict(self.statement),
         }
@@ -97,9 +111,9 @@ class Releases:
         """Let what was released be there: the folder that it was drawn in, alone, becomes the release's own.
 
         It appears whole, and is on the disk. What is there already stays as it is: of one request it is the
-        same to the letter, and somebody may be reading it.
+        same to the letter, and somebody may be reading it. Of other ``content`` it is refused.
         """
-        before = self.read(tenant, id_)
+        before = self.read_same(tenant, id_, request, content)
         if before is not None:
             return before
         folder, drawn = self.folder(tenant, id_), done.output.parent
@@ -126,7 +140,7 @@ class Releases:
         # does not wait for the disk; what a power cut took from it is noted again at the next start.
         self._resources.registry.releases.add(tenant, id_, dataset, made.created)
         while not _appeared(drawn, folder):
-            before = self.read(tenant, id_)
+            before = self.read_same(tenant, id_, request, content)
             if before is not None:
                 return before  # somebody was faster
             self._put_away(folder)  # left by somebody who was killed while discarding it
@@ -147,6 +161,22 @@ class Releases:
                     index.add(tenant, id_, found.dataset, found.created)
                     count += 1
         return count
+
+    def delete(self, caller: Caller, id_: str) -> Release:
+        """Remove the file of a release; its certificate and record stay. Doing it twice changes nothing.
+
+        The record is first: killed in between, the file that is left is nobody's any more, and goes when it
+        is deleted again.
+        """
+        found = self.one(caller, id_)
+        require(caller, "protect", found.dataset)
+        if found.deleted is None:
+            found = replace(found, deleted=datetime.now(UTC).isoformat())
+            record = json.dumps(found.to_dict() | {"content": found.content})
+            write_whole(self.folder(caller.tenant, id_) / _RECORD, record.encode())
+        found.file.unlink(missing_ok=True)
+        sync(found.file.parent)
+        return found
 
     def discard(self, tenant: str, id_: str) -> None:
         """Remove whatever the folder ``id_`` holds, all of it at once."""
@@ -169,6 +199,18 @@ class Releases:
         except FileNotFoundError:
             return None
         return Release(file=folder / kept["name"], **kept)
+
+    def read_same(self, tenant: str, id_: str, request: str | None, content: str | None) -> Release | None:
+        """What is kept under the id of ``request``; refused where it was made from other ``content``.
+
+        Records that older versions wrote of jobs do not say from what they were made.
+        """
+        found = self.read(tenant, id_)
+        if found is not None and found.content not in (None, content):
+            raise reused(request)
+        if found is not None and found.deleted is not None:
+            raise RequestReused(f"what was released under request {request!r} was deleted; give a new one.")
+        return found
 
     def one(self, caller: Caller, id_: str) -> Release:
         """A release that the caller may see."""

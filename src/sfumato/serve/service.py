@@ -54,6 +54,8 @@ class Service(Tenancy):
         self._releases = Releases(self._resources)
         #: What a runner works on.
         self.jobs_kept = KeptJobs(self._resources, self._releases)
+        #: How much tenants keep, and may.
+        self.storage = self.jobs_kept.storage
         self.audits_kept = Audits(self._resources, self.jobs_kept)
         self._jobs = Jobs(self.jobs_kept)
         self._turns = Turns()
@@ -108,7 +110,7 @@ class Service(Tenancy):
             content = content_of(self._resources, caller.tenant, "protect", asdict(asked), [file])
             made = keyed_by(made, self._resources.noise_of_request(name, request))
             id_ = self._releases.id_of_request(caller.tenant, dataset, request)
-            before = self._releases.read(caller.tenant, id_)
+            before = self._releases.read_same(caller.tenant, id_, request, content)
             if before is not None and before.content == content:
                 return before
         with self._releases.drawing() as folder:
@@ -123,6 +125,7 @@ class Service(Tenancy):
                     ledger=self.ledger,
                     request=request,
                     keys=self.keys,
+                    room=lambda size: self.storage.require(caller.tenant, size),
                 )
             assert isinstance(done, Protected)
             return self._releases.keep(caller.tenant, id_, dataset, request, done, content)
@@ -134,6 +137,19 @@ class Service(Tenancy):
     def release(self, caller: Caller, id_: str) -> Release:
         """One release; the file and its certificate lie beside each other."""
         return self._releases.one(caller, id_)
+
+    def content(self, caller: Caller, id_: str) -> Release:
+        """One release whose file is there."""
+        found = self._releases.one(caller, id_)
+        if found.deleted is not None:
+            raise NotFound(f"the file of release {id_[:40]!r} was deleted; its certificate is kept.")
+        return found
+
+    def delete_release(self, caller: Caller, id_: str) -> Release:
+        """Delete the file of a release; what paid for it, its certificate and its record stay."""
+        found = self._releases.delete(caller, id_)
+        self.storage.forget(caller.tenant)
+        return found
 
     def verified(self, caller: Caller, file: Path) -> dict[str, Any]:
         """Whether ``file``, with its certificate beside it, is what that says; the file's name is its own.
@@ -162,6 +178,7 @@ class Service(Tenancy):
         known(self.ledger, caller, "protect", dataset)
         self._charge(caller, _UNPACKED_JOB, file)
         self._made(asked, file)
+        self.storage.require(caller.tenant, file.stat().st_size)
         return Job.of(self._jobs.submit(caller, asked, file, dataset, request))
 
     def submit_audit(
@@ -197,6 +214,7 @@ class Service(Tenancy):
         compared = [file for file in files.parts().values() if kind_of(file) in ("array", "table")]
         require_memory_to_audit(compared, asked.declared(), self.settings.memory_bytes)
         self._charge(caller, _UNPACKED_JOB, *files.parts().values())
+        self.storage.require(caller.tenant, sum(file.stat().st_size for file in files.parts().values()))
         return Job.of(self.audits_kept.submit(caller, asked, files, dataset, request))
 
     def jobs(self, caller: Caller, *, limit: int = 100, cursor: str | None = None) -> list[Job]:

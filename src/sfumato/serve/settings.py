@@ -49,7 +49,8 @@ class Settings(_FromEnvironment):
     ``body_bytes`` is the most that one request may bring, ``direct_bytes`` that of one which waits for its
     plan or release. Such are waited for during ``direct_seconds``, ``direct_at_once`` of a tenant at a time.
     ``memory_bytes`` is the most memory that the work on one request or job may take; what takes more is
-    refused by the headers of its files, before anything is unpacked or paid.
+    refused by the headers of its files, before anything is unpacked or paid. ``tenant_bytes`` is the most
+    that a tenant may keep on the disk, unless it has a quota of its own.
     ``trusted_proxies`` are networks, with commas between them, whose word about who asks is believed.
     ``sources`` are what tenants may have served from, each as in ``clinic=s3://bucket/folder``.
     """
@@ -64,6 +65,7 @@ class Settings(_FromEnvironment):
     direct_seconds: float = 60.0
     direct_at_once: int = 8
     memory_bytes: int = 2 << 30
+    tenant_bytes: int = 64 << 30
 
     def __post_init__(self) -> None:
         _ = self.trusted  # what is no network is said now

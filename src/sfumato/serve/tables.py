@@ -18,9 +18,9 @@ __all__ = [
     "versions",
 ]
 
-#: The version of the tables below. The second added jobs and releases, the third tenants that were closed;
-#: neither changed anything else.
-VERSION = 3
+#: The version of the tables below. The second added jobs and releases, the third tenants that were closed,
+#: the fourth the last column of quotas; none changed anything else.
+VERSION = 4
 
 metadata = MetaData()
 
@@ -75,6 +75,7 @@ quotas = Table(
     Column("requests", BigInteger, nullable=False),
     Column("day", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+    Column("bytes_kept", BigInteger),
 )
 
 #: What counts as a job of a tenant: until it ends, or until ``until``, in seconds of the epoch.

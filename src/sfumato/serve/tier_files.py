@@ -117,14 +117,14 @@ class TierTerms:
     def _opener(
         self, level: float, levels: Sequence[float], noise: Keyed
     ) -> RecordFiles | TierTables | MediaMechanisms:
-        made = self._made(level, levels)
+        made = self.mechanism(level, levels)
         if isinstance(made, MediaMechanisms):
             return made.keyed_by(noise)
         if self.kind == "table":
             return TierTables(made, self._schema()).keyed_by(noise)
         return RecordFiles(made, self.array).keyed_by(noise)
 
-    def _made(self, level: float, levels: Sequence[float]) -> TrustTier | MediaMechanisms:
+    def mechanism(self, level: float, levels: Sequence[float]) -> TrustTier | MediaMechanisms:
         """The mechanism of one tier, its noise not yet keyed."""
         given = dict(self.parameters)
         if self.kind in MEDIA:
@@ -138,7 +138,7 @@ class TierTerms:
         return TrustTier(level, tuple(levels), **given)
 
     def _tried(self, level: float, levels: Sequence[float]) -> Statement:
-        made = self._made(level, levels)
+        made = self.mechanism(level, levels)
         if isinstance(made, MediaMechanisms):
             if made.picture is not None:
                 return made.picture.shaped(_SOME_PICTURE).statement()

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from sfumato.errors import SfumatoError
 from sfumato.serve import logs
+from sfumato.serve.lost_spends import newest_certificates, require_newest
 from sfumato.serve.metrics import FOLDER_VARIABLE, forget_worker
 from sfumato.serve.rest.server import Ending, ending, listen, serve
 from sfumato.serve.service import Service
@@ -38,13 +39,20 @@ _LAST_SECONDS = 10.0
 _READY_VARIABLE = "SFUMATO_READY_FILE"
 
 
-def run(settings: Settings, listening: Listening) -> None:
-    """Answer until a signal; what is under way is finished first."""
+def run(settings: Settings, listening: Listening, *, accept_lost_spends: bool = False) -> None:
+    """Answer until a signal; what is under way is finished first.
+
+    A ledger that has forgotten what paid for kept releases is refused unless ``accept_lost_spends``.
+    """
     with ExitStack() as stack:
         end = stack.enter_context(ending())
         service = Service(settings)  # what is wrong with the settings is said before anybody listens
-        service.note_releases()
-        service.close()
+        try:
+            if not accept_lost_spends:
+                require_newest(newest_certificates(settings.data), settings.keys, service.ledger)
+            service.note_releases()
+        finally:
+            service.close()
         listening.metrics_token()
         listening.require_tls()
         ports = [port for port in (listening.port, listening.grpc_port) if port is not None]

@@ -43,7 +43,7 @@ def test_tenants_are_listed_with_their_ids(run):
 
 def test_quotas_are_shown_and_changed_one_by_one(run):
     run("tenant", "clinic")
-    free = {"requests_per_minute": None, "bytes_per_day": None, "jobs_at_once": None}
+    free = {"requests_per_minute": None, "bytes_per_day": None, "jobs_at_once": None, "bytes_kept": None}
     assert run("quotas", "clinic", "--json") == free
     assert run("quotas", "clinic", "--requests-per-minute", "60", "--json") == free | {
         "requests_per_minute": 60
@@ -51,6 +51,7 @@ def test_quotas_are_shown_and_changed_one_by_one(run):
     more = ("--bytes-per-day", "5000000", "--jobs-at-once", "0", "--requests-per-minute", "none")
     assert run("quotas", "clinic", *more) == (
         "requests per minute: no limit\nbytes per day: 5,000,000\njobs at once: 0\n"
+        "bytes kept: what the service lets any keep\n"
     )
 
 

@@ -76,7 +76,7 @@ def test_a_repeated_request_is_charged_once_and_gives_the_bytes_that_rest_gives(
     assert rest.content == first[1]
     assert rest.headers["sfumato-release"] == first[0].id
     assert budget(stub, keys).spends == 1
-    told = refused(Code.INVALID_ARGUMENT, "bad-input", protected, stub, metadata, npz(1))
+    told = refused(Code.ABORTED, "conflict", protected, stub, metadata, npz(1))
     assert "other content" in told
     assert protected(stub, keys["publisher"])[1] != first[1]
     assert budget(stub, keys).spends == 2

@@ -1,17 +1,25 @@
 """An old ledger in place of the newest: forgotten spends are found by certificates, and charged again."""
 
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, RequestReused
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Laplace
 from sfumato.noise import Keyed
 from sfumato.pipeline import protect
 from sfumato.report import KeyRing, verify
-from sfumato.serve.lost_spends import charge_again, lost_spends
+from sfumato.serve import workers
+from sfumato.serve.asked import Asked
+from sfumato.serve.job_watch import Watch
+from sfumato.serve.job_work import Work
+from sfumato.serve.lost_spends import LedgerRewound, charge_again, lost_spends, newest_certificates
+from sfumato.serve.refusals import refusal
+from sfumato.serve.service import Service
+from sfumato.serve.settings import Listening, Settings
 
 
 @pytest.fixture
@@ -37,15 +45,15 @@ def released(place, name, epsilon=0.3, dataset="ward"):
         )
 
 
-def backed_up(place):
+def backed_up(place, name="ledger.db"):
     """Set the ledger aside; returns what puts it back in place of the newest."""
-    kept = place / "backup.db"
-    shutil.copy(place / "ledger.db", kept)
+    kept = place / f"backup of {name}"
+    shutil.copy(place / name, kept)
 
     def restore():
-        for file in place.glob("ledger.db*"):
+        for file in place.glob(f"{name}*"):
             file.unlink()
-        shutil.copy(kept, place / "ledger.db")
+        shutil.copy(kept, place / name)
 
     return restore
 
@@ -133,3 +141,96 @@ def test_a_forgotten_request_is_safe_only_under_a_new_noise_secret(place, renewe
     after = keyed_release(place, second, "out.npy")
     changed = [row for row in range(20) if not np.array_equal(before[row], after[row])]
     assert changed == (list(range(20)) if renewed else [7])
+
+
+# A service that was restored from a backup
+
+ASKED = Asked("gaussian", {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0})
+
+
+@pytest.fixture
+def restored(tmp_path, monkeypatch):
+    """A service whose ledger was put back to before its only release; and what starts it, as far as that."""
+    data = tmp_path / "service"
+    settings = Settings(data)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(20, 3)))
+    (tmp_path / "other").mkdir()
+    np.save(tmp_path / "other" / "x.npy", np.random.default_rng(1).normal(size=(20, 3)))
+    service = Service(settings)
+    clinic = service.registry.create_tenant("clinic")
+    token = service.registry.create_key(clinic.id, name="owner", role="owner")[1]
+    owner = service.registry.authenticate(token)
+    service.open_budget(owner, "ward", epsilon=1, delta=1e-5)
+    service.close()
+    restore = backed_up(data)
+    service = Service(settings)
+    first = service.protect(owner, ASKED, tmp_path / "x.npy", "ward", request="monday")
+    service.close()
+    started = []
+    monkeypatch.setattr(workers, "serve", lambda *_: started.append(True))
+
+    def start(**words):
+        started.clear()
+        workers.run(settings, Listening(port=0), **words)
+        return started == [True]
+
+    assert start()
+    restore()
+    return SimpleNamespace(
+        settings=settings, owner=owner, first=first, start=start, place=tmp_path, data=data
+    )
+
+
+def test_a_service_does_not_start_on_a_ledger_that_was_put_back(restored):
+    with pytest.raises(LedgerRewound, match=r"lacks entry 2 of .*:ward, which paid .*lost-spends") as refused:
+        restored.start()
+    assert refused.value.exit_code == 4
+    assert restored.start(accept_lost_spends=True)
+    with Ledger(restored.settings.ledger_url) as ledger:
+        certificates = newest_certificates(restored.data)
+        (lost,) = lost_spends(certificates, restored.settings.keys, ledger)
+        charge_again(lost, ledger)
+    assert restored.start()  # nobody can spend it a second time
+
+
+def test_a_service_does_not_start_on_another_ledger(restored):
+    for file in restored.data.glob("ledger.db*"):
+        file.unlink()
+    with pytest.raises(LedgerRewound, match="paid for none of the releases"):
+        restored.start()
+    assert restored.start(accept_lost_spends=True)
+
+
+def test_a_service_that_released_nothing_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "serve", lambda *_: None)
+    workers.run(Settings(tmp_path / "service"), Listening(port=0))
+
+
+def test_a_key_with_other_content_is_refused_whatever_the_ledger_forgot(restored):
+    """It was answered with the bytes of the old content, and paid for them once more."""
+    service = Service(restored.settings)
+    other, same = restored.place / "other" / "x.npy", restored.place / "x.npy"
+    for ask in (service.protect, service.submit):
+        with pytest.raises(RequestReused, match="request 'monday' was made from other content") as refused:
+            ask(restored.owner, ASKED, other, "ward", request="monday")
+        assert refusal(refused.value) == "conflict"
+    assert [entry["kind"] for entry in service.history(restored.owner, "ward")] == ["open"]
+    again = service.protect(restored.owner, ASKED, same, "ward", request="monday")
+    assert again.file.read_bytes() == restored.first.file.read_bytes()
+    service.close()
+
+
+def test_of_jobs_too_it_is_kept_what_they_were_made_from(restored):
+    restore = [backed_up(restored.data, name) for name in ("ledger.db", "service.db")]
+    service = Service(restored.settings)
+    same, other = (restored.place / "x.npy", restored.place / "other" / "x.npy")
+    service.submit(restored.owner, ASKED, same, "ward", request="tuesday")
+    record = service.registry.jobs.claim("worker", 60.0)
+    Work(service.jobs_kept, service.audits_kept, "worker").do(record, Watch(600.0))
+    service.close()
+    for each in restore:
+        each()
+    service = Service(restored.settings)
+    with pytest.raises(RequestReused):
+        service.submit(restored.owner, ASKED, other, "ward", request="tuesday")
+    service.close()

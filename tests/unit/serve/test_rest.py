@@ -168,7 +168,7 @@ def test_a_repeated_request_is_charged_once_and_gives_the_same_bytes(client, key
     assert first.content == again.content
     assert first.headers["sfumato-release"] == again.headers["sfumato-release"]
     assert client.get("/v1/budgets/ward", headers=keys["owner"]).json()["spends"] == 1
-    assert "other content" in problem(released(client, headers, npz(1)), 400, "bad-input")
+    assert "other content" in problem(released(client, headers, npz(1)), 409, "conflict")
     fresh = released(client, keys["publisher"])
     assert fresh.content != first.content
     assert client.get("/v1/budgets/ward", headers=keys["owner"]).json()["spends"] == 2

@@ -22,6 +22,7 @@ _QUOTAS = {
     "requests_per_minute": "requests a minute",
     "bytes_per_day": "bytes a day",
     "jobs_at_once": "jobs at the same time",
+    "bytes_kept": "bytes that are kept",
 }
 _FIELDS = ("name", "role", "datasets", "reader", "expires")
 _ROLES = {

@@ -9,7 +9,8 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from sfumato.io.formats import kind_of
 from sfumato.report import certificate_file
 from sfumato.report.sentences import WEAK_ATTACK
-from sfumato.serve.dashboard.endpoints import page
+from sfumato.serve.dashboard.endpoints import form, page
+from sfumato.serve.dashboard.forms import Form
 from sfumato.serve.dashboard.headers import DOCUMENT
 from sfumato.serve.dashboard.measured import sections_of
 from sfumato.serve.dashboard.visits import Visit
@@ -38,14 +39,22 @@ def _release(visit: Visit, release: str) -> Response:
         here="releases",
         release=found,
         sections=sections_of(visit, [found]),
-        auditable=visit.may("audit", found.dataset) and kind_of(found.name) in ("array", "table"),
+        deletable=found.deleted is None and visit.may("protect", found.dataset),
+        auditable=found.deleted is None
+        and visit.may("audit", found.dataset)
+        and kind_of(found.name) in ("array", "table"),
         weak_attack=WEAK_ATTACK,
     )
 
 
 def _file(visit: Visit, release: str) -> Response:
-    found = visit.service.release(visit.caller, release)
+    found = visit.service.content(visit.caller, release)
     return FileResponse(found.file, media_type="application/octet-stream", filename=found.name)
+
+
+def _delete(visit: Visit, given: Form, release: str) -> Response:
+    visit.service.delete_release(visit.caller, release)
+    return visit.then("release", release=release)
 
 
 def _certificate(visit: Visit, release: str) -> Response:
@@ -62,6 +71,7 @@ def _report(visit: Visit, release: str) -> Response:
 ROUTES = [
     page("/releases", _releases, "releases"),
     page("/releases/{release}", _release, "release"),
+    form("/releases/{release}/delete", _delete, "delete-release"),
     page("/releases/{release}/file", _file, "release-file"),
     page("/releases/{release}/certificate", _certificate, "release-certificate"),
     page("/releases/{release}/report", _report, "release-report"),

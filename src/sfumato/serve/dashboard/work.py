@@ -119,7 +119,7 @@ def _attacked(visit: Visit, given: Form) -> tuple[Path, Path | None, str]:
     """The release to attack, with its certificate and its dataset: one of the service, or an uploaded one."""
     chosen = given.text("release")
     if chosen:
-        found = visit.service.release(visit.caller, chosen)
+        found = visit.service.content(visit.caller, chosen)
         return found.file, certificate_file(found.file), found.dataset
     released = given.file("released")
     if "certificate" not in given.files:

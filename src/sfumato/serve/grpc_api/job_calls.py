@@ -98,7 +98,7 @@ class JobCalls(Calls):
         if first.HasField("release"):
             if sent or first.HasField("certificate_json"):
                 raise BadInput("the release is named and sent; once is enough.")
-            file = self._service.release(caller, first.release).file
+            file = self._service.content(caller, first.release).file
             return file, certificate_file(file)
         if not sent:
             raise BadInput("no file released came, which is what is attacked; send it or name a release.")

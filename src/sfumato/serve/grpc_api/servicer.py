@@ -101,8 +101,14 @@ class Servicer(BucketCalls, JobCalls, SfumatoServicer):
 
     async def GetContent(self, request: pb.ReleaseRequest, context: Any) -> AsyncIterator[pb.ReleasedPart]:
         """One release and its file."""
-        async for part in self._parts(await self._released(request)):
+        caller = CALLER.get()
+        async for part in self._parts(await self._done(self._service.content, caller, request.id)):
             yield part
+
+    async def DeleteRelease(self, request: pb.ReleaseRequest, context: Any) -> pb.Release:
+        """Delete the file of a release."""
+        caller = CALLER.get()
+        return made.release_message(await self._done(self._service.delete_release, caller, request.id))
 
     async def GetCertificate(self, request: pb.ReleaseRequest, context: Any) -> pb.Document:
         """The certificate of a release."""

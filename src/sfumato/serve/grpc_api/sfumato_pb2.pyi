@@ -316,7 +316,7 @@ class CertifiedPart(_message.Message):
     def __init__(self, file: _Optional[_Union[CertifiedFile, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
 
 class Release(_message.Message):
-    __slots__ = ("id", "dataset", "name", "created", "sha256", "request", "paid_json", "statement_json")
+    __slots__ = ("id", "dataset", "name", "created", "sha256", "request", "paid_json", "statement_json", "deleted")
     ID_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -325,6 +325,7 @@ class Release(_message.Message):
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     PAID_JSON_FIELD_NUMBER: _ClassVar[int]
     STATEMENT_JSON_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
     id: str
     dataset: str
     name: str
@@ -333,7 +334,8 @@ class Release(_message.Message):
     request: str
     paid_json: str
     statement_json: str
-    def __init__(self, id: _Optional[str] = ..., dataset: _Optional[str] = ..., name: _Optional[str] = ..., created: _Optional[str] = ..., sha256: _Optional[str] = ..., request: _Optional[str] = ..., paid_json: _Optional[str] = ..., statement_json: _Optional[str] = ...) -> None: ...
+    deleted: str
+    def __init__(self, id: _Optional[str] = ..., dataset: _Optional[str] = ..., name: _Optional[str] = ..., created: _Optional[str] = ..., sha256: _Optional[str] = ..., request: _Optional[str] = ..., paid_json: _Optional[str] = ..., statement_json: _Optional[str] = ..., deleted: _Optional[str] = ...) -> None: ...
 
 class Verification(_message.Message):
     __slots__ = ("holds", "json")

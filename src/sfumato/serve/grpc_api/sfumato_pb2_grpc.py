@@ -94,6 +94,11 @@ class SfumatoStub:
                 request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReleaseRequest.SerializeToString,
                 response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
                 _registered_method=True)
+        self.DeleteRelease = channel.unary_unary(
+                '/sfumato.v1.Sfumato/DeleteRelease',
+                request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReleaseRequest.SerializeToString,
+                response_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Release.FromString,
+                _registered_method=True)
         self.Verify = channel.stream_unary(
                 '/sfumato.v1.Sfumato/Verify',
                 request_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.CertifiedPart.SerializeToString,
@@ -288,6 +293,13 @@ class SfumatoServicer:
 
     def GetCertificate(self, request, context):
         """The signed certificate of a release.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteRelease(self, request, context):
+        """Delete the file of a release; its certificate, its record and what paid for it stay.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -513,6 +525,11 @@ def add_SfumatoServicer_to_server(servicer, server):
                     servicer.GetCertificate,
                     request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReleaseRequest.FromString,
                     response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.SerializeToString,
+            ),
+            'DeleteRelease': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteRelease,
+                    request_deserializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReleaseRequest.FromString,
+                    response_serializer=sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Release.SerializeToString,
             ),
             'Verify': grpc.stream_unary_rpc_method_handler(
                     servicer.Verify,
@@ -928,6 +945,33 @@ class Sfumato:
             '/sfumato.v1.Sfumato/GetCertificate',
             sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReleaseRequest.SerializeToString,
             sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Document.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteRelease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sfumato.v1.Sfumato/DeleteRelease',
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.ReleaseRequest.SerializeToString,
+            sfumato_dot_serve_dot_grpc__api_dot_sfumato__pb2.Release.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,7 +37,7 @@ from sfumato.serve.proxy.declared import Bucket
 from sfumato.serve.proxy.refusals import Refused
 from sfumato.serve.proxy.sources import Found, Source
 from sfumato.serve.service import Service
-from sfumato.serve.unpacking import require_unpacked
+from sfumato.serve.unpacking import require_memory, require_unpacked
 
 __all__ = ["ObjectTier", "Objects"]
 
@@ -169,9 +169,10 @@ class Objects:
             source.fetch(one.found, path)
             _require_unpacked(path, _UNPACKED * service.settings.body_bytes)
             with named(path, last), named(one.file, last), ExitStack() as stack:
-                opened = bucket.terms(last).opened(
-                    path, one.level, bucket.tiers.levels, partial(self._noise, one)
-                )
+                terms = bucket.terms(last)
+                mechanism = terms.mechanism(one.level, bucket.tiers.levels)
+                require_memory(path, mechanism, terms.array, service.settings.memory_bytes)
+                opened = terms.opened(path, one.level, bucket.tiers.levels, partial(self._noise, one))
                 file, content = opened.file, Content()
                 file.fits(one.file)
                 file.check(silent, content)
@@ -179,7 +180,9 @@ class Objects:
                 purpose = f"{bucket.name}/{shown} (content {committed})"
                 key = f"s3 {one.version_digest}" + ("" if opened.nested else f" tier {one.level!r}")
                 price = Payment(name, service.ledger).charged(opened.charged)
-                stack.enter_context(reserved(one.file, file.most_bytes(one.file)))
+                size = file.most_bytes(one.file)
+                service.storage.require(bucket.tenant, size)
+                stack.enter_context(reserved(one.file, size))
                 entry = service.ledger.spend(name, price, purpose, key)
                 if entry.purpose != purpose:
                     raise BadInput(

@@ -128,7 +128,7 @@ def _released(service: Service, asking: Caller, form: Form, release: str | None)
     if release is not None:
         if "released" in form.files or "certificate" in form.words:
             raise BadInput("the release is named in the query and sent in the form; once is enough.")
-        file = service.release(asking, release).file
+        file = service.content(asking, release).file
         return file, certificate_file(file)
     if "released" not in form.files:
         raise BadInput("the form has no part released, which is what is attacked.")

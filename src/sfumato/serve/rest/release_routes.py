@@ -109,10 +109,16 @@ def release(service: Here, asking: Asking, release: str) -> ReleaseShown:
     return ReleaseShown(**service.release(asking, release).to_dict())
 
 
+@router.delete("/releases/{release}")
+def delete(service: Here, asking: Asking, release: str) -> ReleaseShown:
+    """Delete the released file; its certificate, its record and what paid for it stay."""
+    return ReleaseShown(**service.delete_release(asking, release).to_dict())
+
+
 @router.get("/releases/{release}/content", responses=_RELEASED, response_class=FileResponse)
 def content(service: Here, asking: Asking, release: str) -> Response:
     """The released file."""
-    return _file(service.release(asking, release))
+    return _file(service.content(asking, release))
 
 
 @router.get("/releases/{release}/certificate")
