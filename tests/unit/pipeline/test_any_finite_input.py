@@ -289,9 +289,10 @@ def test_a_file_of_records_is_refused_unpaid_or_released(tmp_path: Path, paid: A
 
 
 def test_a_bound_that_holds_in_half_precision_only_is_refused_unpaid(tmp_path: Path, paid: Any) -> None:
-    """0.1 in half precision lies below 0.1, and records of half precision are drawn in double."""
-    np.save(tmp_path / "x.npy", np.full((3, 4), 0.1, np.float16))
-    assert paid(tmp_path / "x.npy", tmp_path / "out.npy", sf.TensorLDP(bounds=(0.1, 1.0))) == 0
+    """0.3 in half precision lies above 0.3, and records of half precision are drawn in double."""
+    for value, spends in ((0.3, 0), (0.25, 1)):
+        np.save(tmp_path / "x.npy", np.full((3, 4), value, np.float16))
+        assert paid(tmp_path / "x.npy", tmp_path / "out.npy", sf.Duchi(bounds=(0.0, 0.3))) == spends
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
