@@ -109,6 +109,7 @@ def _times(file: Path) -> list[float]:
                 terms.initial,
                 terms.protection(),
                 rounds=terms.rounds,
+                timeout=None,
                 each_round=lambda number, arrays: ends.append(time.perf_counter()),
             ),
             lambda context, result: made.append(result),
