@@ -208,16 +208,18 @@ def test_shadow_models_are_learned_and_attack(place):
 
 
 def test_shadow_models_that_cannot_be_learned_are_told_to_the_owner_alone(place):
-    """A half of the records with one record of a class is nothing to contract; the seed fixes the halves."""
+    """Half of the records, and half of a class of two that lies in none of them, is nothing to contract.
+
+    With this seed both of that class are among the four fifths that are attacked.
+    """
     rare = np.flatnonzero(LABELS == 9)[:2]
     kept = np.concatenate([np.flatnonzero(LABELS != 9)[:300], rare])
     np.savez("rare.npz", features=FEATURES[kept], labels=LABELS[kept])
-    asked = opened("rare.npz", "compact", reach=5.0, epochs=1, shadows=4, randomness=Seeded(0))
-    done = learn(asked, "model")
+    given = {"reach": 5.0, "epochs": 1, "shadows": 4, "randomness": Seeded(1)}
+    done = learn(opened("rare.npz", "compact", **given), "model")
     assert any("not attacked by shadow models" in note for note in done.statement.notes)
     assert done.audit.attacks is not None
-    assert done.audit.open_to_all.notes
-    assert not any("shadow" in note for note in done.audit.open_to_all.notes)
+    assert not any(b"shadow" in file.read_bytes() for file in Path("model").iterdir())
 
 
 def test_an_audit_that_cannot_be_done_is_told_to_the_owner_alone(place, monkeypatch):
