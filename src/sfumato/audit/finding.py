@@ -23,7 +23,8 @@ class Finding:
     true value with probability ``confidence``. ``higher_is_worse`` is False where a small value means a
     strong attack (a reconstruction error). ``epsilon_lower`` is a lower bound on ε at ``delta`` that the
     attack achieved with ``confidence`` for inputs that differ in one ``unit`` as ``neighbours`` describe,
-    where it says something about ε at all.
+    where it says something about ε at all. ``mechanism_only`` says that neither the original data nor the
+    release was looked at, so that the finding may travel with the release.
     """
 
     attack: str
@@ -40,6 +41,7 @@ class Finding:
     neighbours: str | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
+    mechanism_only: bool = False
 
     def __post_init__(self) -> None:
         for name in ("value", "chance"):
@@ -95,12 +97,15 @@ class Finding:
             "neighbours": self.neighbours,
             "numbers": dict(self.numbers),
             "note": self.note,
+            "mechanism_only": self.mechanism_only,
         }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Finding:
         """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
         names = (*cls.__dataclass_fields__, "beats_chance")
+        if isinstance(value, Mapping):
+            value = {"mechanism_only": False, **value}
         got = dict(fields_of(value, names, "a finding"))
         got.pop("beats_chance")  # follows from the others
         interval = got.pop("interval")
