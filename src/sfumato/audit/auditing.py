@@ -44,7 +44,7 @@ _FEWEST = 100
 
 
 def audit(
-    release: Release | Statement | Mechanism,
+    release: Release | Any,  # or a statement or a mechanism, whose bases have no types
     *,
     original: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -79,7 +79,7 @@ def audit(
         if original is not None:
             raise BadInput("an audit of the mechanism alone looks at no data: leave out original.")
         return _of_mechanism(release, columns, confidence, seed, report)
-    if isinstance(release, Statement | Mechanism) or not isinstance(release, Release):
+    if not isinstance(release, Release):
         raise BadInput(f"sf.audit takes a release, as mechanism.release(X) returns it, not {type(release)}.")
     if original is None:
         raise BadInput("an audit needs the original records, or mechanism_only=True, which needs no data.")
@@ -129,7 +129,7 @@ def audit(
 
 
 def _of_mechanism(
-    source: Release | Statement | Mechanism,
+    source: Any,
     columns: int | None,
     confidence: float,
     seed: int,
@@ -138,13 +138,12 @@ def _of_mechanism(
     """The audit of a mechanism alone."""
     steps = _Steps(report, 1)
     steps("drawing the mechanism anew on worst-case rows")
-    made: Any = source
-    statement: Any = made.statement if isinstance(source, Release) else made
+    statement: Any = source
     if isinstance(source, Release):
-        columns = made.provenance.get("columns", columns)
+        statement, columns = source.statement, source.provenance.get("columns", columns)
     found = audit_mechanism(statement, columns=columns, confidence=confidence, seed=seed)
     if isinstance(source, Mechanism):
-        statement = made.statement(columns)
+        statement = source.statement(columns)
     steps.done()
     return Audit.of(Release(None, statement), found)
 

@@ -17,10 +17,9 @@ from sfumato.utility.embedding import cosine_similarity
 from sfumato.utility.extractors import Extractor, columns, pixels, probabilities
 from sfumato.utility.measure import Assessment, Measure
 from sfumato.utility.pictures import psnr, ssim
-from sfumato.utility.probe import Probe, fitted, split
+from sfumato.utility.probe import ERRORS, Probe, fitted, related, split
 from sfumato.utility.records import class_labels, label_columns, paired, rows_of
 from sfumato.utility.structure import Structure, structure
-from sfumato.utility.tables import ERRORS
 
 __all__ = ["assess"]
 
@@ -149,9 +148,10 @@ def _probes(
     if before.shape[1] == after.shape[1]:
         name = "accuracy on originals, learned from the release"
         across = _accuracy(name, student.scored(before), own, note)
-        # What learned nothing of the release may suit all originals at once by luck.
+        # What learned nothing from the release may suit all originals at once by luck.
         learned = (found[0].margin or 0.0) < probe.accuracy - probe.chance
-        found.append(across if learned else replace(across, margin=1.0))
+        luck = across.value > probe.chance and not learned and not related(after, groups, seed)
+        found.append(replace(across, margin=1.0) if luck else across)
     if look is not None:
         classifier = probabilities(learner.model, "logistic regression on originals")
         score, best = (inception_style_score(rows[parts[1]], extractor=classifier) for rows in (look, before))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,7 +13,10 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.utility.records import class_labels, label_columns, paired, rows_of
 
-__all__ = ["Learner", "Probe", "fitted", "linear_probe", "split"]
+__all__ = ["ERRORS", "Learner", "Probe", "fitted", "linear_probe", "related", "split"]
+
+#: Standard errors that a measure must be better than a guess by; one exceeds them with probability 3.2e-5.
+ERRORS = 4.0
 
 
 @dataclass(frozen=True)
@@ -156,3 +160,25 @@ def fitted(
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(known.astype(np.float64), numbered[parts[0]])
     return Learner(model, numbered, parts, bool(model[-1].n_iter_.max() < iterations))
+
+
+def related(features: NDArray[Any], labels: NDArray[np.intp], seed: int) -> bool:
+    """Whether a classifier of half of the rows gives the other half's labels more than their share.
+
+    For a row with label y and predicted probabilities p, let d = p(y) − Σ p(k)·share(k). If labels have
+    nothing to do with the features, d has mean 0 over the rows that the classifier did not see, and they are
+    independent; more than four standard errors above 0 have probability 3.2e-5.
+    """
+    order = np.random.default_rng(seed).permutation(len(labels))
+    halves = order[: len(order) // 2], order[len(order) // 2 :]
+    gained = []
+    for known, tested in (halves, halves[::-1]):
+        if len(np.unique(labels[known])) < 2:
+            return False
+        model = fitted(features, labels, (known, tested)).model
+        given = np.zeros((len(tested), int(labels.max()) + 1))
+        given[:, model.classes_] = model.predict_proba(features[tested].astype(np.float64))
+        shares = np.bincount(labels[tested], minlength=given.shape[1]) / len(tested)
+        gained.append(given[np.arange(len(tested)), labels[tested]] - given @ shares)
+    all_gained = np.concatenate(gained)
+    return bool(all_gained.mean() > ERRORS * all_gained.std() / math.sqrt(len(all_gained)))

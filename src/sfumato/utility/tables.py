@@ -15,7 +15,8 @@ which a release that says nothing (rows drawn from the guess) exceeds with proba
 - Accuracy on originals: four standard errors of the paired difference to the guess, √(b + c)/n, where b and
   c count the rows that only one of both gets right (McNemar 1947). A classifier that learned from nothing but
   noise is one random direction, which may suit the originals by luck, all rows at once. So the release itself
-  must relate the label to the features: half of it must predict the other half's labels (see ``_related``).
+  must relate the label to the features: half of it must predict the other half's labels
+  (:func:`~sfumato.utility.probe.related`).
 """
 
 from __future__ import annotations
@@ -32,16 +33,14 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.utility.distances import Progress
 from sfumato.utility.measure import Assessment, Measure
-from sfumato.utility.probe import Learner, fitted, split
+from sfumato.utility.probe import ERRORS, Learner, fitted, related, split
 from sfumato.utility.records import rows_of
 
-__all__ = ["ERRORS", "Field", "assess_table", "share_margin"]
+__all__ = ["Field", "assess_table", "share_margin"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-#: Standard errors that a measure must be better than a guess by; one exceeds them with probability 3.2e-5.
-ERRORS = 4.0
 _CHANCE = 3.2e-5
 _BINS = 10
 # Columns that have rows of their own in a report, and pairs of columns that are looked at.
@@ -208,7 +207,7 @@ def _prediction(
     guessed = truth[parts[1]] == guess
     name = "accuracy on originals, learned from the release"
     margin = ERRORS * math.sqrt(int(np.count_nonzero(right != guessed))) / len(guessed)
-    related = _related(second[taken][:, features], _compact(learned[taken]), seed)
+    known = related(second[taken][:, features], _compact(learned[taken]), seed)
     return Measure(
         name if label is None else f"{name}: {label.name}, which is no feature",
         float(right.mean()),
@@ -216,30 +215,8 @@ def _prediction(
         float(usual.mean()),
         float(guessed.mean()),
         "" if student.converged else "the fit did not converge",
-        margin=margin if related else 1.0,
+        margin=margin if known else 1.0,
     )
-
-
-def _related(features: Floats, labels: Codes, seed: int) -> bool:
-    """Whether a classifier of half of the rows gives the other half's labels more than their share.
-
-    For a row with label y and predicted probabilities p, let d = p(y) − Σ p(k)·share(k). If labels have
-    nothing to do with the features, d has mean 0 over the rows that the classifier did not see, and they are
-    independent; more than four standard errors above 0 have probability 3.2e-5.
-    """
-    order = np.random.default_rng(seed).permutation(len(labels))
-    halves = order[: len(order) // 2], order[len(order) // 2 :]
-    gained = []
-    for known, tested in (halves, halves[::-1]):
-        if len(np.unique(labels[known])) < 2:
-            return False
-        model = fitted(features, labels, (known, tested)).model
-        given = np.zeros((len(tested), int(labels.max()) + 1))
-        given[:, model.classes_] = model.predict_proba(features[tested].astype(np.float64))
-        shares = np.bincount(labels[tested], minlength=given.shape[1]) / len(tested)
-        gained.append(given[np.arange(len(tested)), labels[tested]] - given @ shares)
-    all_gained = np.concatenate(gained)
-    return bool(all_gained.mean() > ERRORS * all_gained.std() / math.sqrt(len(all_gained)))
 
 
 def _right(model: Learner, rows: Floats, truth: Codes, held: Codes) -> NDArray[np.bool_]:
