@@ -1,6 +1,8 @@
 """What all tests share: no test touches the keys or the ledger of whoever runs it; counts are printed."""
 
+import html
 import os
+import shlex
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,6 +27,27 @@ def home(tmp_path_factory):
         patch.delenv("SFUMATO_LEDGER", raising=False)
         patch.delenv("SFUMATO_PASSPHRASE", raising=False)
         yield folder
+
+
+@pytest.fixture
+def reproduced():
+    """Runs every command that a report prints under "How to reproduce", and returns them."""
+    from sfumato.cli import main
+
+    def run(page):
+        start = page.index('aria-label="Commands and versions">')
+        text = html.unescape(page[page.index(">", start) + 1 : page.index("</pre>", start)])
+        commands = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        assert commands
+        for line in commands:
+            program, *words = shlex.split(line)
+            assert program == "sfumato"
+            with pytest.raises(SystemExit) as ended:
+                main(words)
+            assert ended.value.code == 0, line
+        return commands
+
+    return run
 
 
 @pytest.fixture(scope="session")

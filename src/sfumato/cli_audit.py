@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
+_CONFIDENCE = 0.99
+
 
 def audit(
     original: Annotated[Path | None, typer.Argument(metavar="ORIGINAL", hidden=True)] = None,
@@ -47,7 +49,9 @@ def audit(
         float | None,
         typer.Option(metavar="δ", help="Of the bounds on ε; else that of the release, at most 1e-5."),
     ] = None,
-    confidence: Annotated[float, typer.Option(metavar="P", help="Of all intervals and bounds.")] = 0.99,
+    confidence: Annotated[
+        float, typer.Option(metavar="P", help="Of all intervals and bounds.")
+    ] = _CONFIDENCE,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the attackers' random choices.")] = 0,
     output: Annotated[
         list[Path] | None,
@@ -61,6 +65,13 @@ def audit(
     show_originals: Annotated[
         int, typer.Option(metavar="N", help="Show N pictures before and after in the report.")
     ] = 0,
+    mechanism_only: Annotated[
+        bool,
+        typer.Option(
+            "--mechanism-only",
+            help="Draw the mechanism of RELEASED anew on worst-case rows; needs its certificate and no data.",
+        ),
+    ] = False,
     self_test: Annotated[
         bool,
         typer.Option("--self-test", help="Attack mechanisms known to be broken or sound, and no file."),
@@ -70,15 +81,33 @@ def audit(
     """Attack RELEASED, a release of ORIGINAL row by row, and say what was achieved.
 
     Membership, re-identification, reconstruction, attribute inference, exact values, shared noise, and lower
-    bounds on ε. An attack that fails is no proof of privacy.
+    bounds on ε: on the rows that were released, and of the mechanism on worst-case rows. An attack that fails
+    is no proof of privacy. What is computed from originals is for their owner alone: -o files are readable by
+    you only. With --mechanism-only RELEASED alone is given (or a certificate, or a statement as JSON), and
+    what is found may travel with the release.
     """
     if self_test:
         _self_test(as_json)
         return
+    outputs = _outputs(output or [], show_originals)
+    if mechanism_only:
+        given: dict[str, object] = {
+            "--labels": labels,
+            "--nonmembers": nonmembers,
+            "--also": also,
+            "--array": array,
+        }
+        given |= {"--schema": schema, "--show-originals": show_originals, "ORIGINAL": released}
+        for name, value in given.items():
+            if value:
+                raise BadInput(f"--mechanism-only looks at no data: leave out {name}.")
+        if original is None:
+            raise BadInput("audit needs RELEASED, as in sfumato audit --mechanism-only out.npz.")
+        _mechanism_only(original, confidence, seed, outputs, as_json)
+        return
     if original is None or released is None:
         raise BadInput("audit needs ORIGINAL and RELEASED, as in sfumato audit X.npz out.npz.")
-    outputs = _outputs(output or [], show_originals)
-    from sfumato.pipeline.auditing import Compared, audit_files
+    from sfumato.pipeline.auditing import Compared, audit_files, command_line
 
     with terminal.progress(not as_json) as report:
         compared = Compared(original, like=released, labels=labels, array=array, schema=schema)
@@ -96,7 +125,45 @@ def audit(
             if file.suffix == ".json":
                 _write_evidence(file, found)
             else:
-                _write_page(file, found, compared, original, released, show_originals, report)
+                command = command_line(
+                    *("audit", original, released),
+                    labels=labels,
+                    nonmembers=nonmembers,
+                    also=also,
+                    array=array,
+                    schema=schema,
+                    confidence=None if confidence == _CONFIDENCE else confidence,
+                    seed=seed or None,
+                    show_originals=show_originals or None,
+                    output=file,
+                )
+                _write_page(file, found, compared, original, released, show_originals, command, report)
+    _print(found, outputs, as_json)
+
+
+def _mechanism_only(released: Path, confidence: float, seed: int, outputs: list[Path], as_json: bool) -> None:
+    """Audit the mechanism alone, and write what may travel with the release."""
+    from sfumato.pipeline.auditing import audit_mechanism_of, command_line
+    from sfumato.report import report as write
+
+    with terminal.progress(not as_json) as report:
+        found = audit_mechanism_of(released, confidence=confidence, seed=seed, report=report)
+    for file in outputs:
+        if file.suffix == ".json":
+            _write_evidence(file, found)
+            continue
+        command = command_line(
+            *("audit", released),
+            mechanism_only=True,
+            confidence=None if confidence == _CONFIDENCE else confidence,
+            seed=seed or None,
+            output=file,
+        )
+        write([found], file, names=[released.name], reproduce=[command, f"# Sfumato {sfumato.__version__}"])
+    _print(found, outputs, as_json)
+
+
+def _print(found: Audit, outputs: list[Path], as_json: bool) -> None:
     if as_json:
         print(json.dumps(found.to_dict() | {"files": [str(file) for file in outputs]}))
         return
@@ -129,7 +196,8 @@ def _outputs(files: list[Path], show_originals: int) -> list[Path]:
 def _write_evidence(file: Path, found: Audit) -> None:
     from sfumato.io import atomic_output
 
-    with atomic_output(file) as stream:
+    # What is computed from originals is for their owner alone.
+    with atomic_output(file, mode=None if found.mechanism_only else 0o600) as stream:
         stream.write(json.dumps(found.to_dict(), ensure_ascii=False, indent=2).encode())
 
 
@@ -140,6 +208,7 @@ def _write_page(
     original: Path,
     released: Path,
     show_originals: int,
+    command: str,
     report: object,
 ) -> None:
     from sfumato.report import report as write
@@ -157,6 +226,7 @@ def _write_page(
         names=[released.name],
         image_shape=shape,
         show_originals=show_originals,
-        reproduce=[f"sfumato audit {original.name} {released.name}", f"sfumato {sfumato.__version__}"],
+        fields=compared.records.fields,
+        reproduce=[command, f"# Sfumato {sfumato.__version__}"],
         progress=report,  # type: ignore[arg-type]
     )

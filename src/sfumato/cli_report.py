@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 
-# How many pictures of media are shown unless told otherwise, and at most.
-_SHOTS, _MOST_SHOTS = 6, 24
+# How many pictures of media are shown at most.
+_MOST_SHOTS = 24
+_TITLE = "Privacy report"
 
 
 class _PageByDefault(TyperGroup):
@@ -53,7 +54,10 @@ def page(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html", help="Where it is written.")],
     original: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What they are releases of, to measure utility or to look at."),
+        typer.Option(
+            metavar="FILE",
+            help="What they are releases of, to measure utility. Such a page is readable by you only.",
+        ),
     ] = None,
     labels: Annotated[
         str | None, typer.Option(metavar="NAME", help="An array or column of the original, or a file.")
@@ -66,8 +70,7 @@ def page(
         int | None,
         typer.Option(
             metavar="N",
-            help="Show N pictures before and after; keep such a page in-house. Of media 6 unless given, "
-            "with what detectors see in them.",
+            help="Show N pictures before and after; none unless given. Of media with what detectors see.",
         ),
     ] = None,
     names_file: Annotated[
@@ -76,7 +79,7 @@ def page(
     ] = None,
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Whose budget is shown.")] = None,
     ledger: Annotated[str | None, LEDGER] = None,
-    title: Annotated[str, typer.Option(metavar="TEXT", help="The title of the page.")] = "Privacy report",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="The title of the page.")] = _TITLE,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Write one HTML file about RELEASED, with the evidence NAME.audit.json beside each, where there is any.
@@ -89,6 +92,21 @@ def page(
         raise BadInput("--labels, --array and --show-originals are about the original: add --original FILE.")
     if names_file is not None and (original is None or not any(_of_media(file) for file in released)):
         raise BadInput("--names-file is for released folders of media beside --original.")
+    from sfumato.pipeline.auditing import command_line
+
+    command = command_line(
+        "report",
+        *released,
+        original=original,
+        labels=labels,
+        array=array,
+        schema=schema,
+        show_originals=show_originals,
+        names_file=names_file,
+        dataset=dataset if ledger is None else None,  # an address of a ledger may hold a password
+        title=None if title == _TITLE else title,
+        output=output,
+    )
     if any(_of_media(file) for file in released):
         refused = {"--labels": labels, "--array": array, "--schema": schema}
         for flag, given in refused.items():
@@ -100,12 +118,13 @@ def page(
             _media_page(
                 released,
                 original,
-                _SHOTS if show_originals is None else show_originals,
+                show_originals or 0,
                 output,
                 title,
                 _budget(dataset, ledger),
                 progress or (lambda stage, share: None),
                 names_file,
+                _reproduce(command, released),
             )
         print(json.dumps({"file": str(output)}) if as_json else f"Written: {terminal.printable(output)}")
         return
@@ -126,10 +145,11 @@ def page(
             labels=None if compared is None else compared.labels,
             names=[file.name for file in released],
             image_shape=None if compared is None else compared.image_shape,
+            fields=None if compared is None else compared.records.fields,
             show_originals=show_originals or 0,
             title=title,
             budget=_budget(dataset, ledger),
-            reproduce=_reproduce(released),
+            reproduce=_reproduce(command, released),
             progress=progress,
         )
     print(json.dumps({"file": str(output)}) if as_json else f"Written: {terminal.printable(output)}")
@@ -167,6 +187,7 @@ def _media_page(
     budget: Budget | None,
     progress: Callable[[str, float | None], None],
     names: Path | None,
+    reproduce: list[str],
 ) -> None:
     """The page of pictures, sounds and videos: what their certificates state, and a contact sheet."""
     from sfumato.pipeline.auditing import certified_statement
@@ -184,11 +205,23 @@ def _media_page(
         )
         for file in released
     ]
-    write_report(entries, output, title=title, budget=budget, reproduce=_reproduce(released))
+    write_report(entries, output, title=title, budget=budget, reproduce=reproduce)
 
 
-def _reproduce(released: list[Path]) -> list[str]:
-    return [*(f"sfumato verify {file.name}" for file in released), f"sfumato {sfumato.__version__}"]
+def _reproduce(command: str, released: list[Path]) -> list[str]:
+    """Return the commands that check the certified releases and make the page again."""
+    from sfumato.pipeline.auditing import command_line
+    from sfumato.pipeline.manifest import MANIFEST
+    from sfumato.report import certificate_file
+
+    certified = [
+        file for file in released if certificate_file(file / MANIFEST if file.is_dir() else file).exists()
+    ]
+    return [
+        *(command_line("verify", file) for file in certified),
+        command,
+        f"# Sfumato {sfumato.__version__}",
+    ]
 
 
 def _evidence(file: Path, compared: Compared | None, schema: Schema | None) -> Release | Audit:

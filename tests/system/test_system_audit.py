@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 
 import numpy as np
 import pytest
@@ -48,6 +49,67 @@ def test_as_json_the_measured_column_is_filled_and_below_the_proven_one(released
     statement = sf.Statement.from_dict(result["statement"])
     assert len(statement.measured) == len(result["findings"])
     assert statement.consistent()
+
+
+def test_the_mechanism_is_audited_without_any_data(released, called, reproduced):
+    """Gaussian noise at a proven 8 gives away little on real rows, and nearly all on worst-case ones."""
+    real = called("audit", "X.npz", "out.npz", "--json").result
+    anew = [item for item in real["findings"] if item["mechanism_only"]]
+    assert real["epsilon_lower"] < 4.0 < 7.5 < max(item["epsilon_lower"] for item in anew) <= 8.0
+    os.remove("X.npz")
+    ran = called("audit", "--mechanism-only", "out.npz", "-o", "may travel.html", "-o", "may-travel.json")
+    assert ran.code == 0, ran.err
+    assert "On worst-case rows its mechanism gives away ε ≥ 7." in ran.out.replace("\n", " ")
+    result = called("audit", "--mechanism-only", "out.npz", "--json").result
+    assert not result["not_for_release"]
+    assert result["findings"] == anew
+    page = (released / "may travel.html").read_text("utf-8")
+    assert "Not for release." not in page
+    assert reproduced(page) == ["sfumato audit out.npz --mechanism-only -o 'may travel.html'"]
+    os.rename("out.npz.cert.json", "alone.cert.json")
+    assert called("audit", "--mechanism-only", "alone.cert.json", "--json").result["findings"] == anew
+    (released / "statement.json").write_text(json.dumps(result["statement"]))
+    assert called("audit", "--mechanism-only", "statement.json", "--json").result["findings"] == anew
+    assert "no certificate beside out.npz" in called("audit", "--mechanism-only", "out.npz").sentence
+    both = ("audit", "--mechanism-only", "out.npz", "out.npz")
+    assert "looks at no data: leave out ORIGINAL" in called(*both).sentence
+
+
+def test_what_is_computed_from_originals_is_for_their_owner_alone(released, called):
+    files = ("audit.html", "out.npz.audit.json", "page.html", "plain.html")
+    called("audit", "X.npz", "out.npz", "-o", files[0], "-o", files[1])
+    called("report", "out.npz", "--original", "X.npz", "--array", "X", "-o", files[2])
+    called("report", "out.npz", "-o", files[3])  # with the evidence beside the release
+    assert {name: stat.S_IMODE(os.stat(name).st_mode) for name in files} == dict.fromkeys(files, 0o600)
+    for name in (files[0], files[2], files[3]):
+        assert "Not for release." in (released / name).read_text("utf-8")
+    assert json.loads((released / files[1]).read_text())["not_for_release"]
+    os.remove(files[1])
+    called("report", "out.npz", "-o", "travels.html")
+    (released / "ordinary").touch()
+    assert os.stat("travels.html").st_mode == os.stat("ordinary").st_mode
+    assert "Not for release." not in (released / "travels.html").read_text("utf-8")
+
+
+def test_every_command_of_a_report_runs(released, called, reproduced):
+    np.save("others.npy", np.load("X.npz")["X"][::-1])
+    words = ("--labels", "y", "--nonmembers", "others.npy", "--seed", 3, "--confidence", 0.95)
+    assert called("audit", "X.npz", "out.npz", *words, "-o", "audit page.html").code == 0
+    page = (released / "audit page.html").read_text("utf-8")
+    assert reproduced(page) == [
+        "sfumato audit X.npz out.npz --labels y --nonmembers others.npy --confidence 0.95 --seed 3 "
+        "-o 'audit page.html'"
+    ]
+    assert (released / "audit page.html").read_text("utf-8") == page  # to the byte
+    absolute = released / "X.npz"
+    called("report", "out.npz", "--original", absolute, "--labels", "y", "-o", "page.html", "--title", "A B")
+    page = (released / "page.html").read_text("utf-8")
+    assert str(released) not in page
+    assert reproduced(page) == [
+        "sfumato verify out.npz",
+        "sfumato report out.npz --original X.npz --labels y --title 'A B' -o page.html",
+    ]
+    assert (released / "page.html").read_text("utf-8") == page
 
 
 def test_an_audit_is_repeated_to_the_bit(released, called):
@@ -120,7 +182,7 @@ def test_pooled_releases_are_averaged_and_compared(released, called):
     assert any("shared" in name for name in found)
 
 
-def test_a_table_is_audited_under_its_schema(folder, called):
+def test_a_table_is_audited_under_its_schema(folder, called, reproduced):
     rng = np.random.default_rng(0)
     rows = [f"p{i},{rng.uniform(0, 100):.1f},{'abc'[rng.integers(3)]}" for i in range(400)]
     (folder / "in.csv").write_text("name,age,group\n" + "\n".join(rows) + "\n")
@@ -133,6 +195,15 @@ def test_a_table_is_audited_under_its_schema(folder, called):
     assert result["consistent"]
     assert {"attribute inference", "pair game"} <= {item["attack"] for item in result["findings"]}
     assert "give --schema" in called("audit", "in.csv", "out.csv").sentence
+    words = ("--schema", "schema.json", "--labels", "group", "-o", "page.html")
+    assert called("report", "out.csv", "--original", "in.csv", *words).code == 0
+    page = (folder / "page.html").read_text("utf-8")
+    for name in ("mean of age", "marginal of age", "group shares of group", "group, which is no feature"):
+        assert name in page
+    assert "guessing" in page
+    assert "Fréchet" not in page
+    assert "inception" not in page
+    reproduced(page)
     wrong = called("audit", "in.csv", "out.csv", "--schema", "schema.json", "--labels", "age")
     assert "no categorical or boolean column" in wrong.sentence
 

@@ -93,11 +93,12 @@ def test_a_certified_contraction_is_learned_verified_and_asked(command, called, 
     assert called("verify", "model").code == 4
 
 
-def test_class_folders_give_their_names_to_the_classes(called, classes):
+def test_class_folders_give_their_names_to_the_classes(called, classes, reproduced):
     given = ("--epsilon", "8", "--extractor", "pixels", "--no-audit", "--json")
     result = called("learn", "scans", "-o", "model", *given, "--report", "page.html").result
     assert result["classes"] == [str(label) for label in range(10)]
     assert result["report"] == "page.html"
+    assert reproduced(Path("page.html").read_text("utf-8")) == ["sfumato verify model"]
     assert result["findings"] == []
     assert Statement.from_dict(result["statement"]).parameters["class_names"] == result["classes"]
     assert load_model("model").class_names == tuple(result["classes"])

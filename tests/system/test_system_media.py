@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shutil
+import stat
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -411,8 +412,12 @@ def test_a_page_shows_before_map_and_after_and_no_original_unless_it_may(called,
     # To look for text takes a second for each, so two of them must do.
     for name in ("walk.mp4", "from the sea/walk.avi", "from the sea/deep.png"):
         os.unlink(f"out/{name}")
-    ran = called("report", "out", "--original", "photos", "-o", "page.html", "--json")
+    asked = ("report", "out", "--original", "photos", "-o", "page.html")
+    assert called(*asked).code == 0
+    assert "data:image" not in Path("page.html").read_text("utf-8")  # originals only where they are asked for
+    ran = called(*asked, "--show-originals", "6", "--json")
     assert ran.result == {"file": "page.html"}
+    assert stat.S_IMODE(os.stat("page.html").st_mode) == 0o600
     shown = Path("page.html").read_text("utf-8")
     # Two pictures, each three times.
     assert shown.count("data:image/jpeg;base64,") == 6
@@ -428,13 +433,14 @@ def test_a_page_shows_before_map_and_after_and_no_original_unless_it_may(called,
     assert "keep this report in-house" not in page
 
 
-def test_one_frame_of_a_video_is_shown_beside_its_release(called, photos):
+def test_one_frame_of_a_video_is_shown_beside_its_release(called, photos, reproduced):
     assert called("protect", "photos/walk.mp4", "-o", "out.mp4", "--epsilon", "4").code == 0
     words = ("out.mp4", "--original", "photos/walk.mp4", "-o", "page.html", "--show-originals", "1")
     assert called("report", *words).code == 0
     shown = Path("page.html").read_text("utf-8")
     assert shown.count("data:image/jpeg") == 3
     assert "out.mp4, 64 × 48 pixels" in shown.replace("\N{NO-BREAK SPACE}", " ")
+    assert [line.split()[1] for line in reproduced(shown)] == ["verify", "report"]
 
 
 def test_an_older_file_is_replaced_whole_and_an_older_folder_is_not_mixed_with(called, photos):

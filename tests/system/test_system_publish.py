@@ -62,7 +62,7 @@ def test_a_dataset_is_published_verified_and_read_again(command, archive, statem
     assert again["epsilon"] is None
 
 
-def test_class_folders_are_published_with_a_manifest_and_a_report(called, classes):
+def test_class_folders_are_published_with_a_manifest_and_a_report(called, classes, reproduced):
     arguments = ("-o", "out", "--neighbours", "add/remove", "--report", "page.html", "--json")
     # Of 600 pictures ε = 1 leaves too little to tell which classes there are.
     result = called("publish", "digits", "--epsilon", "30", *arguments).result
@@ -79,6 +79,7 @@ def test_class_folders_are_published_with_a_manifest_and_a_report(called, classe
     page = Path("page.html").read_text("utf-8")
     assert "keep this report in-house" in page
     assert "nearest released" in page
+    assert reproduced(page) == ["sfumato verify out"]
     next(Path("out").glob("3/*.png")).unlink()
     assert called("verify", "out").code == 4
 

@@ -1,6 +1,7 @@
 """Attacks on releases and models, and the lower bounds on ε that they prove.
 
-``sf.audit(release, original=X)`` runs the standard audit of a data release; ``audit_model`` that of a model,
+``sf.audit(release, original=X)`` runs the standard audit of a data release, ``audit_mechanism`` that of its
+mechanism on worst-case rows, which needs no data; ``audit_model`` that of a model,
 ``distinguish`` plays a mechanism on its worst pair of neighbours, ``self_test`` checks the auditor.
 """
 
@@ -22,6 +23,7 @@ from sfumato.audit.leak import exact_value_leak
 from sfumato.audit.lira import lira
 from sfumato.audit.loss_threshold import class_threshold, loss_threshold
 from sfumato.audit.matching import likelihood_matching, nearest_matching
+from sfumato.audit.mechanism_audit import audit_mechanism, mechanism_of
 from sfumato.audit.membership import (
     likelihood_membership,
     logistic_membership,
@@ -68,6 +70,7 @@ __all__ = [
     "auc_interval",
     "audit",
     "audit_learner",
+    "audit_mechanism",
     "audit_model",
     "averaging_attack",
     "best_guesses",
@@ -89,6 +92,7 @@ __all__ = [
     "lira",
     "logistic_membership",
     "loss_threshold",
+    "mechanism_of",
     "model_differences",
     "mutual_information",
     "nearest_matching",

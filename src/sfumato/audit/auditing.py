@@ -1,4 +1,8 @@
-"""The standard audit of a data release: every attack that applies to it, and what they say together."""
+"""The standard audit of a data release: every attack that applies to it, and what they say together.
+
+Attacks on the rows that were released say what this release gave away; games on worst-case rows, drawn anew
+from the statement's parameters (:mod:`~sfumato.audit.mechanism_audit`), say what its mechanism gives away.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,14 @@ from sfumato.audit.embedding import see_through
 from sfumato.audit.finding import Finding
 from sfumato.audit.leak import exact_value_game, exact_value_leak
 from sfumato.audit.matching import View, nearest_matching, rows_of
+from sfumato.audit.mechanism_audit import audit_mechanism
 from sfumato.audit.membership import membership_attacks
 from sfumato.audit.pairs import pair_games
 from sfumato.audit.reconstruction import informed_inverter, posterior_mean, ridge_reconstruction
 from sfumato.audit.result import Audit
 from sfumato.audit.seeds import noise_across_rows, shared_noise
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Release
+from sfumato.mechanisms import Mechanism, Release
 from sfumato.mechanisms.domain import declared_domain
 from sfumato.mechanisms.records import as_array
 from sfumato.privacy import Guarantee, Neighbours, Statement, Unit
@@ -41,19 +46,26 @@ _FEWEST = 100
 
 
 def audit(
-    release: Release,
+    release: Release | Any,  # or a statement or a mechanism, whose bases have no types
     *,
-    original: ArrayLike,
+    original: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     nonmembers: ArrayLike | None = None,
     view: View | None = None,
     repeats: Sequence[Release] = (),
     delta: float | None = None,
+    mechanism_only: bool = False,
+    columns: int | None = None,
     confidence: float = 0.99,
     seed: int = 0,
     report: Report | None = None,
 ) -> Audit:
     """Attack ``release`` of the records ``original`` (n, …), row for row, and say what was achieved.
+
+    The mechanism that the statement names is also drawn anew on its worst pair of neighbours. With
+    ``mechanism_only`` that is all: ``release`` may then be a statement or a mechanism too, no data is needed
+    or looked at, and the findings may travel with the release. ``columns`` is the number of columns that were
+    released, where it is not known and what is proven depends on it.
 
     ``labels`` (n,) is a sensitive attribute to infer; ``nonmembers`` are records of the same distribution
     that were not released, and without them half of the rows play that part; ``view`` maps released rows to
@@ -61,13 +73,20 @@ def audit(
     without help). ``repeats`` are further releases of the same records that a reader might pool. ``delta`` is
     that of the bounds on ε: unless given, that of the statement's headline, but at most 1e-5.
 
-    The result is evidence: its ``epsilon_lower`` is the largest lower bound on ε that an attack achieved,
-    with the confidence that all bounds hold together. The attacker's random choices follow from ``seed``.
+    The result is evidence: its ``epsilon_lower`` is the largest lower bound on ε that an attack on this
+    release achieved, with the confidence that all bounds hold together (with ``mechanism_only`` the largest
+    of the games with the mechanism). The attacker's random choices follow from ``seed``.
     """
-    if not isinstance(release, Release):
-        raise BadInput(f"sf.audit takes a release, as mechanism.release(X) returns it, not {type(release)}.")
     if not 0.5 <= confidence < 1.0:
         raise BadInput(f"confidence was {confidence!r}: it must be at least 0.5 and below 1.")
+    if mechanism_only:
+        if original is not None:
+            raise BadInput("an audit of the mechanism alone looks at no data: leave out original.")
+        return _of_mechanism(release, columns, confidence, seed, report)
+    if not isinstance(release, Release):
+        raise BadInput(f"sf.audit takes a release, as mechanism.release(X) returns it, not {type(release)}.")
+    if original is None:
+        raise BadInput("an audit needs the original records, or mechanism_only=True, which needs no data.")
     delta = usual_delta(release.statement.proven) if delta is None else check_delta(delta)
     records = _rows(original, "original")
     released = _rows(release.value, "release")
@@ -78,7 +97,7 @@ def audit(
         )
     if len(records) < _FEWEST:
         raise BadInput(f"an audit of {len(records)} rows would say nothing; at least {_FEWEST} are needed.")
-    steps = _Steps(report, 8 + len(repeats))
+    steps = _Steps(report, 9 + len(repeats))
     findings: list[Finding] = []
     clipped = _clipped(records, release.statement)
     steps("looking for exact values")
@@ -108,8 +127,40 @@ def audit(
     if repeats:
         others = [_rows(item.value, "release") for item in repeats]
         findings += _pooled(steps, case, others, len(records), tested)
+    steps("drawing the mechanism anew on worst-case rows")
+    remarks = []
+    try:
+        findings += audit_mechanism(
+            release.statement,
+            columns=released.shape[1],
+            delta=delta,
+            confidence=1.0 - (1.0 - confidence) / 2.0,
+            seed=seed,
+        )
+    except BadInput as refusal:
+        remarks.append(f"What the mechanism gives away on worst-case rows was not measured: {refusal}")
     steps.done()
-    return Audit.of(release, findings)
+    return Audit.of(release, findings, remarks)
+
+
+def _of_mechanism(
+    source: Any,
+    columns: int | None,
+    confidence: float,
+    seed: int,
+    report: Report | None,
+) -> Audit:
+    """The audit of a mechanism alone."""
+    steps = _Steps(report, 1)
+    steps("drawing the mechanism anew on worst-case rows")
+    statement: Any = source
+    if isinstance(source, Release):
+        statement, columns = source.statement, source.provenance.get("columns", columns)
+    found = audit_mechanism(statement, columns=columns, confidence=confidence, seed=seed)
+    if isinstance(source, Mechanism):
+        statement = source.statement(columns)
+    steps.done()
+    return Audit.of(Release(None, statement), found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +213,8 @@ def _bounds(case: _Case) -> list[Finding]:
         "delta": case.delta,
         "unit": unit,
         "neighbours": proven.neighbours,
-        "confidence": 1.0 - (1.0 - case.confidence) / count,
+        # The other half is left to the games with the mechanism.
+        "confidence": 1.0 - (1.0 - case.confidence) / (2 * count),
         "seed": case.seed,
     }
     found = list(pair_games(case.clipped, case.released, law=law, view=case.view, **common))

@@ -24,7 +24,8 @@ class Finding:
     strong attack (a reconstruction error). ``epsilon_lower`` is a lower bound on ε at ``delta`` that the
     attack achieved with ``confidence`` for inputs that differ in one ``unit`` as ``neighbours`` describe,
     where it says something about ε at all; ``delta_lower`` likewise is a lower bound on δ at ``at_epsilon``,
-    or at every ε where that is None.
+    or at every ε where that is None. ``mechanism_only`` says that neither the original data nor the release
+    was looked at, so that the finding may travel with the release.
     """
 
     attack: str
@@ -43,6 +44,7 @@ class Finding:
     note: str = ""
     delta_lower: float | None = None
     at_epsilon: float | None = None
+    mechanism_only: bool = False
 
     def __post_init__(self) -> None:
         for name in ("value", "chance"):
@@ -105,6 +107,7 @@ class Finding:
             "note": self.note,
             "delta_lower": self.delta_lower,
             "at_epsilon": self.at_epsilon,
+            "mechanism_only": self.mechanism_only,
         }
 
     @classmethod
@@ -112,7 +115,7 @@ class Finding:
         """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
         names = (*cls.__dataclass_fields__, "beats_chance")
         if isinstance(value, Mapping):
-            value = {"delta_lower": None, "at_epsilon": None, **value}
+            value = {"delta_lower": None, "at_epsilon": None, "mechanism_only": False, **value}
         got = dict(fields_of(value, names, "a finding"))
         got.pop("beats_chance")  # follows from the others
         interval = got.pop("interval")

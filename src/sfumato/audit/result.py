@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -13,29 +14,37 @@ from sfumato.privacy.table import WIDTH, aligned, wrapped
 
 __all__ = ["Audit"]
 
+_ANEW = "Its mechanism, drawn anew on worst-case rows (no data was used)"
+
 
 @dataclass(frozen=True)
 class Audit(Evidence):
     """Evidence of several attacks on one release.
 
     As evidence it says what the strongest of them achieved: ``epsilon_lower`` at ``delta`` with
-    ``confidence``, which all bounds hold with together. ``findings`` holds all of them, and ``release`` the
-    release with its measured column filled in.
+    ``confidence``, which all bounds hold with together. ``findings`` holds all of them, those of the
+    mechanism drawn anew (``mechanism_only``) last, and ``release`` the release with its measured column
+    filled in. ``remarks`` say what was not measured.
     """
 
     findings: tuple[Finding, ...] = ()
+    remarks: tuple[str, ...] = ()
     release: Release | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, release: Release, findings: Sequence[Finding]) -> Self:
-        """The audit of ``release`` that made ``findings``; the largest bound on ε leads."""
+    def of(cls, release: Release, findings: Sequence[Finding], remarks: Sequence[str] = ()) -> Self:
+        """The audit of ``release`` that made ``findings``; the largest bound on ε leads.
+
+        What was found of the mechanism, and not of this release, leads only where nothing else was tried.
+        """
         found = tuple(findings)
-        bounds = [item for item in found if item.epsilon_lower is not None]
+        own = [item for item in found if not item.mechanism_only] or found
+        bounds = [item for item in own if item.epsilon_lower is not None]
         strongest = max(bounds, key=lambda item: item.epsilon_lower or 0.0, default=None)
         statement = replace(release.statement, measured=tuple(item.evidence() for item in found))
         measured = replace(release, statement=statement)
         if strongest is None:
-            return cls(attack="standard audit", findings=found, release=measured)
+            return cls(attack="standard audit", findings=found, remarks=tuple(remarks), release=measured)
         return cls(
             attack=strongest.attack,
             epsilon_lower=strongest.epsilon_lower,
@@ -47,8 +56,14 @@ class Audit(Evidence):
             delta_lower=strongest.delta_lower,
             at_epsilon=strongest.at_epsilon,
             findings=found,
+            remarks=tuple(remarks),
             release=measured,
         )
+
+    @property
+    def mechanism_only(self) -> bool:
+        """Whether no data was looked at, so that the audit may travel with the release."""
+        return bool(self.findings) and all(item.mechanism_only for item in self.findings)
 
     @property
     def statement(self) -> Statement:
@@ -72,6 +87,8 @@ class Audit(Evidence):
         return super().to_dict() | {
             "consistent": not self.alarms,
             "claim_refuted": bool(self.refuting),
+            "not_for_release": not self.mechanism_only,
+            "remarks": list(self.remarks),
             "findings": [item.to_dict() for item in self.findings],
             "statement": self.statement.to_dict(),
         }
@@ -81,8 +98,13 @@ class Audit(Evidence):
 
     def table(self, width: int) -> str:
         """The attacks in at most ``width`` characters a line, and what they say together."""
-        rows = [_row(item) for item in self.findings]
-        lines = aligned(["attack", "measure", "found", "a guess", "ε at least"], rows, width)
+        lines: list[str] = []
+        for title, anew in (("This release, on its own rows", False), (_ANEW, True)):
+            rows = [_row(item) for item in self.findings if item.mechanism_only is anew]
+            if rows:
+                lines += ["", *wrapped(title, width)] if lines else wrapped(title, width)
+                lines += aligned(["attack", "measure", "found", "a guess", "ε at least"], rows, width)
+        lines += [""] if lines else []
         for sentence in self.sentences():
             lines += wrapped(sentence, width)
         return "\n".join(lines)
@@ -96,6 +118,8 @@ class Audit(Evidence):
             f"{len(beaten)} of {len(judged)} attacks did better than a guess; an attack that did not is no "
             "proof of privacy."
         )
+        said += self._both()
+        said += self.remarks
         for item in self.alarms:
             compared = self.statement.compared(item.evidence())
             assert compared is not None  # an alarm contradicts something
@@ -104,6 +128,29 @@ class Audit(Evidence):
             compared = self.statement.claim_compared(item.evidence())
             assert compared is not None
             said.append(f"The claim is refuted: {_more(compared, 'claimed')}.")
+        return said
+
+    def _both(self) -> list[str]:
+        """What this release gave away, what its mechanism gives away, and what is proven of the latter."""
+        said = []
+        for what, anew in (
+            ("This release gave away", False),
+            ("On worst-case rows its mechanism gives away", True),
+        ):
+            bounds = [
+                item
+                for item in self.findings
+                if item.mechanism_only is anew and item.epsilon_lower is not None
+            ]
+            if bounds:
+                best = max(bounds, key=lambda item: item.epsilon_lower or 0.0)
+                compared = self.statement.compared(best.evidence())
+                beside = ""
+                if compared is not None and math.isfinite(compared.epsilon):
+                    beside = f"; at most {compared.epsilon:.4g} is proven of it"
+                said.append(
+                    f"{what} ε ≥ {best.epsilon_lower:.4g} at δ = {best.delta:g} per {best.unit}{beside}."
+                )
         return said
 
 

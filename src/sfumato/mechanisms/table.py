@@ -67,6 +67,7 @@ class Rows:
         self._parameters = mechanism.parameters()
         self._half = (limits[:, 1] - limits[:, 0]) / 2.0
         self._centre = limits[:, 0] + self._half
+        self._weights = [float(share) for share in shares]
         self._stretch = shares[:count] * (count / max(shares[:count].sum(), np.finfo(float).tiny))
         self.numeric = _part(mechanism, float(shares[:count].sum()), self._stretch) if count else None
         total = mechanism.budget() if isinstance(mechanism, TrustAdaptive) else float(mechanism.epsilon)
@@ -93,6 +94,8 @@ class Rows:
             "numeric_epsilon": None if self.numeric is None else self.numeric.parameters()["epsilon"],
             "coded_columns": len(self.coded.categories) if self.coded else 0,
             "coded_epsilon": self.coded.epsilon if self.coded else None,
+            "categories": list(self.coded.categories) if self.coded else [],
+            "weights": self._weights,
         }
         proven = self.guarantee()
         numeric = [f"{self._name} on numeric columns"] if self.numeric else []

@@ -1,9 +1,11 @@
-"""Audits of files: a released file with its certificate, against the file it was made from."""
+"""Audits of files: a certified release against the file it was made from, or its mechanism alone."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +18,16 @@ from sfumato.io import Schema, array_names, file_to_read, kind_of
 from sfumato.mechanisms import Release
 from sfumato.pipeline.reading import Records, read_labels, read_records, refuse_media, released_schema
 from sfumato.privacy import Guarantee, Statement
-from sfumato.report import KeyRing, certificate_file, verify
+from sfumato.report import Certificate, KeyRing, VerificationFailed, certificate_file, verify
 
-__all__ = ["Compared", "audit_files", "certified_statement", "read_release"]
+__all__ = [
+    "Compared",
+    "audit_files",
+    "audit_mechanism_of",
+    "certified_statement",
+    "command_line",
+    "read_release",
+]
 
 _Path = str | os.PathLike[str]
 Report = Callable[[str, float], None]
@@ -107,6 +116,45 @@ def audit_files(
     )
 
 
+def audit_mechanism_of(
+    path: _Path,
+    *,
+    keys: KeyRing | None = None,
+    confidence: float = 0.99,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Audit:
+    """Audit the mechanism of the release ``path`` by its certificate; no data is read but to check its bytes.
+
+    ``path`` may also be a certificate alone, or a statement as JSON, such as ``sfumato plan --json`` prints.
+    """
+    statement, columns = _stated(file_to_read(path), KeyRing() if keys is None else keys)
+    return audit(
+        statement, mechanism_only=True, columns=columns, confidence=confidence, seed=seed, report=report
+    )
+
+
+def command_line(name: str, *files: _Path, **options: object) -> str:
+    """Return the command ``sfumato NAME FILES --OPTIONS`` as it is typed; options that are None are left out.
+
+    A file is named as it was if that says nothing about the machine, and by its last part otherwise.
+    """
+    words = ["sfumato", name, *map(_shown, files)]
+    for option, given in options.items():
+        for value in given if isinstance(given, list | tuple) else [given]:
+            if value is None or value is False:
+                continue
+            words.append("-o" if option == "output" else "--" + option.replace("_", "-"))
+            if value is not True:
+                words.append(_shown(value) if isinstance(value, Path) else str(value))
+    return shlex.join(words)
+
+
+def _shown(file: _Path) -> str:
+    path = Path(file)
+    return path.name if path.is_absolute() or ".." in path.parts else str(path)
+
+
 def read_release(path: _Path, schema: Schema | None = None, keys: KeyRing | None = None) -> Release:
     """The release in the file ``path``; nothing is proven of it unless its certificate holds."""
     found = read_records(path, schema=schema)
@@ -130,6 +178,31 @@ def certified_statement(file: Path, keys: KeyRing | None = None) -> Statement:
         failed = next(check for check in checked.checks if check.outcome == "fails")
         return _nothing(f"its certificate does not hold: {failed.detail}")
     return checked.certificate.statement
+
+
+def _stated(file: Path, keys: KeyRing) -> tuple[Statement, int | None]:
+    """The statement of a release, of a certificate or of a JSON document, and the columns it is about."""
+    if not file.is_dir() and file.suffix != ".json":
+        if not certificate_file(file).exists():
+            raise BadInput(
+                f"there is no certificate beside {file.name}; a release with its certificate, a certificate "
+                "or a statement as JSON is accepted."
+            )
+        checked = verify(file, keys)
+        if checked.certificate is None or not checked.holds:
+            failed = next(check for check in checked.checks if check.outcome == "fails")
+            raise VerificationFailed(f"the certificate of {file.name} does not hold: {failed.detail}.")
+        return checked.certificate.statement, checked.certificate.columns
+    content = file.read_bytes()
+    if file.name.endswith(".cert.json"):
+        certificate = Certificate.read(content, keys.trusted())
+        return certificate.statement, certificate.columns
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        raise BadInput(f"{file.name} is no JSON; a statement as sfumato plan --json prints it is.") from None
+    inside = document.get("statement", document) if isinstance(document, Mapping) else document
+    return Statement.from_dict(inside), document.get("columns") if isinstance(document, Mapping) else None
 
 
 def _same_name(original: _Path, released: _Path) -> str | None:

@@ -86,7 +86,7 @@ def write_learning_report(
         utility={"measures": measures, "remarks": remarks},
         classes=classes.tables(),
     )
-    lines = [f"sfumato verify {name}", f"sfumato {sfumato.__version__}"]
+    lines = [f"sfumato verify {name}", f"# Sfumato {sfumato.__version__}"]
     text = render_report([entry], title="Model report", reproduce=lines)
     with atomic_output(page, mode=PRIVATE) as file:
         file.write(text.encode("utf-8"))

@@ -69,7 +69,7 @@ def write_publication_report(
         sheet = None
         useful["remarks"].append(str(refusal))
     entry = Entry(name, statement, findings, utility=useful, sheet=sheet)
-    lines = [f"sfumato verify {name}", f"sfumato {sfumato.__version__}"]
+    lines = [f"sfumato verify {name}", f"# Sfumato {sfumato.__version__}"]
     text = render_report([entry], title="Publication report", reproduce=lines)
     with atomic_output(page, mode=PRIVATE) as file:
         file.write(text.encode("utf-8"))

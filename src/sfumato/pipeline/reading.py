@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io import MEDIA, Schema, TableSource, array_names, kind_of, open_array
+from sfumato.utility import Field
 
 __all__ = ["Records", "read_labels", "read_records", "refuse_media", "released_schema"]
 
@@ -20,10 +22,11 @@ _Path = str | os.PathLike[str]
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Rows ``values`` (n, d) and the shape that one row had in its file."""
+    """Rows ``values`` (n, d), the shape that one row had in its file, and where a table's columns are."""
 
     values: NDArray[np.float64]
     shape: tuple[int, ...]
+    fields: tuple[Field, ...] | None = None
 
 
 def read_records(
@@ -97,7 +100,18 @@ def _table(path: _Path, schema: Schema) -> Records:
     parts = [(numeric - limits.mean(axis=1)) / np.where(half > 0.0, half, 1.0)]
     parts += [np.eye(len(column.categories))[codes[:, index]] for index, column in enumerate(schema.coded)]
     values = np.concatenate(parts, axis=1)
-    return Records(_finite(values, path), values.shape[1:])
+    return Records(_finite(values, path), values.shape[1:], tuple(_fields(schema)))
+
+
+def _fields(schema: Schema) -> Iterator[Field]:
+    """Where each column of a table stands in its rows of numbers."""
+    for at, column in enumerate(schema.numeric):
+        yield Field(column.name, at, at + 1, column.bounds)
+    at = len(schema.numeric)
+    for column in schema.coded:
+        stop = at + len(column.categories)
+        yield Field(column.name, at, stop, categories=column.spellings())
+        at = stop
 
 
 def _finite(values: NDArray[Any], name: _Path) -> NDArray[Any]:

@@ -65,4 +65,10 @@ def _measured(entry: Entry) -> Column:
         facts.append(("confidence", percent(strongest.confidence)))
     facts += [("per", str(strongest.unit)), ("neighbours", str(strongest.neighbours))]
     facts.append(("attack", strongest.attack))
+    for word, anew in (("this release", False), ("its mechanism", True)):
+        bounds = [item.epsilon_lower for item in entry.findings if item.mechanism_only is anew]
+        known = [bound for bound in bounds if bound is not None]
+        if known:
+            where = ", drawn anew on worst-case rows" if anew else ", on its own rows"
+            facts.append((word, f"ε ≥ {at_least(max(known))}{where}"))
     return Column("measured", f"ε ≥ {at_least(strongest.epsilon_lower or 0.0)}", facts, measured(entry))

@@ -56,6 +56,16 @@ class Entry:
             object.__setattr__(self, "neighbourhood", _shares(self.name, self.neighbourhood))
 
     @property
+    def from_originals(self) -> bool:
+        """Whether something here was computed from original data, and no budget paid for it.
+
+        Not so the statement, which was paid for, and what was found of the mechanism alone.
+        """
+        looked = [finding for finding in self.findings if not finding.mechanism_only]
+        shown = (self.pictures, self.sheet, self.neighbourhood)
+        return bool(looked or self.measures or self.classes) or any(part is not None for part in shown)
+
+    @property
     def measures(self) -> tuple[Measured, ...]:
         """What the release is still good for."""
         return measured(self.utility, self.name)

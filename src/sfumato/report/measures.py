@@ -1,10 +1,10 @@
-"""What a release is still good for, from plain numbers or from the document of an assessment."""
+"""What a release is still good for, from plain numbers or an assessment's document, and a verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,7 +12,19 @@ from sfumato.errors import BadInput
 from sfumato.report.numbers import plain
 from sfumato.report.text import shortened
 
-__all__ = ["Cell", "Measured", "UtilityRow", "measured", "remarks", "utility_rows"]
+__all__ = [
+    "Cell",
+    "Measured",
+    "UtilityRow",
+    "UtilityVerdict",
+    "measured",
+    "remarks",
+    "utility_rows",
+    "utility_verdict",
+]
+
+# From this share of the way from a guess to the original on, a measure is called nearly as good.
+_NEARLY = 0.9
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,49 @@ class Measured:
     chance: float | None = None
     smaller_is_better: bool = False
     note: str = ""
+    margin: float | None = None
+    nearer_is_better: bool = False
+
+    @property
+    def kept(self) -> float | None:
+        """How far on the way from a guess to the original, 0 to 1; None where it cannot be told."""
+        if self.value is None or self.original is None or self.chance is None:
+            return None
+        if self.nearer_is_better:
+            way, gained = abs(self.chance - self.original), self._gained
+        else:
+            sign = -1.0 if self.smaller_is_better else 1.0
+            way, gained = sign * (self.original - self.chance), self._gained
+        return None if way <= 0.0 or gained is None else min(max(gained / way, 0.0), 1.0)
+
+    @property
+    def beats_guessing(self) -> bool | None:
+        """Whether it is better than a guess by more than chance explains; None where it cannot be told.
+
+        Where the original itself is no better than a guess there is nothing to keep.
+        """
+        gained, kept = self._gained, self.kept
+        return None if gained is None or self.margin is None or kept is None else gained > self.margin
+
+    @property
+    def _gained(self) -> float | None:
+        """By how much it is better than a guess."""
+        if self.value is None or self.chance is None:
+            return None
+        if self.nearer_is_better:
+            if self.original is None:
+                return None
+            return abs(self.chance - self.original) - abs(self.value - self.original)
+        return (self.chance - self.value) if self.smaller_is_better else (self.value - self.chance)
+
+
+@dataclass(frozen=True)
+class UtilityVerdict:
+    """A ``kind`` for the eye, a ``headline`` and a ``sentence`` about what a release is still good for."""
+
+    kind: Literal["unknown", "guessing", "little", "better", "kept"]
+    headline: str
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -41,7 +96,7 @@ class UtilityRow:
     """One measure, with a cell for each release."""
 
     name: str
-    smaller_is_better: bool
+    better: str
     cells: list[Cell]
 
 
@@ -51,6 +106,31 @@ def measured(utility: Mapping[str, Any], release: str) -> tuple[Measured, ...]:
     if isinstance(listed, Sequence) and not isinstance(listed, str):
         return tuple(_from_document(one, release) for one in listed)
     return tuple(Measured(str(name), _number(value, name, release)) for name, value in utility.items())
+
+
+def utility_verdict(measures: Sequence[Measured]) -> UtilityVerdict:
+    """Whether a release says more than a guess, from the measures that have a margin of chance."""
+    judged = [one for one in measures if one.beats_guessing is not None]
+    if not judged:
+        why = "no measure of it stands beside a guess" if measures else "that takes the original data"
+        return UtilityVerdict("unknown", "Utility not judged", f"What it is good for was not judged: {why}.")
+    better = [one for one in judged if one.beats_guessing]
+    count = f"{len(better)} of {len(judged)} measures"
+    worst = [shortened(one.name, 80) for one in judged if not one.beats_guessing]
+    said = f" No better: {'; '.join(worst[:3])}{' and others' if len(worst) > 3 else ''}." if worst else ""
+    if not better:
+        sentence = f"None of {len(judged)} measures is better than what nobody needs the release for."
+        return UtilityVerdict("guessing", "No better than guessing", sentence)
+    if len(better) == len(judged) and min(one.kept or 0.0 for one in judged) >= _NEARLY:
+        sentence = (
+            f"All of {len(judged)} measures keep {_NEARLY:.0%} or more of what the original has over a guess."
+        )
+        return UtilityVerdict("kept", "Nearly as good as the original", sentence)
+    if 2 * len(better) < len(judged):
+        return UtilityVerdict(
+            "little", "Little better than guessing", f"{count} are better than a guess.{said}"
+        )
+    return UtilityVerdict("better", "Better than guessing", f"{count} are better than a guess.{said}")
 
 
 def remarks(releases: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
@@ -71,26 +151,38 @@ def utility_rows(releases: Sequence[Sequence[Measured]]) -> list[UtilityRow]:
     rows = []
     for name in names:
         found = [next((one for one in release if one.name == name), None) for release in releases]
-        smaller = any(one is not None and one.smaller_is_better for one in found)
-        rows.append(UtilityRow(name, smaller, [_cell(one) for one in found]))
+        known = [one for one in found if one is not None]
+        better = "smaller is better" if any(one.smaller_is_better for one in known) else ""
+        if any(one.nearer_is_better for one in known):
+            better = "nearer to the original is better"
+        rows.append(UtilityRow(name, better, [_cell(one) for one in found]))
     return rows
 
 
 def _cell(one: Measured | None) -> Cell:
     if one is None:
         return Cell(plain(None))
-    pairs = (("original", one.original), ("chance", one.chance))
+    pairs = (("original", one.original), ("a guess", one.chance))
     beside = ", ".join(f"{word} {plain(number, 3)}" for word, number in pairs if number is not None)
-    return Cell(plain(one.value), beside, one.note)
+    note = "no better than a guess" if one.beats_guessing is False else ""
+    return Cell(plain(one.value), beside, "; ".join(filter(None, [note, one.note])))
 
 
 def _from_document(one: Any, release: str) -> Measured:
     if not isinstance(one, Mapping) or "name" not in one or "value" not in one:
         raise BadInput(f"the utility of {release!r} lists something that is no measure with name and value.")
-    numbers = (_number(one.get(key), one["name"], release) for key in ("value", "original", "chance"))
-    value, original, chance = numbers
-    smaller = one.get("better") == "lower"
-    return Measured(str(one["name"]), value, original, chance, smaller, str(one.get("note") or ""))
+    keys = ("value", "original", "chance", "margin")
+    value, original, chance, margin = (_number(one.get(key), one["name"], release) for key in keys)
+    return Measured(
+        str(one["name"]),
+        value,
+        original,
+        chance,
+        smaller_is_better=one.get("better") == "lower",
+        note=str(one.get("note") or ""),
+        margin=margin,
+        nearer_is_better=one.get("better") == "nearer",
+    )
 
 
 def _number(value: Any, name: Any, release: str) -> float | None:

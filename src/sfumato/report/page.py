@@ -49,14 +49,16 @@ def write_report(
 ) -> Path:
     """Write the report of ``entries`` to ``output``, whole or not at all, and return where it stands.
 
-    ``reproduce`` holds commands and versions, one a line. The same arguments give the same bytes: a date is
-    printed only if one is given, and nothing about the machine or its user ever is.
+    A page that holds anything computed from original data is marked *not for release* and readable by its
+    owner only. ``reproduce`` holds commands, and comments behind a #, one a line. The same arguments give the
+    same bytes: a date is printed only if one is given, and nothing about the machine or its user ever is.
     """
     page = render_report(
         entries, title=title, date=date, budget=budget, frontier=frontier, reproduce=reproduce
     )
     path = Path(output)
-    with atomic_output(path) as file:
+    private = any(entry.from_originals for entry in entries)
+    with atomic_output(path, mode=0o600 if private else None) as file:
         file.write(page.encode("utf-8"))
     return path
 
@@ -91,6 +93,7 @@ def render_report(
             script=script,
             policy=_policy(style, script),
             summary=summary(told),
+            private=any(entry.from_originals for entry in told),
             alarm=alarm(told),
             sections=sections,
             utility=utility_rows([entry.measures for entry in told]),

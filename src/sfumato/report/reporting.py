@@ -20,13 +20,19 @@ from sfumato.report.entry import Entry
 from sfumato.report.frontier import Frontier, Point
 from sfumato.report.page import write_report
 from sfumato.report.pictures import Pictures
+from sfumato.utility import Field
 
 __all__ = ["report"]
 
 Progress = Callable[[str, float], None]
 
-# What stands on the frontier's axis, the first that was measured of every release.
-_UTILITIES = ("linear-probe accuracy", "overlap of 10 nearest neighbours", "overlap of 5 nearest neighbours")
+# What stands on the frontier's axis: the first measure that was taken of every release and begins so.
+_UTILITIES = (
+    "linear-probe accuracy",
+    "accuracy on originals",
+    "overlap of 10 nearest neighbours",
+    "overlap of 5 nearest neighbours",
+)
 _NEIGHBOURS = 10
 
 
@@ -38,6 +44,7 @@ def report(
     labels: ArrayLike | None = None,
     names: Sequence[str] | None = None,
     image_shape: tuple[int, ...] | None = None,
+    fields: Sequence[Field] | None = None,
     show_originals: int = 0,
     title: str = "Privacy report",
     date: str | None = None,
@@ -49,9 +56,11 @@ def report(
     """Write one HTML file about ``releases``, each of them a release or the audit of one.
 
     With the ``original`` records, row for row, the page says what each release is still good for; with
-    ``labels``, also how well they can be learned from it. ``image_shape`` says that a record is a picture,
-    and ``show_originals`` how many of them the page shows, before and after; none unless asked, since such a
-    page must stay in-house. Two or more releases with a measured utility make a frontier.
+    ``labels``, also how well they can be learned from it. ``fields`` say that a record is a row of a table,
+    and where its columns stand. ``image_shape`` says that a record is a picture, and ``show_originals`` how
+    many of them the page shows, before and after; none unless asked. Two or more releases with a measured
+    utility make a frontier. A page that holds anything computed from originals is for their owner alone: it
+    says so, and the file is readable by its owner only.
     """
     items = list(releases) if isinstance(releases, Sequence) else []
     if not items or not all(isinstance(item, Release | Audit) for item in items):
@@ -65,7 +74,7 @@ def report(
     entries = []
     for number, (item, name) in enumerate(zip(items, called, strict=True)):
         tell = _part(progress, number, len(items), name)
-        entries.append(_entry(item, name, records, labels, image_shape, show_originals, seed, tell))
+        entries.append(_entry(item, name, records, labels, image_shape, fields, show_originals, seed, tell))
     return write_report(
         entries,
         output,
@@ -83,6 +92,7 @@ def _entry(
     records: NDArray[Any] | None,
     labels: ArrayLike | None,
     image_shape: tuple[int, ...] | None,
+    fields: Sequence[Field] | None,
     show_originals: int,
     seed: int,
     tell: Progress | None,
@@ -91,12 +101,15 @@ def _entry(
     if records is None:
         return Entry(name, release.statement, findings, provenance=release.provenance)
     from sfumato.utility.assessment import assess
+    from sfumato.utility.tables import assess_table
 
     released = np.asarray(release.value)
     flat = released.reshape(len(released), -1)
-    found = assess(
-        records.reshape(len(records), -1), flat, labels, image_shape=image_shape, seed=seed, report=tell
-    )
+    rows = records.reshape(len(records), -1)
+    if fields is not None:
+        found = assess_table(rows, flat, fields, labels, seed=seed, report=tell)
+    else:
+        found = assess(rows, flat, labels, image_shape=image_shape, seed=seed, report=tell)
     kept = None if found.structure is None else found.structure.by_row.get(_NEIGHBOURS)
     pictures = None
     if show_originals and image_shape is not None and flat.shape[1] == int(np.prod(image_shape)):
@@ -130,7 +143,8 @@ def _name(item: Release | Audit, number: int) -> str:
 def _frontier(entries: Sequence[Entry]) -> Frontier | None:
     """Utility against ε, where every release was measured on one scale and there are at least two."""
     known = [{measure.name: measure.value for measure in entry.measures} for entry in entries]
-    for utility in _UTILITIES:
+    names = [name for start in _UTILITIES for name in known[0] if name.startswith(start)]
+    for utility in names:
         values = [found.get(utility) for found in known]
         if len(entries) > 1 and all(value is not None for value in values):
             points = [

@@ -15,6 +15,7 @@ from sfumato.privacy import Evidence, Guarantee
 from sfumato.report.columns import Column, columns
 from sfumato.report.contact_sheet import Shot
 from sfumato.report.entry import Entry
+from sfumato.report.measures import UtilityVerdict, utility_verdict
 from sfumato.report.neighbourhood import Histogram
 from sfumato.report.numbers import at_least, at_most, delta_at_most, percent, plain, share
 from sfumato.report.pictures import Pictures, data_uri
@@ -95,6 +96,7 @@ class ReleaseSection:
     anchor: str
     entry: Entry
     verdict: Verdict
+    useful: UtilityVerdict
     columns: list[Column]
     rulers: list[Ruler]
     units: list[tuple[str, str]]
@@ -118,6 +120,7 @@ class ReleaseSection:
             anchor=f"release-{number}",
             entry=entry,
             verdict=verdict(entry),
+            useful=utility_verdict(entry.measures),
             columns=columns(entry),
             rulers=Ruler.drawn(entry),
             units=_units(entry),

@@ -11,7 +11,7 @@ from typing import Any
 import sfumato
 from sfumato.errors import BadInput
 from sfumato.io import Schema, array_names, kind_of
-from sfumato.io.atomic import write_whole
+from sfumato.io.atomic import atomic_output
 from sfumato.pipeline.reading import refuse_media
 from sfumato.report import certificate_file, file_digest
 from sfumato.serve.access import known
@@ -101,7 +101,7 @@ class Audits:
         self, record: JobRecord, files: JobFiles, report: Callable[[str, float | None], None]
     ) -> dict[str, Any]:
         """Attack, write down what was found, and return what a client is told first."""
-        from sfumato.pipeline.auditing import Compared, audit_files
+        from sfumato.pipeline.auditing import Compared, audit_files, command_line
         from sfumato.report import report as write
 
         asked = AskedAudit(**record.asked)
@@ -129,7 +129,24 @@ class Audits:
         for place in (folder.parent, folder):
             place.mkdir(mode=0o700, exist_ok=True)
         evidence = found.to_dict()
-        write_whole(folder / _EVIDENCE, json.dumps(evidence, ensure_ascii=False).encode())
+        with atomic_output(folder / _EVIDENCE, mode=0o600) as file:
+            file.write(json.dumps(evidence, ensure_ascii=False).encode())
+        files_named = [original.name, released.name]
+        if original.name == released.name:
+            files_named = [f"original/{original.name}", f"released/{released.name}"]
+        command = command_line(
+            "audit",
+            *files_named,
+            labels=asked.labels if labels is None else labels.name,
+            nonmembers=found_files["nonmembers"] and found_files["nonmembers"].name,
+            array=asked.array,
+            schema="schema.json" if asked.schema is not None else None,
+            confidence=None if asked.confidence == 0.99 else asked.confidence,
+            seed=asked.seed or None,
+        )
+        schema = ["# schema.json holds the columns that were sent with the request"] * (
+            asked.schema is not None
+        )
         write(
             [found],
             folder / _PAGE,
@@ -138,7 +155,8 @@ class Audits:
             names=[released.name],
             image_shape=compared.image_shape,
             title=f"Audit of {released.name}",
-            reproduce=[f"sfumato audit {original.name} {released.name}", f"sfumato {sfumato.__version__}"],
+            fields=compared.records.fields,
+            reproduce=[*schema, command, f"# Sfumato {sfumato.__version__}"],
             progress=report,
         )
         told = ("attack", "epsilon_lower", "delta", "confidence", "consistent")

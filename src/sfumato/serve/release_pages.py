@@ -24,5 +24,5 @@ def release_page(release: Release, ledger: Ledger, name: str) -> bytes:
         [entry],
         title=f"Privacy report of {release.name}",
         budget=Budget(balance, tuple(ledger.history(name))),
-        reproduce=[f"sfumato verify {release.name}", f"sfumato {sfumato.__version__}"],
+        reproduce=[f"sfumato verify {release.name}", f"# Sfumato {sfumato.__version__}"],
     ).encode()

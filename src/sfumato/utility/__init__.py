@@ -1,4 +1,4 @@
-"""What a release still says: probes, structure, pictures, distributions, and the frontier against ε."""
+"""What a release still says: probes, structure, tables, pictures, distributions, the frontier against ε."""
 
 from sfumato.utility.assessment import assess
 from sfumato.utility.comparison import (
@@ -25,17 +25,20 @@ from sfumato.utility.measure import Assessment, Measure
 from sfumato.utility.pictures import psnr, ssim
 from sfumato.utility.probe import Probe, linear_probe
 from sfumato.utility.structure import Structure, structure
+from sfumato.utility.tables import Field, assess_table
 
 __all__ = [
     "Assessment",
     "Choice",
     "Comparison",
     "Extractor",
+    "Field",
     "Measure",
     "Probe",
     "Structure",
     "Summary",
     "assess",
+    "assess_table",
     "columns",
     "compare",
     "cosine_similarity",

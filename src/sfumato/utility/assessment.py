@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,8 @@ from sfumato.utility.embedding import cosine_similarity
 from sfumato.utility.extractors import Extractor, columns, pixels, probabilities
 from sfumato.utility.measure import Assessment, Measure
 from sfumato.utility.pictures import psnr, ssim
-from sfumato.utility.probe import fitted, split
-from sfumato.utility.records import class_labels, paired, rows_of
+from sfumato.utility.probe import ERRORS, Probe, fitted, related, split
+from sfumato.utility.records import class_labels, label_columns, paired, rows_of
 from sfumato.utility.structure import Structure, structure
 
 __all__ = ["assess"]
@@ -40,11 +42,13 @@ def assess(
 ) -> Assessment:
     """Measure what ``released`` keeps of ``original``, which holds the same records row by row.
 
-    Always: neighbourhoods and distances. With ``labels``: a linear probe. Where release and original have
-    equally many columns: cosine similarity and Fréchet distance over ``features`` (default: the columns);
-    with labels, an inception-style score over a classifier that learned from originals; and with
-    ``image_shape``, (height, width) or (height, width, channels), PSNR and SSIM over ``data_range`` (default:
-    255 for bytes, 1 for other values in [0, 1]). Where the columns differ, ``view`` can say what the release
+    Always: neighbourhoods and distances. With ``labels``: a linear probe, whose features are all columns but
+    those that hold nothing but the label. Where release and original have equally many columns: cosine
+    similarity over ``features`` (default: the columns). With ``image_shape``, (height, width) or (height,
+    width, channels), PSNR and SSIM over ``data_range`` (default: 255 for bytes, 1 for other values in [0,
+    1]). With ``image_shape`` or ``features``, the Fréchet distance over the features; with ``image_shape``
+    and labels, an inception-style score over a classifier that learned from originals. For tables see
+    :func:`~sfumato.utility.tables.assess_table`. Where the columns differ, ``view`` can say what the release
     looks like in the space of the original, such as the result of a transform's inverse: an array, or a
     function that makes it from ``released``. With ``image_shape``, ``features`` is given pictures of that
     shape.
@@ -80,7 +84,16 @@ def assess(
     if numbered is None:
         remarks.append("no labels were given, so there is no linear probe.")
     else:
-        attempt(lambda: _probes(before, after, look, numbered[chosen], seed))
+        told = numbered[chosen]
+        removed = label_columns(before, told)
+        if removed.any():
+            remarks.append(f"columns that hold nothing but the label are no features: {int(removed.sum())}.")
+
+        def probes() -> list[Measure]:
+            pictured = look if image_shape is not None and not removed.any() else None
+            return _probes(_without(removed, before), _without(removed, after), pictured, told, seed)
+
+        attempt(probes)
     tell("distances", 0.3)
     kept: list[Structure] = []
 
@@ -113,7 +126,8 @@ def assess(
             attempt(lambda: _psnr(shown, seen, data_range))
             attempt(lambda: _ssim(shown, seen, data_range))
         attempt(lambda: _cosine(shown, seen, extractor))
-        attempt(lambda: _frechet(shown, seen, extractor))
+        if image_shape is not None or features is not None:
+            attempt(lambda: _frechet(shown, seen, extractor))
     tell("done", 1.0)
     return Assessment(tuple(measures), tuple(remarks), len(first), kept[0] if kept else None)
 
@@ -128,17 +142,36 @@ def _probes(
     own, probe = learner.scored(before), student.scored(after)
     note = "" if probe.converged else "the fit did not converge"
     found = [
-        Measure("linear-probe accuracy", probe.accuracy, "higher", own.accuracy, probe.chance, note),
+        _accuracy("linear-probe accuracy", probe, own, note),
         Measure("linear-probe weighted F1", probe.weighted_f1, "higher", own.weighted_f1),
     ]
     if before.shape[1] == after.shape[1]:
         name = "accuracy on originals, learned from the release"
-        found.append(Measure(name, student.scored(before).accuracy, "higher", own.accuracy, probe.chance))
+        across = _accuracy(name, student.scored(before), own, note)
+        # What learned nothing from the release may suit all originals at once by luck.
+        learned = (found[0].margin or 0.0) < probe.accuracy - probe.chance
+        luck = across.value > probe.chance and not learned and not related(after, groups, seed)
+        found.append(replace(across, margin=1.0) if luck else across)
     if look is not None:
         classifier = probabilities(learner.model, "logistic regression on originals")
         score, best = (inception_style_score(rows[parts[1]], extractor=classifier) for rows in (look, before))
         found.append(Measure(score.name, score.value, "higher", best.value, 1.0))
     return found
+
+
+def _accuracy(name: str, probe: Probe, own: Probe, note: str) -> Measure:
+    """An accuracy beside a guess; the margin is four standard errors of the difference (McNemar 1947)."""
+    margin = ERRORS * math.sqrt(probe.differing) / probe.tested_rows
+    return Measure(name, probe.accuracy, "higher", own.accuracy, probe.chance, note, margin)
+
+
+def _without(removed: NDArray[np.bool_], rows: NDArray[Any]) -> NDArray[Any]:
+    """``rows`` without the columns of the label, where they have the columns of the original."""
+    if rows.shape[1] != removed.size:
+        return rows
+    if removed.all():
+        raise BadInput("every column is the label itself: there is no feature to learn it from.")
+    return rows[:, ~removed]
 
 
 def _structural(found: Structure) -> list[Measure]:
@@ -151,13 +184,17 @@ def _structural(found: Structure) -> list[Measure]:
             1.0,
             found.chance[k],
             f"standard error {deviations[k]:.2g}, {len(found.rows):,} rows drawn" if deviations else "",
+            # Unrelated rows overlap hypergeometrically; twice the error allows for shared neighbours.
+            2.0 * ERRORS * math.sqrt(found.chance[k] / (k * len(found.rows))),
         )
         for k, share in found.overlap.items()
     ]
     note = f"{found.pairs:,} pairs"
     if deviation is not None:
         note += f" of rows drawn, standard error {deviation:.2g}"
-    measures.append(Measure("Spearman correlation of distances", found.spearman, "higher", 1.0, 0.0, note))
+    margin = ERRORS / math.sqrt(len(found.rows))
+    name = "Spearman correlation of distances"
+    measures.append(Measure(name, found.spearman, "higher", 1.0, 0.0, note, margin))
     return measures
 
 

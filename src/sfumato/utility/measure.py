@@ -16,15 +16,17 @@ class Measure:
     """One number about a release.
 
     ``original`` is what the original itself reaches, ``chance`` what a release that says nothing would, where
-    these are known; ``better`` says which way is good.
+    these are known; ``better`` says which way is good: "nearer" means nearer to the original. ``margin`` is
+    by how much a release that says nothing may seem better than chance; without one, nothing is concluded.
     """
 
     name: str
     value: float
-    better: Literal["higher", "lower"]
+    better: Literal["higher", "lower", "nearer"]
     original: float | None = None
     chance: float | None = None
     note: str = ""
+    margin: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values, for machines."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.utility.records import class_labels, paired, rows_of
+from sfumato.utility.records import class_labels, label_columns, paired, rows_of
 
-__all__ = ["Learner", "Probe", "fitted", "linear_probe", "split"]
+__all__ = ["ERRORS", "Learner", "Probe", "fitted", "linear_probe", "related", "split"]
+
+#: Standard errors that a measure must be better than a guess by; one exceeds them with probability 3.2e-5.
+ERRORS = 4.0
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,8 @@ class Probe:
     """What a logistic regression reached on rows that it had not seen.
 
     ``chance`` is the accuracy of always naming the commonest class of the rows learned from.
-    ``tested_on`` is "release" or "original"; ``converged`` is False where ``iterations`` ran out first.
+    ``tested_on`` is "release" or "original"; ``converged`` is False where ``iterations`` ran out first;
+    ``differing`` counts the tested rows that either the model or always naming that class gets right.
     """
 
     accuracy: float
@@ -31,6 +36,7 @@ class Probe:
     tested_rows: int
     tested_on: str
     converged: bool
+    differing: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values, for machines."""
@@ -52,10 +58,11 @@ def linear_probe(
     Rows are split with ``seed`` so that every class keeps its share. ``tested_on`` holds the same rows in the
     original space: the probe then learns from the release and is tested on originals, which must have as many
     columns. With ``standardise`` columns are centred and scaled by what the learned rows say. The model is
-    scikit-learn's logistic regression with its default penalty (C = 1).
+    scikit-learn's logistic regression with its default penalty (C = 1). Columns of the release or of
+    ``tested_on`` that hold nothing but the label are no features and left out.
 
     **Edge cases.** One class, a class with one row, a split in which a class would be missing on either side,
-    and columns that are all constant are refused.
+    columns that are all constant and columns that all are the label are refused.
     """
     rows = rows_of(released, "released")
     numbered = class_labels(labels, len(rows), least=2)
@@ -65,6 +72,10 @@ def linear_probe(
             f"the release has {rows.shape[1]} columns and the original {tests.shape[1]}; a probe that "
             "learned from one cannot be tested on the other."
         )
+    features = ~(label_columns(rows, numbered) | label_columns(tests, numbered))
+    if not features.any():
+        raise BadInput("every column is the label itself: there is no feature to learn it from.")
+    rows, tests = rows[:, features], tests[:, features]
     parts = split(numbered, seed=seed, test_share=test_share)
     learner = fitted(rows, numbered, parts, standardise=standardise, iterations=iterations)
     return learner.scored(tests, "release" if tested_on is None else "original")
@@ -86,15 +97,17 @@ class Learner:
         learned, held = self.parts
         truth = self.numbered[held]
         answers = self.model.predict(tests[held].astype(np.float64))
+        usual = np.bincount(self.numbered[learned]).argmax()
         return Probe(
             accuracy=float(accuracy_score(truth, answers)),
             weighted_f1=float(f1_score(truth, answers, average="weighted", zero_division=0.0)),
-            chance=float((truth == np.bincount(self.numbered[learned]).argmax()).mean()),
+            chance=float((truth == usual).mean()),
             classes=int(self.numbered.max()) + 1,
             learned_rows=len(learned),
             tested_rows=len(held),
             tested_on=tested_on,
             converged=self.converged,
+            differing=int(np.count_nonzero((answers == truth) != (truth == usual))),
         )
 
 
@@ -147,3 +160,25 @@ def fitted(
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(known.astype(np.float64), numbered[parts[0]])
     return Learner(model, numbered, parts, bool(model[-1].n_iter_.max() < iterations))
+
+
+def related(features: NDArray[Any], labels: NDArray[np.intp], seed: int) -> bool:
+    """Whether a classifier of half of the rows gives the other half's labels more than their share.
+
+    For a row with label y and predicted probabilities p, let d = p(y) − Σ p(k)·share(k). If labels have
+    nothing to do with the features, d has mean 0 over the rows that the classifier did not see, and they are
+    independent; more than four standard errors above 0 have probability 3.2e-5.
+    """
+    order = np.random.default_rng(seed).permutation(len(labels))
+    halves = order[: len(order) // 2], order[len(order) // 2 :]
+    gained = []
+    for known, tested in (halves, halves[::-1]):
+        if len(np.unique(labels[known])) < 2:
+            return False
+        model = fitted(features, labels, (known, tested)).model
+        given = np.zeros((len(tested), int(labels.max()) + 1))
+        given[:, model.classes_] = model.predict_proba(features[tested].astype(np.float64))
+        shares = np.bincount(labels[tested], minlength=given.shape[1]) / len(tested)
+        gained.append(given[np.arange(len(tested)), labels[tested]] - given @ shares)
+    all_gained = np.concatenate(gained)
+    return bool(all_gained.mean() > ERRORS * all_gained.std() / math.sqrt(len(all_gained)))

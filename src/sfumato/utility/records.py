@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms.records import as_array, check_visible
 
-__all__ = ["class_labels", "numbers", "paired", "rows_of"]
+__all__ = ["class_labels", "label_columns", "numbers", "paired", "rows_of"]
 
 
 def numbers(values: Any, name: str) -> NDArray[Any]:
@@ -76,3 +76,16 @@ def class_labels(labels: Any, rows: int, *, least: int) -> NDArray[np.intp]:
             "learned and tested."
         )
     return numbered.astype(np.intp)
+
+
+def label_columns(rows: NDArray[Any], numbered: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which columns of ``rows`` hold nothing but the label: one value for each class, and more than one.
+
+    Such a column is the label itself, an indicator of it or another spelling of it, and no feature.
+    """
+    varied = (rows != rows[0]).any(axis=0)
+    within = np.zeros(rows.shape[1], dtype=bool)
+    for number in range(int(numbered.max()) + 1):
+        own = rows[numbered == number]
+        within |= (own != own[0]).any(axis=0)
+    return np.asarray(varied & ~within)

@@ -18,6 +18,7 @@ from page_reading import Reading
 from sklearn.datasets import load_digits
 
 import sfumato as sf
+from sfumato.audit import audit_mechanism
 from sfumato.audit.finding import Finding
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
@@ -188,12 +189,12 @@ def test_numbers_that_are_none_are_told_in_words(entry):
 
 def test_an_assessment_is_told_with_what_to_compare_it_with(entry, digits):
     labels = np.arange(len(digits)) % 2
-    told = assess(digits, digits[::-1], labels).to_dict()
+    told = assess(digits, digits[::-1], labels, image_shape=(8, 8)).to_dict()
     text = Reading(render_report([replace(entry, utility=told), replace(entry, utility={"SSIM": 0.5})])).text
     for measure in told["measures"]:
         assert measure["name"] in text
     accuracy = told["measures"][0]
-    beside = f"original {accuracy['original']:.3g}, chance {accuracy['chance']:.3g}"
+    beside = f"original {accuracy['original']:.3g}, a guess {accuracy['chance']:.3g}"
     assert f"{accuracy['name']} {accuracy['value']:.4g} {beside}" in text
     assert "smaller is better" in text
     assert all(remark in text for remark in told["remarks"])
@@ -230,13 +231,38 @@ def test_formulas_do_not_break_and_commands_stay_as_they_are(entry):
     assert "echo &#39;ε = 1&#39;\necho 2\n</pre>" in page
 
 
-def test_the_file_appears_whole_with_an_ordinary_mode(whole, page, tmp_path):
+def test_the_file_appears_whole_and_what_is_computed_from_originals_is_its_owners_alone(
+    whole, page, tmp_path
+):
     output = write_report(output=tmp_path / "report.html", **whole)
     assert output == tmp_path / "report.html"
     assert output.read_text("utf-8") == page
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+    assert "Not for release." in page
     (tmp_path / "ordinary").touch()
-    assert stat.S_IMODE(output.stat().st_mode) == stat.S_IMODE((tmp_path / "ordinary").stat().st_mode)
-    assert sorted(os.listdir(tmp_path)) == ["ordinary", "report.html"]
+    anew = audit_mechanism(sf.Gaussian(1.0, 1e-6, clip=1.0), games=1000)
+    bare = [Entry("bare", whole["entries"][0].statement), Entry("anew", whole["entries"][0].statement, anew)]
+    travels = write_report(bare, tmp_path / "travels.html")
+    assert stat.S_IMODE(travels.stat().st_mode) == stat.S_IMODE((tmp_path / "ordinary").stat().st_mode)
+    text = travels.read_text("utf-8")
+    assert "Not for release." not in text
+    assert "it may travel with the release" in text
+    assert sorted(os.listdir(tmp_path)) == ["ordinary", "report.html", "travels.html"]
+
+
+def test_a_utility_verdict_stands_beside_the_privacy_verdict(entry):
+    """Proven, and no better than guessing: one page says both."""
+    measure = {"name": "accuracy", "value": 0.52, "original": 0.9, "chance": 0.5, "margin": 0.05}
+    text = Reading(render_report([replace(entry, utility={"measures": [measure]})])).text
+    assert "No better than guessing" in text
+    assert "accuracy 0.52 original 0.9, a guess 0.5 no better than a guess" in text
+    better = {**measure, "value": 0.7}
+    text = Reading(render_report([replace(entry, utility={"measures": [better]})])).text
+    assert "Better than guessing" in text
+    assert "no better than a guess" not in text
+    kept = Reading(render_report([replace(entry, utility={"measures": [{**measure, "value": 0.89}]})])).text
+    assert "Nearly as good as the original" in kept
+    assert "Utility not judged" in Reading(render_report([replace(entry, utility={})])).text
 
 
 def test_a_refusal_leaves_an_older_report_as_it_was(whole, entry, tmp_path):

@@ -3,6 +3,7 @@
 # ruff: noqa: F401, F811 (fixtures are imported, and then named by the tests that take them)
 
 import os
+import shutil
 import stat
 
 import numpy as np
@@ -26,8 +27,12 @@ def iris(service, owner, upload):
     return file, service.protect(owner, asked, file, "ward")
 
 
-def test_an_audit_finds_what_the_command_line_finds(service, owner, iris):
+def test_an_audit_finds_what_the_command_line_finds(service, owner, iris, reproduced, tmp_path, monkeypatch):
     file, release = iris
+    desk, name = tmp_path / "desk", file.name
+    shutil.copytree(release.file.parent, desk / "released")
+    (desk / "original").mkdir()
+    shutil.copy(file, desk / "original")
     compared = Compared(file, like=release.file, labels="y", keys=service.keys)
     expected = audit_files(compared, release.file, seed=3).to_dict()
     job = service.submit_audit(
@@ -55,6 +60,13 @@ def test_an_audit_finds_what_the_command_line_finds(service, owner, iris):
     assert release.file.exists()  # it was copied, not moved
     kept = service.settings.data / "audits" / owner.tenant / job.id
     assert stat.S_IMODE(kept.stat().st_mode) == stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(one.stat().st_mode) for one in kept.iterdir()} == {0o600}
+    # Both pages print commands that whoever has the files can type.
+    monkeypatch.setenv("SFUMATO_HOME", str(service.keys.home))
+    monkeypatch.chdir(desk)
+    assert reproduced(page) == [f"sfumato audit original/{name} released/{name} --labels y --seed 3"]
+    monkeypatch.chdir(desk / "released")
+    assert reproduced(service.report_page(owner, release.id).decode()) == [f"sfumato verify {name}"]
 
 
 def test_nothing_is_proven_without_the_certificate(service, owner, iris, upload):

@@ -48,16 +48,43 @@ def test_every_number_is_that_of_its_function():
     assert np.array_equal(found.structure.by_row[10], shape.by_row[10])
     cosine = cosine_similarity(DIGITS, NOISY).mean()
     assert found["mean cosine similarity over columns"].value == pytest.approx(cosine)
-    frechet = frechet_distance(DIGITS, NOISY, extractor=columns())
-    assert found["Fréchet distance over columns"].value == frechet.value
-    assert found["Fréchet distance over columns"].better == "lower"
-    parts = split(LABELS, seed=5, test_share=0.2)
-    model = probabilities(fitted(DIGITS, LABELS, parts).model)
-    score = found["inception-style score over logistic regression on originals"]
-    assert score.value == inception_style_score(NOISY[parts[1]], extractor=model).value
-    assert score.original == inception_style_score(DIGITS[parts[1]], extractor=model).value
+    # Rows that are no pictures have neither a Fréchet distance nor an inception-style score.
+    assert not any("Fréchet" in name or "inception" in name for name in names(found))
     assert found.remarks == ()
     assert found.rows == 600
+    pictures = assess(DIGITS, NOISY, LABELS, image_shape=(8, 8), seed=5)
+    frechet = frechet_distance(DIGITS, NOISY, extractor=pixels())
+    assert pictures["Fréchet distance over pixels"].value == frechet.value
+    assert pictures["Fréchet distance over pixels"].better == "lower"
+    parts = split(LABELS, seed=5, test_share=0.2)
+    model = probabilities(fitted(DIGITS, LABELS, parts).model)
+    score = pictures["inception-style score over logistic regression on originals"]
+    assert score.value == inception_style_score(NOISY[parts[1]], extractor=model).value
+    assert score.original == inception_style_score(DIGITS[parts[1]], extractor=model).value
+
+
+def test_the_label_is_no_feature():
+    """Indicators and another spelling of the label stand among the columns; the probes must not see them."""
+    beside = np.column_stack([DIGITS, np.eye(10)[LABELS], 100.0 - 7.0 * LABELS])
+    noisy = np.column_stack([NOISY, np.eye(10)[LABELS], 100.0 - 7.0 * LABELS])
+    found, plain = assess(beside, noisy, LABELS), assess(DIGITS, NOISY, LABELS)
+    for name in ("linear-probe accuracy", "accuracy on originals, learned from the release"):
+        assert found[name] == plain[name]
+        assert found[name].original < 1.0
+    assert "columns that hold nothing but the label are no features: 11." in found.remarks
+    assert linear_probe(noisy, LABELS) == linear_probe(NOISY, LABELS)
+    with pytest.raises(BadInput, match="every column is the label itself"):
+        linear_probe(np.eye(10)[LABELS], LABELS)
+
+
+def test_what_is_better_than_a_guess_is_told_from_chance():
+    """False-alarm rate below 1e-3 over all measures; the seeds are fixed."""
+    rng = np.random.default_rng(3)
+    useful, nothing = assess(DIGITS, NOISY, LABELS), assess(DIGITS, rng.normal(size=DIGITS.shape), LABELS)
+    for found, better in ((useful, True), (nothing, False)):
+        judged = [one for one in found.measures if one.margin is not None]
+        assert len(judged) == 6
+        assert all((one.value - one.chance > one.margin) is better for one in judged)
 
 
 def test_pictures_of_bytes_and_of_shares():
@@ -152,7 +179,8 @@ def test_few_rows_and_wide_rows():
     few = assess(DIGITS[:4], NOISY[:4])
     assert any("4 rows cannot have 5 neighbours each" in one for one in few.remarks)
     wide = np.random.default_rng(0).standard_normal((30, 1025))
-    assert any("takes too long; name fewer features" in one for one in assess(wide, wide + 1.0).remarks)
+    told = assess(wide, wide + 1.0, features=columns()).remarks
+    assert any("takes too long; name fewer features" in one for one in told)
     floats = assess(16.0 * DIGITS, 16.0 * NOISY, image_shape=(8, 8))
     assert any("say with data_range how far black is from white" in one for one in floats.remarks)
 
