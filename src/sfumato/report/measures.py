@@ -112,7 +112,7 @@ def utility_verdict(measures: Sequence[Measured]) -> UtilityVerdict:
     """Whether a release says more than a guess, from the measures that have a margin of chance."""
     judged = [one for one in measures if one.beats_guessing is not None]
     if not judged:
-        why = "no measure of it stands beside a guess" if measures else "that takes the original data"
+        why = "no measure comes with a guess and a margin" if measures else "that takes the original data"
         return UtilityVerdict("unknown", "Utility not judged", f"What it is good for was not judged: {why}.")
     better = [one for one in judged if one.beats_guessing]
     count = f"{len(better)} of {len(judged)} measures"
