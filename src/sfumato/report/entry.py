@@ -90,9 +90,7 @@ class Entry:
         bounds = [item for item in self.evidence if item.epsilon_lower is not None]
         ours = [item for item in bounds if (item.unit, item.neighbours) == (proven.unit, proven.neighbours)]
         found = max(ours or bounds, key=lambda item: item.epsilon_lower or 0.0, default=None)
-        if found is None or found.confidence is None:
-            return found
-        return replace(found, confidence=1.0 - self.false_alarm_rate)
+        return None if found is None else self._together(found)
 
     @property
     def compared(self) -> Comparison | None:
@@ -102,13 +100,13 @@ class Entry:
     @property
     def alarms(self) -> tuple[Comparison, ...]:
         """Evidence that ε or δ is larger than what is proven of the same unit and neighbours."""
-        found = (self.statement.compared(item) for item in self.evidence)
+        found = (self.statement.compared(self._together(item)) for item in self.evidence)
         return tuple(item for item in found if item is not None and item.refuted)
 
     @property
     def refuting(self) -> tuple[Comparison, ...]:
         """Evidence that ε or δ is larger than what is claimed of the same unit and neighbours."""
-        found = (self.statement.claim_compared(item) for item in self.evidence)
+        found = (self.statement.claim_compared(self._together(item)) for item in self.evidence)
         return tuple(item for item in found if item is not None and item.refuted)
 
     @property
@@ -116,6 +114,11 @@ class Entry:
         """How likely at most it is that a sound release has an alarm: what the confidences leave, summed."""
         bounds = [item for item in self.evidence if item.bounds]
         return min(1.0, math.fsum(1.0 - (item.confidence or 0.0) for item in bounds))
+
+    def _together(self, item: Evidence) -> Evidence:
+        """``item`` with the confidence of all bounds: what is told of several was chosen among them."""
+        told = item.bounds and item.confidence is not None
+        return replace(item, confidence=1.0 - self.false_alarm_rate) if told else item
 
 
 def _shares(name: str, values: Any) -> NDArray[np.float64]:

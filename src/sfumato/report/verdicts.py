@@ -39,7 +39,7 @@ def verdict(entry: Entry) -> Verdict:
     elif strongest is None:
         headline = "Proven; the attacks do not bound ε" if entry.evidence else "Proven, not audited"
         told = Verdict("unaudited", headline, _relation(entry))
-    elif entry.compared is None or entry.compared.guarantee is not guarantee:
+    elif not _tried(entry):
         told = Verdict("unaudited", "Proven; the attacks are about something else", _relation(entry))
     else:
         told = Verdict("consistent", "Proven, and no attack went beyond", _relation(entry))
@@ -96,9 +96,14 @@ def _accord(entries: Sequence[Entry]) -> list[str]:
     if any(entry.alarms for entry in entries):
         return [*said, "An attack went beyond what is proven."]
     bounded = [entry for entry in entries if math.isfinite(entry.statement.proven.epsilon())]
-    if any(entry.compared is not None for entry in bounded):
+    if any(_tried(entry) for entry in bounded):
         return [*said, "No attack went beyond what is proven."]
     return [*said, "Whether an attack can go beyond what is proven was not tried."] if bounded else said
+
+
+def _tried(entry: Entry) -> bool:
+    """Whether an attack is about the very unit and neighbours of the headline."""
+    return entry.compared is not None and entry.compared.guarantee is entry.statement.proven
 
 
 def _alarm(entry: Entry) -> str:

@@ -243,6 +243,7 @@ def test_a_tensors_game_is_never_held_against_a_components_proof():
     assert "ε per tensor under replace is at least 3.724, and at most 784 is proven of it" in told.sentence
     assert "What is proven per component under replace was not tried." in told.sentence
     assert "Measured stays below proven" not in everything(one)
+    assert "No attack went beyond" not in everything(one)
     alone = verdicts.verdict(tensors(also=(), measured=(shown("game", 3.724, 0.0, unit="tensor"),)))
     assert "no theorem here speaks of it" in alone.sentence
     other = entry(Guarantee.pure(1.0), measured=(shown("game", 3.0, 0.0, neighbours="zero-out"),))
@@ -290,3 +291,5 @@ def test_the_largest_of_several_bounds_is_told_with_the_confidence_of_all():
     two = entry(gaussian(5.0), measured=(shown("game", 0.9, 1e-6), shown("other", 1.2, 1e-6)))
     assert two.strongest.confidence == pytest.approx(0.98)
     assert "is at least 1.2 at δ = 10⁻⁶, with 98% confidence" in sentences.measured(two)[0]
+    alarmed = entry(gaussian(1.0), measured=(shown("game", 0.9, 1e-6), shown("other", 1.2, 1e-6)))
+    assert "with 98% confidence; but at most 1 is proven" in verdicts.verdict(alarmed).sentence
