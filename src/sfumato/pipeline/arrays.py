@@ -93,7 +93,7 @@ class ArrayFile(SourceFile):
         columns = trial.shape[1]
         if self._then is not None:
             one = np.zeros((1, columns))
-            columns = self._then.fit(one).transform(one).shape[1]
+            columns = int(self._then.fit(one).transform(one).shape[1])
         return self.rows * columns * max(8, trial.dtype.itemsize) + _AROUND_BYTES
 
     def write(self, output: Path, first: First, report: Report) -> None:
