@@ -174,6 +174,10 @@ class AtomicFile:
     target is replaced.
     """
 
+    file: IO[bytes]
+    _process: int
+    _temporary: Path
+
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
         self.path, self._mode = Path(path), mode
         self._target = Path(os.path.realpath(self.path))
@@ -192,7 +196,7 @@ class AtomicFile:
         self._process = os.getpid()
         self._temporary = self._target.parent / f".{secrets.token_hex(8)}"
         with writing(self.path):
-            self.file: IO[bytes] = open(self._temporary, "xb", opener=_private)  # noqa: SIM115
+            self.file = open(self._temporary, "xb", opener=_private)  # noqa: SIM115
 
     def commit(self, first: AtomicFile | None = None) -> None:
         """Make the file durable, then let it appear at ``path``; where that fails nothing remains of it.

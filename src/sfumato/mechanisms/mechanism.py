@@ -83,6 +83,10 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """How many rows are worked on at once; a function of the number of columns alone."""
         return max(1, (1 << 17) // max(columns, 1))
 
+    def released_columns(self, columns: int) -> int:
+        """How many columns the release of records of ``columns`` columns has."""
+        return columns
+
     def working_bytes(self, columns: int, rows: int = 1) -> int:
         """Return an upper bound of the memory that drawing ``rows`` records of ``columns`` columns takes.
 

@@ -104,13 +104,11 @@ class ArrayFile(SourceFile):
 
     def most_bytes(self, output: Path) -> int:
         """The values that are drawn, and what stands around them."""
-        kind = _drawn_type(self._source, self.mechanism)
-        trial = self.mechanism._on_trial().perturb(np.zeros((0, _columns_of(self._source)), dtype=kind))
-        columns = trial.shape[1]
+        columns = self.mechanism.released_columns(_columns_of(self._source))
         if self._then is not None:
             one = np.zeros((1, columns))
-            columns = self._then.fit(one).transform(one).shape[1]
-        return self.rows * columns * max(8, trial.dtype.itemsize) + _AROUND_BYTES
+            columns = int(self._then.fit(one).transform(one).shape[1])
+        return self.rows * columns * _DRAWN_BYTES + _AROUND_BYTES
 
     def write(self, output: Path, first: First, report: Report) -> None:
         """Read, perturb, transform and write, block by block."""

@@ -14,7 +14,7 @@ from sfumato.ledger.engine import is_sqlite
 from sfumato.ledger.storage import Storage
 from sfumato.ledger.transaction import Transaction
 from sfumato.serve.registry_errors import RegistryUnavailable
-from sfumato.serve.tables import VERSION, metadata, versions
+from sfumato.serve.tables import VERSION, metadata, quotas, versions
 
 __all__ = ["RegistryDatabase"]
 
@@ -52,7 +52,8 @@ def _prepare(engine: Engine) -> None:
             return
         # Versions so far only added tables and a column, which are made beside what is there.
         metadata.create_all(connection)
-        if before is not None and before < 4:
+        columns = {column["name"] for column in inspect(connection).get_columns(quotas.name)}
+        if "bytes_kept" not in columns:
             connection.execute(text("ALTER TABLE serve_quotas ADD COLUMN bytes_kept BIGINT"))
         connection.execute(versions.delete())
         connection.execute(insert(versions).values(version=VERSION))

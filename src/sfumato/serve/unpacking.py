@@ -62,6 +62,8 @@ def require_memory(file: Path, made: Mechanism | MediaMechanisms, array: str | N
 
 def require_memory_to_audit(files: Sequence[Path], schema: Schema | None, most: int) -> None:
     """Refuse ``files`` that an audit, which has all of their values in memory, has no room for."""
+    if not files:
+        return  # refused in better words: there is nothing to compare
     with suppress(BadInput):
         _require(files[0], sum(_AUDIT_BYTES * _values(file, schema, most) for file in files), most)
 

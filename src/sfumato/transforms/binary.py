@@ -66,6 +66,10 @@ class BinaryEncoding(Mechanism):
         """How many rows are worked on at once: as many as give a block of bits."""
         return super().block_rows(columns * self._bits())
 
+    def released_columns(self, columns: int) -> int:
+        """A column for each bit."""
+        return columns * self._bits()
+
     def working_bytes(self, columns: int, rows: int = 1) -> int:
         """As for every mechanism, with several words of 64 bits for each bit."""
         return (self._value_bytes + 32 * self._bits()) * columns * rows

@@ -86,6 +86,10 @@ class RandomProjection(Mechanism):
         """That of the noise, on the projected values."""
         return self._noise().expected_error(self._kept(columns))
 
+    def released_columns(self, columns: int) -> int:
+        """As many as are kept."""
+        return self._kept(columns)
+
     def working_bytes(self, columns: int, rows: int = 1) -> int:
         """As for every mechanism, with the basis of the projection, which is made by a QR decomposition."""
         return super().working_bytes(columns, rows) + 32 * self._kept(columns) * columns

@@ -381,3 +381,9 @@ def test_what_cannot_be_drawn_is_refused_before_paying(kind, parameters, dtype) 
 def test_bounds_without_zero_can_be_drawn() -> None:
     """The trial used to be a row of zeros, which lies outside such bounds."""
     sf.TensorLDP(1.0, bounds=(10.0, 20.0)).prepare(4, np.dtype(np.float64))
+
+
+@pytest.mark.parametrize("kind", OF_RECORDS.values(), ids=OF_RECORDS)
+def test_how_wide_a_release_is_is_known_beforehand(kind) -> None:
+    mechanism = _made(kind, bounds=(0.0, 1.0))
+    assert mechanism.perturb(np.zeros((2, 5))).shape == (2, mechanism.released_columns(5))
