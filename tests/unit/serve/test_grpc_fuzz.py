@@ -77,6 +77,7 @@ VALID = {
     "ListReleases": pb.ListReleasesRequest(limit=10, cursor="0123456789abcdef01234567"),
     "GetRelease": pb.ReleaseRequest(id="0123456789abcdef01234567"),
     "GetContent": pb.ReleaseRequest(id="0123456789abcdef01234567"),
+    "DeleteRelease": pb.ReleaseRequest(id="0123456789abcdef01234567"),
     "GetCertificate": pb.ReleaseRequest(id="0123456789abcdef01234567"),
     "ListJobs": pb.ListJobsRequest(limit=10, cursor="0123456789abcdef01234567"),
     "GetJob": pb.JobRequest(id="0123456789abcdef01234567"),

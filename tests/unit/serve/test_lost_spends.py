@@ -168,6 +168,7 @@ def restored(tmp_path, monkeypatch):
     service.close()
     started = []
     monkeypatch.setattr(workers, "serve", lambda *_: started.append(True))
+    monkeypatch.setattr(workers.logs, "start", lambda *_: None)
 
     def start(**words):
         started.clear()
@@ -203,6 +204,7 @@ def test_a_service_does_not_start_on_another_ledger(restored):
 
 def test_a_service_that_released_nothing_starts(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "serve", lambda *_: None)
+    monkeypatch.setattr(workers.logs, "start", lambda *_: None)
     workers.run(Settings(tmp_path / "service"), Listening(port=0))
 
 

@@ -90,7 +90,7 @@ def test_a_repeated_request_gives_the_same_and_pays_once(client):
     assert first.json() == second.json()
     assert spends(client) == 1
     other = sent(client, body | {"array": [[1, 2.5]]}, **{"Idempotency-Key": "a"})
-    assert other.json()["type"] == "bad-input"
+    assert other.json()["type"] == "conflict"
     assert spends(client) == 1
 
 

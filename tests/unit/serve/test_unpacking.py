@@ -336,9 +336,9 @@ def test_an_array_in_columns_is_counted_whole(tmp_path):
     np.save(file, np.zeros((1000, 1000), order="F"))
     made = Asked("gaussian", ARRAYS).made("array")
     with pytest.raises(TooLarge):
-        require_memory(file, made, None, 15 << 20)
+        require_memory(file, made, None, 170_000_000)
     np.save(file, np.zeros((1000, 1000)))
-    require_memory(file, made, None, 15 << 20)
+    require_memory(file, made, None, 170_000_000)
 
 
 def test_pages_and_texts_of_a_table_are_in_memory_while_it_is_read(tmp_path):
