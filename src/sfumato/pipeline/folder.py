@@ -1,7 +1,8 @@
 """Many files as one release: each by itself, paid for once, with a signed manifest last.
 
 A file that cannot be released is left out and named with its reason; the others go on. What was wrong with
-a file depends on its content, so it is told to whoever runs the release and stands in no output.
+a file depends on its content, so it is told to whoever runs the release and stands in no output; the manifest
+says how many were left out.
 
 Where a budget pays, everything is read and checked before, so that bad input costs nothing; the spend is
 durable before the first piece is drawn. A run that is cut off leaves whole files with their certificates
@@ -103,7 +104,8 @@ def protect_folder(
     examined: dict[Piece, Examined] = {}
     notes: tuple[str, ...] = ()
     paid: Paid = None
-    if payment.ledger is not None:
+    if payment.payer is not None:
+        payment.require_budget()
         # What is paid for is known to be readable: bad input never spends budget.
         keep = engine.one_process and isinstance(store, LocalStore)
         work = Examine(store, opener, noise is not None, keep)
@@ -121,8 +123,10 @@ def protect_folder(
         refuse_nothing(store, drawn.results, skipped)
         released = tuple(sorted(drawn.results.values(), key=lambda one: PurePosixPath(one.name)))
         stated = together(_distinct(one.statement for one in released), unit, len(released))
+        if payment.payer is None:
+            stated.forewarn()
         output.settle()
-        manifest = _write_manifest(output, released, stated, payment, paid, signer, run)
+        manifest = _write_manifest(output, released, len(skipped), stated, payment, paid, signer, run)
     left = sorted(skipped, key=lambda piece: PurePosixPath(piece.name))
     return ProtectedFolder(
         output.shown, released, tuple((piece.name, skipped[piece]) for piece in left), manifest
@@ -139,7 +143,7 @@ def _pay(
 ) -> tuple[tuple[str, ...], Paid]:
     """Spend what all pieces together cost; what every statement has to add, and the row."""
     statements = [examined[piece].statement for piece in pieces]
-    if payment.ledger is not None and payment.ledger.names():
+    if payment.payer is not None:
         check_charge([piece.name for piece in pieces], statements, payment)
     stated = together(_distinct(statements), unit, len(pieces))
     content = Content()
@@ -149,6 +153,7 @@ def _pay(
         content.add(np.frombuffer(digests, np.uint8).reshape(len(pieces), -1))
     purpose = f"{output.shown.rstrip('/').rsplit('/', 1)[-1]}, {count_of(pieces)}"
     told, paid = payment.pay(stated, purpose, content, noise)
+    told.forewarn()
     return told.notes[len(stated.notes) :], paid
 
 
@@ -162,13 +167,14 @@ def _distinct(statements: Iterable[Statement]) -> list[Statement]:
 def _write_manifest(
     output: Store,
     released: tuple[Drawn, ...],
+    skipped: int,
     statement: Statement,
     payment: Payment,
     paid: Paid,
     signer: SigningKey | None,
     run: str,
 ) -> Protected:
-    listed = manifest_bytes({one.name: one.sha256 for one in released}, run)
+    listed = manifest_bytes({one.name: one.sha256 for one in released}, run, skipped)
     with output.writing(MANIFEST) as target:
         done = Protected(
             target,

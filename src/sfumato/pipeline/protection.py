@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,14 +29,16 @@ from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.opening import opener_of
 from sfumato.pipeline.payment import Payment
 from sfumato.pipeline.pieces import Piece, pieces_of
-from sfumato.pipeline.place import check_output
+from sfumato.pipeline.place import check_output, claimed, refuse_existing
 from sfumato.pipeline.protected import Protected, Report, silent
 from sfumato.pipeline.record_files import RecordFiles
 from sfumato.pipeline.single import protect_file
-from sfumato.report import KeyRing, SigningKey
+from sfumato.report import KeyRing, SigningKey, certificate_file
 from sfumato.transforms import Transform
 
 __all__ = ["protect"]
+
+_CERTIFICATE_BYTES = 1 << 24
 
 
 def protect(
@@ -49,8 +52,10 @@ def protect(
     dataset: str | None = None,
     ledger: Ledger | None = None,
     request: str | None = None,
+    uncharged: bool = False,
     keys: KeyRing | None = None,
     bounds_from_data: bool = False,
+    overwrite: bool = False,
     engine: Engine | None = None,
     report: Report | None = None,
 ) -> Protected | ProtectedFolder:
@@ -61,12 +66,14 @@ def protect(
     applied to the release. Pictures, sounds and videos, and folders of them, go through a mechanism for media
     or, as :class:`~sfumato.pipeline.media_mechanisms.MediaMechanisms`, one for each kind. The files of a
     folder are one release; one file of records whose ``output`` ends in a slash is cut into parts there.
-    ``dataset`` is charged in ``ledger``, before anything is drawn; the same ``request`` is charged once, and
-    needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder, made
-    where there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and highest
-    value of an array for its bounds, after which nothing is proven. ``engine`` works on many files or parts;
-    by default the threads of this process do. Raises :class:`~sfumato.errors.BadInput`, leaving no output,
-    when anything is wrong with the input.
+    ``dataset`` is charged in ``ledger``, before anything is drawn, and refused where it has no budget there;
+    with ``uncharged`` the certificate names it and nothing is charged. The same ``request`` is charged once,
+    and needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder,
+    made where there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and
+    highest value of an array for its bounds, after which nothing is proven. An output that is there is
+    refused, unless it may be overwritten (``overwrite``) or is that of the same request. ``engine`` works on
+    many files or parts; by default the threads of this process do. Raises
+    :class:`~sfumato.errors.BadInput`, leaving no output, when anything is wrong with the input.
     """
     given = located(source)
     parts = given.name is not None and os.fspath(output).endswith("/")
@@ -82,7 +89,7 @@ def protect(
                 f"one file is one piece of work, so no cluster helps with {given.word}; end the output in a "
                 "slash and it is cut into parts, or leave out the engine."
             )
-    payment = Payment(dataset, ledger, request)
+    payment = Payment(dataset, ledger, request, uncharged)
     opener = opener_of(
         given, mechanism, array=array, schema=schema, then=then, bounds_from_data=bounds_from_data
     )
@@ -94,10 +101,13 @@ def protect(
             Keyed(secrets.token_bytes(32), dataset=dataset or "a batch", version="1", release=release)
         )
     # Found or made now: a key that cannot be used must not be noticed after the budget was spent.
-    signer = None if opener.reproducible else (KeyRing() if keys is None else keys).signing_or_new()
+    ring = KeyRing() if keys is None else keys
+    signer = None if opener.reproducible else ring.signing_or_new()
     tell = report or silent
-    with given.store, target.store:
+    with given.store, target.store, _alone(target, payment):
         if given.name is not None and target.name is not None:
+            if not overwrite:
+                _refuse_overwriting(target, payment, ring)
             return _one(given, target, opener, payment, signer, tell)
         return protect_folder(
             given.store,
@@ -111,6 +121,23 @@ def protect(
             signer=signer,
             report=tell,
         )
+
+
+def _alone(target: Located, payment: Payment) -> AbstractContextManager[None]:
+    """No other run on this machine writes into ``target``; of an object store that cannot be known."""
+    if target.local is None:
+        return nullcontext()
+    return claimed(target.local, parents=target.name is None, wait=payment.request is not None)
+
+
+def _refuse_overwriting(target: Located, payment: Payment, keys: KeyRing) -> None:
+    """Refuse a file that is there, unless its certificate says that it is of the same request."""
+    assert target.name is not None
+    if target.store.read(target.name, 1) is None:
+        return
+    beside = target.store.read(certificate_file(Path(target.name)).as_posix(), _CERTIFICATE_BYTES)
+    if beside is None or not payment.paid_for(beside, keys):
+        refuse_existing(target.word)
 
 
 def _one(

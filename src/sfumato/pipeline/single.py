@@ -24,9 +24,11 @@ def protect_file(
 ) -> Protected:
     """Release ``file`` as ``output``."""
     file.fits(output)
+    payment.require_budget(file.statement.proven)
     noise, content = payment.noise(file.mechanism.keyed), Content()
     file.check(report, None if noise is None else content)
     statement, paid = payment.pay(file.statement, output.name, content, noise, file.declared)
+    statement.forewarn()
     return write_release(
         file,
         output,
