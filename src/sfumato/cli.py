@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Annotated, NoReturn
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, NoReturn
 
 import click
 import typer
@@ -24,7 +27,7 @@ from sfumato import (
     cli_serve,
     terminal,
 )
-from sfumato.errors import BadInput, SfumatoError
+from sfumato.errors import BadInput, Forewarning, SfumatoError
 
 __all__ = ["app", "main"]
 
@@ -91,7 +94,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     terminal.speak_any_encoding()
     sentence, code = None, 0
     try:
-        with terminal.signals():
+        with terminal.signals(), _forewarnings(told="--json" not in given):
             # A command that ends early (typer.Exit) is not raised but returned, as its code.
             code = app(_spread(given), prog_name="sfumato", standalone_mode=False) or 0
             sys.stdout.flush()
@@ -126,6 +129,24 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     elif sentence is not None:
         terminal.complain(sentence)
     sys.exit(code)
+
+
+@contextmanager
+def _forewarnings(*, told: bool) -> Iterator[None]:
+    """Say each forewarning once, on standard error; with --json they stand in the result."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **how: Any) -> None:
+        if not issubclass(category, Forewarning):
+            usual(message, category, *place, **how)
+        elif told and str(message) not in said:
+            said.add(str(message))
+            terminal.complain(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", Forewarning)
+        usual, warnings.showwarning = warnings.showwarning, show
+        yield
 
 
 def _usage(error: click.UsageError, given: list[str]) -> str:

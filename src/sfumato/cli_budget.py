@@ -18,7 +18,7 @@ from sfumato.errors import BadInput
 if TYPE_CHECKING:
     from sfumato.ledger import Balance, Entry, Ledger
 
-__all__ = ["LEDGER", "LEDGER_HELP", "app", "maybe", "opened"]
+__all__ = ["LEDGER", "LEDGER_HELP", "app", "maybe", "opened", "url_of"]
 
 app = typer.Typer(
     name="budget", help="What each dataset may spend, and what it has spent.", no_args_is_help=True
@@ -30,27 +30,35 @@ LEDGER = typer.Option("--ledger", metavar="URL", envvar="SFUMATO_LEDGER", help=L
 _JSON = typer.Option("--json", help="Print the result as JSON.")
 
 
-@contextmanager
-def opened(url: str | None) -> Iterator[Ledger]:
-    """The ledger at ``url``, or the one in the home folder."""
-    from sfumato.ledger import Ledger
+def url_of(given: str | None) -> str:
+    """The URL ``given``, or that of the ledger in the home folder."""
+    if given is not None:
+        return given
     from sfumato.report import default_home
 
-    if url is None:
-        home = default_home()
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        url = f"sqlite:///{home / 'ledger.db'}"
-    with Ledger(url) as ledger:
+    home = default_home()
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return f"sqlite:///{home / 'ledger.db'}"
+
+
+@contextmanager
+def opened(url: str | None) -> Iterator[Ledger]:
+    """The ledger at ``url``, or the one in the home folder; made where it is missing."""
+    from sfumato.ledger import Ledger
+
+    with Ledger(url_of(url)) as ledger:
         yield ledger
 
 
 @contextmanager
-def maybe(url: str | None, dataset: str | None) -> Iterator[Ledger | None]:
-    """The ledger that ``dataset`` is charged in; none where no dataset is named."""
-    if dataset is None:
+def maybe(url: str | None, dataset: str | None, uncharged: bool) -> Iterator[Ledger | None]:
+    """The ledger that ``dataset`` is charged in; none where nothing is charged. It is not made here."""
+    if dataset is None or uncharged:
         yield None
         return
-    with opened(url) as ledger:
+    from sfumato.ledger import Ledger
+
+    with Ledger(url_of(url), charging=dataset) as ledger:
         yield ledger
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato import cli_shown, terminal
+from sfumato import cli_budget, cli_shown, terminal
 from sfumato.cli_options import (
     BUDGET,
     DATA,
@@ -25,6 +25,7 @@ from sfumato.cli_options import (
     PicturesOrFeatures,
     PlanOnly,
     TestFile,
+    Uncharged,
     White,
     option,
 )
@@ -152,6 +153,7 @@ def federate(
         str | None, option(BUDGET, "NAME", "Charge the budgets NAME/client-1, NAME/client-2, …")
     ] = None,
     ledger: LedgerUrl = None,
+    uncharged: Uncharged = False,
     as_json: AsJson = False,
 ) -> None:
     """Let clients train a classifier together, and keep it with a statement of the promise to each client.
@@ -196,7 +198,8 @@ def federate(
             top=top,
             extractor=extractor,
             dataset=dataset,
-            ledger=_ledger(ledger) if dataset is not None else None,
+            ledger=cli_budget.url_of(ledger) if dataset is not None else None,
+            uncharged=uncharged,
         )
         planned = plan_federation(opened)
         if plan or output is None:
@@ -223,17 +226,6 @@ def _naming_options() -> Iterator[None]:
     except BadInput as error:
         said = _SPOKEN_OF.sub(lambda found: re.sub(_PARAMETER, r"--\g<0>", found[0]), str(error))
         raise BadInput(said) from None
-
-
-def _ledger(given: str | None) -> str:
-    """The URL of the ledger; a file in the home folder of Sfumato unless given."""
-    if given is not None:
-        return given
-    from sfumato.report import default_home
-
-    home = default_home()
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return f"sqlite:///{home / 'ledger.db'}"
 
 
 def _cost(planned: FederationPlan) -> str:

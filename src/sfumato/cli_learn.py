@@ -23,6 +23,7 @@ from sfumato.cli_options import (
     PicturesOrFeatures,
     PlanOnly,
     TestFile,
+    Uncharged,
     White,
     option,
 )
@@ -145,6 +146,7 @@ def learn(
         str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
     ] = None,
     ledger: LedgerUrl = None,
+    uncharged: Uncharged = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn a classifier from SOURCE and keep it, with a statement of what is promised to each record.
@@ -170,7 +172,7 @@ def learn(
         "epsilon": None if epsilon is None else epsilon[0],
         "bandwidth": None if bandwidth is None else _bandwidth(bandwidth),
     }
-    with terminal.progress(not as_json) as progress, cli_budget.maybe(ledger, dataset) as book:
+    with terminal.progress(not as_json) as progress, cli_budget.maybe(ledger, dataset, uncharged) as book:
         made = open_learning(
             source,
             method,
@@ -185,7 +187,7 @@ def learn(
             shadows=SHADOWS if shadows is None else shadows,
         )
         if plan or output is None:
-            planned = plan_learning(made, dataset=dataset, ledger=book)
+            planned = plan_learning(made, dataset=dataset, ledger=book, uncharged=uncharged)
             print(json.dumps(planned.to_dict()) if as_json else terminal.in_line(cli_shown.planned(planned)))
             return
         for warning in () if as_json else made.warnings:
@@ -197,6 +199,7 @@ def learn(
             page=report,
             dataset=dataset,
             ledger=book,
+            uncharged=uncharged,
             report=progress,
         )
     print(json.dumps(done.to_dict()) if as_json else terminal.in_line(_told(done)))

@@ -19,9 +19,11 @@ __all__ = [
     "Labels",
     "LedgerUrl",
     "ModelFolder",
+    "Overwrite",
     "PicturesOrFeatures",
     "PlanOnly",
     "TestFile",
+    "Uncharged",
     "White",
     "option",
 ]
@@ -37,6 +39,14 @@ def option(panel: str, metavar: str | None, help: str, *names: str) -> Any:
 LedgerUrl = Annotated[
     str | None,
     typer.Option(metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP, rich_help_panel=BUDGET),
+]
+Overwrite = Annotated[
+    bool,
+    option(FILES, None, "Replace the file of an earlier release; a folder has to be removed by hand."),
+]
+Uncharged = Annotated[
+    bool,
+    option(BUDGET, None, "Charge nothing: the certificate names --dataset and says that it did not pay."),
 ]
 AsJson = Annotated[bool, option(FILES, None, "Print the result as JSON.", "--json")]
 PlanOnly = Annotated[

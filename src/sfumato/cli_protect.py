@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from sfumato import cli_budget, cli_media, cli_shown, terminal
-from sfumato.cli_options import BUDGET, FILES, PROMISE, AsJson, LedgerUrl, option
+from sfumato.cli_options import BUDGET, FILES, PROMISE, AsJson, LedgerUrl, Overwrite, Uncharged, option
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ _PARAMETERS = (
     *("bits", "flip", "components", "scale"),
     *("unit", "noise", "retain", "levels", "outside", "coordinates"),
 )
+# The exit code of a release from which files had to be left out.
+_SKIPPED = 5
 _BOUND, _SOME = "The bound on the records", "For some mechanisms"
 _MEDIA = "For pictures, sounds and videos"
 
@@ -186,6 +188,7 @@ def protect(
         str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
     ] = None,
     ledger: LedgerUrl = None,
+    uncharged: Uncharged = False,
     request: Annotated[
         str | None,
         option(BUDGET, "ID", "May be repeated: charged once, the same bytes every time (keyed noise)."),
@@ -223,13 +226,15 @@ def protect(
     workers: Annotated[
         int | None, option(FILES, "N", "How many threads or workers; as many as processors unless given.")
     ] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Release FILE so that nobody in it can be singled out, with a statement of what is promised.
 
     FILE is an array whose rows are records (.npy, .npz), with --schema a table (.csv, .csv.gz, .parquet), a
     picture, a sound, a video, a folder of pictures, sounds and videos, or one of arrays or tables. It may
-    stand in an object store: s3://bucket/folder.
+    stand in an object store: s3://bucket/folder. Files of a folder that cannot be released are left out, and
+    the exit code is then 5.
     """
     options = dict(locals())
     from sfumato import pipeline
@@ -242,7 +247,7 @@ def protect(
             made = _keyed(made, dataset, data_version, request)
         with (
             terminal.progress(not as_json) as report,
-            cli_budget.maybe(ledger, dataset) as book,
+            cli_budget.maybe(ledger, dataset, uncharged) as book,
             _nothing_loaded_is_garbage(),
             _sources_told(names_file, source, output) as tell,
         ):
@@ -256,14 +261,18 @@ def protect(
                 dataset=dataset,
                 ledger=book,
                 request=request,
+                uncharged=uncharged,
                 bounds_from_data=bounds_from_data,
                 disjoint=disjoint,
                 public_names=public_names,
+                overwrite=overwrite,
                 engine=running,
                 report=report,
             )
             tell(done)
     print(json.dumps(done.to_dict()) if as_json else terminal.in_line(cli_shown.told(done)))
+    if isinstance(done, pipeline.ProtectedFolder) and done.skipped:
+        raise typer.Exit(_SKIPPED)
 
 
 @contextmanager
@@ -317,7 +326,7 @@ def plan(**options: Any) -> None:
     if options["bounds_from_data"]:
         raise BadInput("--bounds-from-data proves nothing and reads the data; there is nothing to plan.")
     dataset = options["dataset"]
-    with cli_budget.maybe(options["ledger"], dataset) as book:
+    with cli_budget.maybe(options["ledger"], dataset, options["uncharged"]) as book:
         made = pipeline.plan(
             options["source"],
             _mechanism(options),
@@ -328,6 +337,7 @@ def plan(**options: Any) -> None:
             ledger=book,
             disjoint=options["disjoint"],
             public_names=options["public_names"],
+            uncharged=options["uncharged"],
         )
     print(json.dumps(made.to_dict()) if options["as_json"] else terminal.in_line(cli_shown.planned(made)))
 

@@ -18,7 +18,9 @@ from sfumato.cli_options import (
     Classes,
     Labels,
     LedgerUrl,
+    Overwrite,
     PlanOnly,
+    Uncharged,
     White,
     option,
 )
@@ -144,6 +146,8 @@ def publish(
         str | None, option(BUDGET, "NAME", "Whose budget is charged; see sfumato budget --help.")
     ] = None,
     ledger: LedgerUrl = None,
+    uncharged: Uncharged = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Publish a dataset of labelled pictures in the place of SOURCE, with a statement of what is promised.
@@ -165,7 +169,7 @@ def publish(
         "epsilon": None if epsilon is None else epsilon[0],
         "time_budget": None if time_budget is None else seconds_of(time_budget),
     }
-    with terminal.progress(not as_json) as progress, cli_budget.maybe(ledger, dataset) as book:
+    with terminal.progress(not as_json) as progress, cli_budget.maybe(ledger, dataset, uncharged) as book:
         made = open_publication(
             source,
             method,
@@ -177,7 +181,7 @@ def publish(
             audited=audit,
         )
         if plan or output is None:
-            planned = plan_publication(made, dataset=dataset, ledger=book)
+            planned = plan_publication(made, dataset=dataset, ledger=book, uncharged=uncharged)
             print(json.dumps(planned.to_dict()) if as_json else terminal.in_line(cli_shown.planned(planned)))
             return
         done = run(
@@ -188,6 +192,8 @@ def publish(
             checkpoint=checkpoint,
             dataset=dataset,
             ledger=book,
+            uncharged=uncharged,
+            overwrite=overwrite,
             report=progress,
         )
     print(json.dumps(done.to_dict()) if as_json else terminal.in_line(_told(done)))

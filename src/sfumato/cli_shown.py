@@ -24,9 +24,11 @@ def planned(made: Plan) -> str:
     lines = [made.statement.table(width()), "", f"Would release: {what} from {name(made.source)}"]
     lines += _skipped("Would skip", made.skipped)
     for size, epsilon in made.groups.items():
-        unit = made.statement.proven.unit
+        unit, delta = made.statement.proven.unit, made.grouped[size].at_delta
         who = f"one {unit}" if size == 1 else f"{size} {unit}s that change together"
-        lines.append(f"  proven for {who}: {f'ε = {epsilon:.4g}' if math.isfinite(epsilon) else 'nothing'}")
+        other = f" at δ = {delta:.4g}" if delta != made.statement.proven.at_delta else ""
+        said = f"ε = {epsilon:.4g}{other}" if math.isfinite(epsilon) else "nothing"
+        lines.append(f"  proven for {who}: {said}")
     if made.expected:
         lines += ["Expected error, clipping aside:", *(f"  {error}" for error in made.expected)]
     if made.cost is None:

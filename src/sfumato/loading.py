@@ -1,13 +1,17 @@
-"""Names of a package that are loaded when they are first used, so that importing it stays light."""
+"""Names and modules that are loaded when they are first used, so that importing the package stays light."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
-__all__ = ["when_used"]
+__all__ = ["open_cv", "when_used"]
+
+_one_thread = threading.Lock()
 
 
 def when_used(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
@@ -27,3 +31,13 @@ def when_used(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any
         return value
 
     return load
+
+
+def open_cv() -> ModuleType:
+    """Return OpenCV, imported by one thread at a time.
+
+    While it is imported, OpenCV takes itself out of ``sys.modules`` and puts itself back in parts; a second
+    thread that imports it meanwhile gets a module without its cascades or its functions.
+    """
+    with _one_thread:
+        return importlib.import_module("cv2")

@@ -47,6 +47,13 @@ class Ran:
         assert self.err == ""
         return json.loads(self.out)
 
+    @property
+    def partial(self):
+        """The JSON object of a run with --json that had to leave files out."""
+        assert self.code == 5, (self.code, self.out, self.err)
+        assert self.err == ""
+        return json.loads(self.out)
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

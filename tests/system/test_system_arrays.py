@@ -16,7 +16,7 @@ from sfumato.privacy import Statement
 
 PINNED = shlex.split(
     "protect X.npz -o out.npz --mechanism trust-adaptive --trust 0.4 --epsilon 1 8 --delta 1e-6 --clip 1.0 "
-    "--dataset clinic"
+    "--dataset clinic --uncharged"
 )
 
 
@@ -208,7 +208,7 @@ def test_a_file_is_released_as_its_array_would_be_however_it_is_cut(folder, monk
     bytes_written = set()
     for block in (1, 1 << 20, 1 << 30):
         monkeypatch.setattr("sfumato.pipeline.arrays._BLOCK_BYTES", block)
-        done = sf.protect("X.npy", "out.npy", mechanism)
+        done = sf.protect("X.npy", "out.npy", mechanism, overwrite=True)
         bytes_written.add((folder / "out.npy").read_bytes())
         assert done.statement == expected.statement
     assert len(bytes_written) == 1
@@ -233,7 +233,8 @@ def test_fortran_order_and_foreign_bytes_are_read(called, folder):
     np.save("f.npy", np.asfortranarray(X))
     np.save("b.npy", X.astype(">f4"))
     for source, kind in (("f.npy", np.float64), ("b.npy", np.float32)):
-        assert called("protect", source, "-o", "out.npy", "--epsilon", "1e6", "--bounds", "0", "1").code == 0
+        words = ("--epsilon", "1e6", "--bounds", "0", "1", "--overwrite")
+        assert called("protect", source, "-o", "out.npy", *words).code == 0
         value = np.load("out.npy")
         assert value.dtype == kind
         assert np.abs(value - X).max() < 0.1

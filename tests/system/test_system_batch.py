@@ -226,7 +226,7 @@ def test_bad_files_are_named_and_the_rest_goes_on(called, sources, budget, spend
     np.savez("tensors/nan.npz", X=broken)
     for kind, bad in (("tables", {"day=1/t.parquet"}), ("tensors", {"bad.npz", "nan.npz"})):
         asked = (*sources[kind], "--dataset", kind, *RAY, "--json")
-        done = called("protect", kind, "-o", f"out/{kind}", *asked).result
+        done = called("protect", kind, "-o", f"out/{kind}", *asked).partial
         assert {entry["file"] for entry in done["skipped"]} == bad
         assert all(entry["why"].endswith(".") for entry in done["skipped"])
         assert not bad & set(digests(Path("out", kind)))
@@ -343,7 +343,7 @@ def test_an_object_that_comes_half_is_left_out_before_anything_is_paid(
         assert [key for key in s3.keys(bucket) if key.startswith("out/")] == []
         proxy.heal()
         proxy.spoil("GET", "1.npz", "short", times=1000)
-        done = called("protect", here, "-o", there, *words, "--json").result
+        done = called("protect", here, "-o", there, *words, "--json").partial
     ((name, why),) = [(one["file"], one["why"]) for one in done["skipped"]]
     assert name == "1.npz"
     assert "half-written or truncated" in why

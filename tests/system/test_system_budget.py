@@ -61,21 +61,31 @@ def balance(called):
     return lambda: called("budget", "show", "clinic", "--json").result
 
 
-def test_before_any_budget_nothing_is_charged_and_afterwards_a_misspelt_name_is_refused(
-    protect, called, records, statement_beside
+def test_a_dataset_without_a_budget_is_refused_unless_nothing_is_to_be_charged(
+    protect, called, records, statement_beside, fresh_home
 ):
-    done = protect("free.npy", 1, "--json").result
+    opens = r"open one with 'sfumato budget open clinic --epsilon … --delta …( --ledger \S+)?'\."
+    for command in ("protect", "plan"):
+        words = (command, "X.npy", "-o", "out.npy", "--epsilon", 1, *CLIP, "--dataset", "clinic")
+        refused = called(*words)
+        assert (refused.code, refused.out, refused.appeared) == (3, "", frozenset())
+        assert re.search(f"no budget was opened for dataset 'clinic', and .* {opens}", refused.err)
+    assert not (fresh_home / "ledger.db").exists()
+    assert called("budget", "open", "other", "--epsilon", 4, "--delta", DELTA).code == 0
+    refused = protect("out.npy", 1)
+    assert refused.code == 3
+    assert re.fullmatch(f"sfumato: no budget was opened for dataset 'clinic'; {opens}\n", refused.err)
+    done = protect("free.npy", 1, "--uncharged", "--json").result
     assert done["paid"] is None
     statement, document = statement_beside("free.npy")
-    assert "not charged: no budget was opened yet" in statement.notes
+    assert "not charged to the budget of the dataset, as was asked for" in statement.notes
     assert (document["dataset"], document["ledger"]) == ("clinic", None)
-    assert "not charged" in protect("free.npy", 1).out
     assert called("budget", "open", "clinic", "--epsilon", 4, "--delta", DELTA).code == 0
-    refused = protect("out.npy", 1, dataset="clinc")
-    assert refused.sentence.startswith("no budget was opened for dataset 'clinc'; open one with")
-    paid = protect("paid.npy", 1, "--json").result["paid"]
-    assert paid["number"] == 2
-    assert "not charged: no budget was opened yet" not in statement_beside("paid.npy")[0].notes
+    assert protect("paid.npy", 1, "--json").result["paid"]["number"] == 2
+    assert not any("not charged" in note for note in statement_beside("paid.npy")[0].notes)
+    wrong = protect("out.npy", 1, "--ledger", "sqlite:///misspelt.db")
+    assert (wrong.code, wrong.out, wrong.appeared) == (3, "", frozenset())
+    assert "there is no ledger at sqlite:///misspelt.db; open one with" in wrong.err
 
 
 def test_what_does_not_fit_is_refused_and_the_largest_that_fits_is_named_and_fits(
@@ -219,7 +229,8 @@ def test_a_request_is_paid_once_and_gives_the_same_bytes(protect, balance, opene
     assert protect("out.npy", 1, "--request", "r", "--json").result["paid"] == first
     assert read("out.npy") == content
     assert balance()["spends"] == 1
-    assert protect("out.npy", 1, "--request", "another", "--json").result["paid"]["number"] == 3
+    another = protect("out.npy", 1, "--request", "another", "--overwrite", "--json").result
+    assert another["paid"]["number"] == 3
     assert read("out.npy") != content
     assert balance()["spends"] == 2
 
@@ -290,7 +301,9 @@ def test_a_request_for_a_table_is_not_for_another_schema(protect, balance, opene
 def test_a_request_needs_a_budget_that_remembers_it(called, protect, records):
     without = called("protect", "X.npy", "-o", "out.npy", "--epsilon", 1, *CLIP, "--request", "r")
     assert without.sentence == "--request is paid from a budget; name it with --dataset."
-    assert "none was opened yet" in protect("out.npy", 1, "--request", "r").sentence
+    refused = protect("out.npy", 1, "--request", "r")
+    assert (refused.code, refused.appeared) == (3, frozenset())
+    assert "no budget was opened for dataset 'clinic'" in refused.err
 
 
 def test_show_draws_a_bar_for_every_dataset(called, protect, opened, monkeypatch):
@@ -441,7 +454,7 @@ def kill_while_drawing(executable, folder, *words):
     line = [executable, "protect", *map(str, words), *CLIP, "--dataset", "clinic"]
     process = subprocess.Popen(line, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
-    while not any(name.startswith(".") for name in os.listdir(folder)):
+    while not any(name[0] == "." and not name.endswith(".lock") for name in os.listdir(folder)):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.002)

@@ -19,7 +19,7 @@ import sfumato as sf
 from sfumato.ledger import Ledger
 from sfumato.report import KeyRing, verify
 
-PROTECT = ("protect", "X.npy", "-o", "out.npy", "--epsilon", 1, "--clip", 1)
+PROTECT = ("protect", "X.npy", "-o", "out.npy", "--epsilon", 1, "--clip", 1, "--overwrite")
 OUTPUT, CERTIFICATE = "out.npy", "out.npy.cert.json"
 ALL = ["envelope", "key", "file", "ledger"]
 

@@ -57,7 +57,10 @@ def test_a_model_is_trained_together_verified_and_asked(called, archive, folder,
     statement, document = statement_beside("model/manifest.json")
     assert str(statement.proven.unit) == "client"
     assert document["dataset"] == "clinic"
-    assert called("verify", "model").code == 0
+    told = called("verify", "model", "--ledger", url)
+    assert told.code == 0
+    assert "ledger    holds: client-1 paid for 3 of 3 rounds; client-2 paid for 3 of 3 rounds; " in told.out
+    assert "ledger    not checked: no ledger was given\n" in called("verify", "model").out
     later = np.load("later.npz")
     assert (load_model("model").predict(later["X"]) == later["y"]).mean() > 0.5
 

@@ -59,8 +59,9 @@ def files_in(folder):
 
 def test_a_folder_of_mixed_files_is_released_file_by_file_and_a_summary_names_the_rest(called, photos):
     ran = called("protect", "photos/", "-o", "out/", *PINNED)
-    assert (ran.code, ran.err, ran.appeared) == (0, "", {"out"})
+    assert (ran.code, ran.err, ran.appeared) == (5, "", {"out"})
     out = Path("out")
+    assert json.loads((out / "manifest.json").read_text("utf-8"))["skipped"] == 3
     certified = [*RELEASED, "manifest.json"]
     assert files_in(out) == sorted([*certified, *(f"{name}.cert.json" for name in certified)])
     assert "Released: out (7 files, a certificate beside each)" in ran.out
@@ -70,6 +71,7 @@ def test_a_folder_of_mixed_files_is_released_file_by_file_and_a_summary_names_th
     assert str(photos) not in ran.out
     for words in (["out"], *([f"out/{name}"] for name in RELEASED)):
         assert called("verify", *words).code == 0
+    assert "folder; 3 of the source's could not be released and are not here\n" in called("verify", "out").out
     # Who was left out, and why, depends on the content and stands in no output.
     assert all(
         "cut.jpg" not in (out / name).read_text("utf-8") for name in files_in(out) if name.endswith(".json")
@@ -77,7 +79,7 @@ def test_a_folder_of_mixed_files_is_released_file_by_file_and_a_summary_names_th
 
 
 def test_what_a_folder_states_holds_of_every_file_in_it(called, photos, statement_beside):
-    result = called("protect", "photos", "-o", "out", *PINNED, "--json").result
+    result = called("protect", "photos", "-o", "out", *PINNED, "--json").partial
     assert [entry["file"] for entry in result["released"]] == RELEASED
     assert {entry["file"]: entry["why"] for entry in result["skipped"]} == REFUSED
     assert (result["output"], result["manifest"]) == ("out", "out/manifest.json")
@@ -96,7 +98,7 @@ def test_what_a_folder_states_holds_of_every_file_in_it(called, photos, statemen
 
 
 def test_sizes_depths_rates_and_lengths_are_kept_and_metadata_is_not(called, photos):
-    assert called("protect", "photos", "-o", "out", *PINNED).code == 0
+    assert called("protect", "photos", "-o", "out", *PINNED).code == 5
     for name in RELEASED:
         assert SECRET.encode() not in Path("out", name).read_bytes()
     portrait = Image.open("out/portrait.jpg")
@@ -148,10 +150,8 @@ def test_one_file_is_planned_released_and_verified(called, photos, name):
     told = called("plan", f"photos/{name}", "--epsilon", "4").out
     assert f"Would release: {done['what']} from photos/{name}" in told
     assert "Expected error, clipping aside:" in told
-    assert (
-        f"Released: {output} ({done['what']})"
-        in called("protect", f"photos/{name}", "-o", output, "--epsilon", "4").out
-    )
+    again = called("protect", f"photos/{name}", "-o", output, "--epsilon", "4", "--overwrite")
+    assert f"Released: {output} ({done['what']})" in again.out
 
 
 def test_a_folder_is_planned_as_it_is_released(called, photos):
@@ -161,7 +161,7 @@ def test_a_folder_is_planned_as_it_is_released(called, photos):
     assert not ran.appeared
     assert "Would release: 7 files from photos" in ran.out
     assert "Would skip: 2 files\n  notes.txt: notes.txt is no picture, sound or video.\n" in ran.out
-    done = called("protect", "photos", "-o", "out", *PINNED, "--json").result
+    done = called("protect", "photos", "-o", "out", *PINNED, "--json").partial
     assert planned["statement"] == done["statement"]
     assert planned["skipped"] == done["skipped"]
     assert (planned["rows"], planned["what"]) == (7, "7 files")
@@ -210,7 +210,7 @@ def test_the_headline_of_a_folder_is_about_the_asked_unit_whatever_file_comes_fi
 
 def test_pictures_and_sounds_of_a_folder_have_a_unit_each(called, photos):
     words = ("--unit", "pixels:16", "--sound-unit", "window:50", "--epsilon", "4", "--json")
-    whole = proven(called("protect", "photos", "-o", "out", *words).result["statement"])
+    whole = proven(called("protect", "photos", "-o", "out", *words).partial["statement"])
     assert whole["pixels(16)"] == pytest.approx(4.0)
     assert whole["window(50)"] == pytest.approx(4.0)
     of_items = called("plan", "photos", "--unit", "item", "--epsilon", "4", "--json").result["statement"]
@@ -289,7 +289,8 @@ def test_every_mechanism_for_sounds_is_reached_by_its_name(called, folder, name,
 def test_a_mechanism_without_noise_says_that_nothing_is_proven_and_a_whole_mask_that_all_is(called, photo):
     blurred = called("protect", photo, "-o", "out.png", "--mechanism", "blur", "--json").result
     assert (blurred["epsilon"], blurred["delta"]) == (None, None)
-    masked = called("protect", photo, "-o", "out.png", "--mechanism", "mask", "--json").result
+    words = ("--mechanism", "mask", "--overwrite", "--json")
+    masked = called("protect", photo, "-o", "out.png", *words).result
     assert masked["epsilon"] == 0.0
     assert (read_picture("out.png").values == 128).all()
 
@@ -324,7 +325,7 @@ def test_a_map_for_a_folder_leaves_out_what_it_does_not_name(called, folder, box
     small_media.video(folder / "in" / "c.mp4", frames=2, heard=False)
     done = called(
         "protect", "in", "-o", "out", "--map", "boxes.json", "--public-names", "--epsilon", "4", "--json"
-    ).result
+    ).partial
     assert [entry["file"] for entry in done["released"]] == ["a.png"]
     assert [entry["why"] for entry in done["skipped"]] == [
         "boxes.json declares no boxes for b.png, not even an empty list.",
@@ -333,7 +334,7 @@ def test_a_map_for_a_folder_leaves_out_what_it_does_not_name(called, folder, box
 
 
 def test_pictures_are_blurred_and_sounds_beside_them_need_a_budget(called, photos):
-    done = called("protect", "photos", "-o", "out", "--mechanism", "blur", "--public-names", "--json").result
+    done = called("protect", "photos", "-o", "out", "--mechanism", "blur", "--public-names", "--json").partial
     assert [entry["file"] for entry in done["released"]] == [
         name for name in RELEASED if not name.endswith((".wav", ".flac", ".mp4"))
     ]
@@ -342,14 +343,14 @@ def test_pictures_are_blurred_and_sounds_beside_them_need_a_budget(called, photo
     assert why["walk.mp4"] == "walk.mp4 has a sound track, and no mechanism for sounds was given."
     both = called(
         "protect", "photos", "-o", "both", "--mechanism", "blur", "--public-names", "--epsilon", "4", "--json"
-    ).result
+    ).partial
     assert [entry["file"] for entry in both["released"]] == RELEASED
     assert proven(both["statement"])["window(20)"] == pytest.approx(4.0)
     assert both["epsilon"] is None
 
 
 def test_gaussian_noise_for_a_folder_has_one_delta(called, photos):
-    done = called("protect", "photos", "-o", "out", *PINNED, "--delta", "1e-6", "--json").result
+    done = called("protect", "photos", "-o", "out", *PINNED, "--delta", "1e-6", "--json").partial
     assert (done["epsilon"], done["delta"]) == (pytest.approx(4.0, rel=1e-3), 1e-6)
     for part in (done["statement"]["proven"], *done["statement"]["also_proven"]):
         assert 1e-6 <= part["at_delta"] <= 2e-6
@@ -385,7 +386,7 @@ def test_the_format_of_the_output_is_the_one_that_its_name_says(called, photos, 
 
 
 def test_a_changed_byte_is_noticed_in_a_file_and_in_a_folder(called, photos):
-    assert called("protect", "photos", "-o", "out", *PINNED).code == 0
+    assert called("protect", "photos", "-o", "out", *PINNED).code == 5
     released = Path("out/from the sea/glass.png")
     held = released.read_bytes()
     released.write_bytes(held[:-1] + bytes([held[-1] ^ 1]))
@@ -408,7 +409,7 @@ def test_a_changed_byte_is_noticed_in_a_file_and_in_a_folder(called, photos):
 
 
 def test_a_page_shows_before_map_and_after_and_no_original_unless_it_may(called, photos):
-    assert called("protect", "photos", "-o", "out", *PINNED).code == 0
+    assert called("protect", "photos", "-o", "out", *PINNED).code == 5
     # To look for text takes a second for each, so two of them must do.
     for name in ("walk.mp4", "from the sea/walk.avi", "from the sea/deep.png"):
         os.unlink(f"out/{name}")
@@ -443,17 +444,21 @@ def test_one_frame_of_a_video_is_shown_beside_its_release(called, photos, reprod
     assert [line.split()[1] for line in reproduced(shown)] == ["verify", "report"]
 
 
-def test_an_older_file_is_replaced_whole_and_an_older_folder_is_not_mixed_with(called, photos):
-    assert called("protect", "photos", "-o", "out", "--epsilon", "1", "--public-names").code == 0
+def test_an_older_file_is_replaced_whole_where_that_is_said_and_an_older_folder_is_not_mixed_with(
+    called, photos
+):
+    assert called("protect", "photos", "-o", "out", "--epsilon", "1", "--public-names").code == 5
     assert (
         "holds the manifest.json of another run"
         in called(*("protect", "photos", "-o", "out", "--epsilon", "8", "--public-names")).sentence
     )
     assert called("verify", "out").code == 0
+    again = ("protect", "photos/tone.wav", "-o", "out.wav", "--epsilon")
     for epsilon in ("1", "8"):
-        assert called("protect", "photos/tone.wav", "-o", "out.wav", "--epsilon", epsilon).code == 0
+        assert called(*again, epsilon, "--overwrite").code == 0
         done = called("verify", "out.wav", "--json").result
         assert done["statement"]["parameters"]["epsilon"] == float(epsilon)
+    assert "out.wav exists already; choose another output" in called(*again, "1").sentence
     assert not [name for name in files_in(Path("out")) if "/." in f"/{name}"]
 
 
@@ -476,7 +481,7 @@ def test_files_may_be_called_anything(called, folder, statement_beside):
     broken.write_text("no picture")
     told = called("protect", "in", "-o", "out2", "--epsilon", "4", "--public-names").out
     assert "  line\\nbreak.png: line\\nbreak.png is not a PNG picture" in told
-    done = called("protect", "in", "-o", "out3", "--epsilon", "4", "--public-names", "--json").result
+    done = called("protect", "in", "-o", "out3", "--epsilon", "4", "--public-names", "--json").partial
     assert {entry["file"] for entry in done["released"]} == {*NAMES} - {"line\nbreak.png"}
 
 
@@ -487,13 +492,13 @@ class _Screen(io.StringIO):
 
 def test_progress_goes_to_the_screen_and_never_between_the_results(photos, monkeypatch):
     monkeypatch.setattr(terminal, "_PATIENCE_SECONDS", 0.0)
-    for words in (["photos", "-o", "out"], ["photos/walk.mp4", "-o", "out.mp4"]):
+    for code, words in ((5, ["photos", "-o", "out"]), (0, ["photos/walk.mp4", "-o", "out.mp4"])):
         out, err = io.StringIO(), _Screen()
         monkeypatch.setattr(sys, "stdout", out)
         monkeypatch.setattr(sys, "stderr", err)
         with pytest.raises(SystemExit) as ended:
             main(["protect", *words, "--epsilon", "4"])
-        assert ended.value.code == 0
+        assert ended.value.code == code
         assert "drawing" in err.getvalue()
         assert "drawing" not in out.getvalue()
         assert out.getvalue().startswith(("PlaneMeans", "ClipNoise"))

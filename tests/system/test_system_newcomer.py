@@ -207,9 +207,12 @@ def test_other_inputs_are_not_overwritten_either(called, data):
     assert "input out.csv.cert.json" in called("protect", "t.csv", "-o", "out.csv", *words).sentence
 
 
-def test_an_older_output_is_replaced_together_with_its_statement(called, data, statement_beside):
+def test_an_older_output_is_replaced_together_with_its_statement_where_that_is_said(
+    called, data, statement_beside
+):
     for epsilon in ("1", "2"):
-        assert called("protect", "X.npz", "-o", "out.npz", "--epsilon", epsilon, "--clip", "1").code == 0
+        words = ("--epsilon", epsilon, "--clip", "1", "--overwrite")
+        assert called("protect", "X.npz", "-o", "out.npz", *words).code == 0
         assert statement_beside("out.npz")[0].parameters["epsilon"] == float(epsilon)
     assert sorted(os.listdir()) == ["X.npz", "out.npz", "out.npz.cert.json"]
 
@@ -218,7 +221,8 @@ def test_a_refusal_leaves_an_older_output_and_its_statement_alone(called, data):
     called("protect", "X.npz", "-o", "out.npz", *BOUNDED)
     before = {name: (data / name).read_bytes() for name in os.listdir()}
     np.savez("X.npz", X=np.full((4, 2), np.nan))
-    called("protect", "X.npz", "-o", "out.npz", *BOUNDED).sentence  # noqa: B018 (it asserts the refusal)
+    assert "exists already" in called("protect", "X.npz", "-o", "out.npz", *BOUNDED).sentence
+    assert "NaN" in called("protect", "X.npz", "-o", "out.npz", *BOUNDED, "--overwrite").sentence
     for name in ("out.npz", "out.npz.cert.json"):
         assert (data / name).read_bytes() == before[name]
 
@@ -261,7 +265,7 @@ def test_json_survives_ascii_and_names_that_are_no_text(command, data, statement
     ran = command("protect", name, "-o", f"out{name}", *BOUNDED, "--json", PYTHONIOENCODING="ascii")
     assert ran.result["output"] == f"out{name}"
     statement_beside(f"out{name}")
-    assert command("protect", name, "-o", f"out{name}", *BOUNDED).code == 0
+    assert command("protect", name, "-o", f"out{name}", *BOUNDED, "--overwrite").code == 0
 
 
 def test_a_name_cannot_move_the_cursor_or_break_the_sentence(called, folder):

@@ -229,7 +229,9 @@ def test_whoever_is_stopped_leaves_nothing_behind(folder, archive, executable):
     running = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     deadline = time.monotonic() + 60.0
     # The hidden folder appears when pictures begin to be written.
-    while not any(name.startswith(".") for name in os.listdir(folder)) and running.poll() is None:
+    while running.poll() is None:
+        if any(name[0] == "." and not name.endswith(".lock") for name in os.listdir(folder)):
+            break
         assert time.monotonic() < deadline
         time.sleep(0.002)
     running.send_signal(signal.SIGTERM)

@@ -35,7 +35,8 @@ def test_a_census_keeps_its_averages_and_loses_its_people(command, folder, state
     source = real("adult_train.csv.gz")
     columns = KEPT | {name: {"kind": "identifier"} for name in DROPPED}
     (folder / "adult.json").write_text(json.dumps({"columns": columns}))
-    words = ("--schema", "adult.json", "--epsilon", "14", "--delta", "1e-7", "--dataset", "adult", "--json")
+    words = ("--schema", "adult.json", "--epsilon", "14", "--delta", "1e-7", "--dataset", "adult")
+    words = (*words, "--uncharged", "--json")
     result = command("protect", source, "-o", "out.csv.gz", *words).result
     original, released = (
         pd.read_csv(source, keep_default_na=False),

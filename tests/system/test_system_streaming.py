@@ -137,10 +137,10 @@ def test_a_signal_in_the_middle_leaves_nothing_behind(
         kept = {"out.npy": b"older", "out.npy.cert.json": b"its statement"}
         for name, content in kept.items():
             (folder / name).write_bytes(content)
-    process = started(heeding(executable, "protect", large, "-o", "out.npy", *OPTIONS))
+    process = started(heeding(executable, "protect", large, "-o", "out.npy", *OPTIONS, "--overwrite"))
     deadline = time.monotonic() + 60
-    # The hidden file is there while noise is drawn.
-    while not any(name.startswith(".") for name in os.listdir(folder)):
+    # The hidden file is there while noise is drawn; that of the lock is there before.
+    while not any(name[0] == "." and not name.endswith(".lock") for name in os.listdir(folder)):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)

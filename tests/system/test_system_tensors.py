@@ -65,7 +65,7 @@ def test_tensors_keep_their_shape_and_the_statement_holds_both_units(called, sta
     # A plan, which draws nothing, says the same to the last digit.
     assert planned["statement"]["proven"] == done["statement"]["proven"]
     assert planned["statement"].get("also_proven") == done["statement"].get("also_proven")
-    told = called("protect", *words).out
+    told = called("protect", *words, "--overwrite").out
     for unit in units:
         assert f"per {unit}" in told
     assert called("verify", "out.npy").code == 0
@@ -120,7 +120,7 @@ def test_a_file_is_released_as_its_array_would_be_however_it_is_cut(folder, monk
     written = set()
     for block in (1, 1 << 30):
         monkeypatch.setattr("sfumato.pipeline.arrays._BLOCK_BYTES", block)
-        done = sf.protect("X.npy", "out.npy", mechanism)
+        done = sf.protect("X.npy", "out.npy", mechanism, overwrite=True)
         written.add((folder / "out.npy").read_bytes())
         assert done.statement == expected.statement
     assert len(written) == 1
@@ -174,7 +174,7 @@ def test_what_does_not_fit_a_budget_of_tensors_is_refused(called):
     assert called("budget", "open", "faces", "--epsilon", 10, "--delta", 0.5, "--unit", "tensor").code == 0
     refused = called("protect", "T.npy", "-o", "out.npy", *TLDP, "--dataset", "faces")
     assert (refused.code, refused.out, refused.appeared) == (3, "", frozenset())
-    assert refused.err.startswith("sfumato: ε=60 at δ=0.11048 was asked of 'faces'")
+    assert refused.err.startswith("sfumato: ε=60 per tensor at δ=0.11048 was asked of 'faces'")
     grid = ("--mechanism", "grid-tensor-ldp", "--epsilon", "4", *BOX, "--levels", "9", "--dataset", "faces")
     assert called("protect", "T.npy", "-o", "out.npy", *grid).code == 0
 

@@ -61,12 +61,10 @@ class Canaries:
         if neighbours is Neighbours.ADD_REMOVE:
             first = np.flatnonzero(rng.random(records) < _PROBABILITY)
         else:
-            count = min(_MOST, records // _SHARE)
-            count = count if count >= _FEWEST else 0
-            chosen = rng.permutation(records)[: 2 * count]
-            first = chosen
+            count = cls.most(records, neighbours) or 0
+            first = rng.permutation(records)[: 2 * count if neighbours is Neighbours.REPLACE else count]
             if neighbours is Neighbours.REPLACE:
-                first, second = chosen[:count], chosen[count:]
+                first, second = first[:count], first[count:]
         coins = rng.integers(0, 2, first.size)
         taken = first[coins == 1] if second is None else np.where(coins == 1, first, second)
         outside = np.zeros(records, dtype=bool)
@@ -74,6 +72,15 @@ class Canaries:
         if second is not None:
             outside[second] = True
         return cls(neighbours, np.flatnonzero(~outside), first, second, coins, rng.permutation(taken))
+
+    @staticmethod
+    def most(records: int, neighbours: Neighbours) -> int | None:
+        """How many coins are drawn among ``records`` records; None where their number is not public."""
+        if neighbours is Neighbours.ADD_REMOVE:
+            return None
+        count = min(_MOST, records // _SHARE)
+        count = count if count >= _FEWEST else 0
+        return count if neighbours is Neighbours.REPLACE else 2 * count
 
     def absent(self) -> Canaries:
         """The same canaries, where one that is left out is absent instead of null: a game of add/remove."""

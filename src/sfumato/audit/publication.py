@@ -25,7 +25,7 @@ from sfumato.audit.roc import Placements
 from sfumato.errors import BadInput
 from sfumato.privacy import Guarantee
 
-__all__ = ["audit_publication", "learned_map", "nearest_of_class", "surely_more"]
+__all__ = ["audit_publication", "learned_map", "nearest_of_class", "refutable", "surely_more"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -117,6 +117,22 @@ def surely_more(finding: Finding, proven: Guarantee, chance: float) -> bool:
     ``chance`` of 0.
     """
     correct, guesses, canaries = (int(finding.numbers[name]) for name in ("correct", "guesses", "canaries"))
+    return _surely_more(correct, guesses, canaries, proven, chance)
+
+
+def refutable(proven: Guarantee, records: int, chance: float) -> bool:
+    """Whether any outcome of an audit of ``records`` records is :func:`surely_more` than ``proven``.
+
+    That is what every coin guessed right would be. *Proof.* r of g guesses among m coins have a chance of
+    t + (m/r)·δ·b with t = P(Binomial(g, e^ε/(1 + e^ε)) ≥ r) and b ≥ 1 − t (:func:`one_run_chance`), which
+    grows with t and falls with r; t is smallest, and r largest, at r = g = m. ∎ Under
+    add/remove neighbours the number of canaries has no bound, and the answer is True.
+    """
+    most = Canaries.most(records, proven.neighbours)
+    return most is None or (most > 0 and _surely_more(most, most, most, proven, chance))
+
+
+def _surely_more(correct: int, guesses: int, canaries: int, proven: Guarantee, chance: float) -> bool:
     each = chance / _TRIALS  # the best of the trials is what was found
     # At δ itself no guesses have a chance below δ; the proof covers every δ, and a smaller one lets them.
     smaller = 0.1 * each / canaries

@@ -21,6 +21,7 @@ from sfumato.errors import BadInput
 from sfumato.io.exif import exif_orientation
 from sfumato.io.picture_header import PictureHeader, damaged, exactly, header_of
 from sfumato.io.png_chunks import COLOUR, COLOUR_ALPHA, GREY, GREY_ALPHA, PALETTE, SIGNATURE, png_chunk
+from sfumato.loading import open_cv
 
 __all__ = ["PngLayout", "png_layout"]
 
@@ -97,7 +98,7 @@ class PngLayout:
         head = struct.pack(">IIBBBBB", *self.sides[::-1], self.depth, colour, 0, 0, self.interlaced)
         file = SIGNATURE + png_chunk(b"IHDR", head) + png_chunk(b"IDAT", packed) + png_chunk(b"IEND", b"")
         try:
-            import cv2
+            cv2 = open_cv()
         except ImportError:
             raise BadInput(f"{name} needs OpenCV: pip install 'sfumato[media]'.") from None
         try:

@@ -7,12 +7,10 @@ from typing import Any
 
 from sfumato.ledger.account import Account
 from sfumato.ledger.dataset import Dataset
-from sfumato.privacy import gaussian_epsilon
+from sfumato.ledger.refusal import bisect, typable
+from sfumato.privacy import Guarantee, gaussian_epsilon, gaussian_mu
 
 __all__ = ["Balance", "Preview"]
-
-# A release asked for with exactly what is shown as left must fit, after rounding on both ways.
-_ROUNDING = 1.0 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -20,7 +18,8 @@ class Balance:
     """What a dataset may still spend.
 
     ``used`` is the share of the budget that is gone by the filter; ``left`` is the largest ε, at the budget's
-    δ, of one more Gaussian release, and ``left_pure`` that of one more release without δ. ``spends`` includes
+    δ, of one more Gaussian release, and ``left_pure`` that of one more release without δ, of whatever kind;
+    both have four digits and fit when they are typed. ``spends`` includes
     the ``open_holds``, which are not settled yet. ``state`` is open, closed, or exhausted: used up by one
     release that fits the budget alone.
     """
@@ -52,7 +51,7 @@ class Balance:
             open_holds=account.holds,
             used=rule.used(account.spent),
             left=0.0 if shut else _left(known, account),
-            left_pure=0.0 if shut else rule.left_pure(account.spent) * _ROUNDING,
+            left_pure=0.0 if shut else _left_pure(known, account),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,5 +83,22 @@ def _left(known: Dataset, account: Account) -> float:
         return 0.0
     if account.spends == 0:
         return rule.epsilon
-    mu = rule.left_mu(account.spent) * _ROUNDING
-    return gaussian_epsilon(mu, rule.delta) if mu > 0.0 else 0.0
+    mu = rule.left_mu(account.spent) * (1.0 + 1e-13)
+    epsilon = typable(gaussian_epsilon(mu, rule.delta)) if mu > 0.0 else 0.0
+    while epsilon > 0.0 and not _admits(
+        known, account, Guarantee.gaussian(1.0 / gaussian_mu(epsilon, rule.delta))
+    ):
+        epsilon = typable(epsilon * (1.0 - 1e-4))
+    return epsilon
+
+
+def _left_pure(known: Dataset, account: Account) -> float:
+    rule = known.filter
+    # Sure to fit, and for a response that tells as much as ε allows not yet all that does.
+    sure = rule.left_pure(account.spent)
+    most = (1.0 + 1e-11) * rule.epsilon
+    return typable(bisect(lambda epsilon: _admits(known, account, Guarantee.pure(epsilon)), sure, most))
+
+
+def _admits(known: Dataset, account: Account, guarantee: Guarantee) -> bool:
+    return account.admits(known.filter, known.filter.price(guarantee), covered=False)

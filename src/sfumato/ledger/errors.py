@@ -8,7 +8,10 @@ __all__ = ["BudgetRefused", "LedgerUnavailable"]
 
 
 class BudgetRefused(SfumatoError):
-    """The spend would pass the budget; nothing was spent. ``largest`` is the ε that would still fit."""
+    """There is no budget, or the spend would pass it; nothing was spent.
+
+    ``largest`` is the ε that would still fit, in four digits.
+    """
 
     exit_code = 3
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from sqlalchemy import Engine
+
 from sfumato.errors import BadInput, RequestReused
 from sfumato.ledger.account import Account, State
 from sfumato.ledger.balance import Balance, Preview
@@ -15,7 +17,7 @@ from sfumato.ledger.dataset import Dataset
 from sfumato.ledger.entry import Entry, Kind, guarantee_text, prices_text
 from sfumato.ledger.errors import LedgerUnavailable
 from sfumato.ledger.filter import Filter, Prices, add
-from sfumato.ledger.refusal import refusal
+from sfumato.ledger.refusal import no_budget, refusal
 from sfumato.ledger.rows import (
     add_dataset,
     all_accounts,
@@ -37,11 +39,11 @@ from sfumato.ledger.rows import (
     unaltered,
     whole_entry,
 )
-from sfumato.ledger.schema import prepare
+from sfumato.ledger.schema import is_there, prepare
 from sfumato.ledger.storage import Storage
-from sfumato.ledger.text import checked_key, checked_name, checked_purpose, lock_number, short
+from sfumato.ledger.text import checked_key, checked_name, checked_purpose, lock_number, printable_name, short
 from sfumato.ledger.transaction import Transaction
-from sfumato.privacy import Guarantee, Neighbours, Unit
+from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
 
 __all__ = ["Ledger"]
 
@@ -51,10 +53,30 @@ class Ledger:
 
     ``url`` is ``sqlite:///file`` or ``postgresql://…``. Rows are append-only and chained by hashes. Any
     number of threads and processes may share a ledger; together they never overspend.
+
+    A ledger that is not there is made, unless it is opened to charge the dataset ``charging``, which then has
+    no budget: that is refused, since a URL with a slip in it would otherwise release for nothing. ``unit`` is
+    that of the budget which the refusal tells how to open.
     """
 
-    def __init__(self, url: str = "sqlite:///sfumato-budget.db") -> None:
-        self._storage = Storage(url, prepare, what="ledger", unavailable=LedgerUnavailable)
+    def __init__(
+        self,
+        url: str = "sqlite:///sfumato-budget.db",
+        *,
+        charging: str | None = None,
+        unit: Unit | str = RECORD,
+    ) -> None:
+        if charging is not None:
+            printable_name(charging)
+
+        def found_or_made(engine: Engine) -> str:
+            if charging is not None and not is_there(engine):
+                place = engine.url.set(drivername=engine.url.get_backend_name())
+                shown = place.render_as_string(hide_password=True)
+                raise no_budget(charging, Unit.parse(unit), missing=shown)
+            return prepare(engine)
+
+        self._storage = Storage(url, found_or_made, what="ledger", unavailable=LedgerUnavailable)
         self._known: dict[str, Dataset] = {}
         self._balances: dict[str, tuple[str, Balance]] = {}
 
@@ -98,20 +120,38 @@ class Ledger:
                 )
             return self._entry(transaction, known, 1)
 
-    def spend(self, dataset: str, guarantee: Guarantee, purpose: str = "", key: str | None = None) -> Entry:
+    def spend(
+        self,
+        dataset: str,
+        guarantee: Guarantee,
+        purpose: str = "",
+        key: str | None = None,
+        *,
+        headline: Guarantee | None = None,
+    ) -> Entry:
         """Pay for one release, durably, before it is drawn.
 
         The same idempotency ``key`` pays once: asking again for the same guarantee returns the first entry,
-        whatever happened since. Raises :class:`BudgetRefused` when it does not fit.
+        whatever happened since. Raises :class:`BudgetRefused` when it does not fit; where the ``headline`` of
+        the release is of another unit than the budget, the refusal says the ε that would fit of that.
         """
-        return self._charge("spend", dataset, guarantee, purpose, key)
+        return self._charge("spend", dataset, guarantee, purpose, key, headline)
 
-    def hold(self, dataset: str, guarantee: Guarantee, purpose: str = "", key: str | None = None) -> Entry:
+    def hold(
+        self,
+        dataset: str,
+        guarantee: Guarantee,
+        purpose: str = "",
+        key: str | None = None,
+        *,
+        headline: Guarantee | None = None,
+    ) -> Entry:
         """Set the price of a release aside for a long job; ``commit`` or ``release_hold`` settles it.
 
-        A ``key`` works as in ``spend``; the key of a hold that was given back pays for nothing any more.
+        ``key`` and ``headline`` work as in ``spend``; the key of a hold that was given back pays for nothing
+        any more.
         """
-        return self._charge("hold", dataset, guarantee, purpose, key)
+        return self._charge("hold", dataset, guarantee, purpose, key, headline)
 
     def commit(self, dataset: str, hold: int) -> Entry:
         """Turn entry ``hold`` into a spend. Doing it twice changes nothing."""
@@ -139,16 +179,15 @@ class Ledger:
         with self._storage.reading() as transaction:
             return Balance.of(known, read_account(transaction, known))
 
-    def preview(self, dataset: str, guarantee: Guarantee) -> Preview:
+    def preview(self, dataset: str, guarantee: Guarantee, *, headline: Guarantee | None = None) -> Preview:
         """What spending ``guarantee`` would do; nothing is spent and nothing promised for later."""
-        known = self._dataset(dataset)
-        known.require_terms(guarantee)
+        known = self._to_charge(dataset, guarantee)
         rule, prices = known.filter, known.filter.price(guarantee)
         covered = not rule.fits(prices) and rule.covers(guarantee)
         with self._storage.reading() as transaction:
             account = read_account(transaction, known)
         if not account.admits(rule, prices, covered=covered):
-            refused = refusal(known, account, guarantee)
+            refused = refusal(known, account, guarantee, headline)
             return Preview(False, Balance.of(known, account), refused.largest, str(refused))
         spent = add(account.spent, prices)
         state: State = "open" if rule.fits(spent) else "exhausted"
@@ -183,6 +222,13 @@ class Ledger:
         """Whether ``dataset`` was opened; once it was, the database is not asked again."""
         return self._found(checked_name(dataset)) is not None
 
+    def require_open(self, dataset: str, guarantee: Guarantee | None = None) -> None:
+        """Raise :class:`BudgetRefused`, with the command that opens one, where ``dataset`` has no budget."""
+        if not self.has(dataset):
+            if not isinstance(guarantee, Guarantee):
+                raise no_budget(dataset)
+            raise no_budget(dataset, guarantee.unit, guarantee.neighbours)
+
     def balances(self) -> dict[str, Balance]:
         """What every dataset may still spend, by its name; computed anew only where an entry was added."""
         with self._storage.reading() as transaction:
@@ -210,6 +256,15 @@ class Ledger:
                     return entry
         return None
 
+    def was_paid(self, entry: Entry) -> bool:
+        """Whether ``entry`` paid for anything: a spend, or a hold that was committed."""
+        if entry.kind != "hold":
+            return entry.kind == "spend"
+        known = self._dataset(entry.dataset)
+        with self._storage.reading() as transaction:
+            settled = settlement(transaction, self.identity, known, entry.number)
+        return settled is not None and settled.kind == "commit"
+
     def check(self, dataset: str | None = None) -> list[Damage]:
         """Every place where a row was edited, deleted or added by another hand; empty when all is well.
 
@@ -229,9 +284,17 @@ class Ledger:
         parts = [Guarantee.from_dict(json.loads(wire)).times(count) for wire, count in kept]
         return Guarantee.compose(parts).epsilon(known.filter.delta) if parts else 0.0
 
-    def _charge(self, kind: Kind, dataset: str, guarantee: Guarantee, purpose: str, key: str | None) -> Entry:
-        purpose, key, known = checked_purpose(purpose), checked_key(key), self._dataset(dataset)
-        known.require_terms(guarantee)
+    def _charge(
+        self,
+        kind: Kind,
+        dataset: str,
+        guarantee: Guarantee,
+        purpose: str,
+        key: str | None,
+        headline: Guarantee | None,
+    ) -> Entry:
+        purpose, key = checked_purpose(purpose), checked_key(key)
+        known = self._to_charge(dataset, guarantee)
         # What takes time is done here and below, while nobody waits for the lock.
         rule, prices = known.filter, known.filter.price(guarantee)
         covered = not rule.fits(prices) and rule.covers(guarantee)
@@ -253,7 +316,7 @@ class Ledger:
                     purpose=purpose,
                     key=key,
                 )
-        raise refusal(known, account, guarantee)
+        raise refusal(known, account, guarantee, headline)
 
     def _require_same(
         self, transaction: Transaction, known: Dataset, before: Entry, kind: Kind, guarantee: Guarantee
@@ -310,6 +373,13 @@ class Ledger:
         if found is None:
             raise _unknown(name)
         return found
+
+    def _to_charge(self, dataset: str, guarantee: Guarantee) -> Dataset:
+        """What was fixed on opening ``dataset``, if its budget can pay for ``guarantee`` at all."""
+        self.require_open(dataset, guarantee)
+        known = self._dataset(dataset)
+        known.require_terms(guarantee)
+        return known
 
     def _found(self, name: str) -> Dataset | None:
         """What was fixed on opening, which never changes and is read once."""

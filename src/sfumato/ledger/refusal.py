@@ -1,8 +1,13 @@
-"""Why a spend was refused: what was asked, how much is gone, and the largest ε that would still fit."""
+"""Why a spend was refused: there is no budget, or what was asked does not fit it; and what would.
+
+Numbers that are said to fit are typed again by whoever reads them. So they have four digits, rounded down,
+and :func:`refusal` and :class:`~sfumato.ledger.balance.Balance` find them by the rule that admits.
+"""
 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_DOWN, Context
@@ -22,50 +27,98 @@ from sfumato.ledger.dataset import Dataset
 from sfumato.ledger.errors import BudgetRefused
 from sfumato.ledger.filter import add
 from sfumato.ledger.text import short
-from sfumato.privacy import Guarantee
+from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
 from sfumato.privacy.events import composed, curve_of, repeated, response_event
 
-__all__ = ["refusal"]
+__all__ = ["bisect", "no_budget", "refusal", "typable"]
 
 _MOST_STEPS = 60
+# Finer than the twelve digits to which budgets are kept: what fills a budget of 8 is 8, and not 7.999.
+_PRECISION = 1e-14
 # What is left of a full budget by the rounding of its digits is nothing.
 _CRUMBS = 1e-9
 
 
-def refusal(known: Dataset, account: Account, guarantee: Guarantee) -> BudgetRefused:
-    """The refusal of ``guarantee``, which does not fit what ``account`` has left."""
+def no_budget(
+    name: str,
+    unit: Unit = RECORD,
+    neighbours: Neighbours = Neighbours.REPLACE,
+    *,
+    missing: str | None = None,
+) -> BudgetRefused:
+    """The refusal to charge dataset ``name``, which has no budget, with the command that opens one.
+
+    ``unit`` and ``neighbours`` are those of what was to be charged; ``missing`` is the URL of a ledger that
+    is not there at all.
+    """
+    words = ["sfumato", "budget", "open", shlex.quote(name), "--epsilon … --delta …"]
+    words += [] if unit == RECORD else ["--unit", str(unit).replace("(", ":").rstrip(")")]
+    words += [] if neighbours is Neighbours.REPLACE else ["--neighbours", str(neighbours)]
+    words += [] if missing is None else ["--ledger", shlex.quote(missing)]
+    where = "" if missing is None else f", and there is no ledger at {missing}"
+    return BudgetRefused(
+        f"no budget was opened for dataset {short(name)}{where}; open one with '{' '.join(words)}'.", 0.0
+    )
+
+
+def refusal(
+    known: Dataset, account: Account, guarantee: Guarantee, headline: Guarantee | None = None
+) -> BudgetRefused:
+    """The refusal of ``guarantee``, which does not fit what ``account`` has left.
+
+    ``headline`` is what the release says first, where that is of another unit than the budget: the ε that
+    would still fit is then said of that unit, since that is the ε that was asked for.
+    """
     rule, name = known.filter, short(known.name)
     if account.state == "closed":
         return BudgetRefused(f"dataset {name} is closed and admits no further release.", 0.0)
     delta = guarantee.at_delta if math.isfinite(guarantee.epsilon()) else rule.delta
-    largest = 0.0 if account.state == "exhausted" else _largest(known, account, guarantee, delta)
+    # How often a coin reveals everything depends on ε by a law of the mechanism, and not by its sensitivity.
+    unsaid = guarantee.revealed > 0.0 or account.state == "exhausted"
+    part = 0.0 if unsaid else _largest_part(known, account, guarantee, delta)
+    spoken = guarantee if headline is None else headline
+    other = spoken.unit != guarantee.unit
+    largest = _epsilon_of(spoken, part, spoken.at_delta if other else delta)
+    if largest <= _CRUMBS * rule.epsilon:
+        largest = 0.0
     fits = (
-        f"the largest ε of this kind that would still fit is {_down(largest)}"
+        f"the largest ε of this kind that would still fit is {largest:.4g}"
+        + (f" per {spoken.unit}" if other else "")
         if largest > 0.0
         else "nothing more fits"
         if account.state == "exhausted"
+        else "which smaller ε of this kind fits is not known"
+        if guarantee.revealed > 0.0
         else "nothing more of this kind fits"
     )
     return BudgetRefused(
-        f"ε={guarantee.epsilon(delta):.4g} at δ={delta:g} was asked of {name}, whose budget of "
+        f"ε={guarantee.epsilon(delta):.4g} {f'per {guarantee.unit} ' if other else ''}at δ={delta:g} was "
+        f"asked of {name}, whose budget of "
         f"ε={rule.epsilon:g} at δ={rule.delta:g} is {rule.used(account.spent):.1%} used: {fits}.",
         largest,
     )
 
 
-def _largest(known: Dataset, account: Account, guarantee: Guarantee, delta: float) -> float:
-    """ε at ``delta`` of the largest release of the same kind that fits: less sensitivity until it does."""
+def _largest_part(known: Dataset, account: Account, guarantee: Guarantee, delta: float) -> float:
+    """The largest part of ``guarantee``, by its sensitivity, that fits."""
     rule, spent = known.filter, account.spent
-    fraction = _bisect(lambda part: rule.fits(add(spent, rule.price(_part(guarantee, part)))), 0.0, 1e-6)
-    if account.spends == 0:  # dearer to find out, so asked only above what the accounts admit
-        fraction = _bisect(lambda part: rule.covers(_part(guarantee, part)), fraction, 1e-3)
-    epsilon = _part(guarantee, fraction).epsilon(delta) if fraction > 0.0 else 0.0
-    return epsilon if _CRUMBS * rule.epsilon < epsilon < math.inf else 0.0
+    part = bisect(lambda part: rule.fits(add(spent, rule.price(_part(guarantee, part)))), 0.0, 1.0)
+    if account.spends > 0:
+        return part
+    # Dearer to find out where nothing has a closed form, so asked only above what the accounts admit.
+    closed = guarantee.event is not None and guarantee.curve.alone is not None
+    precision = _PRECISION if closed else 1e-3
+    return bisect(lambda part: rule.covers(_part(guarantee, part)), part, 1.0, precision)
 
 
-def _bisect(fits: Callable[[float], bool], low: float, precision: float) -> float:
-    """The largest part below 1 that fits, not below ``low``, to a relative ``precision``."""
-    high = 1.0
+def _epsilon_of(guarantee: Guarantee, part: float, delta: float) -> float:
+    """ε at ``delta`` of this ``part`` of ``guarantee``, as it can be typed; 0 where that is not finite."""
+    epsilon = _part(guarantee, part).epsilon(delta) if part > 0.0 else 0.0
+    return typable(epsilon) if math.isfinite(epsilon) else 0.0
+
+
+def bisect(fits: Callable[[float], bool], low: float, high: float, precision: float = _PRECISION) -> float:
+    """The largest number below ``high`` that fits, not below ``low``, to a relative ``precision``."""
     for _ in range(_MOST_STEPS):
         if high - low <= precision * low:
             break
@@ -96,6 +149,6 @@ def _smaller(event: DpEvent, fraction: float) -> DpEvent:
     return response_event(fraction * curve_of(event).pure, buckets)
 
 
-def _down(value: float) -> str:
-    """``value`` in four digits, rounded down: an ε printed as fitting does fit."""
-    return f"{float(Context(prec=4, rounding=ROUND_DOWN).create_decimal_from_float(value)):.4g}"
+def typable(value: float) -> float:
+    """``value`` in four digits, rounded down: an ε that is said to fit does fit when it is typed."""
+    return float(Context(prec=4, rounding=ROUND_DOWN).create_decimal_from_float(value))

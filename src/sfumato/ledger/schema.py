@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from pathlib import Path
@@ -12,7 +13,7 @@ from sfumato.ledger.engine import is_sqlite
 from sfumato.ledger.errors import LedgerUnavailable
 from sfumato.ledger.tables import ledgers, metadata
 
-__all__ = ["REVISIONS", "prepare"]
+__all__ = ["REVISIONS", "is_there", "prepare"]
 
 #: Every revision in ``migrations``, oldest first; known here so that opening a ledger need not read them.
 REVISIONS = ("0001", "0002")
@@ -23,6 +24,14 @@ _VERSIONS = "alembic_version"
 _LOCK = 5_387_261
 # Alembic's contexts are global to the process.
 _one_thread = threading.Lock()
+
+
+def is_there(engine: Engine) -> bool:
+    """Whether the database holds a ledger of any version; a file of SQLite that is missing is not made."""
+    if is_sqlite(engine) and not os.path.exists(engine.url.database or ""):
+        return False
+    with engine.connect() as connection, connection.begin():
+        return _revision(connection) is not None
 
 
 def prepare(engine: Engine) -> str:

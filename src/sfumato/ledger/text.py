@@ -6,7 +6,15 @@ import hashlib
 
 from sfumato.errors import BadInput
 
-__all__ = ["checked_key", "checked_name", "checked_purpose", "digest", "lock_number", "short"]
+__all__ = [
+    "checked_key",
+    "checked_name",
+    "checked_purpose",
+    "digest",
+    "lock_number",
+    "printable_name",
+    "short",
+]
 
 _MAX_TEXT = 10_000
 # Keys are indexed as they are, and PostgreSQL indexes at most 2,704 bytes.
@@ -16,6 +24,13 @@ _MAX_KEY = 500
 def checked_name(dataset: str) -> str:
     """``dataset``, if it can be the name of one."""
     return _checked("a dataset name", dataset, 1, _MAX_TEXT)
+
+
+def printable_name(dataset: str) -> str:
+    """``dataset``, if a release can name it: what a certificate shows has to be legible."""
+    if not (dataset.strip() and dataset.isprintable()):
+        raise BadInput(f"the dataset is named {dataset!r}; a name in printable characters is accepted.")
+    return checked_name(dataset)
 
 
 def checked_purpose(purpose: str) -> str:

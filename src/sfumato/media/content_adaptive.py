@@ -197,7 +197,9 @@ class ContentAdaptive(PictureMechanism):
             self._means(1.0, self._declared_shares())._prepared(shape, high)
             return
         tile_side(self.tile)
-        self._chosen()
+        if self.declared is None:
+            for detector in self._chosen():
+                detector.load()
         part = 1.0
         if kind == "private":
             self.private_map().rounded(shape)

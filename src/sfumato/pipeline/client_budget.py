@@ -1,18 +1,19 @@
 """How a client pays for a round: from a budget of its own, durably, before anything of the round is drawn.
 
-Each client is a dataset of its own in a ledger, ``NAME/client-1`` and so on, with the unit client. Whoever
-starts a run may look whether any budget was ever opened: as long as none was, nothing is charged, and the
-statement says so. Otherwise a client without a budget is refused.
+Each client is a dataset of its own in a ledger, ``NAME/client-1`` and so on, with the unit client. A client
+without a budget is refused, and so is a ledger that is not there. Whoever starts a run may name the dataset
+and say that nothing is charged; the statement then says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sfumato.errors import BadInput
 from sfumato.learn.federated.rounds import OutOfBudget
 from sfumato.ledger import BudgetRefused, Ledger, Preview
+from sfumato.ledger.text import printable_name
 from sfumato.privacy import Guarantee
 
 __all__ = ["ClientBudgets", "ClientCost"]
@@ -38,19 +39,19 @@ class ClientBudgets:
     """Budgets of clients: ``dataset`` is what their names begin with, ``url`` the ledger.
 
     A ``url`` with ``{client}`` in it names a ledger of its own for every client. ``purpose`` stands in the
-    rows. Without a dataset nothing is charged, nor where budgets are known to be ``unopened``.
+    rows. Without a dataset nothing is charged, nor where that is asked for (``uncharged``).
     """
 
     dataset: str | None
     url: str | None
     purpose: str = ""
-    unopened: bool = False
+    uncharged: bool = False
 
     def __post_init__(self) -> None:
         name = self.dataset
-        if name is not None and not (name.strip() and name.isprintable()):
-            raise BadInput(f"the dataset is named {name!r}; a name in printable characters is accepted.")
-        if name is not None and self.url is None:
+        if name is not None:
+            printable_name(name)
+        if name is not None and self.url is None and not self.uncharged:
             raise BadInput(f"the dataset {name!r} came without a ledger: say which one its clients pay from.")
 
     def name_of(self, client: str) -> str:
@@ -65,21 +66,17 @@ class ClientBudgets:
     @property
     def charged(self) -> bool:
         """Whether any client is to be charged."""
-        return self.dataset is not None and not self.unopened
+        return self.dataset is not None and not self.uncharged
 
-    def looked_at(self, clients: Sequence[str]) -> ClientBudgets:
-        """These budgets, knowing whether any was opened in a ledger of ``clients``."""
-        return replace(self, unopened=self.dataset is not None and not any(map(self._holds_any, clients)))
-
-    def _holds_any(self, client: str) -> bool:
-        with Ledger(self.url_of(client)) as ledger:
-            return bool(ledger.names())
+    def ledger_of(self, client: str) -> Ledger:
+        """The ledger of ``client``, opened; refused where it is not there."""
+        return Ledger(self.url_of(client), charging=self.name_of(client), unit="client")
 
     def pay(self, client: str, number: int, guarantee: Guarantee) -> None:
         """Spend one round of ``client``; raises :class:`OutOfBudget` where it does not fit."""
         if not self.charged:
             return
-        with Ledger(self.url_of(client)) as ledger:
+        with self.ledger_of(client) as ledger:
             try:
                 ledger.spend(self.name_of(client), guarantee, f"{self.purpose} round {number}".strip())
             except BudgetRefused as refused:
@@ -99,7 +96,7 @@ class ClientBudgets:
         name = self.name_of(client)
         if not self.charged:
             return ClientCost(client, name, rounds, None)
-        with Ledger(self.url_of(client)) as ledger:
+        with self.ledger_of(client) as ledger:
             first = ledger.preview(name, guarantee)
             low, high = (1, rounds) if first.fits else (0, 0)
             while low < high:
@@ -114,7 +111,7 @@ class ClientBudgets:
         """The rows of ``client`` with this purpose, as certificates name rows."""
         if not self.charged:
             return []
-        with Ledger(self.url_of(client)) as ledger:
+        with self.ledger_of(client) as ledger:
             return [
                 {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
                 for entry in ledger.history(self.name_of(client))
@@ -123,5 +120,5 @@ class ClientBudgets:
 
     def keep(self, client: str, number: int, certificate: bytes) -> None:
         """Remember ``certificate`` beside the last row that paid for its release."""
-        with Ledger(self.url_of(client)) as ledger:
+        with self.ledger_of(client) as ledger:
             ledger.keep_certificate(self.name_of(client), number, certificate.decode())

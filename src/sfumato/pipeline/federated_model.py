@@ -39,7 +39,7 @@ class FederationPlan:
             "statement": self.statement.to_dict(),
             "round": self.one_round.to_dict(),
             "clients": [_cost(cost) for cost in self.costs],
-            "warnings": list(self.warnings),
+            "warnings": [*self.warnings, *self.statement.warnings],
             "terms": self.terms.to_json(),
             "digest": self.terms.digest(),
         }
@@ -68,7 +68,7 @@ class FederatedModel:
             "spends": {name: list(rows) for name, rows in self.spends.items()},
             "refused": [str(item) for item in self.made.refused],
             "stopped": self.made.stopped,
-            "warnings": list(self.warnings),
+            "warnings": [*self.warnings, *self.statement.warnings],
             "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
         }
 

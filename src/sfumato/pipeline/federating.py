@@ -31,6 +31,7 @@ from sfumato.pipeline.held_out import read_held_out
 from sfumato.pipeline.kept_model import KeptModel, write_model
 from sfumato.pipeline.manifest import MANIFEST
 from sfumato.pipeline.model_inputs import ModelInputs
+from sfumato.pipeline.place import one_run_at_a_time
 from sfumato.pipeline.prepared_federation import METHOD, Federating
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.public_facts import declared_classes, facts_of, records_of
@@ -41,7 +42,7 @@ from sfumato.report import KeyRing
 
 __all__ = ["Federating", "federate", "open_federation", "plan_federation"]
 
-_UNCHARGED = "not charged: no budget was opened yet"
+_UNCHARGED = "not charged to the budgets of the clients, as was asked for"
 
 
 def open_federation(
@@ -55,11 +56,12 @@ def open_federation(
     extractor: str | None = None,
     dataset: str | None = None,
     ledger: str | None = None,
+    uncharged: bool = False,
 ) -> Federating:
     """A run on the dataset ``source`` by ``terms`` (see :class:`Federation`); only headers are read.
 
-    ``dataset`` and ``ledger`` (its URL, in which ``{client}`` may stand) say which budgets are charged. The
-    noise of a round is settled here.
+    ``dataset`` and ``ledger`` (its URL, in which ``{client}`` may stand) say which budgets are charged; with
+    ``uncharged`` the dataset is named and nothing is charged. The noise of a round is settled here.
     """
     found = open_dataset(source, pictures=pictures, labels=labels, or_features=True)
     if len(found.shape) == 1:
@@ -84,7 +86,7 @@ def open_federation(
     asked = Federation(**{**terms, "shape": seen, "classes": count, "factor": factor})
     if asked.clients > records:
         raise BadInput(f"--clients was {asked.clients}, and {found.path.name} holds {records} records.")
-    budgets = ClientBudgets(dataset, ledger if dataset is not None else None).looked_at(asked.names)
+    budgets = ClientBudgets(dataset, ledger if dataset is not None else None, uncharged=uncharged)
     settled = asked.settled(budget=budgets.charged)
     settled.round_guarantee()  # what is wrong with the parameters is said before any record is read
     return Federating(found, settled, inputs, records, tuple(names_of(found, count)), budgets, top)
@@ -94,6 +96,7 @@ def plan_federation(federating: Federating) -> FederationPlan:
     """What the run would promise and cost each client."""
     costs = federating.costs()
     terms = federating.terms
+    federating.statement().forewarn()
     model = f"a {terms.model} model of {terms.classes} classes"
     return FederationPlan(
         source=federating.source.path,
@@ -106,6 +109,7 @@ def plan_federation(federating: Federating) -> FederationPlan:
     )
 
 
+@one_run_at_a_time
 def federate(
     federating: Federating,
     output: str | os.PathLike[str],
@@ -129,10 +133,6 @@ def federate(
     check_new_folder(target)
     imported("safetensors.numpy", None, "keeping a model")
     run = engine_of(engine)
-    if federating.budgets.looked_at(terms.names) != federating.budgets:
-        raise BadInput(
-            "the first budget was opened after the run was prepared without one; prepare it again."
-        )
     costs = federating.costs()
     for cost in costs:
         if cost.preview is not None and not cost.admitted:
@@ -143,6 +143,7 @@ def federate(
         held = read_held_out(test, source, federating.inputs, names, top=top, report=tell)
     shares = federating.shares(tell)
     signer = None if terms.noise_seed is not None else (keys or KeyRing()).signing_or_new()
+    federating.statement().forewarn()
     # What tells the rows of this run in a ledger from those of another one.
     budgets = replace(federating.budgets, purpose=f"{target.name}-{secrets.token_hex(4)}")
     made = run(FederatedRun(terms, shares, budgets, waiting or Waiting(), tell))
@@ -191,6 +192,6 @@ def _story(federating: Federating, made: Federated) -> list[str]:
     said = []
     if made.stopped is not None:
         said.append(made.stopped)
-    if federating.budgets.unopened:
+    if federating.budgets.uncharged and federating.budgets.dataset is not None:
         said.append(_UNCHARGED)
     return said

@@ -1,7 +1,8 @@
 """Many files as one release: each by itself, paid for together, with a signed manifest last.
 
 A file that cannot be released is left out and named with its reason; the others go on. What was wrong with
-a file depends on its content, so it is told to whoever runs the release and stands in no output.
+a file depends on its content, so it is told to whoever runs the release and stands in no output; the manifest
+says how many were left out.
 
 Where a budget pays, and in a folder of records, everything is read and checked before, so that bad input
 costs nothing; the spend is durable before the first piece is drawn. A run that is cut off leaves whole files
@@ -112,7 +113,9 @@ def protect_folder(
     notes: tuple[str, ...] = () if names is None else (names,)
     of_all: tuple[str, ...] = ()
     paid: Paid = None
-    if payment.ledger is not None or records:
+    if payment.payer is not None:
+        payment.require_budget()
+    if payment.payer is not None or records:
         # What is paid for is known to be readable: bad input never spends budget.
         keep = engine.one_process and isinstance(store, LocalStore)
         work = Examine(store, opener, noise is not None or records, keep)
@@ -139,8 +142,10 @@ def protect_folder(
         released = tuple(sorted(drawn.results.values(), key=lambda one: PurePosixPath(one.name)))
         stated = together([one.statement for one in released], unit, apart=apart)
         stated = replace(stated, notes=(*stated.notes, *notes))
+        if payment.payer is None:
+            stated.forewarn()
         output.settle()
-        manifest = _write_manifest(output, released, stated, payment, paid, signer, run)
+        manifest = _write_manifest(output, released, len(skipped), stated, payment, paid, signer, run)
     left = sorted(skipped, key=lambda piece: PurePosixPath(piece.told))
     return ProtectedFolder(
         output.shown, released, tuple((piece.told, skipped[piece]) for piece in left), manifest
@@ -156,7 +161,7 @@ def _pay(
     output: Store,
 ) -> tuple[tuple[str, ...], Paid]:
     """Spend what all pieces, which state ``stated``, cost; what every statement has to add, and the row."""
-    if payment.ledger is not None and payment.ledger.names():
+    if payment.payer is not None:
         ordered = sorted(pieces, key=lambda piece: PurePosixPath(piece.told))
         check_charge([one.told for one in ordered], [examined[one].statement for one in ordered], payment)
     content = Content()
@@ -166,6 +171,7 @@ def _pay(
         content.add(np.frombuffer(digests, np.uint8).reshape(len(pieces), -1))
     purpose = f"{output.shown.rstrip('/').rsplit('/', 1)[-1]}, {count_of(pieces)}"
     told, paid = payment.pay(stated, purpose, content, noise)
+    told.forewarn()
     return told.notes[len(stated.notes) :], paid
 
 
@@ -184,13 +190,14 @@ def _refuse_copies(pieces: Sequence[Piece], examined: Mapping[Piece, Examined]) 
 def _write_manifest(
     output: Store,
     released: tuple[Drawn, ...],
+    skipped: int,
     statement: Statement,
     payment: Payment,
     paid: Paid,
     signer: SigningKey | None,
     run: str,
 ) -> Protected:
-    listed = manifest_bytes({one.name: one.sha256 for one in released}, run)
+    listed = manifest_bytes({one.name: one.sha256 for one in released}, run, skipped)
     with output.writing(MANIFEST) as target:
         done = Protected(
             target,

@@ -35,6 +35,7 @@ from sfumato.pipeline.learners import kind_of_learner, make_learner, rehearse, u
 from sfumato.pipeline.manifest import MANIFEST
 from sfumato.pipeline.model_inputs import ModelInputs
 from sfumato.pipeline.payment import Content, Payment
+from sfumato.pipeline.place import one_run_at_a_time
 from sfumato.pipeline.planning import Plan, cost_of, groups_of
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.public_facts import check_range, declared_classes, facts_of, records_of
@@ -192,21 +193,25 @@ def open_learning(
     )
 
 
-def plan_learning(learning: Learning, *, dataset: str | None = None, ledger: Ledger | None = None) -> Plan:
+def plan_learning(
+    learning: Learning, *, dataset: str | None = None, ledger: Ledger | None = None, uncharged: bool = False
+) -> Plan:
     """What the model would promise and cost; nothing but names and headers was read."""
     statement, inputs = learning.statement, learning.inputs
+    statement.forewarn()
     return Plan(
         source=str(learning.source.path),
         rows=learning.records,
         columns=inputs.dimension,
         statement=statement,
-        groups=groups_of(learning.proven),
+        grouped=groups_of(learning.proven),
         expected=(),
-        cost=cost_of(statement, dataset, ledger),
+        cost=cost_of(statement, Payment(dataset, ledger, uncharged=uncharged)),
         what=f"{_classifier(learning)} of {learning.records:,} {inputs.what}",
     )
 
 
+@one_run_at_a_time
 def learn(
     learning: Learning,
     output: str | os.PathLike[str],
@@ -215,14 +220,15 @@ def learn(
     page: str | os.PathLike[str] | None = None,
     dataset: str | None = None,
     ledger: Ledger | None = None,
+    uncharged: bool = False,
     keys: KeyRing | None = None,
     report: Report | None = None,
 ) -> Learned:
     """Learn a model from private records and keep it in the folder ``output``.
 
     ``test`` is a dataset of records that are not protected, on which accuracy is measured; ``page`` is where
-    a report goes. ``dataset`` is charged in ``ledger`` before the fit. The certificate is signed with the
-    key in ``keys``, unless the run can be repeated. Raises
+    a report goes. ``dataset`` is charged in ``ledger`` before the fit, unless ``uncharged``. The
+    certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
     :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, where anything is wrong with
     the input, and :class:`~sfumato.report.VerificationFailed` where the audit contradicts the proof beyond
     doubt.
@@ -235,7 +241,8 @@ def learn(
     if shown is not None:
         check_page(source.path, target, shown)
     imported("safetensors.numpy", None, "keeping a model")  # missed after the fit it would be missed too late
-    payment = Payment(dataset, ledger)
+    payment = Payment(dataset, ledger, uncharged=uncharged)
+    payment.require_budget(statement.proven)
     held = None
     if test is not None:
         held = read_held_out(
@@ -246,6 +253,7 @@ def learn(
     repeatable = learner.randomness is not None and learner.randomness.reproducible
     signer = None if repeatable else (keys or KeyRing()).signing_or_new()
     charged, paid = payment.pay(statement, target.name, Content(), None)
+    charged.forewarn()
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # said already, before anything was read
@@ -285,7 +293,8 @@ def learn(
             write_learning_report(shown, target.name, audit, classes, accuracy)
         except BadInput as error:
             raise BadInput(f"{target.name} is kept, and its report is not: {error}") from None
-    return Learned(target, done, audit, classes, learning.class_names, learning.warnings, accuracy, shown)
+    said = (*learning.warnings, *statement.warnings)
+    return Learned(target, done, audit, classes, learning.class_names, said, accuracy, shown)
 
 
 def _classifier(learning: Learning) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.io.stores import LocalStore, Store
@@ -32,10 +33,14 @@ def manifest_of(folder: Path, files: Sequence[Path]) -> bytes:
     return manifest_bytes({file.relative_to(folder).as_posix(): file_digest(file) for file in files})
 
 
-def manifest_bytes(digests: Mapping[str, str], run: str | None = None) -> bytes:
-    """The bytes of the manifest of files with these SHA-256 ``digests``, which ``run`` has released."""
-    named = {} if run is None else {"run": run}
-    return (json.dumps(named | {"files": dict(digests)}, indent=2) + "\n").encode()
+def manifest_bytes(digests: Mapping[str, str], run: str | None = None, skipped: int = 0) -> bytes:
+    """The bytes of the manifest of files with these SHA-256 ``digests``, which ``run`` has released.
+
+    ``skipped`` is how many files of the source could not be released; which ones, and why, is for its owner.
+    """
+    told: dict[str, Any] = {} if run is None else {"run": run}
+    told |= {"skipped": skipped} if skipped else {}
+    return (json.dumps(told | {"files": dict(digests)}, indent=2) + "\n").encode()
 
 
 def refuse_other_run(output: Store, run: str) -> list[str]:
@@ -80,7 +85,8 @@ def verify_folder(folder: Path, keys: KeyRing, ledger: Ledger | None = None) -> 
     """
     found = verify(folder / MANIFEST, keys, ledger)
     try:
-        listed = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
+        told = json.loads((folder / MANIFEST).read_text("utf-8"))
+        listed, skipped = told["files"], int(told.get("skipped", 0))
         altered = [
             name
             for name, digest in listed.items()
@@ -95,5 +101,6 @@ def verify_folder(folder: Path, keys: KeyRing, ledger: Ledger | None = None) -> 
     if foreign := unlisted(LocalStore(folder).held(), listed):
         others = Check("folder", "fails", f"not part of this release, the manifest lists no {some(foreign)}")
     else:
-        others = Check("folder", "holds", "nothing else stands in the folder")
+        left = f"; {skipped:,} of the source's could not be released and are not here" if skipped else ""
+        others = Check("folder", "holds", f"nothing else stands in the folder{left}")
     return replace(found, checks=(*found.checks, check, others))

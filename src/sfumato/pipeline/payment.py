@@ -1,8 +1,8 @@
 """How a release is paid for: the spend is durable before any noise is drawn.
 
-A release that names a dataset is charged to that dataset's budget. As long as no budget was ever opened in
-the ledger nothing is charged, and the statement says so; from the first one on, a dataset without a budget is
-refused, since a misspelt name would otherwise release for nothing.
+A release that names a dataset is charged to that dataset's budget. A dataset without a budget is refused,
+since a misspelt name would otherwise release for nothing. Who names a dataset and wants nothing charged says
+so (``uncharged``): the certificate then names the dataset, and the statement says that it did not pay.
 
 A *request* may be repeated: it is paid once, and its noise is keyed, so that it gives the same bytes. Its row
 remembers, under the secret of the noise, the content and every parameter that shapes the noise: what would be
@@ -25,15 +25,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, RequestReused
+from sfumato.ledger.errors import BudgetRefused
+from sfumato.ledger.text import printable_name
 from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
+from sfumato.report import Certificate, KeyRing, VerificationFailed
 
 if TYPE_CHECKING:
     from sfumato.ledger import Entry, Ledger
 
 __all__ = ["Content", "HeldPayment", "Payment", "terms_of"]
 
-_UNCHARGED = "not charged: no budget was opened yet"
+_UNCHARGED = "not charged to the budget of the dataset, as was asked for"
 
 
 class Content:
@@ -76,18 +79,53 @@ def terms_of(statement: Statement, declared: Mapping[str, Any] | None = None) ->
 
 @dataclass(frozen=True)
 class Payment:
-    """Where a release is charged: to nobody, or to ``dataset`` in ``ledger``, once for each ``request``."""
+    """Where a release is charged: to nobody, or to ``dataset`` in ``ledger``, once for each ``request``.
+
+    ``uncharged`` says that the dataset is named and does not pay.
+    """
 
     dataset: str | None = None
     ledger: Ledger | None = None
     request: str | None = None
+    uncharged: bool = False
 
     def __post_init__(self) -> None:
         name = self.dataset
-        if name is not None and not (name.strip() and name.isprintable()):
-            raise BadInput(f"the dataset is named {name!r}; a name in printable characters is accepted.")
-        if self.request is not None and (self.ledger is None or self.dataset is None):
+        if name is not None:
+            printable_name(name)
+        if self.request is not None and self.payer is None:
             raise BadInput("a request is paid from a budget; name the dataset and the ledger.")
+        if name is not None and self.ledger is None and not self.uncharged:
+            raise BudgetRefused(
+                f"the dataset {name!r} came without a ledger whose budget could pay; give the ledger, or say "
+                "that nothing is charged with uncharged=True.",
+                0.0,
+            )
+
+    @property
+    def payer(self) -> tuple[Ledger, str] | None:
+        """The ledger and the dataset that pay; None where nothing is charged."""
+        if self.ledger is None or self.dataset is None or self.uncharged:
+            return None
+        return self.ledger, self.dataset
+
+    def require_budget(self, guarantee: Guarantee | None = None) -> None:
+        """Refuse a dataset without a budget, before anything is read; ``guarantee`` is what it has to pay."""
+        if self.payer is not None:
+            ledger, dataset = self.payer
+            ledger.require_open(dataset, guarantee)
+
+    def paid_for(self, certificate: bytes, keys: KeyRing) -> bool:
+        """Whether this very request paid for the release of ``certificate``, signed by one of ``keys``."""
+        if self.payer is None or self.request is None:
+            return False
+        ledger, dataset = self.payer
+        try:
+            row = Certificate.read(certificate, keys.trusted()).ledger
+        except VerificationFailed:
+            return False
+        entry = None if row is None else ledger.find(row["hash"])
+        return entry is not None and (entry.dataset, entry.key) == (dataset, self.request)
 
     def noise(self, keyed: Keyed | None) -> Keyed | None:
         """The keyed noise of a request; without it a repeated request would draw fresh noise, unpaid."""
@@ -99,8 +137,9 @@ class Payment:
 
     def keep(self, paid: Mapping[str, Any] | None, certificate: bytes) -> bytes:
         """Remember ``certificate`` beside the row that paid for its release; returns it."""
-        if paid is not None and self.ledger is not None and self.dataset is not None:
-            self.ledger.keep_certificate(self.dataset, paid["number"], certificate.decode())
+        if paid is not None and self.payer is not None:
+            ledger, dataset = self.payer
+            ledger.keep_certificate(dataset, paid["number"], certificate.decode())
         return certificate
 
     def pay(
@@ -115,18 +154,16 @@ class Payment:
 
         ``declared`` holds as JSON values what shapes the noise beside the statement's parameters.
         """
-        if self.ledger is None or self.dataset is None:
+        if self.payer is None:
+            if self.dataset is not None:
+                statement = replace(statement, notes=(*statement.notes, _UNCHARGED))
             return statement, None
-        if not self.ledger.names():
-            if self.request is not None:
-                raise BadInput(
-                    "a request is remembered by the budget that pays for it, and none was opened yet; open "
-                    "one with 'sfumato budget open NAME --epsilon … --delta …'."
-                )
-            return replace(statement, notes=(*statement.notes, _UNCHARGED)), None
         if noise is not None:
             purpose = f"{purpose} (content {content.commitment(noise, terms_of(statement, declared))})"
-        entry = self.ledger.spend(self.dataset, self.charged(statement), purpose, self.request)
+        ledger, dataset = self.payer
+        entry = ledger.spend(
+            dataset, self.charged(statement), purpose, self.request, headline=statement.proven
+        )
         self._require_same(entry, purpose)
         return statement, {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
 
@@ -140,11 +177,12 @@ class Payment:
 
     def charged(self, statement: Statement) -> Guarantee:
         """What the budget has to pay: the guarantee of its own unit, where the statement has several."""
-        if self.ledger is None or self.dataset is None or not statement.also_proven:
+        if self.payer is None or not statement.also_proven:
             return statement.proven
-        if self.dataset not in self.ledger.names():
-            return statement.proven
-        budget = self.ledger.balance(self.dataset)
+        ledger, dataset = self.payer
+        if not ledger.has(dataset):
+            return statement.proven  # refused when it is charged
+        budget = ledger.balance(dataset)
         for part in (statement.proven, *statement.also_proven):
             if (str(part.unit), str(part.neighbours)) == (budget.unit, budget.neighbours):
                 return part
@@ -173,7 +211,9 @@ class HeldPayment(Payment):
             told = Content()
             told.add(np.frombuffer(self.body, np.uint8).reshape(1, -1))
             purpose = f"{purpose} (content {told.commitment(noise, terms_of(statement, declared))})"
-        entry = self.ledger.hold(self.dataset, self.charged(statement), purpose, self.key)
+        entry = self.ledger.hold(
+            self.dataset, self.charged(statement), purpose, self.key, headline=statement.proven
+        )
         self._require_same(entry, purpose)
         return entry
 

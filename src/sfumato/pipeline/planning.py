@@ -35,8 +35,8 @@ _GROUPS = (1, 2, 5, 10)
 class Plan:
     """What ``protect`` with the same arguments would do.
 
-    ``rows`` is None where only reading the file would tell. ``groups`` gives ε at the headline δ for records
-    that change together, infinite where nothing finite is proven. ``cost`` is what the ledger would say.
+    ``rows`` is None where only reading the file would tell. ``grouped`` is what is proven of so many records
+    that change together. ``cost`` is what the ledger would say.
     ``what`` names media for people; ``skipped`` are files of a folder that would be left out, and why.
     """
 
@@ -44,11 +44,16 @@ class Plan:
     rows: int | None
     columns: int
     statement: Statement
-    groups: Mapping[int, float]
+    grouped: Mapping[int, Guarantee]
     expected: tuple[ExpectedError, ...]
     cost: Preview | None
     what: str | None = None
     skipped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def groups(self) -> dict[int, float]:
+        """ε for records that change together, each at its own δ; infinite where nothing is proven."""
+        return {size: proven.epsilon() for size, proven in self.grouped.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; an infinite ε is None."""
@@ -58,9 +63,11 @@ class Plan:
             "columns": self.columns,
             "statement": self.statement.to_dict(),
             "epsilon_of_group": {str(k): e if math.isfinite(e) else None for k, e in self.groups.items()},
+            "delta_of_group": {str(k): proven.at_delta for k, proven in self.grouped.items()},
             "expected_error": [error.to_dict() for error in self.expected],
             "cost": None if self.cost is None else self.cost.to_dict(),
             "what": self.what,
+            "warnings": list(self.statement.warnings),
             "skipped": [{"file": name, "why": why} for name, why in self.skipped],
         }
 
@@ -76,6 +83,7 @@ def plan(
     ledger: Ledger | None = None,
     disjoint: bool = False,
     public_names: bool = False,
+    uncharged: bool = False,
 ) -> Plan:
     """What ``protect`` would promise for ``source``, its cost to ``dataset``, and the error to expect.
 
@@ -83,7 +91,7 @@ def plan(
     one release of its files without those that their headers refuse; ``disjoint`` and
     ``public_names`` are those of ``protect``.
     """
-    given = located(source)
+    given, payment = located(source), Payment(dataset, ledger, uncharged=uncharged)
     with given.store:
         opener = opener_of(
             given,
@@ -103,21 +111,18 @@ def plan(
             statement = together([file.statement for file in files], opener.of_folders, apart=opener.apart)
             names = NAMED if public_names else NUMBERED
             statement = replace(statement, notes=(*statement.notes, names))
-            if dataset is not None and ledger is not None and ledger.names():
-                check_charge(
-                    [piece.told for piece in found],
-                    [file.statement for file in files],
-                    Payment(dataset, ledger),
-                )
+            if payment.payer is not None:
+                payment.require_budget(statement.proven)
+                check_charge([piece.told for piece in found], [file.statement for file in files], payment)
     largest = max(files, key=lambda file: file.values)
     return Plan(
         source=given.shown,
         rows=largest.rows if given.name is not None else len(files),
         columns=largest.values,
         statement=statement,
-        groups=groups_of(statement.proven.group),
+        grouped=groups_of(statement.proven.group),
         expected=largest.expected(),
-        cost=cost_of(statement, dataset, ledger),
+        cost=cost_of(statement, payment),
         what=count_of(files) if given.name is None else largest.what,
         skipped=tuple((piece.told, why) for piece, why in skipped.items()),
     )
@@ -140,13 +145,14 @@ def _opened(
     return {piece: done.results[piece] for piece in pieces if piece in done.results}, done.refused
 
 
-def groups_of(group: Callable[[int], Guarantee]) -> dict[int, float]:
-    """ε at the headline δ for records that change together; ``group`` says what is proven of so many."""
-    return {size: group(size).epsilon() for size in _GROUPS}
+def groups_of(group: Callable[[int], Guarantee]) -> dict[int, Guarantee]:
+    """What is proven of records that change together; ``group`` says it of so many."""
+    return {size: group(size) for size in _GROUPS}
 
 
-def cost_of(statement: Statement, dataset: str | None, ledger: Ledger | None) -> Preview | None:
+def cost_of(statement: Statement, payment: Payment) -> Preview | None:
     """What the ledger would say to a release with ``statement``; None where nothing is charged."""
-    if dataset is None or ledger is None or not ledger.names():
+    if payment.payer is None:
         return None
-    return ledger.preview(dataset, Payment(dataset, ledger).charged(statement))
+    ledger, dataset = payment.payer
+    return ledger.preview(dataset, payment.charged(statement), headline=statement.proven)

@@ -109,8 +109,8 @@ class Federating:
     def warnings(self, costs: tuple[ClientCost, ...]) -> tuple[str, ...]:
         """What should be known before anything is trained; a function of what is public."""
         said = []
-        if self.budgets.unopened:
-            said.append("no budget was opened yet, so nothing is charged")
+        if self.budgets.uncharged and self.budgets.dataset is not None:
+            said.append(f"nothing is charged to the budgets of {self.budgets.dataset!r}, as was asked for")
         short = [cost for cost in costs if cost.admitted < self.terms.rounds]
         if short:
             least = min(short, key=lambda cost: cost.admitted)

@@ -70,6 +70,7 @@ class Protected:
             "what": self.what,
             "epsilon": epsilon if finite else None,
             "delta": self.statement.proven.at_delta if finite else None,
+            "warnings": list(self.statement.warnings),
             "statement": self.statement.to_dict(),
         }
 

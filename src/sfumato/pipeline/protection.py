@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,15 +30,17 @@ from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.opening import opener_of
 from sfumato.pipeline.payment import Payment
 from sfumato.pipeline.pieces import NAMED, NUMBERED, Piece, pieces_of
-from sfumato.pipeline.place import check_output
+from sfumato.pipeline.place import check_output, claimed, refuse_existing
 from sfumato.pipeline.protected import Protected, Report, silent
 from sfumato.pipeline.record_files import RecordFiles
 from sfumato.pipeline.single import protect_file
 from sfumato.pipeline.together import PARTS
-from sfumato.report import KeyRing, SigningKey
+from sfumato.report import KeyRing, SigningKey, certificate_file
 from sfumato.transforms import Transform
 
 __all__ = ["protect"]
+
+_CERTIFICATE_BYTES = 1 << 24
 
 
 def protect(
@@ -51,10 +54,12 @@ def protect(
     dataset: str | None = None,
     ledger: Ledger | None = None,
     request: str | None = None,
+    uncharged: bool = False,
     keys: KeyRing | None = None,
     bounds_from_data: bool = False,
     disjoint: bool = False,
     public_names: bool = False,
+    overwrite: bool = False,
     engine: Engine | None = None,
     report: Report | None = None,
     room: Callable[[int], None] | None = None,
@@ -70,12 +75,15 @@ def protect(
     so their costs add up, unless ``disjoint`` declares that none is in two; equal files are refused. Names of
     files in a folder and of arrays in an archive do not travel, unless ``public_names`` declares them public:
     released files are numbered, and the result tells their sources to whoever runs the release.
-    ``dataset`` is charged in ``ledger``, before anything is drawn; the same ``request`` is charged once, and
-    needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder, made
-    where there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and highest
-    value of an array for its bounds, after which nothing is proven. ``engine`` works on many files or parts;
-    by default the threads of this process do. ``room`` is told, before one file is paid for, how many bytes
-    its output has at the most, and refuses by raising; a disk without so many is found then too. Raises
+    ``dataset`` is charged in ``ledger``, before anything is drawn, and refused where it has no budget there;
+    with ``uncharged`` the certificate names it and nothing is charged. The same ``request`` is charged once,
+    and needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder,
+    made where there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and
+    highest value of an array for its bounds, after which nothing is proven. An output that is there is
+    refused, unless it may be overwritten (``overwrite``) or is that of the same request. ``engine`` works on
+    many files or parts; by default the threads of this process do. ``room`` is told, before one file is paid
+    for, how many bytes its output has at the most, and refuses by raising; a disk without so many is found
+    then too. Raises
     :class:`~sfumato.errors.BadInput`, leaving no output, when anything is wrong with the input.
     """
     given = located(source)
@@ -92,7 +100,7 @@ def protect(
                 f"one file is one piece of work, so no cluster helps with {given.word}; end the output in a "
                 "slash and it is cut into parts, or leave out the engine."
             )
-    payment = Payment(dataset, ledger, request)
+    payment = Payment(dataset, ledger, request, uncharged)
     opener = opener_of(
         given,
         mechanism,
@@ -111,10 +119,13 @@ def protect(
             Keyed(secrets.token_bytes(32), dataset=dataset or "a batch", version="1", release=release)
         )
     # Found or made now: a key that cannot be used must not be noticed after the budget was spent.
-    signer = None if opener.reproducible else (KeyRing() if keys is None else keys).signing_or_new()
+    ring = KeyRing() if keys is None else keys
+    signer = None if opener.reproducible else ring.signing_or_new()
     tell = report or silent
-    with given.store, target.store:
+    with given.store, target.store, _alone(target, payment):
         if given.name is not None and target.name is not None:
+            if not overwrite:
+                _refuse_overwriting(target, payment, ring)
             return _one(given, target, opener, payment, signer, tell, room)
         return protect_folder(
             given.store,
@@ -133,6 +144,23 @@ def protect(
             signer=signer,
             report=tell,
         )
+
+
+def _alone(target: Located, payment: Payment) -> AbstractContextManager[None]:
+    """No other run on this machine writes into ``target``; of an object store that cannot be known."""
+    if target.local is None:
+        return nullcontext()
+    return claimed(target.local, parents=target.name is None, wait=payment.request is not None)
+
+
+def _refuse_overwriting(target: Located, payment: Payment, keys: KeyRing) -> None:
+    """Refuse a file that is there, unless its certificate says that it is of the same request."""
+    assert target.name is not None
+    if target.store.read(target.name, 1) is None:
+        return
+    beside = target.store.read(certificate_file(Path(target.name)).as_posix(), _CERTIFICATE_BYTES)
+    if beside is None or not payment.paid_for(beside, keys):
+        refuse_existing(target.word)
 
 
 def _one(

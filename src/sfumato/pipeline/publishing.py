@@ -17,12 +17,13 @@ import numpy as np
 
 from sfumato.audit.bound import usual_delta
 from sfumato.audit.finding import Finding
-from sfumato.audit.publication import audit_publication
+from sfumato.audit.publication import audit_publication, refutable
 from sfumato.errors import BadInput
-from sfumato.io.datasets import DatasetSource, open_dataset
+from sfumato.io.datasets import DatasetSource, is_archive, open_dataset
 from sfumato.ledger import Ledger
 from sfumato.noise import Randomness
 from sfumato.pipeline.payment import Content, Payment
+from sfumato.pipeline.place import one_run_at_a_time, refuse_existing
 from sfumato.pipeline.planning import Plan, cost_of, groups_of
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.public_facts import PublicFacts, facts_of, read_pictures
@@ -118,28 +119,37 @@ def open_publication(
         return Publication(found, publisher, facts, audited)
     delta = publisher.guarantee().at_delta
     slack = slack_of(delta)
-    publisher = make_publisher(method, {**options, "delta": delta - slack}, facts, randomness=randomness)
-    return Publication(found, publisher, facts, audited, delta, slack)
+    rest = make_publisher(method, {**options, "delta": delta - slack}, facts, randomness=randomness)
+    proven = rest.guarantee()
+    if not refutable(proven, facts.records, own_chance(proven, slack)):
+        return Publication(found, publisher, facts, audited)
+    return Publication(found, rest, facts, audited, delta, slack)
 
 
 def plan_publication(
-    publication: Publication, *, dataset: str | None = None, ledger: Ledger | None = None
+    publication: Publication,
+    *,
+    dataset: str | None = None,
+    ledger: Ledger | None = None,
+    uncharged: bool = False,
 ) -> Plan:
     """What the publication would promise and cost; nothing but names and headers was read."""
     statement, facts = publication.statement, publication.facts
+    statement.forewarn()
     sides = " × ".join(str(side) for side in facts.shape)
     return Plan(
         source=str(publication.source.path),
         rows=facts.records,
         columns=int(np.prod(facts.shape)),
         statement=statement,
-        groups=groups_of(publication.proven),
+        grouped=groups_of(publication.proven),
         expected=(),
-        cost=cost_of(statement, dataset, ledger),
+        cost=cost_of(statement, Payment(dataset, ledger, uncharged=uncharged)),
         what=f"pictures of {sides} in place of {facts.records:,}",
     )
 
 
+@one_run_at_a_time
 def publish(
     publication: Publication,
     output: str | os.PathLike[str],
@@ -149,15 +159,20 @@ def publish(
     checkpoint: str | os.PathLike[str] | None = None,
     dataset: str | None = None,
     ledger: Ledger | None = None,
+    uncharged: bool = False,
+    overwrite: bool = False,
     keys: KeyRing | None = None,
     report: Report | None = None,
 ) -> Published:
     """Publish a dataset in the place of a private one, as the ``.npz`` or the folder ``output``.
 
+    A file that is there is refused unless it may be overwritten (``overwrite``), and a folder that is not
+    empty is refused.
     ``records`` is how many pictures to publish, where the method can choose. ``page`` is where a report with
-    originals goes. ``dataset`` is charged in ``ledger`` before the fit. ``checkpoint`` is where the
-    publisher keeps its state; it is private, and beside it the choice of the records that are left out. The
-    certificate is signed with the key in ``keys``, unless the run can be repeated. Raises
+    originals goes. ``dataset`` is charged in ``ledger`` before the fit, unless ``uncharged``.
+    ``checkpoint`` is where the publisher keeps its state; it is private, and beside it the choice of the
+    records that are left out. The certificate is signed with the key in ``keys``, unless the run can be
+    repeated. Raises
     :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, where anything is wrong with
     the input, and :class:`~sfumato.report.VerificationFailed` where the audit contradicts the proof beyond
     doubt.
@@ -168,13 +183,17 @@ def publish(
     shown = None if page is None else Path(page)
     state = None if checkpoint is None else Path(checkpoint)
     check_places(source.path, target, shown, state)
+    if not overwrite and is_archive(target) and target.exists():
+        refuse_existing(target.name)
     _check_number(publisher, records)
-    payment = Payment(dataset, ledger)
+    payment = Payment(dataset, ledger, uncharged=uncharged)
+    payment.require_budget(publication.statement.proven)
     statement = publication.statement
     data = publication.data(tell)
     signer = None if publisher.randomness.reproducible else (keys or KeyRing()).signing_or_new()
     coins = drawn_coins(publisher.randomness, state if audited else None)
     statement, paid = payment.pay(statement, target.name, Content(), None)
+    statement.forewarn()
 
     if audited and state is not None:
         keep_coins(coins, state)

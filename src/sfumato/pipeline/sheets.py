@@ -16,6 +16,7 @@ from sfumato.io import file_to_read, kind_of
 from sfumato.io.pictures import read_picture
 from sfumato.io.stores import LocalStore
 from sfumato.io.videos import open_video
+from sfumato.loading import open_cv
 from sfumato.media.detectors import named_detectors
 from sfumato.media.sensitivity import SensitivityMap
 from sfumato.pipeline.manifest import MANIFEST
@@ -101,8 +102,7 @@ def _looked_at(path: Path) -> NDArray[np.uint8]:
 
 
 def _shrunk(view: NDArray[Any]) -> NDArray[np.uint8]:
-    import cv2
-
+    cv2 = open_cv()
     scale = min(1.0, _SIDE / max(view.shape[:2]))
     size = max(1, round(view.shape[1] * scale)), max(1, round(view.shape[0] * scale))
     return np.asarray(cv2.resize(view, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)

@@ -36,6 +36,7 @@ def protect_file(
     are, at the most, and refuses by raising.
     """
     file.fits(output)
+    payment.require_budget(file.statement.proven)
     keyed, content = file.mechanism.keyed, Content()
     noise = payment.noise(keyed)
     file.check(report, None if keyed is None else content)
@@ -47,6 +48,7 @@ def protect_file(
         room(size)
     with reserved(output, size):
         statement, paid = payment.pay(file.statement, output.name, content, noise, file.declared)
+        statement.forewarn()
         return write_release(
             file,
             output,

@@ -13,6 +13,19 @@ which is H + max(0, q − p) at most; counting "nothing" in adds p − e^ε·q, 
 after which nothing appears of the first and of the second dataset. Then c + P(A′) is slack. *Proof.* With
 "nothing" counted in, the first has P(S∖A′) + P(S∩A′) + P(A) at most and the second Q(S∖A′) at least. ∎ And
 P(A′) ≤ e^x·Q(A′) + δ(x) ≤ e^x·c + δ(x) for every x, δ being that of the release without an audit.
+
+**Groups.** Nothing in that proof needs P and Q to be of neighbours: for datasets that differ in k records it
+holds with the H and the δ(x) of the group, and its slack is s_k = c + min over x of (e^x·c + δ_k(x)). It is
+paid once, not k times: P′ and Q′ are compared in one step, and not by way of the datasets in between. s_k can
+still pass the δ of the statement, since what is all but impossible on one dataset may be likely k records
+away. H stays as it is: at δ′ + s_k the ε of the group is that of the release without an audit at δ′. So the
+group's ε is stated at that δ, where the statement's has no room for s_k; nothing is proven only where s_k
+leaves no δ below 1.
+
+**No audit can refute a large ε.** If every coin of m canaries were guessed right, and (ε, δ) allowed that
+with a chance above c, no outcome has a chance of c or less: nothing is ever kept back, A and A′ are empty,
+and the slack is 0. Whether that is so depends on the guarantee, on c and on m, which are public; under
+add/remove neighbours the number of records is not, and the slack is set aside.
 """
 
 from __future__ import annotations
@@ -44,21 +57,28 @@ def own_slack(guarantee: Guarantee, chance: float) -> float:
 
     For groups, of which ``guarantee`` is then said; 1 where nothing better is found.
     """
-    found = 1.0
-    for power in range(1, 16):
-        left = chance * 10.0**power
-        if left >= 1.0:
-            break
-        found = min(found, left + chance * math.exp(min(_softplus(guarantee.epsilon(left)), 700.0)))
+    found, step = 1.0, 10.0**0.25
+    left = chance * step
+    while 0.0 < left < 1.0:
+        epsilon = _softplus(guarantee.epsilon(left))
+        found = min(found, left + math.exp(min(math.log(chance) + epsilon, 0.0)))
+        left *= step
     return found
 
 
 def set_aside(guarantee: Guarantee, slack: float, delta: float) -> Guarantee:
     """``guarantee``, calibrated to what ``slack`` leaves of ``delta``, as it is stated and charged.
 
-    One that has a slack of its own, as that of a group may, is stated at its own δ and ``slack`` more.
+    One that has a slack of its own, as that of a group may, is stated at its own δ and ``slack`` more, and so
+    is one for whose ``slack`` half of ``delta`` is no room.
     """
-    at_delta = delta if guarantee.slack == 0.0 else min(1.0, guarantee.at_delta + slack)
+    if guarantee.proves_nothing:
+        return guarantee
+    room = guarantee.slack == 0.0 and slack <= 0.5 * delta
+    at_delta = delta if room else guarantee.at_delta + slack
+    if at_delta >= 1.0:
+        reason = f"{guarantee.theorem}: with what an audit may keep back its delta reaches 1"
+        return Guarantee.nothing(reason, guarantee.unit, guarantee.neighbours)
     return replace(guarantee.with_slack(slack), at_delta=at_delta)
 
 

@@ -279,6 +279,8 @@ class Guarantee:
         ``count``, exactly (Dong, Roth & Su 2022, Theorem 2.14), as is any pure ε. Otherwise, or with a
         Poisson-sampled Gaussian: an (ε, δ) guarantee becomes (kε, δ·(e^{kε} − 1)/(e^ε − 1)) (Dwork & Roth
         2014, Theorem 2.2 with its δ summed exactly: Σ_{i<k} e^{iε}), at ``delta`` or else at ``at_delta``.
+        Where δ would grow to 1 and none was given, one unit is asked at a smaller δ: its ε is larger, and
+        Σ_{i<k} e^{iε} grows more slowly than 1/δ.
         """
         _check_count(count)
         if count == 1 or self.event is None:
@@ -288,7 +290,7 @@ class Guarantee:
             event = group_curve_event(self.event, count)
             if event is not None:
                 return replace(self, event=event, theorem=theorem)
-        delta = self.at_delta if delta is None else delta
+        delta = self._delta_of_one(count) if delta is None else delta
         epsilon = self.epsilon(delta)
         if not math.isfinite(epsilon):
             raise BadInput(
@@ -301,6 +303,18 @@ class Guarantee:
         return Guarantee.approximate(
             count * epsilon, grown, unit=self.unit, neighbours=self.neighbours, theorem=theorem
         )
+
+    def _delta_of_one(self, count: int) -> float:
+        """The δ of one unit that bounds ``count``: ``at_delta``, or a smaller one that grows to that."""
+        for power in range(300):
+            delta = self.at_delta * 10.0**-power
+            epsilon = self.epsilon(delta)
+            grown = group_delta(epsilon, delta, count) if math.isfinite(epsilon) else math.inf
+            if grown <= self.at_delta or (power == 0 and grown < 1.0):
+                return delta
+            if not math.isfinite(epsilon):
+                break
+        return self.at_delta
 
     def with_slack(self, delta: float) -> Guarantee:
         """The same guarantee with ``delta`` more slack."""

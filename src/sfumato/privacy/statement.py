@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, Forewarning
 from sfumato.privacy.claim import Claim
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.table import WIDTH, boxed, wrapped
@@ -16,7 +17,11 @@ from sfumato.privacy.unit import Neighbours, Unit
 from sfumato.privacy.wire import fields_of
 from sfumato.privacy.wording import below_one, upward
 
-__all__ = ["Comparison", "Evidence", "Statement"]
+__all__ = ["LARGE_EPSILON", "Comparison", "Evidence", "Statement"]
+
+#: An ε above it is warned of: who thinks two values of one unit equally likely may become surer than
+#: e¹⁰/(1 + e¹⁰) = 99.995% of the right one, so what is proven hardly limits what can be learned.
+LARGE_EPSILON = 10.0
 
 _FIELDS = ("mechanism", "parameters", "claimed", "proven", "also_proven", "measured", "notes")
 _CHANGED = ("unit", "neighbours")
@@ -199,6 +204,22 @@ class Statement:
             raise BadInput(f"the statement of {self.mechanism} proves two things of one unit.")
         if not all(isinstance(note, str) for note in self.notes):
             raise BadInput(f"notes were {self.notes!r}: each must be text.")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be known before such a release is made: a function of the statement alone."""
+        epsilon = self.proven.epsilon()
+        if not LARGE_EPSILON < epsilon < math.inf:
+            return ()
+        return (
+            f"ε = {upward(epsilon)} per {self.proven.unit} is above {LARGE_EPSILON:g}, where what is proven "
+            "hardly limits what can be learned about one",
+        )
+
+    def forewarn(self) -> None:
+        """Issue each of ``warnings`` as a :class:`~sfumato.errors.Forewarning`."""
+        for sentence in self.warnings:
+            warnings.warn(f"{sentence}.", Forewarning, stacklevel=3)
 
     def proven_of(self, unit: Unit | None, neighbours: Neighbours | None) -> Guarantee | None:
         """What is proven of ``unit`` under ``neighbours``; None where the statement is silent."""

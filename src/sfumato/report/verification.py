@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,21 +78,59 @@ def _file_check(file: Path, certificate: Certificate) -> Check:
 
 
 def _ledger_check(certificate: Certificate, ledger: Ledger | None) -> Check:
-    row = certificate.ledger
-    if row is None:
+    """What the ledger says of the rows that paid: one of the dataset, or the last one of each client."""
+    clients = certificate.statement.parameters.get("last_spends") or {}
+    if certificate.ledger is None and not clients:
         return Check("ledger", "not checked", "the release was not charged to a budget")
     if ledger is None:
         return Check("ledger", "not checked", "no ledger was given")
+    if certificate.ledger is not None:
+        proven = (certificate.statement.proven, *certificate.statement.also_proven)
+        return _row_check(certificate.dataset, certificate.ledger, proven, ledger)
+    return _clients_check(certificate, clients, ledger)
+
+
+def _row_check(
+    dataset: str | None, row: Mapping[str, Any], proven: Sequence[Guarantee], ledger: Ledger
+) -> Check:
+    """Whether ``row`` paid for one of ``proven``: a budget pays for the unit that it protects."""
     if row["ledger"] != ledger.identity:
         return Check("ledger", "not checked", "the release was charged to another ledger")
-    entry = ledger.find(row["hash"])
+    entry, number = ledger.find(row["hash"]), row["number"]
     if entry is None:
-        return Check("ledger", "fails", f"entry {row['number']} is missing or was altered")
-    statement = certificate.statement
-    proven = (statement.proven, *statement.also_proven)  # a budget pays for the unit that it protects
-    if entry.dataset != certificate.dataset or not any(_covers(entry.guarantee, part) for part in proven):
-        return Check("ledger", "fails", f"entry {row['number']} paid for another release")
-    return Check("ledger", "holds", f"entry {row['number']} of {entry.dataset!r} paid for it")
+        return Check("ledger", "fails", f"entry {number} is missing or was altered")
+    if entry.dataset != dataset or not any(_covers(entry.guarantee, part) for part in proven):
+        return Check("ledger", "fails", f"entry {number} paid for another release")
+    if not ledger.was_paid(entry):
+        return Check("ledger", "fails", f"entry {number} set a price aside that was not paid")
+    return Check("ledger", "holds", f"entry {number} of {entry.dataset!r} paid for it")
+
+
+def _clients_check(certificate: Certificate, clients: Mapping[str, Any], ledger: Ledger) -> Check:
+    """Whether each client's last row is one round of what is stated of all rounds together.
+
+    Rows of a round are those with the purpose of the last one but for its number. A client that stopped to
+    answer has paid for fewer rounds than are stated, and sent nothing in the others.
+    """
+    stated, rounds = certificate.statement.proven, certificate.statement.parameters["rounds_paid"]
+    told, elsewhere = [], []
+    for client, row in sorted(clients.items()):
+        name = f"{certificate.dataset}/{client}"
+        entry = ledger.find(row["hash"]) if row["ledger"] == ledger.identity else None
+        one = None if entry is None else entry.guarantee
+        whole = None if one is None else replace(one.times(rounds), at_delta=stated.at_delta)
+        check = _row_check(name, row, () if one is None or not _covers(whole, stated) else (one,), ledger)
+        if check.outcome == "fails":
+            return replace(check, detail=f"{client}: {check.detail}")
+        if entry is None:
+            elsewhere.append(client)
+            continue
+        run = entry.purpose.rpartition(" ")[0]
+        paid = sum(each.purpose.rpartition(" ")[0] == run for each in ledger.history(name))
+        told.append(f"{client} paid for {paid} of {rounds} rounds")
+    if elsewhere:
+        told.append(f"{', '.join(elsewhere)} paid in another ledger")
+    return Check("ledger", "not checked" if elsewhere else "holds", "; ".join(told))
 
 
 def _covers(paid: Guarantee | None, part: Guarantee) -> bool:

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,7 +21,7 @@ from typing import Any
 
 import structlog
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, Forewarning
 
 __all__ = ["FIELDS", "note", "noting", "place_of", "start", "told"]
 
@@ -122,6 +123,7 @@ def start(file: Path | None = None) -> None:
         except OSError as error:
             raise BadInput(f"the log {file} cannot be written: {error.strerror}.") from None
     _log = _made(_Lines(descriptor))
+    warnings.simplefilter("ignore", Forewarning)  # whoever asks is told in the answer
     root = logging.getLogger()
     for handler in [one for one in root.handlers if isinstance(one, _Others)]:
         root.removeHandler(handler)

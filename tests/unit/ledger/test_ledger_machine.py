@@ -95,7 +95,7 @@ class LedgerMachine(RuleBasedStateMachine):
         before = model.keys.get(key)
         same = before is not None and before[:2] == (kind, what)
         if not model.opened or (before is not None and not same):
-            outcome = BadInput
+            outcome = BadInput if model.opened else BudgetRefused
         elif same:
             outcome = BadInput if model.holds.get(before[2]) == "release" else None
         else:

@@ -1,6 +1,7 @@
 import copy
 import logging
 import pickle
+import subprocess
 import sys
 
 import numpy as np
@@ -10,12 +11,33 @@ from skimage import data
 from sklearn.metrics import roc_auc_score
 
 from sfumato.errors import BadInput
+from sfumato.media import ContentAdaptive
 from sfumato.media.detectors import DETECTORS, Detector, Faces, Plates, Saliency, Text, named_detectors
 from sfumato.media.detectors.text import looks_personal
 from sfumato.media.sensitivity import SensitivityMap
 from sfumato.media.tiles import edges, tile_grid, tiles_of
 
 cv2 = pytest.importorskip("cv2")
+
+# One thread imports OpenCV, and two others ask for it until it has done so.
+RACE = """
+import sys, threading
+from sfumato.media.detectors.detector import open_cv
+sys.setswitchinterval(1e-4)
+whole, done = [], threading.Event()
+def first():
+    whole.append(hasattr(open_cv(), "data"))
+    done.set()
+def others():
+    while not done.is_set():
+        whole.append(hasattr(open_cv(), "data"))
+threads = [threading.Thread(target=work) for work in (first, others, others)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+sys.exit(0 if all(whole) else 5)
+"""
 
 
 def sign(words, *, plate=False):
@@ -33,6 +55,20 @@ def overlaps(box, other):
     x, y, w, h = box[:4]
     a, b, c, d = other[:4]
     return x < a + c and a < x + w and y < b + d and b < y + h
+
+
+def test_threads_that_import_opencv_at_the_same_time_all_get_the_whole_of_it():
+    running = [subprocess.Popen([sys.executable, "-c", RACE]) for _ in range(3)]
+    assert [process.wait() for process in running] == [0, 0, 0]
+
+
+def test_what_a_detector_lacks_is_said_when_the_mechanism_is_prepared_and_not_when_it_draws(monkeypatch):
+    monkeypatch.setattr("cv2.data.haarcascades", "")
+    seeks = ContentAdaptive(map="private", detectors=("faces",), shape=(64, 64, 3))
+    with pytest.raises(BadInput, match="this OpenCV carries no cascades"):
+        seeks.prepare(64 * 64 * 3, np.dtype(np.uint8))
+    declared = SensitivityMap.from_array(np.zeros((1, 1)))
+    ContentAdaptive(declared=declared, shape=(64, 64, 3)).prepare(64 * 64 * 3, np.dtype(np.uint8))
 
 
 def test_a_face_is_found_where_it_is():

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 from sfumato.errors import BadInput
 from sfumato.learn.federated.protection import PROTECTIONS
 from sfumato.learn.federated.rounds import OutOfBudget
-from sfumato.ledger import Ledger
+from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.pipeline.client_budget import ClientBudgets
 from sfumato.pipeline.federating import federate, open_federation, plan_federation
 from sfumato.pipeline.federation import Federation
@@ -210,35 +210,28 @@ def test_more_rounds_than_budget_stop_in_time_and_are_foretold(digits, ledger, t
     assert not (tmp_path / "again").exists()
 
 
-def test_a_client_without_a_budget_is_refused_once_any_was_opened(digits, ledger, tmp_path):
+def test_a_client_without_a_budget_is_refused(digits, ledger, tmp_path):
     opened(ledger, clients=2)
     made = open_federation(digits / "digits.npz", TERMS, classes=10, dataset="clinic", ledger=ledger)
-    with pytest.raises(BadInput, match="no budget was opened for dataset 'clinic/client-3'"):
+    with pytest.raises(BudgetRefused, match=r"budget open clinic/client-3 .* --unit client'"):
         federate(made, tmp_path / "model")
     assert not (tmp_path / "model").exists()
     with Ledger(ledger) as book:
         assert book.balance("clinic/client-1").spends == 0
 
 
-def test_a_client_whose_own_ledger_is_empty_is_refused_once_any_was_opened(digits, tmp_path):
+def test_a_client_whose_own_ledger_is_missing_is_refused_and_none_is_made(digits, tmp_path):
     url = f"sqlite:///{tmp_path}/" + "{client}.db"
     for name in ("client-1", "client-2"):
         with Ledger(url.replace("{client}", name)) as book:
             book.open(f"clinic/{name}", 300.0, 1e-5, "client")
     made = open_federation(digits / "digits.npz", TERMS, classes=10, dataset="clinic", ledger=url)
     for act in (plan_federation, lambda run: federate(run, tmp_path / "model")):
-        with pytest.raises(BadInput, match="no budget was opened for dataset 'clinic/client-3'"):
+        with pytest.raises(BudgetRefused, match="no budget was opened for dataset 'clinic/client-3'"):
             act(made)
     assert not (tmp_path / "model").exists()
+    assert not (tmp_path / "client-3.db").exists()
     assert made.budgets.spends("client-1") == []
-
-
-def test_a_budget_that_was_opened_since_is_not_passed_by(digits, ledger, tmp_path):
-    made = open_federation(digits / "digits.npz", TERMS, classes=10, dataset="clinic", ledger=ledger)
-    opened(ledger)
-    with pytest.raises(BadInput, match="prepare it again"):
-        federate(made, tmp_path / "model")
-    assert not (tmp_path / "model").exists()
 
 
 def test_a_dataset_without_a_ledger_is_refused():
@@ -255,13 +248,17 @@ def test_a_budget_of_another_unit_does_not_pay(digits, ledger):
         plan_federation(made)
 
 
-def test_without_any_budget_the_statement_says_that_nothing_was_charged(digits, ledger, tmp_path):
-    made = open_federation(
-        digits / "digits.npz", {**TERMS, "rounds": 1}, classes=10, dataset="clinic", ledger=ledger
-    )
+def test_without_any_budget_a_run_is_refused_unless_it_says_that_nothing_is_charged(digits, ledger, tmp_path):
+    terms = {**TERMS, "rounds": 1}
+    made = open_federation(digits / "digits.npz", terms, classes=10, dataset="clinic", ledger=ledger)
+    for act in (plan_federation, lambda run: federate(run, tmp_path / "model")):
+        with pytest.raises(BudgetRefused, match=r"there is no ledger at .* --unit client --ledger "):
+            act(made)
+    assert not list(tmp_path.glob("*.db"))
+    made = open_federation(digits / "digits.npz", terms, classes=10, dataset="clinic", uncharged=True)
     done = federate(made, tmp_path / "model", keys=KeyRing(tmp_path / "keys"))
-    assert "not charged: no budget was opened yet" in done.statement.notes
-    assert done.warnings == ("no budget was opened yet, so nothing is charged",)
+    assert "not charged to the budgets of the clients, as was asked for" in done.statement.notes
+    assert done.warnings == ("nothing is charged to the budgets of 'clinic', as was asked for",)
 
 
 def test_every_client_may_have_a_ledger_of_its_own(tmp_path):

@@ -149,6 +149,10 @@ def test_what_is_refused_on_the_way_is_left_out_and_the_rest_goes_on(release, tm
     assert done.statement.proven.epsilon() == pytest.approx(4.0)
     output = Path(done.output)
     assert verify_folder(output, keys).holds
+    manifest = (output / MANIFEST).read_text("utf-8")
+    assert json.loads(manifest)["skipped"] == 4
+    assert "refused" not in manifest
+    assert "; 4 of the source's could not be released" in verify_folder(output, keys).checks[-1].detail
     written = sorted(p.relative_to(output).as_posix() for p in output.rglob("*") if p.is_file())
     names = ["good.txt", MANIFEST, "sub/good.txt"]
     assert written == sorted([*names, *(f"{name}.cert.json" for name in names)])

@@ -1,11 +1,13 @@
 """Payments: what a request remembers, what is the same request, and what is charged to nobody."""
 
+import re
+
 import numpy as np
 import pytest
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.ledger import Ledger
+from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.pipeline.payment import Content, Payment
 
 SECRET = bytes(range(32))
@@ -68,9 +70,19 @@ def test_a_request_needs_somewhere_to_be_remembered(ledger, dataset):
         Payment(dataset, None if dataset else ledger, "r")
 
 
-def test_a_request_that_nothing_remembers_is_refused(ledger):
-    with pytest.raises(BadInput, match="none was opened yet"):
-        pay(Payment("clinic", ledger, "r"), gaussian(keyed()))
+def test_a_dataset_without_a_budget_is_refused_whatever_else_the_ledger_holds(ledger):
+    opens = re.escape("sfumato budget open clinic --epsilon … --delta …'.")
+    for request in (None, "r"):
+        with pytest.raises(BudgetRefused, match=opens):
+            pay(Payment("clinic", ledger, request), gaussian(keyed()))
+        with pytest.raises(BudgetRefused, match=opens):
+            Payment("clinic", ledger, request).require_budget()
+        ledger.open("other", 4, 1e-6)
+    region = sf.Guarantee.gaussian(1.0, unit="region:16", neighbours="zero-out")
+    with pytest.raises(BudgetRefused, match=re.escape("--unit region:16 --neighbours zero-out'.")):
+        Payment("clinic", ledger).require_budget(region)
+    with pytest.raises(BudgetRefused, match="'clinic' came without a ledger"):
+        Payment("clinic")
 
 
 def test_a_request_needs_keyed_noise(ledger):
@@ -83,18 +95,21 @@ def test_a_request_needs_keyed_noise(ledger):
     assert Payment("clinic", ledger).noise(gaussian(noise)) is None
 
 
-def test_who_names_no_dataset_or_no_ledger_is_not_charged(ledger):
+def test_who_names_no_dataset_is_not_charged_nor_who_says_so(ledger):
     ledger.open("clinic", 4, 1e-6)
     statement = gaussian().statement(4)
-    for payment in (Payment(), Payment("clinic"), Payment(None, ledger)):
+    for payment in (Payment(), Payment(None, ledger), Payment(uncharged=True)):
         assert payment.pay(statement, "out.npy", Content(), None) == (statement, None)
+    for payment in (Payment("clinic", uncharged=True), Payment("clinic", ledger, uncharged=True)):
+        said, paid = payment.pay(statement, "out.npy", Content(), None)
+        assert paid is None
+        assert said.notes == ("not charged to the budget of the dataset, as was asked for",)
+    with pytest.raises(BadInput, match="a request is paid from a budget"):
+        Payment("clinic", ledger, "r", uncharged=True)
     assert ledger.balance("clinic").spends == 0
 
 
 def test_what_is_paid_is_what_the_statement_proves(ledger):
-    statement, paid = pay(Payment("clinic", ledger), gaussian())
-    assert paid is None
-    assert statement.notes == ("not charged: no budget was opened yet",)
     ledger.open("clinic", 4, 1e-6)
     statement, paid = pay(Payment("clinic", ledger), gaussian())
     entry = ledger.find(paid["hash"])

@@ -38,6 +38,10 @@ class _Cascade(Detector):
         # A classifier keeps the picture that it works on, so every thread has one of its own.
         self._local = threading.local()
 
+    def load(self) -> None:
+        """Load the cascade."""
+        self._classifier()
+
     def boxes(self, picture: NDArray[Any]) -> list[Box]:
         """Boxes with the confidence of each."""
         plane = grey(picture[..., None] if picture.ndim == 2 else picture)

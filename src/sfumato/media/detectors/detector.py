@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato import loading
 from sfumato.errors import BadInput
 from sfumato.media.picture import white
 from sfumato.media.tiles import tiles_of
@@ -34,6 +35,9 @@ class Detector(ABC):
     def name(self) -> str:
         """How a statement names the detector, with everything that shapes what it finds."""
         return type(self).__name__.lower()
+
+    def load(self) -> None:  # noqa: B027 (most detectors need nothing)
+        """Load what it looks with, and refuse where that is missing: asked before anybody pays."""
 
     @abstractmethod
     def boxes(self, picture: NDArray[Any]) -> list[Box]:
@@ -68,7 +72,6 @@ def grey(pictures: NDArray[Any]) -> NDArray[np.uint8]:
 def open_cv() -> Any:
     """The OpenCV module, or a sentence that says how to get it."""
     try:
-        import cv2
+        return loading.open_cv()
     except ImportError:
         raise BadInput("detectors for pictures need OpenCV: pip install 'sfumato[media]'.") from None
-    return cv2

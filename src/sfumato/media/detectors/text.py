@@ -59,6 +59,13 @@ class Text(Detector):
         """How a statement names the detector, with its reader."""
         return f"text by {self.reader}"
 
+    def load(self) -> None:
+        """Load OpenCV, and the reader where there is one."""
+        if self.reader == "strokes":
+            open_cv()
+        else:
+            self._engine()
+
     def boxes(self, picture: NDArray[Any]) -> list[Box]:
         """Boxes around lines; the confidence is raised to 1 where what was read looks personal."""
         array = picture[..., None] if picture.ndim == 2 else picture

@@ -156,8 +156,10 @@ def _printed(plan: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
         "now_used": share(now["used"]),
         "after_used": share(after["used"]),
         "groups": [
-            (size, "no finite ε" if epsilon is None else f"ε = {at_most(epsilon)}")
-            for size, epsilon in plan["epsilon_of_group"].items()
+            (size, "no finite ε" if epsilon is None else f"ε = {at_most(epsilon)} at δ = {delta:.4g}")
+            for (size, epsilon), delta in zip(
+                plan["epsilon_of_group"].items(), plan["delta_of_group"].values(), strict=True
+            )
         ],
         "errors": [
             (error["of"], error["measure"], plain(error["value"])) for error in plan["expected_error"]

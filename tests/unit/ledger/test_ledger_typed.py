@@ -1,0 +1,94 @@
+"""Numbers that a ledger says would still fit: typed as they are printed they fit, and all places name one."""
+
+import re
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.ledger import BudgetRefused, Ledger
+from sfumato.ledger.refusal import typable
+from sfumato.privacy import Guarantee
+
+KINDS = {
+    "gaussian": lambda epsilon, delta: sf.Gaussian(epsilon=epsilon, delta=delta, clip=1.0).guarantee(),
+    "laplace": lambda epsilon, delta: sf.Laplace(epsilon=epsilon, clip=1.0).guarantee(),
+    "pure": lambda epsilon, delta: Guarantee.pure(epsilon),
+}
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory):
+    with Ledger(f"sqlite:///{tmp_path_factory.mktemp('ledger') / 'budget.db'}") as made:
+        yield made
+
+
+def named(preview):
+    """The ε that a refusal says would still fit, as it is printed; None where nothing would."""
+    found = re.search(r"would still fit is (\S+)\.$", preview.refusal)
+    return None if found is None else found[1]
+
+
+@pytest.mark.parametrize("state", range(24))
+def test_what_is_said_to_fit_fits_when_it_is_typed_and_is_said_everywhere(ledger, state):
+    rng = np.random.default_rng(state)
+    budget, delta = rng.choice([0.1, 1.0, 2.0, 8.0, 20.0]), rng.choice([0.0, 1e-9, 1e-6, 1e-3])
+    name = f"state {state}"
+    ledger.open(name, float(budget), float(delta))
+    for _ in range(state % 4):
+        kind = KINDS[rng.choice(list(KINDS))]
+        with suppress(BudgetRefused):
+            ledger.spend(name, kind(float(budget * rng.uniform(0.05, 0.7)), float(delta or 1e-6)))
+    balance = ledger.balance(name)
+    shown = {"gaussian": balance.left, "pure": balance.left_pure}
+    for kind, make in KINDS.items():
+        for at in {1e-6, float(delta or 1e-6)}:
+            refused = ledger.preview(name, make(3.0 * float(budget), at))
+            assert not refused.fits
+            typed = named(refused)
+            assert typed is not None or refused.largest == 0.0
+            if typed is not None:
+                assert float(typed) == refused.largest
+                assert ledger.preview(name, make(float(typed), at)).fits
+            if kind in shown and at == delta and not (kind == "pure" and balance.spends == 0):
+                assert refused.largest == shown[kind]
+    for kind, left in shown.items():
+        assert left == float(f"{left:.4g}")
+        assert left == 0.0 or ledger.preview(name, KINDS[kind](left, float(delta))).fits
+
+
+def test_a_whole_budget_is_named_in_full(ledger):
+    ledger.open("whole", 8.0, 1e-5)
+    assert (ledger.balance("whole").left, ledger.balance("whole").left_pure) == (8.0, 8.0)
+    assert ledger.preview("whole", KINDS["gaussian"](20.0, 1e-5)).largest == 8.0
+    ledger.open("tenths", 1.0, 0.0)
+    for _ in range(3):
+        ledger.spend("tenths", Guarantee.pure(0.1))
+    assert ledger.balance("tenths").left_pure == ledger.preview("tenths", Guarantee.pure(2.0)).largest == 0.7
+
+
+def test_a_budget_of_another_unit_names_the_epsilon_that_was_asked_for(ledger):
+    ledger.open("items", 8.0, 1e-5, "item")
+
+    def priced(epsilon):
+        return Guarantee.laplace(1.0 / (16.0 * epsilon), unit="item"), Guarantee.laplace(
+            1.0 / epsilon, unit="region:16"
+        )
+
+    item, region = priced(4.0)
+    refused = ledger.preview("items", item, headline=region)
+    assert refused.refusal.startswith("ε=64 per item at δ=0 was asked of 'items'")
+    assert refused.refusal.endswith("that would still fit is 0.5 per region(16).")
+    assert refused.largest == 0.5
+    assert ledger.preview("items", priced(refused.largest)[0]).fits
+    with pytest.raises(BudgetRefused, match=r"0\.5 per region\(16\)"):
+        ledger.spend("items", item, headline=region)
+
+
+@pytest.mark.parametrize(
+    ("value", "typed"),
+    [(8.0, 8.0), (7.9999999, 7.999), (0.012345, 0.01234), (123456.0, 123400.0)],
+)
+def test_numbers_are_rounded_down_to_four_digits(value, typed):
+    assert typable(value) == typed
