@@ -142,7 +142,7 @@ def protect_folder(
         released = tuple(sorted(drawn.results.values(), key=lambda one: PurePosixPath(one.name)))
         stated = together([one.statement for one in released], unit, apart=apart)
         stated = replace(stated, notes=(*stated.notes, *notes))
-        if payment.payer is None:
+        if not examined:
             stated.forewarn()
         output.settle()
         manifest = _write_manifest(output, released, len(skipped), stated, payment, paid, signer, run)
@@ -170,8 +170,8 @@ def _pay(
         digests = b"".join(piece.committed(examined[piece].digest or b"") for piece in pieces)
         content.add(np.frombuffer(digests, np.uint8).reshape(len(pieces), -1))
     purpose = f"{output.shown.rstrip('/').rsplit('/', 1)[-1]}, {count_of(pieces)}"
+    stated.forewarn()
     told, paid = payment.pay(stated, purpose, content, noise)
-    told.forewarn()
     return told.notes[len(stated.notes) :], paid
 
 

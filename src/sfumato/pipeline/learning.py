@@ -252,8 +252,8 @@ def learn(
     rehearse(learner, learning.inputs.dimension)
     repeatable = learner.randomness is not None and learner.randomness.reproducible
     signer = None if repeatable else (keys or KeyRing()).signing_or_new()
+    statement.forewarn()
     charged, paid = payment.pay(statement, target.name, Content(), None)
-    charged.forewarn()
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # said already, before anything was read

@@ -114,6 +114,7 @@ def plan(
             if payment.payer is not None:
                 payment.require_budget(statement.proven)
                 check_charge([piece.told for piece in found], [file.statement for file in files], payment)
+    statement.forewarn()
     largest = max(files, key=lambda file: file.values)
     return Plan(
         source=given.shown,

@@ -192,8 +192,8 @@ def publish(
     data = publication.data(tell)
     signer = None if publisher.randomness.reproducible else (keys or KeyRing()).signing_or_new()
     coins = drawn_coins(publisher.randomness, state if audited else None)
-    statement, paid = payment.pay(statement, target.name, Content(), None)
     statement.forewarn()
+    statement, paid = payment.pay(statement, target.name, Content(), None)
 
     if audited and state is not None:
         keep_coins(coins, state)

@@ -46,9 +46,9 @@ def protect_file(
     size = file.most_bytes(output)
     if room is not None:
         room(size)
+    file.statement.forewarn()
     with reserved(output, size):
         statement, paid = payment.pay(file.statement, output.name, content, noise, file.declared)
-        statement.forewarn()
         return write_release(
             file,
             output,

@@ -14,7 +14,7 @@ from sfumato.report import KeyRing
 SCHEMA = Schema.from_dict(
     {
         "columns": {
-            "age": {"kind": "numeric", "bounds": [0, 1e-300]},
+            "age": {"kind": "numeric", "bounds": [0, 1e-100]},
             "ward": {"kind": "categorical", "categories": ['a "long", name', "b"]},
             "ill": {"kind": "boolean"},
         }
