@@ -73,10 +73,15 @@ class ClientBudgets:
         return Ledger(self.url_of(client), charging=self.name_of(client), unit="client")
 
     def pay(self, client: str, number: int, guarantee: Guarantee) -> None:
-        """Spend one round of ``client``; raises :class:`OutOfBudget` where it does not fit."""
+        """Spend one round of ``client``; raises :class:`OutOfBudget` where it does not fit.
+
+        A client without a budget is no client whose budget has ended: what is wrong stays with its owner.
+        """
         if not self.charged:
             return
         with self.ledger_of(client) as ledger:
+            if not ledger.has(self.name_of(client)):
+                raise BadInput(f"no budget was opened for dataset {self.name_of(client)!r}.")
             try:
                 ledger.spend(self.name_of(client), guarantee, f"{self.purpose} round {number}".strip())
             except BudgetRefused as refused:
