@@ -85,8 +85,6 @@ class ClientBudgets:
             try:
                 ledger.spend(self.name_of(client), guarantee, f"{self.purpose} round {number}".strip())
             except BudgetRefused as refused:
-                if not ledger.has(self.name_of(client)):
-                    raise  # a name that was mistyped is told at home alone
                 raise OutOfBudget(str(refused)) from None
 
     def pay_all(self, clients: Sequence[str], number: int, guarantee: Guarantee) -> None:
