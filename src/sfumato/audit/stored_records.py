@@ -149,7 +149,11 @@ def _walk(model: Any) -> Iterator[tuple[str, NDArray[Any]]]:
             continue
         seen.add(id(item))
         if hasattr(item, "detach") and hasattr(item, "numpy"):
-            item = item.detach().cpu().numpy()
+            if getattr(item, "is_meta", False):
+                continue  # no values
+            kept = item.detach().cpu()
+            # NumPy has no bfloat16 and no eight bits of a fraction.
+            item = (kept.float() if kept.is_floating_point() and kept.element_size() < 4 else kept).numpy()
         elif hasattr(item, "toarray"):
             item = item.toarray()
         if isinstance(item, np.ndarray):

@@ -17,7 +17,8 @@ that leaves with the model is c and the last s.
 Why g is a function of one record: the program has no operator that writes to its inputs or to constants, no
 operator that is not torch's own (aten), none that reads uninitialised memory or beyond the bounds of a
 tensor, and no branch, because a fake tensor has no value to branch on. What is trusted is torch: its
-operators compute functions of their arguments, and ``vmap`` evaluates them record by record.
+operators compute functions of their arguments, and ``vmap`` evaluates them record by record. A model whose
+code patches torch or this process is outside of what any check here can see.
 
 **Whether a model appears is no output.** Operators that fail for some values (looking up a position computed
 from a record, dividing whole numbers) are refused beforehand. Gradients that are not finite count as zero.
@@ -32,7 +33,8 @@ with is taken as public, and the statement says so.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -66,25 +68,40 @@ _MORE = frozenset(
     }
 )
 # A value of a record would become a number of Python, the shape of a tensor, or a place in memory.
-_NEVER = frozenset({"_local_scalar_dense", "as_strided", "nonzero", "resize", "resize_"})
-# These fail where a whole number is out of range, or zero.
-_LOOKUPS = frozenset(
-    {
-        "embedding",
-        "embedding_dense_backward",
-        "gather",
-        "index",
-        "index_put",
-        "index_select",
-        "scatter",
-        "scatter_add",
-        "scatter_reduce",
-    }
+_NEVER = frozenset(
+    {"_local_scalar_dense", "as_strided", "masked_scatter", "masked_select", "nonzero", "resize", "resize_"}
 )
+# These fail where a whole number is zero.
 _DIVISIONS = frozenset({"div", "floor_divide", "fmod", "pow", "remainder"})
-# Their second output are positions in their first argument.
+# Their second output are positions along a dimension of their first argument.
 _POSITIONS = frozenset({"max", "min", "sort", "topk"})
+# Their second output are positions in a plane of their first argument, which the others write to unchecked.
+_POOLS = {
+    "adaptive_max_pool2d_backward": "adaptive_max_pool2d",
+    "max_pool2d_with_indices_backward": "max_pool2d_with_indices",
+}
 _SAME_NUMBERS = frozenset({"clone", "expand", "permute", "squeeze", "unsqueeze", "view"})
+# What may be done, beside elementwise operators, with whole numbers that were computed from a record.
+_ANY_NUMBERS = (
+    _SAME_NUMBERS
+    | _POSITIONS
+    | frozenset(
+        {
+            "amax",
+            "amin",
+            "any",
+            "argmax",
+            "argmin",
+            "cat",
+            "cumsum",
+            "full_like",
+            "repeat",
+            "select",
+            "slice",
+            "sum",
+        }
+    )
+)
 
 
 class RecordGradients:
@@ -101,6 +118,7 @@ class RecordGradients:
             name: part.detach() for name, part in (*named.items(), *model.named_buffers())
             if name not in self._trained
         }  # fmt: skip
+        _check_plain((*self._trained.values(), *self._fixed.values()))
         self._classes = classes
         self.parameters = list(self._trained.values())
         self._program = torch.func.vmap(
@@ -165,13 +183,11 @@ def checked_model(
     if not isinstance(model, Module):
         raise BadInput(f"the model is a {type(model).__name__}: a torch module or a learner is needed.")
     _check_layers(model)
-    for part in (*model.parameters(), *model.buffers()):
-        if type(part) not in (Tensor, Parameter):
-            raise BadInput(
-                f"the model holds a {type(part).__name__}: plain tensors and parameters are needed."
-            )
+    _check_plain((*model.parameters(), *model.buffers()))
     with _refused("cannot be copied"):
         copied = copy.deepcopy(model).train()
+    # A model may copy itself as something else.
+    _check_plain((*copied.parameters(), *copied.buffers()))
     if not any(part.requires_grad for part in copied.parameters()):
         raise BadInput("the model has no trainable parameters: nothing could be learned.")
     if any(part.dtype != torch.float32 or part.device.type != "cpu" for part in copied.parameters()):
@@ -196,6 +212,15 @@ def checked_model(
                 "would belong to one record alone."
             )
     return copied, RecordGradients(copied, shape, int(scores.shape[1])), int(scores.shape[1])
+
+
+def _check_plain(parts: Iterable[Tensor]) -> None:
+    """Refuse tensors with code of their own, which would see whole batches."""
+    for part in parts:
+        if type(part) not in (Tensor, Parameter):
+            raise BadInput(
+                f"the model holds a {type(part).__name__}: plain tensors and parameters are needed."
+            )
 
 
 class _refused:
@@ -236,13 +261,15 @@ def _check_operators(program: Any) -> None:
     for node in program.graph.nodes:
         if node.op == "get_attr" and type(getattr(program, node.target)) not in (Tensor, Parameter):
             raise BadInput("the model uses a tensor that is not a plain one: its code could mix records.")
-        if node.op != "call_function":
+        if node.op in ("placeholder", "get_attr", "output"):
             continue
+        if node.op != "call_function":
+            raise BadInput("the model's code changes the program that is written down of it.")
         if any(given in touched for given in node.all_input_nodes):
             touched.add(node)
-        name = _name(node)
-        if name == "getitem":
+        if node.target is operator.getitem:
             continue
+        name = _name(node)
         schema = getattr(node.target, "_schema", None)
         if schema is None or not schema.name.startswith("aten::"):
             raise BadInput(
@@ -254,7 +281,8 @@ def _check_operators(program: Any) -> None:
                 "something of the records without noise: forward must leave the model as it is."
             )
         known = torch.Tag.core in node.target.tags or torch.Tag.pointwise in node.target.tags
-        if name in _NEVER or not (known or name in _MORE):
+        # Polynomials of a degree that a record gives would take as long as the degree.
+        if name in _NEVER or "polynomial" in name or not (known or name in _MORE):
             raise BadInput(
                 f"the model uses the operator {name}, which is not one of those that are known to treat each "
                 "record alone and to work for all values of it."
@@ -267,23 +295,55 @@ def _check_operators(program: Any) -> None:
 
 
 def _may_fail(node: Any, touched: set[Any]) -> bool:
-    """Whether there are values of a record for which this operator raises."""
+    """Whether there are values of a record for which this operator raises, or leaves its own record.
+
+    Whole numbers that were computed from a record are taken where all of them are harmless, and as positions
+    where they are known to be positions of just this: an operator that is not listed is refused with them.
+    """
     name = _name(node)
-    if name in _DIVISIONS:
-        return _is_whole(node)
-    if name not in _LOOKUPS:
+    if name in _DIVISIONS and _is_whole(node):
+        return True
+    if name in _ANY_NUMBERS or torch.Tag.pointwise in node.target.tags:
         return False
     places = [given for given in node.all_input_nodes if given in touched and _is_whole(given)]
-    return not all(name == "scatter" and _within(place, node.args[0]) for place in places)
+    return not all(_within(place, node) or _pooled(place, node) for place in places)
 
 
-def _within(place: Any, table: Any) -> bool:
-    """Whether ``place`` are positions of a maximum or an order among as many values as ``table`` has."""
+def _within(place: Any, node: Any) -> bool:
+    """Whether ``place`` are positions along a dimension that is no longer than that which ``node`` fills."""
+    if _name(node) != "scatter" or place is not _argument(node, "index"):
+        return False
     while _name(place) in _SAME_NUMBERS:
         place = place.args[0]
-    if _name(place) != "getitem" or place.args[1] != 1 or _name(place.args[0]) not in _POSITIONS:
+    if place.target is not operator.getitem or place.args[1] != 1 or _name(place.args[0]) not in _POSITIONS:
         return False
-    return bool(place.args[0].args[0].meta["val"].shape == table.meta["val"].shape)
+    found = place.args[0]
+    searched, filled = found.args[0].meta["val"].shape, node.args[0].meta["val"].shape
+    return bool(searched[_argument(found, "dim")] <= filled[_argument(node, "dim")])
+
+
+def _pooled(place: Any, node: Any) -> bool:
+    """Whether ``node`` is the gradient of the very pooling, of the same input, that found ``place``."""
+    pool = _POOLS.get(_name(node))
+    if pool is None or place.target is not operator.getitem or place.args[1] != 1:
+        return False
+    found = place.args[0]
+    names = [one.name for one in found.target._schema.arguments if one.name != "output_size"]
+    return bool(
+        _name(found) == pool
+        and place is _argument(node, "indices")
+        and all(_argument(node, name) == _argument(found, name) for name in names)
+        and _argument(node, "grad_output").meta["val"].shape == place.meta["val"].shape
+    )
+
+
+def _argument(node: Any, name: str) -> Any:
+    """The argument ``name`` of an operator, or its default."""
+    for place, one in enumerate(node.target._schema.arguments):
+        if one.name == name:
+            given = node.args[place] if place < len(node.args) else node.kwargs.get(name, one.default_value)
+            return list(given) if isinstance(given, list | tuple) else given
+    raise AssertionError(f"{node.target} has no argument {name}")
 
 
 def _is_whole(node: Any) -> bool:

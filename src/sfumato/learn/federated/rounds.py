@@ -168,7 +168,8 @@ def federate(
             if report is not None:
                 report(f"round {number} of {rounds}", (number - 1 + place / len(asked)) / rounds)
             try:
-                made = clients[name].trained(received, round=number)
+                # A copy of its own: what a client does to it in place must not move anybody else's.
+                made = clients[name].trained([array.copy() for array in received], round=number)
             except Exception as error:
                 made, why = received, f"the training of {name} failed ({type(error).__name__})"
                 refused.append(Refused(number, name, f"{why}, and counts as if nothing had been learned."))
@@ -180,6 +181,9 @@ def federate(
                 )
             except BadInput as error:
                 refused.append(Refused(number, name, _named(name, error)))
+            except Exception as error:
+                why = f"{name} sent what cannot be read ({type(error).__name__})."
+                refused.append(Refused(number, name, why))
         if central is None and not replies:
             stopped = f"stopped in round {number} of {rounds}: no client sent parameters that can be used"
             if number == 1:

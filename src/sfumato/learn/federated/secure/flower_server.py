@@ -89,8 +89,8 @@ class SecureRound:
                 if message.sender != name:
                     raise BadInput(f"node {name} sent {kind.what} in the name of client {message.sender}.")
                 self._server.receive(message)
-            except BadInput as wrong:
-                log(WARNING, "secure sum: %s", wrong)
+            except Exception as wrong:  # whatever one client sends, the others go on
+                log(WARNING, "secure sum: nothing of node %s is used: %s", name, wrong)
 
 
 class SecureFedAvg(FedAvg):

@@ -59,6 +59,8 @@ class Message:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The message of this kind that ``data`` holds; anything else is refused."""
+        if not isinstance(data, bytes):
+            raise BadInput(f"a {type(data).__name__} came in place of a {cls.__name__} of a secure sum.")
         try:
             size = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big")
             header, payload = json.loads(data[_LENGTH_BYTES:size]), data[size:]
