@@ -135,6 +135,49 @@ class Strided(Headed):
         return rows.as_strided((1, 5), (5, 1)).expand(len(rows), 5) * 0.0 + rows
 
 
+class OwnPlaces(Headed):
+    """Positions of its own for the gradient of a pooling, which writes to them without a check."""
+
+    def seen(self, rows):
+        planes = rows.reshape(-1, 1, 1, 5)
+        options = ([1, 1], [1, 1], [0, 0], [1, 1], False, planes.abs().long())
+        return torch.ops.aten.max_pool2d_with_indices_backward(planes, planes, *options).reshape(-1, 5)
+
+
+class OtherPlane(Headed):
+    """The positions of a pooling, used for a smaller plane than it saw."""
+
+    def seen(self, rows):
+        planes = rows.reshape(-1, 1, 1, 5)
+        _, places = torch.ops.aten.max_pool2d_with_indices(planes, [1, 1])
+        given, small = planes[..., :2], planes[..., :2]
+        options = ([1, 1], [1, 1], [0, 0], [1, 1], False, places[..., 3:])
+        written = torch.ops.aten.max_pool2d_with_indices_backward(given, small, *options)
+        return rows + torch.nn.functional.pad(written.reshape(-1, 2), (0, 3))
+
+
+class ShorterTable(Headed):
+    """Positions among five values in a table of four."""
+
+    def seen(self, rows):
+        places = rows.sort(dim=1).indices[:, :1]
+        return rows + torch.zeros(len(rows), 4).scatter(1, places, 1.0).sum(dim=1, keepdim=True)
+
+
+class Filling(Headed):
+    """Fails where more values are above a thousand than there are to fill in."""
+
+    def seen(self, rows):
+        return rows.masked_scatter(rows > 1000.0, torch.zeros(2))
+
+
+class Degree(Headed):
+    """A polynomial of a degree that a record gives takes as long as the degree."""
+
+    def seen(self, rows):
+        return torch.special.legendre_polynomial_p(rows, rows.detach().abs())
+
+
 class Wrapped(torch.Tensor):
     """A tensor whose operations are Python code of its own."""
 
@@ -143,6 +186,13 @@ def with_wrapped_buffer():
     model = Headed()
     model.shift = torch.zeros(5).as_subclass(Wrapped)
     return model
+
+
+class CopiedWrapped(Headed):
+    """A model that copies itself as one with tensors that have code of their own."""
+
+    def __deepcopy__(self, memo):
+        return with_wrapped_buffer()
 
 
 @torch.library.custom_op("sfumato_tests::peep", mutates_args=())
@@ -174,6 +224,11 @@ class OtherLibrary(Headed):
         (Dividing(), "operator div with whole numbers computed from a record"),
         (Masked(), "cannot be evaluated"),
         (Strided(), "operator as_strided"),
+        (OwnPlaces(), "operator max_pool2d_with_indices_backward with whole numbers"),
+        (OtherPlane(), "operator max_pool2d_with_indices_backward with whole numbers"),
+        (ShorterTable(), "operator scatter with whole numbers"),
+        (Filling(), "operator masked_scatter"),
+        (Degree(), "operator special_legendre_polynomial_p"),
         (OtherLibrary(), "operator sfumato_tests.peep"),
         (nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(5, 3))), "writes to a buffer"),
     ],
@@ -202,6 +257,11 @@ def test_models_that_mix_records_are_refused_before_training(model, sentence, op
     with pytest.raises(BadInput, match=sentence):
         fit_private(model, ROWS, KINDS, epsilon=20.0, report=lambda *stage: told.append(stage), **options)
     assert not told
+
+
+def test_a_model_that_copies_itself_as_another_is_refused():
+    with pytest.raises(BadInput, match="the model holds a Wrapped"):
+        checked_model(CopiedWrapped(), (5,))
 
 
 class Remembering(Headed):

@@ -52,6 +52,9 @@ def test_another_kind_more_and_less_are_refused(message):
     for wrong in (b"", data[:3], data[:-1], data + b"x", data.replace(b"session", b"sessio2")):
         with pytest.raises(BadInput, match=f"no {type(message).__name__} of a secure sum"):
             type(message).from_bytes(wrong)
+    for wrong in (5, 1.5, True, "text", None):
+        with pytest.raises(BadInput, match=f"in place of a {type(message).__name__} of a secure sum"):
+            type(message).from_bytes(wrong)
 
 
 @pytest.mark.parametrize(

@@ -315,6 +315,37 @@ def test_a_training_that_raises_counts_as_one_that_learned_nothing(central):
     }
 
 
+def test_a_client_that_trains_in_place_moves_nothing_but_its_own_copy():
+    """It used to move the server's parameters, and where all later clients began, without clip or noise."""
+
+    class InPlace:
+        def trained(self, arrays, *, round=0):
+            for array in arrays:
+                array += 1000.0
+            return arrays
+
+    central = CentralGaussian(multiplier=0.5, clip=1.0)
+    given = {"rounds": 1, "central": central, "randomness": Seeded(3)}
+    moved, idle = (
+        federate([odd, Fixed(0.0)], zeros(), make_protection("none"), **given)
+        for odd in (InPlace(), Fixed(0.0))
+    )
+    apart = np.concatenate([(x - y).ravel() for x, y in zip(moved.arrays, idle.arrays, strict=True)])
+    assert 0.0 < np.linalg.norm(apart) * 2 <= 1.0 + 1e-5
+
+
+@pytest.mark.parametrize("answer", [None, 5, (x for x in "ab"), [[1.0, [2.0]]], [object()]], ids=type)
+def test_an_answer_that_is_no_parameters_is_refused_and_ends_no_run(answer):
+    class Odd:
+        def trained(self, arrays, *, round=0):
+            return answer
+
+    given = {"rounds": 1, "central": CentralGaussian(multiplier=0.5, clip=1.0)}
+    done = federate([Fixed(1.0), Odd()], zeros(), make_protection("none"), **given)
+    assert done.rounds == 1
+    assert [item.client for item in done.refused] == ["client-2"]
+
+
 def test_noise_that_no_sum_could_be_drawn_with_is_refused_before_anybody_pays():
     """Not only once an update has come: that one came would be told."""
     central = CentralGaussian(multiplier=1e-6, clip=1.0)
