@@ -345,7 +345,7 @@ def test_a_contact_sheet_is_of_pictures_and_of_their_releases(called, kinds):
     assert called("protect", "a.wav", "-o", "out.wav", "--epsilon", "4").code == 0
     shown = ("-o", "page.html", "--show-originals", "1")
     sentence = called("report", "out.wav", "--original", "a.wav", *shown).sentence
-    assert sentence == "out.wav holds no released picture of a.wav, so there is nothing to show."
+    assert sentence.startswith("out.wav holds no released picture of a.wav, so there is nothing to show")
     sentence = called("report", "a.png", "--original", "deep.png", *shown).sentence
     assert sentence == "a.png is not a release of the picture of the same name: their sizes differ."
     sentence = called("report", "a.png", "-o", "page.html", "--show-originals", "2").sentence

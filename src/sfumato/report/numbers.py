@@ -98,7 +98,9 @@ def factor(epsilon: float) -> str:
 
 
 def one_in(probability: float) -> str:
-    """A probability > 0 as "1 in 1,000,000", never understated."""
+    """A probability > 0 as "1 in 1,000,000", and as a percentage above 1 in 10; never understated."""
+    if probability > 0.1:
+        return share_at_most(probability)
     return f"1 in {math.floor(1.0 / probability * (1.0 + 1e-9)):,}"
 
 

@@ -30,7 +30,7 @@ from sfumato.report.measures import remarks, utility_rows
 from sfumato.report.numbers import at_least, at_most, plain, share
 from sfumato.report.pictures import Pictures
 from sfumato.report.sections import ReleaseSection
-from sfumato.report.sentences import LOOSE, MODERATE, TIGHT, WEAK_ATTACK
+from sfumato.report.sentences import LARGE_DELTA, LOOSE, MODERATE, TIGHT, WEAK_ATTACK
 from sfumato.report.text import shortened, shown, unbroken
 from sfumato.report.verdicts import alarm, summary
 
@@ -112,7 +112,7 @@ def render_report(
             budget=None if spent is None else _budget(spent),
             reproduce=[line for text in reproduce or () for line in text.splitlines()],
             weak_attack=WEAK_ATTACK,
-            words=[plain(size) for size in (TIGHT, MODERATE, LOOSE)],
+            words=[plain(size) for size in (TIGHT, MODERATE, LOOSE, LARGE_DELTA)],
         )
     )
 
