@@ -8,7 +8,6 @@ from sfumato.audit import Finding
 from sfumato.errors import BadInput
 from sfumato.privacy import Neighbours, Unit
 
-
 RECORD = {"unit": "record", "neighbours": "replace"}
 
 
