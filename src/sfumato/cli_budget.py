@@ -195,6 +195,8 @@ def _tell(balance: Balance, as_json: bool) -> None:
 
 def _shown(balance: Balance, fixed_plan: float | None) -> str:
     """A bar of what is left, and the numbers behind it."""
+    from sfumato.privacy.wording import downward, upward
+
     width = max(10, min(40, shutil.get_terminal_size((80, 24)).columns - 40))
     full = math.ceil(balance.used * width)
     bar = "█" * full + "░" * (width - full)
@@ -204,20 +206,21 @@ def _shown(balance: Balance, fixed_plan: float | None) -> str:
         f"{name}: {budget} per {balance.unit} under {balance.neighbours}",
         f"  {bar} {balance.used:.1%} used, {balance.state}",
         f"  releases: {balance.spends} (open holds: {balance.open_holds})",
-        f"  still fits: Gaussian noise up to ε = {balance.left:.4g}; ε = {balance.left_pure:.4g} without δ",
+        f"  still fits: Gaussian noise up to ε = {downward(balance.left)}; "
+        f"ε = {downward(balance.left_pure)} without δ",
     ]
     if fixed_plan is not None:
-        lines.append(f"  spent so far, had the plan been fixed in advance: ε = {fixed_plan:.4g}")
+        lines.append(f"  spent so far, had the plan been fixed in advance: ε = {upward(fixed_plan)}")
     return "\n".join(lines)
 
 
 def _line(entry: Entry) -> str:
-    from sfumato.privacy.wording import below_one
+    from sfumato.privacy.wording import below_one, upward
 
     promise = (
         ""
         if entry.guarantee is None
-        else f"  ε={entry.guarantee.epsilon():.4g} δ={below_one(entry.guarantee.at_delta)}"
+        else f"  ε={upward(entry.guarantee.epsilon())} δ={below_one(entry.guarantee.at_delta)}"
     )
     refers = "" if entry.refers_to is None else f"  of {entry.refers_to}"
     purpose = f"  {terminal.printable(entry.purpose)}" if entry.purpose else ""

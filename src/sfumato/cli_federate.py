@@ -230,7 +230,7 @@ def _naming_options() -> Iterator[None]:
 
 def _cost(planned: FederationPlan) -> str:
     """What each client will pay, in one sentence."""
-    from sfumato.privacy.wording import below_one
+    from sfumato.privacy.wording import below_one, upward
 
     if planned.one_round.proves_nothing:
         return f"nothing is proven of any client: {planned.one_round.theorem}"
@@ -239,12 +239,14 @@ def _cost(planned: FederationPlan) -> str:
         return f"no finite ε is proven of any client at δ = {below_one(whole.at_delta)}"
     at = below_one(whole.at_delta)
     return (
-        f"each client spends ε = {whole.epsilon():.4g} at δ = {at} over all rounds, and "
-        f"ε = {planned.one_round.epsilon(whole.at_delta):.4g} in each"
+        f"each client spends ε = {upward(whole.epsilon())} at δ = {at} over all rounds, and "
+        f"ε = {upward(planned.one_round.epsilon(whole.at_delta))} in each"
     )
 
 
 def _planned(planned: FederationPlan) -> str:
+    from sfumato.privacy.wording import downward
+
     name = terminal.printable
     lines = [
         planned.statement.table(cli_shown.width()),
@@ -258,7 +260,7 @@ def _planned(planned: FederationPlan) -> str:
             left = cost.preview.balance.left
             lines.append(
                 f"  {name(cost.dataset)}: admits {cost.admitted} of {rounds} rounds; after the first one "
-                f"Gaussian noise up to ε = {left:.4g} still fits"
+                f"Gaussian noise up to ε = {downward(left)} still fits"
             )
     return "\n".join([*lines, *(f"Note: {warning}" for warning in planned.warnings)])
 

@@ -114,6 +114,9 @@ def page(
                 raise BadInput(f"{flag} is for records, and {released[0].name} holds pictures or sound.")
         if show_originals is not None and not 0 <= show_originals <= _MOST_SHOTS:
             raise BadInput(f"--show-originals was {show_originals}: 0 to {_MOST_SHOTS} are accepted.")
+        for file in (*released, *([] if original is None else [original])):
+            if not file.exists():
+                raise BadInput(f"{file.name} does not exist.")
         with terminal.progress(not as_json) as progress:
             _media_page(
                 released,
@@ -205,7 +208,9 @@ def _media_page(
         )
         for file in released
     ]
-    write_report(entries, output, title=title, budget=budget, reproduce=reproduce)
+    write_report(
+        entries, output, title=title, budget=budget, reproduce=reproduce, private=original is not None
+    )
 
 
 def _reproduce(command: str, released: list[Path]) -> list[str]:

@@ -18,6 +18,8 @@ __all__ = ["planned", "told", "width"]
 
 def planned(made: Plan) -> str:
     """The plan, for people."""
+    from sfumato.privacy.wording import below_one, downward, upward
+
     name = terminal.printable
     rows = "as many records as it holds" if made.rows is None else f"{made.rows:,} records"
     what = made.what or f"{rows} of {made.columns:,} columns"
@@ -26,8 +28,7 @@ def planned(made: Plan) -> str:
     for size, epsilon in made.groups.items():
         unit, delta = made.statement.proven.unit, made.grouped[size].at_delta
         who = f"one {unit}" if size == 1 else f"{size} {unit}s that change together"
-        other = f" at δ = {delta:.4g}" if delta != made.statement.proven.at_delta else ""
-        said = f"ε = {epsilon:.4g}{other}" if math.isfinite(epsilon) else "nothing"
+        said = f"ε = {upward(epsilon)} at δ = {below_one(delta)}" if math.isfinite(epsilon) else "nothing"
         lines.append(f"  proven for {who}: {said}")
     if made.expected:
         lines += ["Expected error, clipping aside:", *(f"  {error}" for error in made.expected)]
@@ -36,7 +37,7 @@ def planned(made: Plan) -> str:
     elif made.cost.fits:
         left = made.cost.balance
         lines.append(f"Cost: it fits; {left.used:.1%} of the budget would be used, and Gaussian noise up to")
-        lines.append(f"  ε = {left.left:.4g} would fit after it")
+        lines.append(f"  ε = {downward(left.left)} would fit after it")
     else:
         lines.append(f"Cost: refused, {name(made.cost.refusal)}")
     return "\n".join(lines)

@@ -415,7 +415,11 @@ def test_a_page_shows_before_map_and_after_and_no_original_unless_it_may(called,
         os.unlink(f"out/{name}")
     asked = ("report", "out", "--original", "photos", "-o", "page.html")
     assert called(*asked).code == 0
-    assert "data:image" not in Path("page.html").read_text("utf-8")  # originals only where they are asked for
+    bare = Path("page.html").read_text("utf-8")
+    assert "data:image" not in bare  # originals only where they are asked for
+    # The command that makes the page again names the originals.
+    assert "Not for release." in bare
+    assert stat.S_IMODE(os.stat("page.html").st_mode) == 0o600
     ran = called(*asked, "--show-originals", "6", "--json")
     assert ran.result == {"file": "page.html"}
     assert stat.S_IMODE(os.stat("page.html").st_mode) == 0o600

@@ -334,11 +334,19 @@ def test_options_of_a_page_that_do_not_fit_are_answered_in_one_sentence(called, 
     assert said in called("report", "in", "--original", "in", "-o", "page.html", *words).sentence
 
 
+def test_a_page_of_what_does_not_exist_is_refused(called, kinds):
+    for words, missing in ((["none.jpg"], "none.jpg"), (["a.png", "--original", "gone.png"], "gone.png")):
+        ran = called("report", *words, "-o", "page.html")
+        assert (ran.code, ran.sentence) == (2, f"{missing} does not exist.")
+        assert not Path("page.html").exists()
+
+
 def test_a_contact_sheet_is_of_pictures_and_of_their_releases(called, kinds):
     assert called("protect", "a.wav", "-o", "out.wav", "--epsilon", "4").code == 0
-    sentence = called("report", "out.wav", "--original", "a.wav", "-o", "page.html").sentence
-    assert sentence == "out.wav holds no released picture of a.wav, so there is nothing to show."
-    sentence = called("report", "a.png", "--original", "deep.png", "-o", "page.html").sentence
+    shown = ("-o", "page.html", "--show-originals", "1")
+    sentence = called("report", "out.wav", "--original", "a.wav", *shown).sentence
+    assert sentence.startswith("out.wav holds no released picture of a.wav, so there is nothing to show")
+    sentence = called("report", "a.png", "--original", "deep.png", *shown).sentence
     assert sentence == "a.png is not a release of the picture of the same name: their sizes differ."
     sentence = called("report", "a.png", "-o", "page.html", "--show-originals", "2").sentence
     assert sentence.endswith("are about the original: add --original FILE.")

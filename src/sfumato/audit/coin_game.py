@@ -33,6 +33,7 @@ from sfumato.audit.finding import Finding
 from sfumato.audit.proportions import failure_chance
 from sfumato.errors import BadInput
 from sfumato.privacy import RECORD, Comparison, Guarantee, Neighbours
+from sfumato.privacy.wording import downward, upward
 
 __all__ = ["OneRunAudit", "one_run_audit"]
 
@@ -77,13 +78,13 @@ class OneRunAudit:
         """What was measured against what is proven."""
         best = max(self.findings, key=lambda item: item.epsilon_lower or 0.0)
         told = (
-            f"one run with {self.canaries} canaries shows ε ≥ {best.epsilon_lower:.3g} at δ = {best.delta:g} "
-            f"({best.attack}, confidence {self.confidence:g})"
+            f"one run with {self.canaries} canaries shows ε ≥ {downward(best.epsilon_lower or 0.0, 3)} "
+            f"at δ = {best.delta:g} ({best.attack}, confidence {self.confidence:g})"
         )
         if self.proven.proves_nothing:
             return f"{told}; nothing is proven."
         proven = Comparison(self.proven, best.evidence()).epsilon
-        against = f"{told}, against a proven ε of {proven:.3g}"
+        against = f"{told}, against a proven ε of {upward(proven, 3)}"
         if self.surely_more:
             return f"{against}: the proof, the code or the audit is wrong, beyond a doubt of {self.chance:g}."
         return (

@@ -63,7 +63,12 @@ class Finding:
 
     @property
     def beats_chance(self) -> bool | None:
-        """Whether the whole interval lies on the attacker's side of chance; None without an interval."""
+        """Whether a bound is above 0 or the whole interval on the attacker's side of chance.
+
+        None without a bound above 0 and without an interval.
+        """
+        if self.epsilon_lower or self.delta_lower:
+            return True
         if self.interval is None:
             return None
         low, high = self.interval

@@ -11,6 +11,7 @@ from sfumato.audit.finding import Finding
 from sfumato.mechanisms import Release
 from sfumato.privacy import Comparison, Evidence, Neighbours, Statement, Unit
 from sfumato.privacy.table import WIDTH, aligned, wrapped
+from sfumato.privacy.wording import downward, upward
 
 __all__ = ["Audit"]
 
@@ -147,9 +148,10 @@ class Audit(Evidence):
                 compared = self.statement.compared(best.evidence())
                 beside = ""
                 if compared is not None and math.isfinite(compared.epsilon):
-                    beside = f"; at most {compared.epsilon:.4g} is proven of it"
+                    beside = f"; at most {upward(compared.epsilon)} is proven of it"
                 said.append(
-                    f"{what} ε ≥ {best.epsilon_lower:.4g} at δ = {best.delta:g} per {best.unit}{beside}."
+                    f"{what} ε ≥ {downward(best.epsilon_lower or 0.0)} at δ = {best.delta:g} "
+                    f"per {best.unit}{beside}."
                 )
         return said
 
@@ -159,11 +161,14 @@ def _more(compared: Comparison, what: str) -> str:
     item, said = compared.evidence, []
     if compared.exceeds_epsilon:
         said.append(
-            f"ε ≥ {item.epsilon_lower:.4g} at δ = {item.delta:g}, above the {what} {compared.epsilon:.4g}"
+            f"ε ≥ {downward(item.epsilon_lower or 0.0)} at δ = {item.delta:g}, above the {what} "
+            f"{upward(compared.epsilon)}"
         )
     if compared.exceeds_delta:
         where = "every ε" if item.at_epsilon is None else f"ε = {item.at_epsilon:g}"
-        said.append(f"δ ≥ {item.delta_lower:.4g} at {where}, above the {what} {compared.delta:.4g}")
+        said.append(
+            f"δ ≥ {downward(item.delta_lower or 0.0)} at {where}, above the {what} {upward(compared.delta)}"
+        )
     return f"{item.attack} shows {' and '.join(said)}, per {item.unit} under {item.neighbours}"
 
 
@@ -171,8 +176,8 @@ def _row(item: Finding) -> list[str]:
     found = f"{item.value:.4g}"
     if item.interval is not None:
         found += f" [{item.interval[0]:.4g}, {item.interval[1]:.4g}]"
-    bound = "" if item.epsilon_lower is None else f"{item.epsilon_lower:.4g} at δ={item.delta:g}"
+    bound = "" if item.epsilon_lower is None else f"{downward(item.epsilon_lower)} at δ={item.delta:g}"
     if item.delta_lower:
-        bound += f"; δ ≥ {item.delta_lower:.4g}"
+        bound += f"; δ ≥ {downward(item.delta_lower)}"
     mark = " ●" if item.beats_chance else ""
     return [item.attack, item.measure, found + mark, f"{item.chance:.4g}", bound]

@@ -45,6 +45,7 @@ from sfumato.mechanisms.parameters import delta_between, positive, shown
 from sfumato.mechanisms.records import held
 from sfumato.noise import Keyed, Randomness, Secure
 from sfumato.privacy import Guarantee, Statement
+from sfumato.privacy.wording import upward
 
 __all__ = ["Fitted", "fit_private"]
 
@@ -212,7 +213,7 @@ def _fitted_learner(
         raise BadInput(f"nothing is proven of a {kind} ({guarantee.theorem}): call its fit.")
     if epsilon is not None and guarantee.epsilon(delta) > epsilon * (1.0 + 1e-9):
         raise BadInput(
-            f"the {kind} proves no better than epsilon {guarantee.epsilon(delta):.4g} at delta "
+            f"the {kind} proves no better than epsilon {upward(guarantee.epsilon(delta))} at delta "
             f"{guarantee.at_delta if delta is None else delta:g}, and {epsilon:g} was asked for."
         )
     features, labels = checked_examples(X, y, learner.classes)

@@ -29,6 +29,7 @@ from sfumato.ledger.filter import add
 from sfumato.ledger.text import short
 from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
 from sfumato.privacy.events import composed, curve_of, repeated, response_event
+from sfumato.privacy.wording import downward, upward
 
 __all__ = ["bisect", "no_budget", "refusal", "typable"]
 
@@ -82,7 +83,7 @@ def refusal(
     if largest <= _CRUMBS * rule.epsilon:
         largest = 0.0
     fits = (
-        f"the largest ε of this kind that would still fit is {largest:.4g}"
+        f"the largest ε of this kind that would still fit is {downward(largest)}"
         + (f" per {spoken.unit}" if other else "")
         if largest > 0.0
         else "nothing more fits"
@@ -92,7 +93,7 @@ def refusal(
         else "nothing more of this kind fits"
     )
     return BudgetRefused(
-        f"ε={guarantee.epsilon(delta):.4g} {f'per {guarantee.unit} ' if other else ''}at δ={delta:g} was "
+        f"ε={upward(guarantee.epsilon(delta))} {f'per {guarantee.unit} ' if other else ''}at δ={delta:g} was "
         f"asked of {name}, whose budget of "
         f"ε={rule.epsilon:g} at δ={rule.delta:g} is {rule.used(account.spent):.1%} used: {fits}.",
         largest,

@@ -17,6 +17,7 @@ from sfumato.audit.finding import Finding
 from sfumato.audit.publication import surely_more
 from sfumato.pipeline.publishers import leaves_out_as_null
 from sfumato.privacy import Guarantee, Neighbours, Statement
+from sfumato.privacy.wording import downward
 from sfumato.publish import Publisher
 from sfumato.report import VerificationFailed
 
@@ -83,8 +84,8 @@ def audited_statements(
     for item in findings:
         if measured.contradicts(item.evidence()) and surely_more(item, fitted, chance):
             raise VerificationFailed(
-                f"the audit shows ε ≥ {item.epsilon_lower:.4g}, more than is proven; nothing was written: "
-                "the proof, the code or the audit is wrong."
+                f"the audit shows ε ≥ {downward(item.epsilon_lower or 0.0)}, more than is proven; "
+                "nothing was written: the proof, the code or the audit is wrong."
             )
     if findings and canaries.neighbours is not proven.neighbours:
         measured = replace(measured, notes=(*measured.notes, _ABSENT))

@@ -15,7 +15,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.table import WIDTH, boxed, wrapped
 from sfumato.privacy.unit import Neighbours, Unit
 from sfumato.privacy.wire import fields_of
-from sfumato.privacy.wording import below_one, upward
+from sfumato.privacy.wording import below_one, downward, upward
 
 __all__ = ["LARGE_EPSILON", "Comparison", "Evidence", "Statement"]
 
@@ -108,10 +108,10 @@ class Evidence:
     def __str__(self) -> str:
         said = []
         if self.epsilon_lower is not None:
-            said.append(f"ε ≥ {self.epsilon_lower:.4g} at δ={self.delta:g}")
+            said.append(f"ε ≥ {downward(self.epsilon_lower)} at δ={self.delta:g}")
         if self.delta_lower:
             where = "every ε" if self.at_epsilon is None else f"ε={self.at_epsilon:g}"
-            said.append(f"δ ≥ {self.delta_lower:.4g} at {where}")
+            said.append(f"δ ≥ {downward(self.delta_lower)} at {where}")
         text = self.attack
         if said:
             text += f": {', '.join(said)} per {self.unit}"
@@ -361,7 +361,7 @@ def _proven_cell(proven: Guarantee) -> list[str]:
         return ["nothing", *where, f"({proven.theorem})"]
     epsilon = proven.epsilon()
     headline = f"ε = {upward(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
-    more = [f"slack δ₀ = {proven.slack:g} included"] if proven.slack > 0.0 else []
+    more = [f"slack δ₀ = {upward(proven.slack, 6)} included"] if proven.slack > 0.0 else []
     if proven.revealed > 0.0:
-        more.append(f"shown as it is with probability {proven.revealed:.4g}, included")
+        more.append(f"shown as it is with probability {below_one(proven.revealed, 4)}, included")
     return [f"{headline} at δ = {below_one(proven.at_delta)}", *where, f"({proven.theorem})", *more]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-__all__ = ["below_one", "combined", "upward"]
+__all__ = ["below_one", "combined", "downward", "upward"]
 
 _COMPOSITION = "composition of "
 
@@ -24,9 +24,23 @@ def upward(value: float, digits: int = 4) -> str:
     return f"{nearest:.{digits}g}"
 
 
-def below_one(delta: float) -> str:
-    """δ in six digits; one so near to 1 that they would round to it is written by what it lacks."""
-    text = f"{delta:g}"
+def downward(value: float, digits: int = 4) -> str:
+    """``value`` ≥ 0 in ``digits`` significant digits, rounded down: a printed lower bound was really reached.
+
+    A value within 1e-9 of a round number is taken for it, as ``upward`` does.
+    """
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:g}"
+    nearest = float(f"{value:.{digits}g}")
+    if nearest > value * (1.0 + 1e-9):
+        last_digit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+        nearest = float(f"{nearest - last_digit:.{digits}g}")
+    return f"{nearest:.{digits}g}"
+
+
+def below_one(delta: float, digits: int = 6) -> str:
+    """δ in six digits, rounded up; one so near to 1 that they would be 1 is written by what it lacks."""
+    text = upward(delta, digits)
     if text != "1" or delta >= 1.0:
         return text
     rest = 1.0 - delta

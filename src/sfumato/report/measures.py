@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sfumato.errors import BadInput
-from sfumato.report.numbers import plain
+from sfumato.report.numbers import at_most, plain
 from sfumato.report.text import shortened
 
 __all__ = [
@@ -117,20 +117,19 @@ def utility_verdict(measures: Sequence[Measured]) -> UtilityVerdict:
     better = [one for one in judged if one.beats_guessing]
     count = f"{len(better)} of {len(judged)} measures"
     worst = [shortened(one.name, 80) for one in judged if not one.beats_guessing]
-    said = f" No better: {'; '.join(worst[:3])}{' and others' if len(worst) > 3 else ''}." if worst else ""
+    said = f" Not so: {'; '.join(worst[:3])}{' and others' if len(worst) > 3 else ''}." if worst else ""
     if not better:
-        sentence = f"None of {len(judged)} measures is better than what nobody needs the release for."
-        return UtilityVerdict("guessing", "No better than guessing", sentence)
+        sentence = f"None of {len(judged)} measures is better than a guess by more than chance explains."
+        return UtilityVerdict("guessing", "Not better than guessing beyond chance", sentence)
     if len(better) == len(judged) and min(one.kept or 0.0 for one in judged) >= _NEARLY:
         sentence = (
             f"All of {len(judged)} measures keep {_NEARLY:.0%} or more of what the original has over a guess."
         )
         return UtilityVerdict("kept", "Nearly as good as the original", sentence)
+    sentence = f"{count} are better than a guess by more than chance explains."
     if 2 * len(better) < len(judged):
-        return UtilityVerdict(
-            "little", "Little better than guessing", f"{count} are better than a guess.{said}"
-        )
-    return UtilityVerdict("better", "Better than guessing", f"{count} are better than a guess.{said}")
+        return UtilityVerdict("little", "Little better than guessing", f"{sentence}{said}")
+    return UtilityVerdict("better", "Better than guessing", f"{sentence}{said}")
 
 
 def remarks(releases: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
@@ -164,7 +163,9 @@ def _cell(one: Measured | None) -> Cell:
         return Cell(plain(None))
     pairs = (("original", one.original), ("a guess", one.chance))
     beside = ", ".join(f"{word} {plain(number, 3)}" for word, number in pairs if number is not None)
-    note = "no better than a guess" if one.beats_guessing is False else ""
+    if one.beats_guessing is not None and one.margin is not None:
+        beside += f", ± {at_most(one.margin, 3)} by chance"
+    note = "not better than a guess beyond chance" if one.beats_guessing is False else ""
     return Cell(plain(one.value), beside, "; ".join(filter(None, [note, one.note])))
 
 

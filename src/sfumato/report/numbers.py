@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sfumato.privacy.wording import below_one, upward
+from sfumato.privacy.wording import below_one, downward, upward
 
 __all__ = [
     "at_least",
@@ -45,13 +45,7 @@ def delta_at_most(delta: float) -> str:
 
 def at_least(value: float, digits: int = 4) -> str:
     """A lower bound ≥ 0, rounded down, so that what is printed was really reached."""
-    if value == 0.0 or not math.isfinite(value):
-        return _readable(f"{value:g}")
-    nearest = float(f"{value:.{digits}g}")
-    if nearest > value * (1.0 + 1e-9):
-        last_digit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-        nearest = float(f"{nearest - last_digit:.{digits}g}")
-    return _readable(f"{nearest:.{digits}g}")
+    return _readable(downward(value, digits))
 
 
 def share(value: float) -> str:
@@ -98,7 +92,9 @@ def factor(epsilon: float) -> str:
 
 
 def one_in(probability: float) -> str:
-    """A probability > 0 as "1 in 1,000,000", never understated."""
+    """A probability > 0 as "1 in 1,000,000", and as a percentage above 1 in 10; never understated."""
+    if probability > 0.1:
+        return share_at_most(probability)
     return f"1 in {math.floor(1.0 / probability * (1.0 + 1e-9)):,}"
 
 

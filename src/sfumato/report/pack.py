@@ -18,6 +18,7 @@ from sfumato.errors import BadInput
 from sfumato.io import atomic_output
 from sfumato.ledger import Balance, Entry, Ledger
 from sfumato.privacy import Statement
+from sfumato.privacy.wording import downward
 from sfumato.report.certificate import Certificate
 from sfumato.report.envelope import VerificationFailed, file_digest, seal, unseal
 from sfumato.report.keys import KeyRing, PublicKey, SigningKey
@@ -119,7 +120,7 @@ def _measured(statement: Statement | None) -> str:
     if not statement.measured:
         return "not audited yet"
     found = (
-        f"{_inline(e.attack)}: ε ≥ {e.epsilon_lower:.3g}"
+        f"{_inline(e.attack)}: ε ≥ {downward(e.epsilon_lower, 3)}"
         for e in statement.measured
         if e.epsilon_lower is not None and math.isfinite(e.epsilon_lower)
     )

@@ -30,7 +30,7 @@ from sfumato.report.measures import remarks, utility_rows
 from sfumato.report.numbers import at_least, at_most, plain, share
 from sfumato.report.pictures import Pictures
 from sfumato.report.sections import ReleaseSection
-from sfumato.report.sentences import LOOSE, MODERATE, TIGHT, WEAK_ATTACK
+from sfumato.report.sentences import LARGE_DELTA, LOOSE, MODERATE, TIGHT, WEAK_ATTACK
 from sfumato.report.text import shortened, shown, unbroken
 from sfumato.report.verdicts import alarm, summary
 
@@ -46,18 +46,26 @@ def write_report(
     budget: Balance | Budget | None = None,
     frontier: Frontier | Sequence[Point] | None = None,
     reproduce: Sequence[str] | None = None,
+    private: bool = False,
 ) -> Path:
     """Write the report of ``entries`` to ``output``, whole or not at all, and return where it stands.
 
     A page that holds anything computed from original data is marked *not for release* and readable by its
-    owner only. ``reproduce`` holds commands, and comments behind a #, one a line. The same arguments give the
+    owner only; so is one that is ``private`` for another reason, as a command in it that names an original.
+    ``reproduce`` holds commands, and comments behind a #, one a line. The same arguments give the
     same bytes: a date is printed only if one is given, and nothing about the machine or its user ever is.
     """
     page = render_report(
-        entries, title=title, date=date, budget=budget, frontier=frontier, reproduce=reproduce
+        entries,
+        title=title,
+        date=date,
+        budget=budget,
+        frontier=frontier,
+        reproduce=reproduce,
+        private=private,
     )
     path = Path(output)
-    private = any(entry.from_originals for entry in entries)
+    private = private or any(entry.from_originals for entry in entries)
     with atomic_output(path, mode=0o600 if private else None) as file:
         file.write(page.encode("utf-8"))
     return path
@@ -71,6 +79,7 @@ def render_report(
     budget: Balance | Budget | None = None,
     frontier: Frontier | Sequence[Point] | None = None,
     reproduce: Sequence[str] | None = None,
+    private: bool = False,
 ) -> str:
     """The page that :func:`write_report` writes."""
     told = tuple(entries)
@@ -93,7 +102,7 @@ def render_report(
             script=script,
             policy=_policy(style, script),
             summary=summary(told),
-            private=any(entry.from_originals for entry in told),
+            private=private or any(entry.from_originals for entry in told),
             alarm=alarm(told),
             sections=sections,
             utility=utility_rows([entry.measures for entry in told]),
@@ -103,7 +112,7 @@ def render_report(
             budget=None if spent is None else _budget(spent),
             reproduce=[line for text in reproduce or () for line in text.splitlines()],
             weak_attack=WEAK_ATTACK,
-            words=[plain(size) for size in (TIGHT, MODERATE, LOOSE)],
+            words=[plain(size) for size in (TIGHT, MODERATE, LOOSE, LARGE_DELTA)],
         )
     )
 

@@ -83,6 +83,7 @@ def report(
         budget=budget,
         frontier=_frontier(entries),
         reproduce=list(reproduce) or None,
+        private=records is not None,
     )
 
 

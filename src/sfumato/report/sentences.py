@@ -23,6 +23,7 @@ from sfumato.report.numbers import (
 )
 
 __all__ = [
+    "LARGE_DELTA",
     "LOOSE",
     "MODERATE",
     "TIGHT",
@@ -30,6 +31,7 @@ __all__ = [
     "bound",
     "claimed",
     "delta_bound",
+    "dependable",
     "exceeding",
     "measured",
     "proven",
@@ -39,6 +41,9 @@ __all__ = [
 
 #: Up to these ε a bound is called tight, moderate and loose; above the last it promises nothing practical.
 TIGHT, MODERATE, LOOSE = 1.0, 4.0, 10.0
+
+#: Above this δ a bound promises nothing practical, whatever its ε: as often a release may show everything.
+LARGE_DELTA = 1e-3
 
 WEAK_ATTACK = "A weak attack is no proof of privacy: a better one may exist."
 
@@ -95,7 +100,7 @@ def proven(guarantee: Guarantee) -> list[str]:
         f"{factor(epsilon)} times as likely{aside}.",
         # δ at ε = 0 is the total variation between the two cases, whatever δ the headline uses.
         _guess(share_at_most((1.0 + guarantee.delta(0.0)) / 2.0)),
-        worth(epsilon),
+        worth(epsilon, delta),
     ]
     if guarantee.unit.name not in _WHOLE:
         said.append(f"The promise is for {_one(guarantee.unit)} only; a person may well show in more.")
@@ -157,8 +162,18 @@ def strongest_of(found: Sequence[Comparison]) -> Comparison:
     return max(found, key=lambda item: (item.exceeds_epsilon, item.evidence.epsilon_lower or 0.0))
 
 
-def worth(epsilon: float) -> str:
-    """How much an ε promises, in the words that the glossary explains."""
+def dependable(guarantee: Guarantee) -> bool:
+    """Whether neither ε nor δ is so large that the bound promises nothing practical."""
+    return guarantee.epsilon() <= LOOSE and guarantee.at_delta <= LARGE_DELTA
+
+
+def worth(epsilon: float, delta: float = 0.0) -> str:
+    """How much an ε at a δ promises, in the words that the glossary explains."""
+    if delta > LARGE_DELTA:
+        return (
+            "A δ this large promises nothing practical, whatever ε is: with that probability the bound "
+            "allows the release to show everything."
+        )
     if epsilon <= TIGHT:
         return "This is a tight bound."
     if epsilon <= MODERATE:

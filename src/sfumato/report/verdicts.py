@@ -9,7 +9,16 @@ from typing import Literal
 
 from sfumato.report.entry import Entry
 from sfumato.report.numbers import at_least, at_most, delta_at_most, share_at_most
-from sfumato.report.sentences import LOOSE, bound, exceeding, measured, proven, strongest_of, worth
+from sfumato.report.sentences import (
+    LARGE_DELTA,
+    bound,
+    dependable,
+    exceeding,
+    measured,
+    proven,
+    strongest_of,
+    worth,
+)
 from sfumato.report.text import shortened
 
 __all__ = ["Verdict", "alarm", "summary", "verdict"]
@@ -34,7 +43,7 @@ def verdict(entry: Entry) -> Verdict:
         if strongest is not None and strongest.epsilon_lower:
             known = f" What is known is what an attack reached: ε is at least {bound(strongest)}."
         told = Verdict("nothing", "Nothing is proven", f"Reason: {guarantee.theorem}.{known}")
-    elif not guarantee.epsilon() <= LOOSE:
+    elif not dependable(guarantee):
         told = Verdict("vast", "Proven, but too loose to rely on", _relation(entry))
     elif strongest is None:
         headline = "Proven; the attacks do not bound ε" if entry.evidence else "Proven, not audited"
@@ -55,8 +64,8 @@ def summary(entries: Sequence[Entry]) -> str:
         (entry,) = entries
         promises = proven(entry.statement.proven)
         said = [f"{_quoted(entry)} was released by {entry.statement.mechanism}.", *promises[:2]]
-        if entry.statement.proven.epsilon() > LOOSE and len(promises) > 2:
-            said.append(worth(entry.statement.proven.epsilon()))
+        if not dependable(entry.statement.proven) and len(promises) > 2:
+            said.append(worth(entry.statement.proven.epsilon(), entry.statement.proven.at_delta))
         return " ".join([*said, measured(entry)[0], *_accord(entries)])
     said = [f"This report covers {len(entries)} releases.", _bounds(entries)]
     attacked = [entry for entry in entries if entry.evidence]
@@ -81,8 +90,9 @@ def _bounds(entries: Sequence[Entry]) -> str:
         span = at_most(min(sizes))
         span += f" to {at_most(max(sizes))}" if max(sizes) > min(sizes) else ""
         said += f" (ε = {span} per {bounded[0].unit})"
-    left = len(entries) - len(bounded)
-    return said + (f"; for {left} nothing is." if left else ".")
+    left, large = len(entries) - len(bounded), sum(part.at_delta > LARGE_DELTA for part in bounded)
+    said += f"; for {left} nothing is." if left else "."
+    return said + (f" At the δ of {large} of these it promises nothing practical." if large else "")
 
 
 def alarm(entries: Sequence[Entry]) -> str:
@@ -102,8 +112,13 @@ def _accord(entries: Sequence[Entry]) -> list[str]:
 
 
 def _tried(entry: Entry) -> bool:
-    """Whether an attack is about the very unit and neighbours of the headline."""
-    return entry.compared is not None and entry.compared.guarantee is entry.statement.proven
+    """Whether an attack is about the unit and neighbours of the headline, at a δ where it bounds ε."""
+    compared = entry.compared
+    return (
+        compared is not None
+        and compared.guarantee is entry.statement.proven
+        and math.isfinite(compared.epsilon)
+    )
 
 
 def _alarm(entry: Entry) -> str:
@@ -130,9 +145,11 @@ def _relation(entry: Entry) -> str:
     if compared is None:
         return f"{other}, and no theorem here speaks of it. {untried}"
     upper = compared.epsilon
-    limit = f"at most {at_most(upper)} is proven" if math.isfinite(upper) else "no finite bound is proven"
+    limit = f"at most {at_most(upper)} is proven" if math.isfinite(upper) else "nothing is proven"
     if compared.guarantee is not guarantee:
         return f"{other}, and {limit} of it. {untried}"
+    if not math.isfinite(upper):
+        return f"An attack shows that ε is at least {reached} {where}, and {where} {limit}."
     return f"Measured stays below proven, as it must: {where}, ε is at least {reached} and {limit}."
 
 

@@ -8,6 +8,8 @@ from sfumato.audit import Finding
 from sfumato.errors import BadInput
 from sfumato.privacy import Neighbours, Unit
 
+RECORD = {"unit": "record", "neighbours": "replace"}
+
 
 def made(**change):
     given = {
@@ -27,10 +29,14 @@ def made(**change):
         ({"interval": (0.45, 0.8)}, False),
         ({"interval": None, "confidence": None}, None),
         ({"higher_is_worse": False}, False),
+        # A bound above 0 is a win, whatever the interval of another number says.
+        ({"interval": (0.45, 0.8), "epsilon_lower": 0.0077, "delta": 0.0} | RECORD, True),
+        ({"interval": (0.45, 0.8), "delta_lower": 0.01} | RECORD, True),
+        ({"interval": (0.45, 0.8), "epsilon_lower": 0.0, "delta": 0.0} | RECORD, False),
         ({"higher_is_worse": False, "interval": (0.1, 0.4)}, True),
     ],
 )
-def test_chance_is_beaten_by_the_whole_interval_on_the_attackers_side(change, beats):
+def test_chance_is_beaten_by_a_bound_or_the_whole_interval_on_the_attackers_side(change, beats):
     assert made(**change).beats_chance is beats
 
 

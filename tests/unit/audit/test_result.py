@@ -42,6 +42,12 @@ def test_more_than_is_proven_is_an_alarm():
     assert other.alarms == ()
 
 
+def test_what_is_printed_was_really_reached():
+    said = str(Audit.of(RELEASE, [bound("game", 1.43962)]))
+    assert "ε ≥ 1.439 at δ = 1e-05" in said
+    assert "1.44" not in said
+
+
 def test_without_a_bound_there_is_no_epsilon():
     found = Audit.of(RELEASE, [plain()])
     assert found.epsilon_lower is None

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
 from sfumato.privacy import Claim, Comparison, Evidence, Guarantee, Neighbours, Statement
+from sfumato.privacy.wording import below_one, downward
 
 CLAIM = Claim(text="(ε, δ)-differential privacy", source="TADP-RME, Theorem 1", epsilon=80.0, delta=1e-5)
 PROVEN = Guarantee.gaussian(0.0303, at_delta=1e-5)
@@ -91,6 +92,13 @@ def test_nothing_and_no_audit_are_said_plainly():
         "Statement: TrustAdaptive, nothing claimed; proven: proves nothing per record under replace "
         "(no noise was added); measured: not audited yet"
     )
+
+
+def test_what_is_printed_still_holds():
+    assert "ε ≥ 1.439 at δ=1e-05" in str(game(1.43962, 1e-5))
+    assert (downward(1.43962), downward(1.5), downward(0.0), downward(1e-7)) == ("1.439", "1.5", "0", "1e-07")
+    assert below_one(1.0 / 3.0) == "0.333334"
+    assert below_one(1.0 - 5e-12, 4) == "1 − 5e-12"
 
 
 def test_slack_is_part_of_the_proven_column():

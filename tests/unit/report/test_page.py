@@ -251,15 +251,19 @@ def test_the_file_appears_whole_and_what_is_computed_from_originals_is_its_owner
 
 
 def test_a_utility_verdict_stands_beside_the_privacy_verdict(entry):
-    """Proven, and no better than guessing: one page says both."""
+    """Proven, and not better than guessing: one page says both."""
     measure = {"name": "accuracy", "value": 0.52, "original": 0.9, "chance": 0.5, "margin": 0.05}
     text = Reading(render_report([replace(entry, utility={"measures": [measure]})])).text
-    assert "No better than guessing" in text
-    assert "accuracy 0.52 original 0.9, a guess 0.5 no better than a guess" in text
+    assert "Not better than guessing beyond chance" in text
+    # By a little better than a guess: what chance explains is told beside it.
+    assert (
+        "accuracy 0.52 original 0.9, a guess 0.5, ± 0.05 by chance not better than a guess beyond chance"
+        in text
+    )
     better = {**measure, "value": 0.7}
     text = Reading(render_report([replace(entry, utility={"measures": [better]})])).text
     assert "Better than guessing" in text
-    assert "no better than a guess" not in text
+    assert "better than a guess beyond chance" not in text
     kept = Reading(render_report([replace(entry, utility={"measures": [{**measure, "value": 0.89}]})])).text
     assert "Nearly as good as the original" in kept
     assert "Utility not judged" in Reading(render_report([replace(entry, utility={})])).text

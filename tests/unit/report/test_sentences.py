@@ -76,6 +76,28 @@ def test_the_size_of_epsilon_has_a_word(epsilon, words):
     assert f"This is a {words} bound" in sentences.worth(epsilon)
 
 
+def test_a_large_delta_promises_nothing_practical_whatever_epsilon_is():
+    loose = gaussian(1.0, 0.3333)
+    assert sentences.worth(1.0, 1e-3) == "This is a tight bound."
+    one = entry(loose, measured=(shown("game", 0.1, 0.3333, 0.99),))
+    assert verdicts.verdict(one).headline == "Proven, but too loose to rely on"
+    assert "probability at most 33.4%." in sentences.proven(loose)[0]
+    assert "A δ this large promises nothing practical" in verdicts.summary([one])
+    assert "tight" not in everything(one)
+    assert "At the δ of 1 of these" in verdicts.summary([one, entry(gaussian(1.0))])
+
+
+def test_evidence_at_a_delta_where_nothing_is_proven_is_not_called_below_what_is():
+    one = entry(Guarantee.approximate(1.0, 1e-4), measured=(shown("game", 6.302, 1e-5, 0.99),))
+    told = verdicts.verdict(one)
+    assert told.kind == "unaudited"
+    assert (
+        told.sentence
+        == "An attack shows that ε is at least 6.302 at δ = 10⁻⁵, and at δ = 10⁻⁵ nothing is proven."
+    )
+    assert "No attack went beyond" not in verdicts.summary([one])
+
+
 @pytest.mark.parametrize("epsilon", [10.1, 685.0, 1e6])
 def test_a_huge_epsilon_is_said_to_promise_nothing_practical(epsilon):
     guarantee = Guarantee.pure(epsilon)

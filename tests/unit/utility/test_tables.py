@@ -73,7 +73,7 @@ def test_a_release_that_says_nothing_is_no_better_than_guessing():
     for seed in range(20):
         found = assess_table(ORIGINAL, nothing(np.random.default_rng(seed)), FIELDS, SEX)
         verdict = utility_verdict(tuple(judged(found).values()))
-        assert (verdict.kind, verdict.headline) == ("guessing", "No better than guessing")
+        assert (verdict.kind, verdict.headline) == ("guessing", "Not better than guessing beyond chance")
         assert len(judged(found)) == 9
 
 

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from sfumato.errors import BadInput
 from sfumato.pipeline import MECHANISMS
+from sfumato.privacy.wording import below_one
 from sfumato.report.numbers import at_least, at_most, plain, share
 from sfumato.serve.access import require
 from sfumato.serve.asked import Asked
@@ -156,7 +157,7 @@ def _printed(plan: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
         "now_used": share(now["used"]),
         "after_used": share(after["used"]),
         "groups": [
-            (size, "no finite ε" if epsilon is None else f"ε = {at_most(epsilon)} at δ = {delta:.4g}")
+            (size, "no finite ε" if epsilon is None else f"ε = {at_most(epsilon)} at δ = {below_one(delta)}")
             for (size, epsilon), delta in zip(
                 plan["epsilon_of_group"].items(), plan["delta_of_group"].values(), strict=True
             )
