@@ -18,7 +18,7 @@ from sfumato.errors import BadInput
 if TYPE_CHECKING:
     from sfumato.ledger import Balance, Entry, Ledger
 
-__all__ = ["LEDGER", "LEDGER_HELP", "app", "maybe", "opened", "url_of"]
+__all__ = ["LEDGER", "LEDGER_HELP", "app", "gaussian_left", "maybe", "opened", "url_of"]
 
 app = typer.Typer(
     name="budget", help="What each dataset may spend, and what it has spent.", no_args_is_help=True
@@ -193,6 +193,13 @@ def _tell(balance: Balance, as_json: bool) -> None:
     print(json.dumps(balance.to_dict()) if as_json else terminal.in_line(_shown(balance, None)))
 
 
+def gaussian_left(balance: Balance) -> str:
+    """How much Gaussian noise still fits, with the δ that has to be typed with it."""
+    if balance.left == 0.0:
+        return "no Gaussian noise"
+    return f"Gaussian noise up to ε = {balance.left:.4g} with --delta {float(balance.delta)!r}"
+
+
 def _shown(balance: Balance, fixed_plan: float | None) -> str:
     """A bar of what is left, and the numbers behind it."""
     width = max(10, min(40, shutil.get_terminal_size((80, 24)).columns - 40))
@@ -204,7 +211,7 @@ def _shown(balance: Balance, fixed_plan: float | None) -> str:
         f"{name}: {budget} per {balance.unit} under {balance.neighbours}",
         f"  {bar} {balance.used:.1%} used, {balance.state}",
         f"  releases: {balance.spends} (open holds: {balance.open_holds})",
-        f"  still fits: Gaussian noise up to ε = {balance.left:.4g}; ε = {balance.left_pure:.4g} without δ",
+        f"  still fits: {gaussian_left(balance)}; ε = {balance.left_pure:.4g} without δ",
     ]
     if fixed_plan is not None:
         lines.append(f"  spent so far, had the plan been fixed in advance: ε = {fixed_plan:.4g}")

@@ -255,10 +255,10 @@ def _planned(planned: FederationPlan) -> str:
     rounds = planned.statement.parameters["rounds"]
     for cost in planned.costs:
         if cost.preview is not None:
-            left = cost.preview.balance.left
+            left = cli_budget.gaussian_left(cost.preview.balance)
             lines.append(
-                f"  {name(cost.dataset)}: admits {cost.admitted} of {rounds} rounds; after the first one "
-                f"Gaussian noise up to ε = {left:.4g} still fits"
+                f"  {name(cost.dataset)}: admits {cost.admitted} of {rounds} rounds; what still fits after "
+                f"the first one: {left}"
             )
     return "\n".join([*lines, *(f"Note: {warning}" for warning in planned.warnings)])
 

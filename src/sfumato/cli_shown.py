@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sfumato import terminal
+from sfumato.cli_budget import gaussian_left
 
 if TYPE_CHECKING:
     from sfumato.pipeline import Plan, Protected
@@ -35,8 +36,8 @@ def planned(made: Plan) -> str:
         lines.append("Cost: none is counted without --dataset and an open budget")
     elif made.cost.fits:
         left = made.cost.balance
-        lines.append(f"Cost: it fits; {left.used:.1%} of the budget would be used, and Gaussian noise up to")
-        lines.append(f"  ε = {left.left:.4g} would fit after it")
+        lines.append(f"Cost: it fits; {left.used:.1%} of the budget would be used; after it would fit")
+        lines.append(f"  {gaussian_left(left)}")
     else:
         lines.append(f"Cost: refused, {name(made.cost.refusal)}")
     return "\n".join(lines)

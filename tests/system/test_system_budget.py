@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_refused_and_the_largest_that_fits_is_named_and_fit
     assert (refused.code, refused.out, refused.appeared) == (3, "", frozenset())
     found = re.fullmatch(
         r"sfumato: ε=3\.5 at δ=1e-06 was asked of 'clinic', whose budget of ε=4 at δ=1e-06 is (\d+\.\d)% "
-        r"used: the largest ε of this kind that would still fit is ([0-9.]+)\.\n",
+        r"used: the largest ε of this kind that would still fit is ([0-9.]+) at δ = 1e-06\.\n",
         refused.err,
     )
     assert float(found[1]) == pytest.approx(100 * before["used"], abs=0.051)

@@ -128,7 +128,7 @@ def protect_folder(
         if isinstance(output, LocalStore):
             require_room(output.folder, sum(examined[piece].most_bytes for piece in pieces))
         stated = together([examined[piece].statement for piece in pieces], unit, apart=apart)
-        added, paid = _pay(pieces, examined, stated, payment, noise, output)
+        added, paid = _pay(pieces, examined, stated, payment, noise, output, apart)
         if records and len(pieces) > 1:
             of_all = (in_each(stated, apart),)
         notes += added
@@ -159,6 +159,7 @@ def _pay(
     payment: Payment,
     noise: Keyed | None,
     output: Store,
+    apart: str | None,
 ) -> tuple[tuple[str, ...], Paid]:
     """Spend what all pieces, which state ``stated``, cost; what every statement has to add, and the row."""
     if payment.payer is not None:
@@ -171,7 +172,8 @@ def _pay(
         content.add(np.frombuffer(digests, np.uint8).reshape(len(pieces), -1))
     purpose = f"{output.shown.rstrip('/').rsplit('/', 1)[-1]}, {count_of(pieces)}"
     stated.forewarn()
-    told, paid = payment.pay(stated, purpose, content, noise)
+    added = [examined[piece].statement for piece in pieces] if apart is None else []
+    told, paid = payment.pay(stated, purpose, content, noise, added=added)
     return told.notes[len(stated.notes) :], paid
 
 

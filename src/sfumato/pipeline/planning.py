@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from sfumato.pipeline.folder import count_of, refuse_nothing
 from sfumato.pipeline.located import Located, located
 from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.opening import opener_of
-from sfumato.pipeline.payment import Payment
+from sfumato.pipeline.payment import Payment, asked_for
 from sfumato.pipeline.pieces import NAMED, NUMBERED, Piece, pieces_of
 from sfumato.pipeline.protected import silent
 from sfumato.pipeline.record_files import RecordFiles
@@ -106,9 +106,10 @@ def plan(
         if given.name is None:
             refuse_nothing(given.store, found, skipped)
         files = list(found.values())
-        statement = files[0].statement
+        statement, added = files[0].statement, list[Statement]()
         if given.name is None:
             statement = together([file.statement for file in files], opener.of_folders, apart=opener.apart)
+            added = [file.statement for file in files] if opener.apart is None else []
             names = NAMED if public_names else NUMBERED
             statement = replace(statement, notes=(*statement.notes, names))
             if payment.payer is not None:
@@ -123,7 +124,7 @@ def plan(
         statement=statement,
         grouped=groups_of(statement.proven.group),
         expected=largest.expected(),
-        cost=cost_of(statement, payment),
+        cost=cost_of(statement, payment, added),
         what=count_of(files) if given.name is None else largest.what,
         skipped=tuple((piece.told, why) for piece, why in skipped.items()),
     )
@@ -151,9 +152,13 @@ def groups_of(group: Callable[[int], Guarantee]) -> dict[int, Guarantee]:
     return {size: group(size) for size in _GROUPS}
 
 
-def cost_of(statement: Statement, payment: Payment) -> Preview | None:
-    """What the ledger would say to a release with ``statement``; None where nothing is charged."""
+def cost_of(statement: Statement, payment: Payment, added: Sequence[Statement] = ()) -> Preview | None:
+    """What the ledger would say to a release with ``statement``; None where nothing is charged.
+
+    ``added`` is as in :meth:`~sfumato.pipeline.payment.Payment.pay`.
+    """
     if payment.payer is None:
         return None
     ledger, dataset = payment.payer
-    return ledger.preview(dataset, payment.charged(statement), headline=statement.proven)
+    headline, what = asked_for(statement, added)
+    return ledger.preview(dataset, payment.charged(statement), headline=headline, what=what)
