@@ -188,6 +188,7 @@ def federate(
         "rate": rate,
         "seed": seed,
     }
+    cli_budget.refuse_idle(dataset)
     with terminal.progress(not as_json) as progress, _naming_options():
         opened = open_federation(
             source,

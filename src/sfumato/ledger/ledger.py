@@ -54,26 +54,31 @@ class Ledger:
     ``url`` is ``sqlite:///file`` or ``postgresql://…``. Rows are append-only and chained by hashes. Any
     number of threads and processes may share a ledger; together they never overspend.
 
-    A ledger that is not there is made, unless it is opened to charge the dataset ``charging``, which then has
-    no budget: that is refused, since a URL with a slip in it would otherwise release for nothing. ``unit`` is
-    that of the budget which the refusal tells how to open.
+    A ledger that is not there is made, unless that was not asked for (``make``) or it is opened to charge the
+    dataset ``charging``, which then has no budget: that is refused, since a URL with a slip in it would
+    otherwise release for nothing. ``unit`` and ``neighbours`` are those of the budget which the refusal tells
+    how to open.
     """
 
     def __init__(
         self,
         url: str = "sqlite:///sfumato-budget.db",
         *,
+        make: bool = True,
         charging: str | None = None,
         unit: Unit | str = RECORD,
+        neighbours: Neighbours | str = Neighbours.REPLACE,
     ) -> None:
         if charging is not None:
             printable_name(charging)
 
         def found_or_made(engine: Engine) -> str:
-            if charging is not None and not is_there(engine):
+            if (charging is not None or not make) and not is_there(engine):
                 place = engine.url.set(drivername=engine.url.get_backend_name())
                 shown = place.render_as_string(hide_password=True)
-                raise no_budget(charging, Unit.parse(unit), missing=shown)
+                if charging is not None:
+                    raise no_budget(charging, Unit.parse(unit), _neighbours(neighbours), missing=shown)
+                raise LedgerUnavailable(f"there is no ledger at {shown}; 'sfumato budget open' makes one.")
             return prepare(engine)
 
         self._storage = Storage(url, found_or_made, what="ledger", unavailable=LedgerUnavailable)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -109,6 +110,8 @@ class Payment:
 
     def __post_init__(self) -> None:
         name = self.dataset
+        if isinstance(self.ledger, str | os.PathLike):
+            raise BadInput("the ledger was given as text: give the open ledger, as in ledger=sf.Ledger(url).")
         if name is not None:
             printable_name(name)
         if self.request is not None and self.payer is None:
@@ -126,6 +129,11 @@ class Payment:
         if self.ledger is None or self.dataset is None or self.uncharged:
             return None
         return self.ledger, self.dataset
+
+    @property
+    def lacks_budget(self) -> bool:
+        """Whether a dataset is to pay that has no budget."""
+        return self.payer is not None and not self.payer[0].has(self.payer[1])
 
     def require_budget(self, guarantee: Guarantee | None = None) -> None:
         """Refuse a dataset without a budget, before anything is read; ``guarantee`` is what it has to pay."""
