@@ -28,7 +28,8 @@ def planned(made: Plan) -> str:
         unit, delta = made.statement.proven.unit, made.grouped[size].at_delta
         who = f"one {unit}" if size == 1 else f"{size} {unit}s that change together"
         other = f" at δ = {delta:.4g}" if delta != made.statement.proven.at_delta else ""
-        said = f"ε = {epsilon:.4g}{other}" if math.isfinite(epsilon) else "nothing"
+        why = "" if made.statement.proven.proves_nothing else f" ({made.grouped[size].theorem})"
+        said = f"ε = {epsilon:.4g}{other}" if math.isfinite(epsilon) else f"nothing{why}"
         lines.append(f"  proven for {who}: {said}")
     if made.expected:
         lines += ["Expected error, clipping aside:", *(f"  {error}" for error in made.expected)]
