@@ -10,15 +10,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import click
 import typer
+from click.core import ParameterSource
 
 from sfumato import terminal
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
     from sfumato.ledger import Balance, Entry, Ledger
+    from sfumato.privacy import Unit
 
-__all__ = ["LEDGER", "LEDGER_HELP", "app", "maybe", "opened", "url_of"]
+__all__ = [
+    "LEDGER",
+    "LEDGER_HELP",
+    "app",
+    "gaussian_left",
+    "home_ledger",
+    "maybe",
+    "opened",
+    "refuse_idle",
+    "url_of",
+]
 
 app = typer.Typer(
     name="budget", help="What each dataset may spend, and what it has spent.", no_args_is_help=True
@@ -34,32 +47,56 @@ def url_of(given: str | None) -> str:
     """The URL ``given``, or that of the ledger in the home folder."""
     if given is not None:
         return given
+    file = home_ledger()
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return f"sqlite:///{file}"
+
+
+def home_ledger() -> Path:
+    """The file of the ledger in the home folder."""
     from sfumato.report import default_home
 
-    home = default_home()
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return f"sqlite:///{home / 'ledger.db'}"
+    return default_home() / "ledger.db"
 
 
 @contextmanager
-def opened(url: str | None) -> Iterator[Ledger]:
-    """The ledger at ``url``, or the one in the home folder; made where it is missing."""
+def opened(url: str | None, *, make: bool = False) -> Iterator[Ledger]:
+    """The ledger at ``url``, or the one in the home folder; a missing one is refused unless to ``make``."""
     from sfumato.ledger import Ledger
 
-    with Ledger(url_of(url)) as ledger:
+    with Ledger(url_of(url), make=make) as ledger:
         yield ledger
 
 
 @contextmanager
-def maybe(url: str | None, dataset: str | None, uncharged: bool) -> Iterator[Ledger | None]:
-    """The ledger that ``dataset`` is charged in; none where nothing is charged. It is not made here."""
+def maybe(
+    url: str | None,
+    dataset: str | None,
+    uncharged: bool,
+    unit: Unit | str = "record",
+    neighbours: str | None = None,
+) -> Iterator[Ledger | None]:
+    """The ledger that ``dataset`` is charged in; none where nothing is charged. It is not made here.
+
+    ``unit`` and ``neighbours`` are those of the budget that would be needed, where there is no ledger.
+    """
+    refuse_idle(dataset)
     if dataset is None or uncharged:
         yield None
         return
     from sfumato.ledger import Ledger
 
-    with Ledger(url_of(url), charging=dataset) as ledger:
+    words = {} if neighbours is None else {"neighbours": neighbours}
+    with Ledger(url_of(url), charging=dataset, unit=unit, **words) as ledger:
         yield ledger
+
+
+def refuse_idle(dataset: str | None) -> None:
+    """Refuse a ledger that was typed without a dataset to charge; one from the environment may be idle."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source("ledger")
+    if dataset is None and source is ParameterSource.COMMANDLINE:
+        raise BadInput("--ledger was given and nothing would be charged in it: name the --dataset that pays.")
 
 
 @app.command("open")
@@ -73,7 +110,7 @@ def open_(
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Give DATASET a budget, which never changes afterwards."""
-    with opened(ledger) as book:
+    with opened(ledger, make=True) as book:
         book.open(dataset, epsilon, delta, unit, neighbours)
         _tell(book.balance(dataset), as_json)
 
@@ -87,9 +124,11 @@ def show(
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Show what is left of a budget."""
-    with opened(ledger) as book:
-        names = book.names() if dataset is None else [dataset]
-        found = [(book.balance(name), book.fixed_plan_epsilon(name)) for name in names]
+    found: list[tuple[Balance, float]] = []
+    if dataset is not None or ledger is not None or home_ledger().exists():
+        with opened(ledger) as book:
+            names = book.names() if dataset is None else [dataset]
+            found = [(book.balance(name), book.fixed_plan_epsilon(name)) for name in names]
     if as_json:
         results = [balance.to_dict() | {"fixed_plan_epsilon": epsilon} for balance, epsilon in found]
         print(json.dumps(results if dataset is None else results[0]))
@@ -193,6 +232,13 @@ def _tell(balance: Balance, as_json: bool) -> None:
     print(json.dumps(balance.to_dict()) if as_json else terminal.in_line(_shown(balance, None)))
 
 
+def gaussian_left(balance: Balance) -> str:
+    """How much Gaussian noise still fits, with the δ that has to be typed with it."""
+    if balance.left == 0.0:
+        return "no Gaussian noise"
+    return f"Gaussian noise up to ε = {balance.left:.4g} with --delta {float(balance.delta)!r}"
+
+
 def _shown(balance: Balance, fixed_plan: float | None) -> str:
     """A bar of what is left, and the numbers behind it."""
     from sfumato.privacy.wording import downward, upward
@@ -206,8 +252,7 @@ def _shown(balance: Balance, fixed_plan: float | None) -> str:
         f"{name}: {budget} per {balance.unit} under {balance.neighbours}",
         f"  {bar} {balance.used:.1%} used, {balance.state}",
         f"  releases: {balance.spends} (open holds: {balance.open_holds})",
-        f"  still fits: Gaussian noise up to ε = {downward(balance.left)}; "
-        f"ε = {downward(balance.left_pure)} without δ",
+        f"  still fits: {gaussian_left(balance)}; ε = {downward(balance.left_pure)} without δ",
     ]
     if fixed_plan is not None:
         lines.append(f"  spent so far, had the plan been fixed in advance: ε = {upward(fixed_plan)}")

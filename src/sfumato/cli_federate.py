@@ -188,6 +188,7 @@ def federate(
         "rate": rate,
         "seed": seed,
     }
+    cli_budget.refuse_idle(dataset)
     with terminal.progress(not as_json) as progress, _naming_options():
         opened = open_federation(
             source,
@@ -245,7 +246,6 @@ def _cost(planned: FederationPlan) -> str:
 
 
 def _planned(planned: FederationPlan) -> str:
-    from sfumato.privacy.wording import downward
 
     name = terminal.printable
     lines = [
@@ -257,10 +257,10 @@ def _planned(planned: FederationPlan) -> str:
     rounds = planned.statement.parameters["rounds"]
     for cost in planned.costs:
         if cost.preview is not None:
-            left = cost.preview.balance.left
+            left = cli_budget.gaussian_left(cost.preview.balance)
             lines.append(
-                f"  {name(cost.dataset)}: admits {cost.admitted} of {rounds} rounds; after the first one "
-                f"Gaussian noise up to ε = {downward(left)} still fits"
+                f"  {name(cost.dataset)}: admits {cost.admitted} of {rounds} rounds; what still fits after "
+                f"the first one: {left}"
             )
     return "\n".join([*lines, *(f"Note: {warning}" for warning in planned.warnings)])
 

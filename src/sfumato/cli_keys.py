@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sfumato import terminal
-from sfumato.cli_budget import LEDGER, opened
+from sfumato.cli_budget import LEDGER, home_ledger, opened
 from sfumato.cli_shown import width
 
 __all__ = ["app", "verify"]
@@ -94,14 +94,14 @@ def verify(
 
 def _verify(file: Path, ledger: str | None, as_json: bool) -> None:
     from sfumato.pipeline.manifest import MANIFEST, verify_folder
-    from sfumato.report import KeyRing, default_home
+    from sfumato.report import KeyRing
     from sfumato.report import verify as verify_file
 
     if file.is_dir() and not (file / MANIFEST).exists():
         _verify_pack(file, as_json)
         return
     run = verify_folder if file.is_dir() else verify_file
-    reachable = ledger is not None or (default_home() / "ledger.db").exists()
+    reachable = ledger is not None or home_ledger().exists()
     if reachable:
         with opened(ledger) as book:
             found = run(file, KeyRing(), book)

@@ -21,6 +21,7 @@ from sfumato.errors import BadInput
 if TYPE_CHECKING:
     from sfumato.mechanisms import Mechanism
     from sfumato.pipeline.media_mechanisms import MediaMechanisms
+    from sfumato.privacy import Unit
     from sfumato.transforms import Transform
 
 __all__ = ["plan", "protect"]
@@ -247,7 +248,7 @@ def protect(
             made = _keyed(made, dataset, data_version, request)
         with (
             terminal.progress(not as_json) as report,
-            cli_budget.maybe(ledger, dataset, uncharged) as book,
+            cli_budget.maybe(ledger, dataset, uncharged, *_promised(made)) as book,
             _nothing_loaded_is_garbage(),
             _sources_told(names_file, source, output) as tell,
         ):
@@ -326,10 +327,11 @@ def plan(**options: Any) -> None:
     if options["bounds_from_data"]:
         raise BadInput("--bounds-from-data proves nothing and reads the data; there is nothing to plan.")
     dataset = options["dataset"]
-    with cli_budget.maybe(options["ledger"], dataset, options["uncharged"]) as book:
+    mechanism = _mechanism(options)
+    with cli_budget.maybe(options["ledger"], dataset, options["uncharged"], *_promised(mechanism)) as book:
         made = pipeline.plan(
             options["source"],
-            _mechanism(options),
+            mechanism,
             array=options["array"],
             schema=options["schema"],
             then=_then(options["alpha"]),
@@ -354,6 +356,15 @@ def _like_protect(command: Callable[..., None]) -> None:
 
 
 _like_protect(plan)
+
+
+def _promised(made: Mechanism | MediaMechanisms) -> tuple[Unit | str, str | None]:
+    """The unit and the neighbours that a release by ``made`` is about."""
+    from sfumato.pipeline.media_mechanisms import MediaMechanisms
+
+    part = (made.picture or made.sound) if isinstance(made, MediaMechanisms) else made
+    unit = made.unit if isinstance(made, MediaMechanisms) else None
+    return unit or getattr(part, "unit", "record"), getattr(part, "neighbours", None)
 
 
 def _check_places(options: Mapping[str, Any]) -> None:

@@ -169,7 +169,10 @@ def publish(
         "epsilon": None if epsilon is None else epsilon[0],
         "time_budget": None if time_budget is None else seconds_of(time_budget),
     }
-    with terminal.progress(not as_json) as progress, cli_budget.maybe(ledger, dataset, uncharged) as book:
+    with (
+        terminal.progress(not as_json) as progress,
+        cli_budget.maybe(ledger, dataset, uncharged, neighbours=neighbours) as book,
+    ):
         made = open_publication(
             source,
             method,

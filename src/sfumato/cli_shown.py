@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sfumato import terminal
+from sfumato.cli_budget import gaussian_left
 
 if TYPE_CHECKING:
     from sfumato.pipeline import Plan, Protected
@@ -18,7 +19,7 @@ __all__ = ["planned", "told", "width"]
 
 def planned(made: Plan) -> str:
     """The plan, for people."""
-    from sfumato.privacy.wording import below_one, downward, upward
+    from sfumato.privacy.wording import below_one, upward
 
     name = terminal.printable
     rows = "as many records as it holds" if made.rows is None else f"{made.rows:,} records"
@@ -28,7 +29,9 @@ def planned(made: Plan) -> str:
     for size, epsilon in made.groups.items():
         unit, delta = made.statement.proven.unit, made.grouped[size].at_delta
         who = f"one {unit}" if size == 1 else f"{size} {unit}s that change together"
-        said = f"ε = {upward(epsilon)} at δ = {below_one(delta)}" if math.isfinite(epsilon) else "nothing"
+        why = "" if made.statement.proven.proves_nothing else f" ({made.grouped[size].theorem})"
+        finite = math.isfinite(epsilon)
+        said = f"ε = {upward(epsilon)} at δ = {below_one(delta)}" if finite else f"nothing{why}"
         lines.append(f"  proven for {who}: {said}")
     if made.expected:
         lines += ["Expected error, clipping aside:", *(f"  {error}" for error in made.expected)]
@@ -36,8 +39,8 @@ def planned(made: Plan) -> str:
         lines.append("Cost: none is counted without --dataset and an open budget")
     elif made.cost.fits:
         left = made.cost.balance
-        lines.append(f"Cost: it fits; {left.used:.1%} of the budget would be used, and Gaussian noise up to")
-        lines.append(f"  ε = {downward(left.left)} would fit after it")
+        lines.append(f"Cost: it fits; {left.used:.1%} of the budget would be used; after it would fit")
+        lines.append(f"  {gaussian_left(left)}")
     else:
         lines.append(f"Cost: refused, {name(made.cost.refusal)}")
     return "\n".join(lines)

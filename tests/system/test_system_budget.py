@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from small_media import png
 
 import sfumato as sf
 
@@ -97,7 +99,7 @@ def test_what_does_not_fit_is_refused_and_the_largest_that_fits_is_named_and_fit
     assert (refused.code, refused.out, refused.appeared) == (3, "", frozenset())
     found = re.fullmatch(
         r"sfumato: ε=3\.5 at δ=1e-06 was asked of 'clinic', whose budget of ε=4 at δ=1e-06 is (\d+\.\d)% "
-        r"used: the largest ε of this kind that would still fit is ([0-9.]+)\.\n",
+        r"used: the largest ε of this kind that would still fit is ([0-9.]+) at δ = 1e-06\.\n",
         refused.err,
     )
     assert float(found[1]) == pytest.approx(100 * before["used"], abs=0.051)
@@ -328,7 +330,58 @@ def test_show_draws_a_bar_for_every_dataset(called, protect, opened, monkeypatch
 def test_show_says_when_there_is_nothing_to_show(called):
     assert called("budget", "show").out == "No budget was opened yet; see sfumato budget open --help.\n"
     assert called("budget", "show", "--json").result == []
+    assert "there is no ledger at sqlite:///" in called("budget", "show", "x").sentence
+    assert called("budget", "open", "y", "--epsilon", 4, "--delta", DELTA).code == 0
     assert "no budget was opened for dataset 'x'" in called("budget", "show", "x").sentence
+
+
+def test_only_opening_a_budget_makes_a_ledger(called, records):
+    missing = ("--ledger", "sqlite:///misspelt.db")
+    for words in (("show",), ("show", "x"), ("history", "x"), ("check",), ("export", "x"), ("close", "x")):
+        told = called("budget", *words, *missing).sentence  # nothing appeared
+        assert told == "there is no ledger at sqlite:///misspelt.db; 'sfumato budget open' makes one."
+    assert called("budget", "open", "x", "--epsilon", 1, "--delta", 0, *missing).appeared == {"misspelt.db"}
+
+
+def test_a_ledger_that_is_typed_without_a_dataset_is_refused(called, opened, fresh_home, monkeypatch):
+    url = f"sqlite:///{fresh_home / 'ledger.db'}"
+    for words in (("protect", "X.npy", "-o", "out.npy"), ("plan", "X.npy")):
+        told = called(*words, "--epsilon", 1, *CLIP, "--ledger", url).sentence
+        assert told == "--ledger was given and nothing would be charged in it: name the --dataset that pays."
+    monkeypatch.setenv(
+        "SFUMATO_LEDGER", url
+    )  # stands there for every command, also for those that do not pay
+    assert called("protect", "X.npy", "-o", "out.npy", "--epsilon", 1, *CLIP).code == 0
+
+
+def test_a_ledger_as_text_is_refused_in_python(records):
+    with pytest.raises(sf.BadInput, match=r"ledger=sf\.Ledger\(url\)"):
+        sf.protect("X.npy", "o.npy", sf.Gaussian(clip=1.0), dataset="d", ledger="sqlite:///x.db")
+    assert not os.path.exists("x.db")
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("unit", ["region:16", "item"])
+def test_the_hint_opens_a_budget_that_pays_for_a_folder_of_pictures(called, folder, there, unit):
+    os.mkdir("photos")
+    png("photos/a.png")
+    if there:
+        assert called("budget", "open", "other", "--epsilon", 4, "--delta", DELTA).code == 0
+    words = ("protect", "photos", "-o", "o", "--unit", unit, "--epsilon", 4, "--dataset", "album")
+    refused = called(*words)
+    assert (refused.code, refused.appeared) == (3, frozenset())
+    hinted = re.search(r"open one with 'sfumato (.*)'\.", refused.err)[1]
+    typed = shlex.split(hinted.replace("--epsilon … --delta …", "--epsilon 9 --delta 1e-6"))
+    assert typed[-2:] == ["--unit", unit] if there else "--unit" in typed
+    assert called(*typed).code == 0
+    assert called(*words).code == 0
+
+
+def test_what_is_there_is_replaced_by_the_option_that_the_refusal_names(called, records):
+    words = ("protect", "X.npy", "-o", "out.npy", "--epsilon", 1, *CLIP)
+    assert called(*words).code == 0
+    assert "or replace it with --overwrite" in called(*words).sentence
+    assert called(*words, "--overwrite").code == 0
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,13 @@ def test_what_was_not_charged_or_has_no_ledger_here_is_said(called, records, fre
     assert "ledger    not checked: no ledger was given\n" in called("verify", OUTPUT).out
     assert "ledger    holds" in called("verify", OUTPUT, *elsewhere).out
     another = called("verify", OUTPUT, "--ledger", "sqlite:///another.db")
+    assert (another.code, another.appeared) == (2, frozenset())
+    assert another.err == (
+        "sfumato: there is no ledger at sqlite:///another.db; 'sfumato budget open' makes one.\n"
+    )
+    opened = ("budget", "open", "clinic", "--epsilon", 4, "--delta", 1e-6)
+    assert called(*opened, "--ledger", "sqlite:///another.db").code == 0
+    another = called("verify", OUTPUT, "--ledger", "sqlite:///another.db")
     assert another.code == 0
     assert "ledger    not checked: the release was charged to another ledger\n" in another.out
 

@@ -248,3 +248,15 @@ def test_bad_tensors_are_refused(called, fault):
     assert {"NaN": "row 8, column 4 holds NaN", "flat": "or tensors (n, …)", "empty": "bad.npy"}[
         fault
     ] in said
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_components_that_change_together_are_promised_what_a_tensor_of_so_many_is(called, folder, noise):
+    np.save("T.npy", np.random.default_rng(0).random((4, 8, 8)))
+    words = ("--mechanism", "tensor-ldp", "--epsilon", "10", "--bounds", "0", "1", "--noise", noise)
+    planned = called("plan", "T.npy", *words, "--json").result
+    for size in (2, 5, 10):
+        whole = sf.TensorLDP(10.0, (0.0, 1.0), noise=noise, unit="tensor").guarantee(size)
+        said, delta = (planned[f"{name}_of_group"][str(size)] for name in ("epsilon", "delta"))
+        assert 0.0 < delta < 1.0
+        assert said == pytest.approx(whole.epsilon(delta), rel=1e-6)

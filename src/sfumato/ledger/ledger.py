@@ -17,7 +17,7 @@ from sfumato.ledger.dataset import Dataset
 from sfumato.ledger.entry import Entry, Kind, guarantee_text, prices_text
 from sfumato.ledger.errors import LedgerUnavailable
 from sfumato.ledger.filter import Filter, Prices, add
-from sfumato.ledger.refusal import no_budget, refusal
+from sfumato.ledger.refusal import OF_THIS_KIND, no_budget, refusal
 from sfumato.ledger.rows import (
     add_dataset,
     all_accounts,
@@ -54,26 +54,31 @@ class Ledger:
     ``url`` is ``sqlite:///file`` or ``postgresql://…``. Rows are append-only and chained by hashes. Any
     number of threads and processes may share a ledger; together they never overspend.
 
-    A ledger that is not there is made, unless it is opened to charge the dataset ``charging``, which then has
-    no budget: that is refused, since a URL with a slip in it would otherwise release for nothing. ``unit`` is
-    that of the budget which the refusal tells how to open.
+    A ledger that is not there is made, unless that was not asked for (``make``) or it is opened to charge the
+    dataset ``charging``, which then has no budget: that is refused, since a URL with a slip in it would
+    otherwise release for nothing. ``unit`` and ``neighbours`` are those of the budget which the refusal tells
+    how to open.
     """
 
     def __init__(
         self,
         url: str = "sqlite:///sfumato-budget.db",
         *,
+        make: bool = True,
         charging: str | None = None,
         unit: Unit | str = RECORD,
+        neighbours: Neighbours | str = Neighbours.REPLACE,
     ) -> None:
         if charging is not None:
             printable_name(charging)
 
         def found_or_made(engine: Engine) -> str:
-            if charging is not None and not is_there(engine):
+            if (charging is not None or not make) and not is_there(engine):
                 place = engine.url.set(drivername=engine.url.get_backend_name())
                 shown = place.render_as_string(hide_password=True)
-                raise no_budget(charging, Unit.parse(unit), missing=shown)
+                if charging is not None:
+                    raise no_budget(charging, Unit.parse(unit), _neighbours(neighbours), missing=shown)
+                raise LedgerUnavailable(f"there is no ledger at {shown}; 'sfumato budget open' makes one.")
             return prepare(engine)
 
         self._storage = Storage(url, found_or_made, what="ledger", unavailable=LedgerUnavailable)
@@ -128,14 +133,16 @@ class Ledger:
         key: str | None = None,
         *,
         headline: Guarantee | None = None,
+        what: str = OF_THIS_KIND,
     ) -> Entry:
         """Pay for one release, durably, before it is drawn.
 
         The same idempotency ``key`` pays once: asking again for the same guarantee returns the first entry,
-        whatever happened since. Raises :class:`BudgetRefused` when it does not fit; where the ``headline`` of
-        the release is of another unit than the budget, the refusal says the ε that would fit of that.
+        whatever happened since. Raises :class:`BudgetRefused` when it does not fit; where the ``headline``,
+        which was asked for, is of another unit than the budget or of one of many files, the refusal says the
+        ε that would fit of that, and ``what`` says whose it is.
         """
-        return self._charge("spend", dataset, guarantee, purpose, key, headline)
+        return self._charge("spend", dataset, guarantee, purpose, key, headline, what)
 
     def hold(
         self,
@@ -145,13 +152,14 @@ class Ledger:
         key: str | None = None,
         *,
         headline: Guarantee | None = None,
+        what: str = OF_THIS_KIND,
     ) -> Entry:
         """Set the price of a release aside for a long job; ``commit`` or ``release_hold`` settles it.
 
-        ``key`` and ``headline`` work as in ``spend``; the key of a hold that was given back pays for nothing
-        any more.
+        ``key``, ``headline`` and ``what`` work as in ``spend``; the key of a hold that was given back pays
+        for nothing any more.
         """
-        return self._charge("hold", dataset, guarantee, purpose, key, headline)
+        return self._charge("hold", dataset, guarantee, purpose, key, headline, what)
 
     def commit(self, dataset: str, hold: int) -> Entry:
         """Turn entry ``hold`` into a spend. Doing it twice changes nothing."""
@@ -179,7 +187,14 @@ class Ledger:
         with self._storage.reading() as transaction:
             return Balance.of(known, read_account(transaction, known))
 
-    def preview(self, dataset: str, guarantee: Guarantee, *, headline: Guarantee | None = None) -> Preview:
+    def preview(
+        self,
+        dataset: str,
+        guarantee: Guarantee,
+        *,
+        headline: Guarantee | None = None,
+        what: str = OF_THIS_KIND,
+    ) -> Preview:
         """What spending ``guarantee`` would do; nothing is spent and nothing promised for later."""
         known = self._to_charge(dataset, guarantee)
         rule, prices = known.filter, known.filter.price(guarantee)
@@ -187,7 +202,7 @@ class Ledger:
         with self._storage.reading() as transaction:
             account = read_account(transaction, known)
         if not account.admits(rule, prices, covered=covered):
-            refused = refusal(known, account, guarantee, headline)
+            refused = refusal(known, account, guarantee, headline, what)
             return Preview(False, Balance.of(known, account), refused.largest, str(refused))
         spent = add(account.spent, prices)
         state: State = "open" if rule.fits(spent) else "exhausted"
@@ -292,6 +307,7 @@ class Ledger:
         purpose: str,
         key: str | None,
         headline: Guarantee | None,
+        what: str,
     ) -> Entry:
         purpose, key = checked_purpose(purpose), checked_key(key)
         known = self._to_charge(dataset, guarantee)
@@ -316,7 +332,7 @@ class Ledger:
                     purpose=purpose,
                     key=key,
                 )
-        raise refusal(known, account, guarantee, headline)
+        raise refusal(known, account, guarantee, headline, what)
 
     def _require_same(
         self, transaction: Transaction, known: Dataset, before: Entry, kind: Kind, guarantee: Guarantee

@@ -31,7 +31,10 @@ from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
 from sfumato.privacy.events import composed, curve_of, repeated, response_event
 from sfumato.privacy.wording import downward, upward
 
-__all__ = ["bisect", "no_budget", "refusal", "typable"]
+__all__ = ["OF_THIS_KIND", "bisect", "no_budget", "refusal", "typable"]
+
+#: Whose ε is said to fit: that of the release, as it was asked for.
+OF_THIS_KIND = "of this kind"
 
 _MOST_STEPS = 60
 # Finer than the twelve digits to which budgets are kept: what fills a budget of 8 is 8, and not 7.999.
@@ -63,12 +66,16 @@ def no_budget(
 
 
 def refusal(
-    known: Dataset, account: Account, guarantee: Guarantee, headline: Guarantee | None = None
+    known: Dataset,
+    account: Account,
+    guarantee: Guarantee,
+    headline: Guarantee | None = None,
+    what: str = OF_THIS_KIND,
 ) -> BudgetRefused:
     """The refusal of ``guarantee``, which does not fit what ``account`` has left.
 
-    ``headline`` is what the release says first, where that is of another unit than the budget: the ε that
-    would still fit is then said of that unit, since that is the ε that was asked for.
+    ``headline`` is what was asked for, where that is not what the budget pays: of another unit, or of one of
+    many files. The ε that would still fit is then that of the headline; ``what`` says whose it is.
     """
     rule, name = known.filter, short(known.name)
     if account.state == "closed":
@@ -79,12 +86,14 @@ def refusal(
     part = 0.0 if unsaid else _largest_part(known, account, guarantee, delta)
     spoken = guarantee if headline is None else headline
     other = spoken.unit != guarantee.unit
-    largest = _epsilon_of(spoken, part, spoken.at_delta if other else delta)
+    at = spoken.at_delta if math.isfinite(spoken.epsilon()) else delta
+    largest = _epsilon_of(spoken, part, at)
     if largest <= _CRUMBS * rule.epsilon:
         largest = 0.0
     fits = (
-        f"the largest ε of this kind that would still fit is {downward(largest)}"
+        f"the largest ε {what} that would still fit is {downward(largest)}"
         + (f" per {spoken.unit}" if other else "")
+        + (f" at δ = {float(at)!r}" if at > 0.0 else "")
         if largest > 0.0
         else "nothing more fits"
         if account.state == "exhausted"

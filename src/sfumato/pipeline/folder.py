@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -34,7 +35,7 @@ from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.single import Paid
 from sfumato.pipeline.together import PARTS, check_charge, in_each, together
 from sfumato.pipeline.unfinished import refuse_foreign, telling_what_stays
-from sfumato.privacy import Statement, Unit
+from sfumato.privacy import Guarantee, Statement, Unit
 from sfumato.report import SigningKey
 
 __all__ = ["ProtectedFolder", "count_of", "new_run", "protect_folder", "refuse_nothing"]
@@ -113,8 +114,8 @@ def protect_folder(
     notes: tuple[str, ...] = () if names is None else (names,)
     of_all: tuple[str, ...] = ()
     paid: Paid = None
-    if payment.payer is not None:
-        payment.require_budget()
+    if payment.lacks_budget:
+        payment.require_budget(_promised(store, pieces, opener, unit, apart))
     if payment.payer is not None or records:
         # What is paid for is known to be readable: bad input never spends budget.
         keep = engine.one_process and isinstance(store, LocalStore)
@@ -128,7 +129,7 @@ def protect_folder(
         if isinstance(output, LocalStore):
             require_room(output.folder, sum(examined[piece].most_bytes for piece in pieces))
         stated = together([examined[piece].statement for piece in pieces], unit, apart=apart)
-        added, paid = _pay(pieces, examined, stated, payment, noise, output)
+        added, paid = _pay(pieces, examined, stated, payment, noise, output, apart)
         if records and len(pieces) > 1:
             of_all = (in_each(stated, apart),)
         notes += added
@@ -159,6 +160,7 @@ def _pay(
     payment: Payment,
     noise: Keyed | None,
     output: Store,
+    apart: str | None,
 ) -> tuple[tuple[str, ...], Paid]:
     """Spend what all pieces, which state ``stated``, cost; what every statement has to add, and the row."""
     if payment.payer is not None:
@@ -171,8 +173,19 @@ def _pay(
         content.add(np.frombuffer(digests, np.uint8).reshape(len(pieces), -1))
     purpose = f"{output.shown.rstrip('/').rsplit('/', 1)[-1]}, {count_of(pieces)}"
     stated.forewarn()
-    told, paid = payment.pay(stated, purpose, content, noise)
+    added = [examined[piece].statement for piece in pieces] if apart is None else []
+    told, paid = payment.pay(stated, purpose, content, noise, added=added)
     return told.notes[len(stated.notes) :], paid
+
+
+def _promised(
+    store: Store, pieces: Sequence[Piece], opener: Opener, unit: Unit | None, apart: str | None
+) -> Guarantee | None:
+    """What the first of ``pieces`` that can be opened promises, as a folder says it; None where none can."""
+    for piece in pieces:
+        with suppress(BadInput), piece.at(store) as path:
+            return together([piece.opened(opener, path).statement], unit, apart=apart).proven
+    return None
 
 
 def _refuse_copies(pieces: Sequence[Piece], examined: Mapping[Piece, Examined]) -> None:

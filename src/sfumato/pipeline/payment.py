@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, RequestReused
 from sfumato.ledger.errors import BudgetRefused
+from sfumato.ledger.refusal import OF_THIS_KIND
 from sfumato.ledger.text import printable_name
 from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
@@ -34,7 +37,7 @@ from sfumato.report import Certificate, KeyRing, VerificationFailed
 if TYPE_CHECKING:
     from sfumato.ledger import Entry, Ledger
 
-__all__ = ["Content", "HeldPayment", "Payment", "terms_of"]
+__all__ = ["Content", "HeldPayment", "Payment", "asked_for", "terms_of"]
 
 _UNCHARGED = "not charged to the budget of the dataset, as was asked for"
 
@@ -77,6 +80,22 @@ def terms_of(statement: Statement, declared: Mapping[str, Any] | None = None) ->
     return {"mechanism": statement.mechanism, "parameters": parameters, "declared": declared}
 
 
+def asked_for(statement: Statement, added: Sequence[Statement] = ()) -> tuple[Guarantee, str]:
+    """The guarantee whose ε was typed to get ``statement``, and whose ε that is.
+
+    Where the costs of many files are ``added``, it is that of each file, if they all promise the same, and
+    otherwise no single ε. A mechanism that makes an ε of its own of what is typed, such as a range, says so.
+    """
+    each = {one.proven for one in added} if len(added) > 1 else {statement.proven}
+    if len(each) > 1:
+        return statement.proven, f"of all {len(added)} files together"
+    (headline,) = each
+    typed = statement.parameters.get("epsilon", headline.epsilon())
+    as_typed = isinstance(typed, int | float) and math.isclose(typed, headline.epsilon(), rel_tol=1e-3)
+    whose = f"in each of the {len(added)} files" if len(added) > 1 else OF_THIS_KIND
+    return headline, whose if as_typed else f"{whose}, as it is proven and not as it is typed,"
+
+
 @dataclass(frozen=True)
 class Payment:
     """Where a release is charged: to nobody, or to ``dataset`` in ``ledger``, once for each ``request``.
@@ -91,6 +110,8 @@ class Payment:
 
     def __post_init__(self) -> None:
         name = self.dataset
+        if isinstance(self.ledger, str | os.PathLike):
+            raise BadInput("the ledger was given as text: give the open ledger, as in ledger=sf.Ledger(url).")
         if name is not None:
             printable_name(name)
         if self.request is not None and self.payer is None:
@@ -108,6 +129,11 @@ class Payment:
         if self.ledger is None or self.dataset is None or self.uncharged:
             return None
         return self.ledger, self.dataset
+
+    @property
+    def lacks_budget(self) -> bool:
+        """Whether a dataset is to pay that has no budget."""
+        return self.payer is not None and not self.payer[0].has(self.payer[1])
 
     def require_budget(self, guarantee: Guarantee | None = None) -> None:
         """Refuse a dataset without a budget, before anything is read; ``guarantee`` is what it has to pay."""
@@ -149,10 +175,12 @@ class Payment:
         content: Content,
         noise: Keyed | None,
         declared: Mapping[str, Any] | None = None,
+        added: Sequence[Statement] = (),
     ) -> tuple[Statement, dict[str, Any] | None]:
         """Spend what ``statement`` proves, durably; returns it and the ledger row that says so, if any.
 
-        ``declared`` holds as JSON values what shapes the noise beside the statement's parameters.
+        ``declared`` holds as JSON values what shapes the noise beside the statement's parameters; ``added``
+        are the statements of the files whose costs add up to it, where it is of many.
         """
         if self.payer is None:
             if self.dataset is not None:
@@ -161,8 +189,9 @@ class Payment:
         if noise is not None:
             purpose = f"{purpose} (content {content.commitment(noise, terms_of(statement, declared))})"
         ledger, dataset = self.payer
+        headline, what = asked_for(statement, added)
         entry = ledger.spend(
-            dataset, self.charged(statement), purpose, self.request, headline=statement.proven
+            dataset, self.charged(statement), purpose, self.request, headline=headline, what=what
         )
         self._require_same(entry, purpose)
         return statement, {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
@@ -211,8 +240,9 @@ class HeldPayment(Payment):
             told = Content()
             told.add(np.frombuffer(self.body, np.uint8).reshape(1, -1))
             purpose = f"{purpose} (content {told.commitment(noise, terms_of(statement, declared))})"
+        headline, what = asked_for(statement)
         entry = self.ledger.hold(
-            self.dataset, self.charged(statement), purpose, self.key, headline=statement.proven
+            self.dataset, self.charged(statement), purpose, self.key, headline=headline, what=what
         )
         self._require_same(entry, purpose)
         return entry
@@ -224,6 +254,7 @@ class HeldPayment(Payment):
         content: Content,
         noise: Keyed | None,
         declared: Mapping[str, Any] | None = None,
+        added: Sequence[Statement] = (),
     ) -> tuple[Statement, dict[str, Any] | None]:
         """Commit the hold, durably; returns the row of the hold, which says what was paid for.
 

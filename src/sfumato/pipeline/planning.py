@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.io import Schema
 from sfumato.ledger import Ledger, Preview
 from sfumato.mechanisms import ExpectedError, Mechanism
+from sfumato.mechanisms.tensors import UNITS
 from sfumato.pipeline.engine import LocalEngine
 from sfumato.pipeline.folder import count_of, refuse_nothing
 from sfumato.pipeline.located import Located, located
 from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.opening import opener_of
-from sfumato.pipeline.payment import Payment
+from sfumato.pipeline.payment import Payment, asked_for
 from sfumato.pipeline.pieces import NAMED, NUMBERED, Piece, pieces_of
 from sfumato.pipeline.protected import silent
 from sfumato.pipeline.record_files import RecordFiles
@@ -56,14 +57,17 @@ class Plan:
         return {size: proven.epsilon() for size, proven in self.grouped.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values; an infinite ε is None."""
+        """As JSON values; an infinite ε is None, and so is the δ of nothing."""
         return {
             "source": self.source,
             "rows": self.rows,
             "columns": self.columns,
             "statement": self.statement.to_dict(),
             "epsilon_of_group": {str(k): e if math.isfinite(e) else None for k, e in self.groups.items()},
-            "delta_of_group": {str(k): proven.at_delta for k, proven in self.grouped.items()},
+            "delta_of_group": {
+                str(k): None if proven.proves_nothing else proven.at_delta
+                for k, proven in self.grouped.items()
+            },
             "expected_error": [error.to_dict() for error in self.expected],
             "cost": None if self.cost is None else self.cost.to_dict(),
             "what": self.what,
@@ -106,9 +110,10 @@ def plan(
         if given.name is None:
             refuse_nothing(given.store, found, skipped)
         files = list(found.values())
-        statement = files[0].statement
+        statement, added = files[0].statement, list[Statement]()
         if given.name is None:
             statement = together([file.statement for file in files], opener.of_folders, apart=opener.apart)
+            added = [file.statement for file in files] if opener.apart is None else []
             names = NAMED if public_names else NUMBERED
             statement = replace(statement, notes=(*statement.notes, names))
             if payment.payer is not None:
@@ -121,9 +126,9 @@ def plan(
         rows=largest.rows if given.name is not None else len(files),
         columns=largest.values,
         statement=statement,
-        grouped=groups_of(statement.proven.group),
+        grouped=groups_of(_together(statement.proven)),
         expected=largest.expected(),
-        cost=cost_of(statement, payment),
+        cost=cost_of(statement, payment, added),
         what=count_of(files) if given.name is None else largest.what,
         skipped=tuple((piece.told, why) for piece, why in skipped.items()),
     )
@@ -146,14 +151,40 @@ def _opened(
     return {piece: done.results[piece] for piece in pieces if piece in done.results}, done.refused
 
 
+def _together(proven: Guarantee) -> Callable[[int], Guarantee]:
+    """What is proven of so many units, given what is ``proven`` of one.
+
+    Mechanisms for tensors draw the noise and the coins of each component by themselves. So k components, in
+    one tensor or in several, are k independent releases, each of which one change is in: they compose, coins
+    included, to a chance of 1 − (1 − p)^k that one is shown. Where coins look at a whole tensor, the bound of
+    one component has all of them, and k times that has at least as many. Of tensors the same holds.
+    """
+    if proven.unit.name not in UNITS:
+        return proven.group
+
+    def of(size: int) -> Guarantee:
+        made = proven.times(size)
+        if size == 1 or made.proves_nothing or made.slack > 0.0:
+            return made
+        # What the noise of one unit has of its δ beside the coin, so many times, beside the coins of all.
+        beside = max(0.0, (proven.at_delta - proven.revealed) / (1.0 - proven.revealed))
+        return replace(made, at_delta=made.revealed + (1.0 - made.revealed) * min(1.0, size * beside))
+
+    return of
+
+
 def groups_of(group: Callable[[int], Guarantee]) -> dict[int, Guarantee]:
     """What is proven of records that change together; ``group`` says it of so many."""
     return {size: group(size) for size in _GROUPS}
 
 
-def cost_of(statement: Statement, payment: Payment) -> Preview | None:
-    """What the ledger would say to a release with ``statement``; None where nothing is charged."""
+def cost_of(statement: Statement, payment: Payment, added: Sequence[Statement] = ()) -> Preview | None:
+    """What the ledger would say to a release with ``statement``; None where nothing is charged.
+
+    ``added`` is as in :meth:`~sfumato.pipeline.payment.Payment.pay`.
+    """
     if payment.payer is None:
         return None
     ledger, dataset = payment.payer
-    return ledger.preview(dataset, payment.charged(statement), headline=statement.proven)
+    headline, what = asked_for(statement, added)
+    return ledger.preview(dataset, payment.charged(statement), headline=headline, what=what)

@@ -12,10 +12,12 @@ which is H + max(0, q − p) at most; counting "nothing" in adds p − e^ε·q, 
 **The release itself decides** (publications). Let A and A′ be the releases, with the coins of the audit,
 after which nothing appears of the first and of the second dataset. Then c + P(A′) is slack. *Proof.* With
 "nothing" counted in, the first has P(S∖A′) + P(S∩A′) + P(A) at most and the second Q(S∖A′) at least. ∎ And
-P(A′) ≤ e^x·Q(A′) + δ(x) ≤ e^x·c + δ(x) for every x, δ being that of the release without an audit.
+P(A′) ≤ e^x·Q(A′) + δ(x) ≤ e^x·c + δ(x) for every x, δ being that of the release without an audit. The best of
+all x is a trade-off: A′ is a test of Q against P with a first error of c at most, so that its second error,
+1 − P(A′), is f(c) at least, and P(A′) ≤ 1 − f(c).
 
 **Groups.** Nothing in that proof needs P and Q to be of neighbours: for datasets that differ in k records it
-holds with the H and the δ(x) of the group, and its slack is s_k = c + min over x of (e^x·c + δ_k(x)). It is
+holds with the H and the δ(x) of the group, and its slack is s_k = c + 1 − f_k(c). It is
 paid once, not k times: P′ and Q′ are compared in one step, and not by way of the datasets in between. s_k can
 still pass the δ of the statement, since what is all but impossible on one dataset may be likely k records
 away. H stays as it is: at δ′ + s_k the ε of the group is that of the release without an audit at δ′. So the
@@ -39,6 +41,8 @@ __all__ = ["own_chance", "own_slack", "set_aside", "slack_of", "withholding_note
 
 # A thousandth of δ: hardly more noise, and a budget pays for many releases from what it holds for slack.
 _SHARE, _MOST = 1e-3, 1e-6
+# To which a trade-off is computed.
+_DIGITS = 1e-12
 
 
 def slack_of(delta: float) -> float:
@@ -53,9 +57,10 @@ def own_chance(guarantee: Guarantee, slack: float) -> float:
 
 
 def own_slack(guarantee: Guarantee, chance: float) -> float:
-    """What a release of ``guarantee`` costs that decides about itself with ``chance``, by the best of some x.
+    """What a release of ``guarantee`` costs that decides about itself with ``chance``.
 
-    For groups, of which ``guarantee`` is then said; 1 where nothing better is found.
+    For groups, of which ``guarantee`` is then said; 1 where nothing better is found. By the trade-off and,
+    since a slack far below one is lost in its digits, by the best of some x.
     """
     found, step = 1.0, 10.0**0.25
     left = chance * step
@@ -63,7 +68,7 @@ def own_slack(guarantee: Guarantee, chance: float) -> float:
         epsilon = _softplus(guarantee.epsilon(left))
         found = min(found, left + math.exp(min(math.log(chance) + epsilon, 0.0)))
         left *= step
-    return found
+    return min(found, chance + 1.0 - guarantee.tradeoff(chance) + _DIGITS)
 
 
 def set_aside(guarantee: Guarantee, slack: float, delta: float) -> Guarantee:
@@ -77,7 +82,7 @@ def set_aside(guarantee: Guarantee, slack: float, delta: float) -> Guarantee:
     room = guarantee.slack == 0.0 and slack <= 0.5 * delta
     at_delta = delta if room else guarantee.at_delta + slack
     if at_delta >= 1.0:
-        reason = f"{guarantee.theorem}: with what an audit may keep back its delta reaches 1"
+        reason = f"an audit may withhold it; ε is about {guarantee.epsilon():.3g} with --no-audit"
         return Guarantee.nothing(reason, guarantee.unit, guarantee.neighbours)
     return replace(guarantee.with_slack(slack), at_delta=at_delta)
 

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.cli_budget import gaussian_left
 from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.ledger.refusal import typable
+from sfumato.pipeline.payment import asked_for
+from sfumato.pipeline.together import together
 from sfumato.privacy import Guarantee
 
 KINDS = {
@@ -25,9 +28,9 @@ def ledger(tmp_path_factory):
 
 
 def named(preview):
-    """The ε that a refusal says would still fit, as it is printed; None where nothing would."""
-    found = re.search(r"would still fit is (\S+)\.$", preview.refusal)
-    return None if found is None else found[1]
+    """The ε and the δ that a refusal says would still fit, as it prints them; None where nothing would."""
+    found = re.search(r"would still fit is (\S+?)(?: at δ = (\S+))?\.$", preview.refusal)
+    return (None, 0.0) if found is None else (found[1], float(found[2] or 0.0))
 
 
 @pytest.mark.parametrize("state", range(24))
@@ -46,11 +49,12 @@ def test_what_is_said_to_fit_fits_when_it_is_typed_and_is_said_everywhere(ledger
         for at in {1e-6, float(delta or 1e-6)}:
             refused = ledger.preview(name, make(3.0 * float(budget), at))
             assert not refused.fits
-            typed = named(refused)
+            typed, said = named(refused)
             assert typed is not None or refused.largest == 0.0
             if typed is not None:
                 assert float(typed) == refused.largest
-                assert ledger.preview(name, make(float(typed), at)).fits
+                assert said == (at if kind == "gaussian" else 0.0)
+                assert ledger.preview(name, make(float(typed), said)).fits
             if kind in shown and at == delta and not (kind == "pure" and balance.spends == 0):
                 assert refused.largest == shown[kind]
     for kind, left in shown.items():
@@ -84,6 +88,63 @@ def test_a_budget_of_another_unit_names_the_epsilon_that_was_asked_for(ledger):
     assert ledger.preview("items", priced(refused.largest)[0]).fits
     with pytest.raises(BudgetRefused, match=r"0\.5 per region\(16\)"):
         ledger.spend("items", item, headline=region)
+
+
+def typed_again(run, epsilon, *more):
+    """Ask for too much, type what the refusal names, and return the sentence."""
+    with pytest.raises(BudgetRefused) as refused:
+        run(epsilon, *more)
+    assert f"would still fit is {refused.value.largest:.4g}" in str(refused.value)
+    return str(refused.value), run(refused.value.largest, *more)
+
+
+def test_a_folder_whose_costs_add_up_names_the_epsilon_of_each_file(ledger, tmp_path, monkeypatch):
+    monkeypatch.setenv("SFUMATO_HOME", str(tmp_path / "home"))
+    (tmp_path / "files").mkdir()
+    for number in range(10):
+        np.save(tmp_path / "files" / f"{number}.npy", np.full((3, 2), number / 10.0))
+    ledger.open("folder", 2.0, 1e-6)
+
+    def run(epsilon, out, mechanism=sf.Gaussian):
+        made = mechanism(epsilon=epsilon, delta=1e-6, clip=1.0)
+        planned.append(sf.plan(tmp_path / "files", made, dataset="folder", ledger=ledger).cost)
+        return sf.protect(tmp_path / "files", tmp_path / out, made, dataset="folder", ledger=ledger)
+
+    planned = []
+    with pytest.raises(BudgetRefused, match="of the 10 files, as it is proven and not as it is typed, that"):
+        run((1.0, 8.0), "o", sf.TrustAdaptive)
+    sentence, done = typed_again(run, 1.0, "o")
+    assert "the largest ε in each of the 10 files that would still fit is 0." in sentence
+    assert sentence.endswith(" at δ = 1e-06.")
+    assert [cost.refusal for cost in planned[1:]] == [sentence, None]
+    assert 0.9 * 2.0 < done.statement.proven.epsilon() <= 2.0
+
+
+def test_files_that_promise_different_things_name_the_epsilon_of_all(ledger):
+    parts = [sf.Gaussian(epsilon=epsilon, clip=1.0).statement() for epsilon in (1.0, 2.0)]
+    headline, what = asked_for(together(parts), parts)
+    assert what == "of all 2 files together"
+    ledger.open("two", 1.0, 1e-6)
+    refused = ledger.preview("two", headline, headline=headline, what=what)
+    assert "the largest ε of all 2 files together that would still fit is " in refused.refusal
+
+
+@pytest.mark.parametrize("spends", [0, 1])
+def test_what_budget_show_prints_fits_with_the_delta_that_it_prints(ledger, spends):
+    name = f"shown {spends}"
+    ledger.open(name, 1.0, 1.23456789e-8)
+    for _ in range(spends):
+        ledger.spend(name, KINDS["gaussian"](0.3, 1e-8))
+    found = re.fullmatch(
+        r"Gaussian noise up to ε = (\S+) with --delta (\S+)", gaussian_left(ledger.balance(name))
+    )
+    epsilon, delta = float(found[1]), float(found[2])
+    assert ledger.preview(name, KINDS["gaussian"](epsilon, delta)).fits
+    # The default δ of protect is another one, at which less fits, and the refusal names both.
+    refused = ledger.preview(name, KINDS["gaussian"](epsilon, 1e-6))
+    typed, said = named(refused)
+    assert said == 1e-6
+    assert ledger.preview(name, KINDS["gaussian"](float(typed), said)).fits
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,19 @@ def test_a_group_pays_for_one_step_and_not_for_each_record(seed, count):
         assert divergence(first, second, epsilon) <= most + 1e-12
 
 
+def test_a_group_that_the_best_test_does_not_tell_for_sure_is_told_its_epsilon():
+    one = Guarantee.gaussian(0.5, neighbours="add/remove", at_delta=1e-5 - 1e-8)
+    chance = own_chance(one, 1e-8)
+    five, ten = (set_aside(one.group(k), own_slack(one.group(k), chance), 1e-5) for k in (5, 10))
+    mu = 5 / 0.5
+    exact = chance + special.ndtr(special.ndtri(chance) + mu)
+    assert five.at_delta == pytest.approx(exact + 1e-5, abs=1e-7)
+    assert five.at_delta < 1.0
+    assert five.epsilon() == pytest.approx(one.group(5).epsilon(), rel=1e-9)
+    assert ten.proves_nothing
+    assert ten.theorem == "an audit may withhold it; ε is about 284 with --no-audit"
+
+
 @pytest.mark.parametrize("multiplier", [0.5, 2.0, 20.0])
 def test_the_slack_of_a_group_is_near_what_its_best_test_reaches(multiplier):
     guarantee = Guarantee.gaussian(multiplier, at_delta=1e-5)
