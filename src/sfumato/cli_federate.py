@@ -24,6 +24,7 @@ from sfumato.cli_options import (
     ModelFolder,
     PicturesOrFeatures,
     PlanOnly,
+    PublicClassNames,
     TestFile,
     Uncharged,
     White,
@@ -146,6 +147,7 @@ def federate(
     top: White = None,
     pictures: PicturesOrFeatures = None,
     labels: Labels = None,
+    public_names: PublicClassNames = False,
     output: ModelFolder = None,
     test: TestFile = None,
     plan: PlanOnly = False,
@@ -197,6 +199,7 @@ def federate(
             labels=labels,
             classes=classes,
             top=top,
+            public_names=public_names,
             extractor=extractor,
             dataset=dataset,
             ledger=cli_budget.url_of(ledger) if dataset is not None else None,
@@ -274,6 +277,7 @@ def _told(done: FederatedModel) -> str:
         f"Model: {name(done.output)} ({done.certified.what}, after {made.rounds} of {asked} rounds)",
         f"Certificate: {name(done.certified.certificate_file)}",
     ]
+    lines += cli_shown.classes(done.folders)
     if made.stopped is not None:
         lines.append(f"Stopped: {name(made.stopped)}")
     lines += [f"Not used: {name(item)}" for item in made.refused]

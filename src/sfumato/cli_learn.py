@@ -22,6 +22,7 @@ from sfumato.cli_options import (
     ModelFolder,
     PicturesOrFeatures,
     PlanOnly,
+    PublicClassNames,
     TestFile,
     Uncharged,
     White,
@@ -79,6 +80,7 @@ def learn(
     top: White = None,
     pictures: PicturesOrFeatures = None,
     labels: Labels = None,
+    public_names: PublicClassNames = False,
     steps: Annotated[int | None, option(_SOME, "N", "all but compact: steps of training.")] = None,
     clip: Annotated[
         float | None,
@@ -181,6 +183,7 @@ def learn(
             labels=labels,
             classes=classes,
             top=top,
+            public_names=public_names,
             reach=reach,
             extractor=extractor,
             audited=audit,
@@ -225,6 +228,7 @@ def _told(done: Learned) -> str:
         f"Model: {name(done.output)} ({done.certified.what})",
         f"Certificate: {name(done.certified.certificate_file)}",
     ]
+    lines += cli_shown.classes(done.folders)
     if attacks is not None:
         several = sum(item.measure == "AUC" for item in attacks.findings)
         told = f"the strongest of {several} on members is above"

@@ -22,6 +22,7 @@ __all__ = [
     "Overwrite",
     "PicturesOrFeatures",
     "PlanOnly",
+    "PublicClassNames",
     "TestFile",
     "Uncharged",
     "White",
@@ -68,6 +69,15 @@ White = Annotated[
 PicturesOrFeatures = Annotated[
     str | None,
     option(DATA, "NAME", "Which array of an .npz holds the pictures or features; x unless given."),
+]
+PublicClassNames = Annotated[
+    bool,
+    option(
+        DATA,
+        None,
+        "For a folder: declare that the names of its classes are public; otherwise they are numbered.",
+        "--public-names",
+    ),
 ]
 Labels = Annotated[
     str | None, option(DATA, "NAME", "Which array of an .npz holds the labels; y unless given.")

@@ -20,6 +20,7 @@ from sfumato.cli_options import (
     LedgerUrl,
     Overwrite,
     PlanOnly,
+    PublicClassNames,
     Uncharged,
     White,
     option,
@@ -70,6 +71,7 @@ def publish(
         str | None, option(DATA, "NAME", "Which array of an .npz holds the pictures; x unless given.")
     ] = None,
     labels: Labels = None,
+    public_names: PublicClassNames = False,
     records: Annotated[
         int | None, option(DATA, "N", "How many pictures to publish; about as many unless given.")
     ] = None,
@@ -181,6 +183,7 @@ def publish(
             labels=labels,
             classes=classes,
             top=top,
+            public_names=public_names,
             audited=audit,
         )
         if plan or output is None:
@@ -210,6 +213,7 @@ def _told(done: Published) -> str:
         f"Published: {name(done.output)} ({done.certified.what})",
         f"Certificate: {name(done.certified.certificate_file)}",
     ]
+    lines += cli_shown.classes(done.folders)
     if done.page is not None:
         lines.append(f"Report: {name(done.page)} (shows originals: keep it in-house)")
     return "\n".join(lines)

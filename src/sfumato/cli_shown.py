@@ -1,10 +1,10 @@
-"""What ``sfumato protect`` and ``sfumato plan`` tell people."""
+"""What ``sfumato protect``, ``sfumato plan`` and commands like them tell people."""
 
 from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sfumato import terminal
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sfumato.pipeline import Plan, Protected
     from sfumato.pipeline.folder import ProtectedFolder
 
-__all__ = ["planned", "told", "width"]
+__all__ = ["classes", "planned", "told", "width"]
 
 
 def planned(made: Plan) -> str:
@@ -76,6 +76,13 @@ def told(done: Protected | ProtectedFolder) -> str:
     if done.left_out:
         lines.append(f"Left out: {', '.join(map(name, done.left_out))}")
     return "\n".join(lines)
+
+
+def classes(folders: Mapping[str, str]) -> list[str]:
+    """Which class is of which of the owner's ``folders``, where they are called otherwise."""
+    name = terminal.printable
+    of = [f"{name(called)} is {name(folder)}" for called, folder in folders.items() if called != folder]
+    return [f"Classes, for you alone: {', '.join(of)}"] if of else []
 
 
 def _skipped(word: str, skipped: Sequence[tuple[str, str]]) -> list[str]:

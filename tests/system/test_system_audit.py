@@ -1,5 +1,6 @@
 """'sfumato audit' and 'sfumato report': what a data owner types to attack a release and show the result."""
 
+import base64
 import json
 import os
 import stat
@@ -73,6 +74,28 @@ def test_the_mechanism_is_audited_without_any_data(released, called, reproduced)
     assert "no certificate beside out.npz" in called("audit", "--mechanism-only", "out.npz").sentence
     both = ("audit", "--mechanism-only", "out.npz", "out.npz")
     assert "looks at no data: leave out ORIGINAL" in called(*both).sentence
+
+
+def test_the_mechanism_is_audited_by_a_certificate_whose_file_is_elsewhere(released, called):
+    """The file may be gone, the signature may not; a folder is audited by the certificate of its manifest."""
+    found = called("audit", "--mechanism-only", "out.npz", "--json").result["findings"]
+    os.remove("out.npz")
+    for name in ("out.npz", "out.npz.cert.json"):
+        assert called("audit", "--mechanism-only", name, "--json").result["findings"] == found
+    envelope = json.loads((released / "out.npz.cert.json").read_text())
+    payload = base64.b64decode(envelope["payload"]).replace(b'"rows":', b'"rows": ', 1)
+    envelope["payload"] = base64.b64encode(payload).decode()
+    (released / "out.npz.cert.json").write_text(json.dumps(envelope))
+    assert called("audit", "--mechanism-only", "out.npz.cert.json").code == 4
+    os.mkdir("arrays")
+    for number in range(2):
+        np.save(f"arrays/{number}.npy", np.full((3, 2), number / 2))
+    given = ("--mechanism", "laplace", "--bounds", "0", "1", "--epsilon", "1", "--disjoint")
+    assert called("protect", "arrays", "-o", "many", *given).code == 0
+    of_all = called("audit", "--mechanism-only", "many/manifest.json.cert.json", "--json").result["findings"]
+    for name in ("many", "many/manifest.json"):
+        assert called("audit", "--mechanism-only", name, "--json").result["findings"] == of_all
+    assert "no-such does not exist" in called("audit", "--mechanism-only", "no-such").sentence
 
 
 def test_what_is_computed_from_originals_is_for_their_owner_alone(released, called):

@@ -1,5 +1,7 @@
 """``sfumato learn`` as people meet it: archives, features and class folders, statements, refusals."""
 
+import base64
+import json
 import re
 import shlex
 import shutil
@@ -94,7 +96,7 @@ def test_a_certified_contraction_is_learned_verified_and_asked(command, called, 
 
 
 def test_class_folders_give_their_names_to_the_classes(called, classes, reproduced):
-    given = ("--epsilon", "8", "--extractor", "pixels", "--no-audit", "--json")
+    given = ("--epsilon", "8", "--extractor", "pixels", "--no-audit", "--public-names", "--json")
     result = called("learn", "scans", "-o", "model", *given, "--report", "page.html").result
     assert result["classes"] == [str(label) for label in range(10)]
     assert result["report"] == "page.html"
@@ -102,6 +104,31 @@ def test_class_folders_give_their_names_to_the_classes(called, classes, reproduc
     assert result["findings"] == []
     assert Statement.from_dict(result["statement"]).parameters["class_names"] == result["classes"]
     assert load_model("model").class_names == tuple(result["classes"])
+
+
+@pytest.mark.parametrize("command", ["learn", "federate", "publish"])
+def test_names_of_class_folders_travel_nowhere_unless_they_are_declared_public(called, classes, command):
+    (classes / "9").rename(classes / "anna_hiv_ward")
+    shutil.copytree(classes, "later")
+    given = {
+        "learn": ("--epsilon", "8", "--extractor", "pixels", "--no-audit", "--test", "later"),
+        "federate": ("--mechanism", "none", "--rounds", "1", "--test", "later"),
+        "publish": ("--epsilon", "8", "--no-audit"),
+    }[command]
+    ran = called(command, "scans", "-o", "out", *given)
+    assert ran.code == 0, ran.err
+    assert "class-10 is anna_hiv_ward" in " ".join(ran.out.split())
+    for file in Path("out").rglob("*"):
+        assert "anna" not in str(file)
+        if file.is_file():
+            assert b"anna" not in file.read_bytes()
+    payload = base64.b64decode(json.loads(Path("out/manifest.json.cert.json").read_text())["payload"])
+    assert b"anna" not in payload
+    assert b"no name of a class travels" in payload
+    result = called(command, "scans", "-o", "named", *given, "--public-names", "--json").result
+    assert result["class_folders"]["anna_hiv_ward"] == "anna_hiv_ward"
+    payload = base64.b64decode(json.loads(Path("named/manifest.json.cert.json").read_text())["payload"])
+    assert b"which the owner declares public" in payload
 
 
 @pytest.mark.parametrize("method", ["compact", "compact-private"])

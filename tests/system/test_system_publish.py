@@ -66,7 +66,7 @@ def test_class_folders_are_published_with_a_manifest_and_a_report(called, classe
     arguments = ("-o", "out", "--neighbours", "add/remove", "--report", "page.html", "--json")
     # Of 600 pictures ε = 1 leaves too little to tell which classes there are.
     result = called("publish", "digits", "--epsilon", "30", *arguments).result
-    assert result["classes"] == [str(label) for label in range(10)]
+    assert result["classes"] == [f"class-{number:02d}" for number in range(1, 11)]
     assert result["certified"] == "out/manifest.json"
     assert result["findings"][0]["attack"] == "one-run audit"
     assert Statement.from_dict(result["statement"]).consistent()
@@ -80,7 +80,7 @@ def test_class_folders_are_published_with_a_manifest_and_a_report(called, classe
     assert "keep this report in-house" in page
     assert "nearest released" in page
     assert reproduced(page) == ["sfumato verify out"]
-    next(Path("out").glob("3/*.png")).unlink()
+    next(Path("out").glob("class-03/*.png")).unlink()
     assert called("verify", "out").code == 4
 
 

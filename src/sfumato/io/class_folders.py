@@ -1,6 +1,7 @@
 """Datasets of pictures as folders: one sub-folder for each class, its name the name of the class.
 
-The names of the classes are what whoever made the folder says in public; labels count them in sorted order.
+How many classes there are is public, and labels count them in sorted order. Their names are data, which
+travel nowhere unless the owner declares them public: elsewhere the classes are called by their numbers.
 """
 
 from __future__ import annotations
@@ -32,14 +33,26 @@ _BESIDE = ("manifest.json", "manifest.json.cert.json")
 
 @dataclass(frozen=True)
 class ClassFolders:
-    """The pictures under ``path``, in the order of ``files``; all of one ``shape`` and ``dtype``."""
+    """The pictures under ``path``, in the order of ``files``; all of one ``shape`` and ``dtype``.
+
+    ``folders`` are the names of the sub-folders, for the owner alone unless they are ``public_names``.
+    """
 
     path: Path
-    class_names: tuple[str, ...]
+    folders: tuple[str, ...]
     files: tuple[Path, ...]
     labels: NDArray[np.int64]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    public_names: bool = False
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What the classes are called wherever others read it: by their folders, or by numbers from 1."""
+        if self.public_names:
+            return self.folders
+        width = len(str(len(self.folders)))
+        return tuple(f"class-{number:0{width}d}" for number in range(1, len(self.folders) + 1))
 
     def read(self, report: Report | None = None) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Pictures (n, *shape) and labels (n,); every file is decoded, on all processors."""
@@ -65,12 +78,12 @@ class ClassFolders:
         return pictures, self.labels.copy()
 
 
-def open_class_folders(path: str | os.PathLike[str]) -> ClassFolders:
+def open_class_folders(path: str | os.PathLike[str], *, public_names: bool = False) -> ClassFolders:
     """The class folders in ``path``: only names and the headers of the pictures are read.
 
-    Refuses, naming the first file that is at fault, what is no folder of class folders, a class without
-    pictures or with a name that stands for something else, links, files that are no pictures, and pictures
-    that differ in size, channels or bits.
+    ``public_names`` declares that the names of the classes are public. Refuses, naming the first file that is
+    at fault, what is no folder of class folders, a class without pictures or with a name that stands for
+    something else, links, files that are no pictures, and pictures that differ in size, channels or bits.
     """
     folder = Path(path)
     shown = folder.name or str(folder)
@@ -110,7 +123,9 @@ def open_class_folders(path: str | os.PathLike[str]) -> ClassFolders:
             files.append(Path(name, entry.name))
             labels.append(label)
     assert first is not None  # every class holds a picture
-    return ClassFolders(folder, tuple(classes), tuple(files), np.array(labels), first.shape, first.dtype)
+    return ClassFolders(
+        folder, tuple(classes), tuple(files), np.array(labels), first.shape, first.dtype, public_names
+    )
 
 
 def write_class_folders(

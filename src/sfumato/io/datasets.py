@@ -96,12 +96,14 @@ def open_dataset(
     pictures: str | None = None,
     labels: str | None = None,
     or_features: bool = False,
+    public_names: bool = False,
 ) -> DatasetSource:
     """The dataset at ``path``, of which names and headers are read and checked.
 
     ``pictures`` and ``labels`` name the arrays of an archive; unless given they are those called x, X,
     images, pictures, x_train or X_train, and y, labels or y_train, if there is one of each. With
     ``or_features`` the array may also hold features (n, d) in the place of pictures, and be called features.
+    ``public_names`` declares that the names of class folders are public.
     """
     source = Path(path)
     if not source.exists():
@@ -110,7 +112,12 @@ def open_dataset(
         for flag, given in (("--pictures", pictures), ("--labels", labels)):
             if given is not None:
                 raise BadInput(f"{flag} names an array of an .npz, and {source.name or source} is a folder.")
-        return open_class_folders(source)
+        return open_class_folders(source, public_names=public_names)
+    if public_names:
+        raise BadInput(
+            f"names of class folders are declared public, and {source.name} is an archive, whose classes are "
+            "numbers."
+        )
     names = array_names(file_to_read(source))
     usual = (*_PICTURES, *_FEATURES) if or_features else _PICTURES
     chosen = _chosen(source, names, pictures, usual, "pictures")

@@ -60,6 +60,10 @@ class Store(ABC):
         return None
 
     @abstractmethod
+    def size(self, name: str) -> int | None:
+        """How many bytes the listed file ``name`` has; None where it cannot be looked at."""
+
+    @abstractmethod
     def reading(self, name: str, version: str | None = None) -> AbstractContextManager[Path]:
         """A path where file ``name`` can be read while the block lasts; refused if not of ``version``."""
 
@@ -115,6 +119,13 @@ class LocalStore(Store):
         if found := self.held():
             return found
         raise BadInput(f"the folder {self.folder.name or self.folder} holds no files.")
+
+    def size(self, name: str) -> int | None:
+        """What the file system says."""
+        try:
+            return (self.folder / name).stat(follow_symlinks=False).st_size
+        except OSError:
+            return None
 
     @contextmanager
     def reading(self, name: str, version: str | None = None) -> Iterator[Path]:
@@ -195,6 +206,10 @@ class RemoteStore(Store):
     def version(self, name: str) -> str | None:
         """The storage's own mark of the object as it was listed, or as it is now where nobody listed it."""
         return self._listed[name].version if name in self._listed else self._object(name, None).version
+
+    def size(self, name: str) -> int | None:
+        """What the storage said when the objects were listed."""
+        return self._listed[name].size if name in self._listed else self._object(name, None).size
 
     @contextmanager
     def reading(self, name: str, version: str | None = None) -> Iterator[Path]:

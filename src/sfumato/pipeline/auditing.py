@@ -16,6 +16,7 @@ from sfumato.audit import Audit, audit
 from sfumato.errors import BadInput
 from sfumato.io import Schema, array_names, file_to_read, kind_of
 from sfumato.mechanisms import Release
+from sfumato.pipeline.manifest import MANIFEST
 from sfumato.pipeline.reading import Records, read_labels, read_records, refuse_media, released_schema
 from sfumato.privacy import Guarantee, Statement
 from sfumato.report import Certificate, KeyRing, VerificationFailed, certificate_file, verify
@@ -126,9 +127,10 @@ def audit_mechanism_of(
 ) -> Audit:
     """Audit the mechanism of the release ``path`` by its certificate; no data is read but to check its bytes.
 
-    ``path`` may also be a certificate alone, or a statement as JSON, such as ``sfumato plan --json`` prints.
+    ``path`` may also be a released folder, whose manifest has the certificate, a certificate alone, wherever
+    its file is, or a statement as JSON, such as ``sfumato plan --json`` prints.
     """
-    statement, columns = _stated(file_to_read(path), KeyRing() if keys is None else keys)
+    statement, columns = _stated(Path(path), KeyRing() if keys is None else keys)
     return audit(
         statement, mechanism_only=True, columns=columns, confidence=confidence, seed=seed, report=report
     )
@@ -182,17 +184,23 @@ def certified_statement(file: Path, keys: KeyRing | None = None) -> Statement:
 
 def _stated(file: Path, keys: KeyRing) -> tuple[Statement, int | None]:
     """The statement of a release, of a certificate or of a JSON document, and the columns it is about."""
-    if not file.is_dir() and file.suffix != ".json":
-        if not certificate_file(file).exists():
-            raise BadInput(
-                f"there is no certificate beside {file.name}; a release with its certificate, a certificate "
-                "or a statement as JSON is accepted."
-            )
-        checked = verify(file, keys)
+    if file.is_dir():
+        file = file / MANIFEST
+    beside = certificate_file(file)
+    if not file.exists() and beside.exists():
+        file = beside  # the certificate is all that is needed
+    elif beside.exists():
+        checked = verify(file_to_read(file), keys)
         if checked.certificate is None or not checked.holds:
             failed = next(check for check in checked.checks if check.outcome == "fails")
             raise VerificationFailed(f"the certificate of {file.name} does not hold: {failed.detail}.")
         return checked.certificate.statement, checked.certificate.columns
+    file_to_read(file)
+    if file.suffix != ".json":
+        raise BadInput(
+            f"there is no certificate beside {file.name}; a release with its certificate, a certificate "
+            "or a statement as JSON is accepted."
+        )
     content = file.read_bytes()
     if file.name.endswith(".cert.json"):
         certificate = Certificate.read(content, keys.trusted())

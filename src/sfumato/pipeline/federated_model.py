@@ -47,7 +47,10 @@ class FederationPlan:
 
 @dataclass(frozen=True)
 class FederatedModel:
-    """What a run left behind in the folder ``output``, and how it went."""
+    """What a run left behind in the folder ``output``, and how it went.
+
+    ``folders`` says which class is of which folder, for the owner alone.
+    """
 
     output: Path
     certified: Protected
@@ -56,6 +59,7 @@ class FederatedModel:
     warnings: tuple[str, ...]
     accuracy: Accuracy | None = None
     spends: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -63,6 +67,7 @@ class FederatedModel:
             "output": str(self.output),
             "certified": str(self.certified.output),
             "statement": self.statement.to_dict(),
+            "class_folders": dict(self.folders),
             "rounds": self.made.rounds,
             "paid": dict(self.made.paid),
             "spends": {name: list(rows) for name, rows in self.spends.items()},

@@ -36,7 +36,7 @@ from sfumato.pipeline.prepared_federation import METHOD, Federating
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.public_facts import declared_classes, facts_of, records_of
 from sfumato.pipeline.publication_place import check_apart, check_new_folder
-from sfumato.pipeline.published import names_of
+from sfumato.pipeline.published import names_of, owned_names
 from sfumato.pipeline.waiting import Waiting
 from sfumato.report import KeyRing
 
@@ -54,6 +54,7 @@ def open_federation(
     classes: int | None = None,
     top: float | None = None,
     extractor: str | None = None,
+    public_names: bool = False,
     dataset: str | None = None,
     ledger: str | None = None,
     uncharged: bool = False,
@@ -61,9 +62,12 @@ def open_federation(
     """A run on the dataset ``source`` by ``terms`` (see :class:`Federation`); only headers are read.
 
     ``dataset`` and ``ledger`` (its URL, in which ``{client}`` may stand) say which budgets are charged; with
-    ``uncharged`` the dataset is named and nothing is charged. The noise of a round is settled here.
+    ``uncharged`` the dataset is named and nothing is charged. The names of class folders do not travel unless
+    ``public_names`` declares them public. The noise of a round is settled here.
     """
-    found = open_dataset(source, pictures=pictures, labels=labels, or_features=True)
+    found = open_dataset(
+        source, pictures=pictures, labels=labels, or_features=True, public_names=public_names
+    )
     if len(found.shape) == 1:
         for flag, given in (("--extractor", extractor), ("--top", top)):
             if given is not None:
@@ -139,8 +143,7 @@ def federate(
             raise OutOfBudget(cost.preview.refusal or f"{cost.dataset} has nothing left.")
     held = None
     if test is not None:
-        names, top = federating.class_names, federating.top
-        held = read_held_out(test, source, federating.inputs, names, top=top, report=tell)
+        held = read_held_out(test, source, federating.inputs, terms.classes, top=federating.top, report=tell)
     shares = federating.shares(tell)
     signer = None if terms.noise_seed is not None else (keys or KeyRing()).signing_or_new()
     federating.statement().forewarn()
@@ -184,7 +187,8 @@ def federate(
 
     write_model(KeptModel(METHOD, learner, federating.inputs, federating.class_names), target, certified)
     warnings = federating.warnings(costs)
-    return FederatedModel(target, done, statement, made, warnings, accuracy, spends)
+    folders = owned_names(source)
+    return FederatedModel(target, done, statement, made, warnings, accuracy, spends, folders)
 
 
 def _story(federating: Federating, made: Federated) -> list[str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from sfumato.noise import Keyed
 from sfumato.pipeline.engine import Engine, LocalEngine
 from sfumato.pipeline.manifest import MANIFEST, manifest_bytes, refuse_other_run
 from sfumato.pipeline.payment import Content, Payment
-from sfumato.pipeline.pieces import Draw, Drawn, Examine, Examined, Opener, Piece
+from sfumato.pipeline.pieces import Bytes, Draw, Drawn, Examine, Examined, Opener, Piece, known_suffix
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.single import Paid
 from sfumato.pipeline.together import PARTS, check_charge, in_each, together
@@ -100,7 +101,8 @@ def protect_folder(
     ``opener`` makes a file that can be released of a path and its name; it can be pickled where ``engine``
     has workers elsewhere. ``unit`` is the headline; ``apart`` says why no unit is in two files, without
     which their costs add up (see :mod:`sfumato.pipeline.together`). ``records`` says that each is a file of
-    records, two of which must not be equal. ``keyed`` is the noise of a request.
+    records. Two files of equal content are refused: of records by their values, of media, whose units are
+    taken to be in one file alone, by their bytes. ``keyed`` is the noise of a request.
     """
     engine = engine or LocalEngine()
     noise = payment.noise(keyed)
@@ -116,16 +118,20 @@ def protect_folder(
     paid: Paid = None
     if payment.lacks_budget:
         payment.require_budget(_promised(store, pieces, opener, unit, apart))
+    if not records and apart != PARTS:
+        pieces, skipped = _refuse_equal_bytes(store, pieces, engine, report)
+        refuse_nothing(store, pieces, skipped)
     if payment.payer is not None or records:
         # What is paid for is known to be readable: bad input never spends budget.
         keep = engine.one_process and isinstance(store, LocalStore)
         work = Examine(store, opener, noise is not None or records, keep)
         checked = engine.each(work, pieces, "checking", report)
-        examined, skipped = checked.results, checked.refused
+        examined = checked.results
+        skipped |= checked.refused
         pieces = [piece for piece in pieces if piece in examined]
         refuse_nothing(store, pieces, skipped)
         if records:
-            _refuse_copies(pieces, examined)
+            _refuse_copies({piece: examined[piece].digest for piece in pieces}, "records")
         if isinstance(output, LocalStore):
             require_room(output.folder, sum(examined[piece].most_bytes for piece in pieces))
         stated = together([examined[piece].statement for piece in pieces], unit, apart=apart)
@@ -188,16 +194,33 @@ def _promised(
     return None
 
 
-def _refuse_copies(pieces: Sequence[Piece], examined: Mapping[Piece, Examined]) -> None:
-    """Refuse two files of equal content: a copy gives the same records away once more."""
+def _refuse_copies(digests: Mapping[Piece, bytes | None], what: str) -> None:
+    """Refuse two files with equal ``digests`` of their content: a copy gives the same away once more."""
     holders: dict[bytes | None, str] = {}
-    for piece in sorted(pieces, key=lambda piece: piece.source):
-        other = holders.setdefault(examined[piece].digest, piece.source)
+    for piece in sorted(digests, key=lambda piece: piece.source):
+        other = holders.setdefault(digests[piece], piece.source)
         if other != piece.source:
             raise BadInput(
-                f"{piece.source} holds the same records as {other}, which would be released twice; leave one "
+                f"{piece.source} holds the same {what} as {other}, which would be released twice; leave one "
                 "of them out of the folder."
             )
+
+
+def _refuse_equal_bytes(
+    store: Store, pieces: Sequence[Piece], engine: Engine, report: Report
+) -> tuple[Sequence[Piece], dict[Piece, str]]:
+    """Refuse two media files of the same bytes; only files of the same size are read for this.
+
+    The pieces that are left, and those that could not be read, with the reason.
+    """
+    sizes = {piece: store.size(piece.source) for piece in pieces if known_suffix(piece.source)}
+    often = Counter(sizes.values())
+    alike = [piece for piece, size in sizes.items() if size and often[size] > 1]
+    if not alike:
+        return pieces, {}
+    compared = engine.each(Bytes(store), alike, "comparing", report)
+    _refuse_copies(compared.results, "bytes")
+    return [piece for piece in pieces if piece not in compared.refused], dict(compared.refused)
 
 
 def _write_manifest(

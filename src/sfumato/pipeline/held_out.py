@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io.arrays import array_names
+from sfumato.io.class_folders import ClassFolders
 from sfumato.io.datasets import ArrayPair, DatasetSource, is_archive, open_dataset
 from sfumato.io.formats import file_to_read
 from sfumato.learn import Learner
@@ -20,6 +20,7 @@ from sfumato.learn.examples import checked_examples
 from sfumato.pipeline.model_inputs import ModelInputs
 from sfumato.pipeline.protected import Report
 from sfumato.pipeline.public_facts import facts_of
+from sfumato.pipeline.published import names_of
 
 __all__ = ["Accuracy", "HeldOut", "read_held_out"]
 
@@ -57,7 +58,7 @@ def read_held_out(
     file: str | os.PathLike[str],
     learned: DatasetSource,
     inputs: ModelInputs,
-    class_names: Sequence[str],
+    classes: int,
     *,
     top: float | None,
     report: Report,
@@ -77,14 +78,15 @@ def read_held_out(
     if inputs.extractor is not None:
         inputs = replace(inputs, top=facts_of(found, classes=None, top=top).top)
     records, labels = found.read(report)
-    if found.class_names is not None:
-        strange = [name for name in found.class_names if name not in class_names]
+    if isinstance(found, ClassFolders):
+        names = names_of(learned, classes) if isinstance(learned, ArrayPair) else learned.folders
+        strange = [name for name in found.folders if name not in names]
         if strange:
             raise BadInput(f"{place.name} holds the class {strange[0]!r}, which is not learned.")
-        labels = np.array([class_names.index(name) for name in found.class_names])[labels]
+        labels = np.array([names.index(name) for name in found.folders])[labels]
     try:
         features = inputs.features(records, report)
-        return HeldOut(place, *checked_examples(features, labels, len(class_names)))
+        return HeldOut(place, *checked_examples(features, labels, classes))
     except BadInput as error:
         raise BadInput(f"--test {place.name}: {error}") from None
 

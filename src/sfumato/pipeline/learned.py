@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ class Learned:
 
     ``certified`` is the manifest of the folder ``output``, which carries the certificate. ``statement`` has
     the measured column, which the certificate leaves out. ``classes`` is what was found of each class, and
-    ``accuracy`` was measured on records that were held out, if any were given.
+    ``accuracy`` was measured on records that were held out, if any were given. ``folders`` says which class
+    is of which folder, for the owner alone.
     """
 
     output: Path
@@ -40,6 +42,7 @@ class Learned:
     warnings: tuple[str, ...] = ()
     accuracy: Accuracy | None = None
     page: Path | None = None
+    folders: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def statement(self) -> Statement:
@@ -57,6 +60,7 @@ class Learned:
             "output": str(self.output),
             "certified": str(self.certified.output),
             "classes": list(self.class_names),
+            "class_folders": dict(self.folders),
             "statement": self.statement.to_dict(),
             "findings": [item.to_dict() for item in self.findings],
             "audit": self.audit.to_dict(),

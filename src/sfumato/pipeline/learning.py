@@ -40,7 +40,7 @@ from sfumato.pipeline.planning import Plan, cost_of, groups_of
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.public_facts import check_range, declared_classes, facts_of, records_of
 from sfumato.pipeline.publication_place import check_apart, check_new_folder, check_page
-from sfumato.pipeline.published import names_of
+from sfumato.pipeline.published import names_note, names_of, owned_names
 from sfumato.pipeline.withholding import set_aside, slack_of, withholding_note
 from sfumato.privacy import Guarantee, Statement
 from sfumato.publish.labelled import Labelled
@@ -105,7 +105,7 @@ class Learning:
         stated, extractor = self.learner.statement(), self.inputs.extractor
         parameters = {**stated.parameters, **self.learner.resolved(self.records)}
         parameters |= {"method": self.method, "shape": list(self.inputs.shape)}
-        notes = stated.notes
+        notes = (*stated.notes, *names_note(self.source))
         if self.slack > 0.0:
             parameters["delta"] = self.asked.public()["delta"]
             notes = (*notes, withholding_note(self.slack))
@@ -145,6 +145,7 @@ def open_learning(
     top: float | None = None,
     reach: float | None = None,
     extractor: str | None = None,
+    public_names: bool = False,
     audited: bool = True,
     shadows: int = SHADOWS,
     randomness: Randomness | None = None,
@@ -154,11 +155,14 @@ def open_learning(
     ``options`` are parameters of the learner. ``source`` holds pictures, for which ``extractor`` is
     whitened-scattering unless given and ``top`` is the value of white, or features (n, d) of length
     ``reach`` or less. ``classes``, ``top`` and ``reach`` are declared and never read off the data.
+    The names of class folders do not travel unless ``public_names`` declares them public.
     ``audited`` will learn further models, which are attacked and not kept, ``shadows`` of them for attacks by
     shadow models.
     """
     kind = kind_of_learner(method)
-    found = open_dataset(source, pictures=pictures, labels=labels, or_features=True)
+    found = open_dataset(
+        source, pictures=pictures, labels=labels, or_features=True, public_names=public_names
+    )
     if len(found.shape) == 1:
         for flag, given in (("--extractor", extractor), ("--top", top)):
             if given is not None and given != "none":
@@ -246,7 +250,7 @@ def learn(
     held = None
     if test is not None:
         held = read_held_out(
-            test, source, learning.inputs, learning.class_names, top=learning.top, report=tell
+            test, source, learning.inputs, len(learning.class_names), top=learning.top, report=tell
         )
     features, labels = learning.data(tell)
     rehearse(learner, learning.inputs.dimension)
@@ -294,7 +298,8 @@ def learn(
         except BadInput as error:
             raise BadInput(f"{target.name} is kept, and its report is not: {error}") from None
     said = (*learning.warnings, *statement.warnings)
-    return Learned(target, done, audit, classes, learning.class_names, said, accuracy, shown)
+    folders = owned_names(source)
+    return Learned(target, done, audit, classes, learning.class_names, said, accuracy, shown, folders)
 
 
 def _classifier(learning: Learning) -> str:

@@ -17,17 +17,29 @@ from pathlib import Path
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic import unsettled
-from sfumato.io.formats import suffix_of
+from sfumato.io.formats import file_to_read, suffix_of
 from sfumato.io.stores import Store, named
 from sfumato.noise import Keyed
 from sfumato.pipeline.payment import Content, terms_of
 from sfumato.pipeline.protected import silent
 from sfumato.pipeline.single import Paid, write_release
-from sfumato.pipeline.source_file import SourceFile
+from sfumato.pipeline.source_file import SourceFile, digest_of
 from sfumato.privacy import Statement
 from sfumato.report import SigningKey, file_digest
 
-__all__ = ["NAMED", "NUMBERED", "Draw", "Drawn", "Examine", "Examined", "Opener", "Piece", "pieces_of"]
+__all__ = [
+    "NAMED",
+    "NUMBERED",
+    "Bytes",
+    "Draw",
+    "Drawn",
+    "Examine",
+    "Examined",
+    "Opener",
+    "Piece",
+    "known_suffix",
+    "pieces_of",
+]
 
 #: What a statement says of the names of released files.
 NAMED = "the files have the names of their sources, which the owner declares public"
@@ -99,12 +111,12 @@ def pieces_of(store: Store, *, public_names: bool = False, keyed: Keyed | None =
     else:
         names.sort(key=lambda name: keyed.commitment(hashlib.sha256(ascii(name).encode()).digest()))
     return [
-        Piece(f"{number:06d}{_suffix(name)}", name, version=store.version(name))
+        Piece(f"{number:06d}{known_suffix(name)}", name, version=store.version(name))
         for number, name in enumerate(names, start=1)
     ]
 
 
-def _suffix(name: str) -> str:
+def known_suffix(name: str) -> str:
     """The suffix of a format that is known; any other is part of a name, and its file is refused."""
     with suppress(BadInput):
         return suffix_of(name)
@@ -122,6 +134,18 @@ class Examined:
     digest: bytes | None
     file: SourceFile | None = None
     most_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Digests the bytes of a piece."""
+
+    store: Store
+
+    def __call__(self, piece: Piece) -> bytes:
+        """Their SHA-256."""
+        with piece.at(self.store) as path:
+            return digest_of(file_to_read(path))
 
 
 @dataclass(frozen=True)

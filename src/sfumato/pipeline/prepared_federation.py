@@ -14,6 +14,7 @@ from sfumato.pipeline.federation import Federation
 from sfumato.pipeline.model_inputs import ModelInputs
 from sfumato.pipeline.protected import Report
 from sfumato.pipeline.public_facts import check_range
+from sfumato.pipeline.published import names_note
 from sfumato.privacy import Guarantee, Statement
 
 __all__ = ["METHOD", "Federating"]
@@ -72,6 +73,7 @@ class Federating:
         if terms.sample < 1.0:
             said.append("clients are sampled by coins that the server keeps secret")
         said.append("whether and when a client answers is not covered")
+        said += names_note(self.source)
         return (*said, *(("reproducible run: not for release",) if terms.noise_seed is not None else ()))
 
     def _parameters(self) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,11 @@ from sfumato.pipeline.manifest import MANIFEST, manifest_of
 from sfumato.pipeline.protected import Protected, Report
 from sfumato.privacy import Statement
 
-__all__ = ["Published", "certified_file", "names_of", "write_published"]
+__all__ = ["Published", "certified_file", "names_note", "names_of", "owned_names", "write_published"]
+
+# What a statement says of the names of classes.
+_NAMED = "the classes have the names of their folders, which the owner declares public"
+_NUMBERED = "the classes are numbered in the alphabetical order of their folders; no name of a class travels"
 
 #: Makes the certificate of the bytes in a file.
 Certify = Callable[[Path], bytes]
@@ -31,7 +35,7 @@ class Published:
     ``certified`` is the file that carries the certificate: the archive, or the manifest of a folder.
     ``statement`` has the measured column, which the certificate leaves out wherever something is proven: it
     is computed from the records and not covered by what is proven. ``page`` is the report, if one was asked
-    for; it shows originals.
+    for; it shows originals. ``folders`` says which class is of which folder, for the owner alone.
     """
 
     output: Path
@@ -40,6 +44,7 @@ class Published:
     findings: tuple[Finding, ...]
     class_names: tuple[str, ...]
     page: Path | None = None
+    folders: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values, for machines."""
@@ -47,6 +52,7 @@ class Published:
             "output": str(self.output),
             "certified": str(self.certified.output),
             "classes": list(self.class_names),
+            "class_folders": dict(self.folders),
             "statement": self.statement.to_dict(),
             "findings": [item.to_dict() for item in self.findings],
             "report": None if self.page is None else str(self.page),
@@ -59,11 +65,23 @@ def certified_file(output: Path) -> Path:
 
 
 def names_of(source: DatasetSource, classes: int) -> tuple[str, ...]:
-    """The names of the classes: those of the folders, or numbers of equal length."""
+    """What the classes are called where others read it: as in :class:`ClassFolders`, or by their labels."""
     if source.class_names is not None:
         return source.class_names
     width = len(str(classes - 1))
     return tuple(f"{label:0{width}d}" for label in range(classes))
+
+
+def names_note(source: DatasetSource) -> tuple[str, ...]:
+    """What a statement says of the names of class folders; nothing of an archive, which has none."""
+    if isinstance(source, ArrayPair):
+        return ()
+    return (_NAMED if source.public_names else _NUMBERED,)
+
+
+def owned_names(source: DatasetSource) -> dict[str, str]:
+    """Which class is of which folder, for the owner alone; nothing of an archive."""
+    return {} if isinstance(source, ArrayPair) else dict(zip(source.class_names, source.folders, strict=True))
 
 
 def write_published(

@@ -29,7 +29,14 @@ from sfumato.pipeline.protected import Protected, Report
 from sfumato.pipeline.public_facts import PublicFacts, facts_of, read_pictures
 from sfumato.pipeline.publication_audit import audited_statements, canaries_of, fitted_records, may_withhold
 from sfumato.pipeline.publication_place import check_places, drawn_coins, keep_coins
-from sfumato.pipeline.published import Published, certified_file, names_of, write_published
+from sfumato.pipeline.published import (
+    Published,
+    certified_file,
+    names_note,
+    names_of,
+    owned_names,
+    write_published,
+)
 from sfumato.pipeline.published_sheet import write_publication_report
 from sfumato.pipeline.publishers import make_publisher
 from sfumato.pipeline.withholding import own_chance, own_slack, set_aside, slack_of, withholding_note
@@ -63,11 +70,12 @@ class Publication:
 
     @property
     def statement(self) -> Statement:
-        """What the publisher states, with the names of the classes where they are declared."""
+        """What the publisher states, with what the classes of a folder are called."""
         stated = self.publisher.statement()
         parameters, names = dict(stated.parameters), self.source.class_names
         if names is not None:
             parameters["class_names"] = list(names)
+        stated = replace(stated, notes=(*stated.notes, *names_note(self.source)))
         if self.slack == 0.0:
             return replace(stated, parameters=parameters)
         return replace(
@@ -103,16 +111,18 @@ def open_publication(
     labels: str | None = None,
     classes: int | None = None,
     top: float | None = None,
+    public_names: bool = False,
     audited: bool = True,
     randomness: Randomness | None = None,
 ) -> Publication:
     """The publication of the dataset ``source`` by ``method``; only names and headers are read.
 
     ``options`` are parameters of the publisher. ``classes`` and ``top``, the value of white, are declared;
-    a folder declares its classes, and bytes and 16 bits have a white of their own. ``audited`` will leave
-    some records out of the fit, by coins, to measure what the publication shows of the others.
+    a folder declares its classes, and bytes and 16 bits have a white of their own. The names of class folders
+    do not travel unless ``public_names`` declares them public. ``audited`` will leave some
+    records out of the fit, by coins, to measure what the publication shows of the others.
     """
-    found = open_dataset(source, pictures=pictures, labels=labels)
+    found = open_dataset(source, pictures=pictures, labels=labels, public_names=public_names)
     facts = facts_of(found, classes=classes, top=top)
     publisher = make_publisher(method, options, facts, randomness=randomness)
     if not (audited and may_withhold(publisher)):
@@ -266,7 +276,7 @@ def publish(
             )
         except BadInput as error:
             raise BadInput(f"{target.name} is published, and its report is not: {error}") from None
-    return Published(target, done, measured, findings, names, shown)
+    return Published(target, done, measured, findings, names, shown, owned_names(source))
 
 
 def _check_number(publisher: Publisher, records: int | None) -> None:

@@ -17,7 +17,7 @@ from sfumato.pipeline.payment import Content
 from sfumato.pipeline.protected import Report
 from sfumato.privacy import Statement, Unit
 
-__all__ = ["MediaFile", "SourceFile", "per_item"]
+__all__ = ["MediaFile", "SourceFile", "digest_of", "per_item"]
 
 _READ_BYTES = 1 << 20
 
@@ -84,7 +84,7 @@ class MediaFile(SourceFile):
         """Decode it; to ``content`` the digest of the file is added."""
         self.decode(report)
         if content is not None:
-            content.add(np.frombuffer(_digest(self.path), np.uint8).reshape(1, -1))
+            content.add(np.frombuffer(digest_of(self.path), np.uint8).reshape(1, -1))
 
 
 def per_item(statement: Statement) -> Statement:
@@ -99,7 +99,8 @@ def per_item(statement: Statement) -> Statement:
     return replace(statement, also_proven=(*statement.also_proven, item))
 
 
-def _digest(path: Path) -> bytes:
+def digest_of(path: Path) -> bytes:
+    """The SHA-256 of the bytes at ``path``."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_READ_BYTES):

@@ -23,7 +23,10 @@ class NotFound(SfumatoError):
 def require(caller: Caller, operation: str, dataset: str | None) -> None:
     """Refuse an ``operation`` that the key does not allow on ``dataset``."""
     if not caller.may(operation, dataset):
-        raise Forbidden(f"this key does not allow to {operation} here; ask the tenant's owner for one.")
+        raise Forbidden(
+            f"this key does not allow the operation {operation!r} here; ask the tenant's owner for one that "
+            "does."
+        )
 
 
 def named(caller: Caller, operation: str, dataset: str) -> str:

@@ -37,12 +37,20 @@ def archive(tmp_path):
 
 
 def test_class_folders_are_read_back_in_the_order_of_their_names(folder):
-    found = open_dataset(folder)
+    found = open_dataset(folder, public_names=True)
     assert (found.class_names, found.shape, found.dtype) == (("ant", "bee", "cat"), (4, 5), np.uint8)
     pictures, labels = found.read()
     order = np.argsort(LABELS, kind="stable")
     np.testing.assert_array_equal(pictures, PICTURES[order])
     np.testing.assert_array_equal(labels, LABELS[order])
+
+
+def test_class_folders_are_numbered_unless_their_names_are_declared_public(folder, archive):
+    found = open_dataset(folder)
+    assert found.class_names == ("class-1", "class-2", "class-3")
+    assert found.folders == ("ant", "bee", "cat")
+    with pytest.raises(BadInput, match=r"set\.npz is an archive, whose classes are numbers"):
+        open_dataset(archive(x=PICTURES, y=LABELS), public_names=True)
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.png"))
     assert names == [f"{name}/000000{k}.png" for name in ("ant", "bee", "cat") for k in (1, 2)]
 

@@ -14,6 +14,7 @@ import sfumato as sf
 from sfumato.errors import BadInput
 from sfumato.io import cutting
 from sfumato.io.atomic import write_whole
+from sfumato.io.pictures import write_picture
 from sfumato.io.stores import LocalStore
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Mechanism
@@ -314,6 +315,30 @@ def test_arrays_that_are_declared_disjoint_cost_what_one_does(arrays, tmp_path, 
     assert any("the owner declares" in note for note in done.statement.notes)
     with pytest.raises(BadInput, match="one file"):
         sf.protect(arrays / "1.npy", tmp_path / "x.npy", noise, keys=keys, disjoint=True)
+
+
+@pytest.mark.parametrize("paid", [False, True])
+@pytest.mark.parametrize("suffix", ["png", "bmp"])
+def test_pictures_of_equal_bytes_are_refused_before_anything_is_paid_or_drawn(tmp_path, keys, paid, suffix):
+    """Of the same size others may be: only equal bytes give a region away twice at the price of one."""
+    place = tmp_path / "album"
+    (place / "day").mkdir(parents=True)
+    for number in range(3):
+        write_picture(place / f"{number}.{suffix}", np.full((16, 16), number, np.uint8))
+    for name in ("a.txt", "b.txt"):
+        (place / name).write_text("no picture, and left out as before")
+    shutil.copy(place / f"1.{suffix}", place / "day" / f"anna.{suffix}")
+    out, noise = tmp_path / "out", sf.PlaneMeans(epsilon=4.0, unit="region(16)")
+    with Ledger(f"sqlite:///{tmp_path / 'pictures.db'}") as ledger:
+        ledger.open("album", epsilon=4, delta=0.0, unit="region(16)")
+        payer = {"dataset": "album", "ledger": ledger} if paid else {}
+        with pytest.raises(BadInput, match=rf"day/anna\.{suffix} holds the same bytes as 1\.{suffix}"):
+            sf.protect(place, out, noise, keys=keys, **payer)
+        assert not list(out.rglob("*.*"))
+        assert [entry for entry in ledger.history("album") if entry.kind == "spend"] == []
+        (place / "day" / f"anna.{suffix}").unlink()
+        done = sf.protect(place, out, noise, keys=keys, **payer)
+    assert (len(done.released), [name for name, _ in done.skipped]) == (3, ["a.txt", "b.txt"])
 
 
 @pytest.mark.parametrize("disjoint", [False, True])

@@ -37,7 +37,8 @@ def place(tmp_path, monkeypatch):
 
 
 def opened(method="certified", source="digits.npz", classes=10, top=None, **options):
-    facts = {name: options.pop(name) for name in ("audited", "randomness") if name in options}
+    declared = ("audited", "public_names", "randomness")
+    facts = {name: options.pop(name) for name in declared if name in options}
     if method == "certified":
         options = {"epsilon": 1.0} | options
     return open_publication(source, method, options, classes=classes, top=top, **facts)
@@ -86,11 +87,14 @@ def test_a_folder_becomes_a_folder_with_a_manifest(place):
     publish(opened(epsilon=20.0), "classes")
     assert verify_folder(Path("classes"), KeyRing()).holds
     assert sorted(os.listdir("classes")) == [*map(str, range(10)), "manifest.json", "manifest.json.cert.json"]
-    again = publish(opened(source="classes", classes=None), "again.npz")
+    again = publish(opened(source="classes", classes=None, public_names=True), "again.npz")
     with np.load("again.npz") as held:
         assert held["images"].shape[1:] == (8, 8)
     assert again.class_names == tuple(map(str, range(10)))
     assert again.statement.parameters["class_names"] == list(again.class_names)
+    assert "the classes have the names of their folders, which the owner declares public" in (
+        again.statement.notes
+    )
     (Path("classes") / "3" / "0000001.png").write_bytes(b"altered")
     assert not verify_folder(Path("classes"), KeyRing()).holds
 

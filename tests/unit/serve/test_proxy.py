@@ -151,6 +151,22 @@ def test_a_key_of_one_tier_opens_that_tier_and_nothing_else(clinic, client):
     ):
         assert client.get(f"/v1{path}", headers=token).status_code == 403, path
     assert client.get("/v1/proxies/files", headers=token).status_code == 404
+    assert client.get("/v1/proxies/files/names", headers=token).status_code == 404
+    asked = {"mechanism": "laplace", "parameters": {"bounds": [0, 1], "epsilon": 1}}
+    query = {"name": "X.npz", "asked": json.dumps(asked)}
+    spent = len(clinic.spends())
+    for work in ("plan", "protect"):
+        path = f"/v1/datasets/ward/{work}"
+        refused = client.post(path, params=query, headers=token, content=npz(X))
+        assert (refused.status_code, refused.json()["type"]) == (403, "forbidden"), refused.text
+    new = {"dataset": "mine", "epsilon": 1, "delta": 1e-5}
+    assert client.post("/v1/budgets", headers=token, json=new).status_code == 403
+    assert len(clinic.spends()) == spent
+    clinic.ask("POST", "/budgets", 201, dataset="other", epsilon=20, delta=1e-5)
+    clinic.declare("elsewhere", dataset="other")
+    assert reader.ask("/elsewhere/X.npz").status_code in (403, 404)
+    assert reader.ask("/elsewhere").status_code in (403, 404)
+    assert b"elsewhere" not in reader.ask("/").content
 
 
 @pytest.mark.parametrize("offset", ["+9999", "+99999999999999999999", "-2359"])

@@ -331,12 +331,20 @@ def test_options_and_refusals_name_every_method_of_a_path(client, keys):
         ("/v1/policy", "GET, PUT, OPTIONS"),
         ("/v1/proxies/files", "DELETE, GET, OPTIONS"),
         ("/v1/datasets/ward/protect", "POST, OPTIONS"),
+        ("/ui", "GET, HEAD, OPTIONS"),
         ("/ui/sign-in", "GET, HEAD, POST, OPTIONS"),
     ):
         asked_for = client.options(path)
         assert (asked_for.status_code, asked_for.headers["allow"]) == (204, methods)
         refused = client.request("PATCH", path, headers=keys["owner"])
         assert (refused.status_code, refused.headers["allow"]) == (405, methods)
+    led = client.get("/ui", follow_redirects=False)
+    assert (led.status_code, led.headers["location"]) == (307, "/ui/")
+
+
+def test_what_a_key_does_not_allow_is_named_in_english(client, keys):
+    said = problem(client.get("/v1/keys", headers=keys["auditor"]), 403, "forbidden")
+    assert said.startswith("this key does not allow the operation 'keys' here; ask")
 
 
 def test_answers_are_kept_by_nobody_and_browsers_stay_with_tls(client, keys, ward):

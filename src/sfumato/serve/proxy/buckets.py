@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BadInput
+from sfumato.serve.access import Forbidden, NotFound, require
 from sfumato.serve.api_keys import ApiKey, is_key_id
 from sfumato.serve.callers import Caller, checked_reader
 from sfumato.serve.names import checked_dataset, ledger_name
 from sfumato.serve.proxy.declared import Bucket, NewBucket, checked_bucket, is_bucket
 from sfumato.serve.proxy.sources import Source, allowed_source, prefixes_of
 from sfumato.serve.registry_errors import Unknown
-from sfumato.serve.service import Forbidden, NotFound, Service
+from sfumato.serve.service import Service
 from sfumato.serve.tier_files import TierTerms
 from sfumato.serve.tier_store import TierStore
 from sfumato.serve.tiers import ReaderFacts, TierLevels, context_of, trust_of
@@ -45,14 +46,14 @@ class Buckets:
 
     def prefixes(self, caller: Caller) -> list[str]:
         """Where buckets of the caller's tenant may come from."""
-        _require(caller, "budget", None)
+        require(caller, "budget", None)
         service = self._here()
         return prefixes_of(service.registry.tenant(caller.tenant).name, service.settings.sources)
 
     def declare(self, caller: Caller, new: NewBucket) -> Bucket:
         """Declare a bucket; the same one again changes nothing, another of its name is refused."""
         service = self._here()
-        _require(caller, "budget", checked_dataset(new.dataset))
+        require(caller, "budget", checked_dataset(new.dataset))
         name, tiers = checked_bucket(new.name), TierLevels(tuple(new.tiers))
         source = self._allowed(caller.tenant, new.source)
         in_ledger = ledger_name(caller.tenant, new.dataset)
@@ -100,12 +101,12 @@ class Buckets:
 
     def readers(self, caller: Caller) -> dict[str, ReaderFacts]:
         """What the tenant says of its readers."""
-        _require(caller, "policy", None)
+        require(caller, "policy", None)
         return self.store.readers(caller.tenant)
 
     def say(self, caller: Caller, reader: str, facts: ReaderFacts | None) -> None:
         """Let the tenant say this of ``reader``, for its policy to go by."""
-        _require(caller, "policy", None)
+        require(caller, "policy", None)
         checked_reader(reader)
         self.store.say(caller.tenant, reader, facts)
 
@@ -114,7 +115,7 @@ class Buckets:
 
         Refused where the caller could not have made such a key: who signs as it has what it allows.
         """
-        _require(caller, "keys", None)
+        require(caller, "keys", None)
         key = self.store.key(key_id) if is_key_id(key_id) else None
         if key is None or key.tenant != caller.tenant:
             raise Unknown("the tenant has no key of this id.")
@@ -154,11 +155,6 @@ class Buckets:
         service = self._service()
         assert service is not None
         return service
-
-
-def _require(caller: Caller, operation: str, dataset: str | None) -> None:
-    if not caller.may(operation, dataset):
-        raise Forbidden(f"this key does not allow to {operation} here; ask the tenant's owner for one.")
 
 
 def shown(bucket: Bucket, caller: Caller) -> dict[str, Any]:

@@ -71,6 +71,7 @@ _front = APIRouter(include_in_schema=False)
 
 
 @_front.get("/")
+@_front.api_route("/ui", methods=["GET", "HEAD"])  # or the framework would redirect every method
 def front() -> RedirectResponse:
     """People who come without a path look for the pages."""
     return RedirectResponse("/ui/")
