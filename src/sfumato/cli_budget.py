@@ -86,8 +86,8 @@ def maybe(
         return
     from sfumato.ledger import Ledger
 
-    words = {} if neighbours is None else {"neighbours": neighbours}
-    with Ledger(url_of(url), charging=dataset, unit=unit, **words) as ledger:
+    under = "replace" if neighbours is None else neighbours
+    with Ledger(url_of(url), charging=dataset, unit=unit, neighbours=under) as ledger:
         yield ledger
 
 

@@ -362,9 +362,10 @@ def _promised(made: Mechanism | MediaMechanisms) -> tuple[Unit | str, str | None
     """The unit and the neighbours that a release by ``made`` is about."""
     from sfumato.pipeline.media_mechanisms import MediaMechanisms
 
-    part = (made.picture or made.sound) if isinstance(made, MediaMechanisms) else made
-    unit = made.unit if isinstance(made, MediaMechanisms) else None
-    return unit or getattr(part, "unit", "record"), getattr(part, "neighbours", None)
+    part: Any = (made.picture or made.sound) if isinstance(made, MediaMechanisms) else made
+    asked = made.unit if isinstance(made, MediaMechanisms) else None
+    unit: Unit | str = getattr(part, "unit", "record") if asked is None else asked
+    return unit, getattr(part, "neighbours", None)
 
 
 def _check_places(options: Mapping[str, Any]) -> None:

@@ -503,11 +503,14 @@ def ask(protect, given):
 
 
 def kill_while_drawing(executable, folder, *words):
-    """Start a release and kill it as soon as its hidden file is there: noise is drawn from then on."""
+    """Start a release and kill it as soon as its hidden file holds anything: noise is drawn from then on.
+
+    The file itself, empty, is there before the release is paid: it takes the room that is needed.
+    """
     line = [executable, "protect", *map(str, words), *CLIP, "--dataset", "clinic"]
     process = subprocess.Popen(line, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
-    while not any(name[0] == "." and not name.endswith(".lock") for name in os.listdir(folder)):
+    while not any(file.name[0] == "." and file.stat().st_size for file in os.scandir(folder)):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < deadline
         time.sleep(0.002)
