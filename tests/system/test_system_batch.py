@@ -389,7 +389,7 @@ def test_a_worker_that_is_killed_twenty_times_changes_nothing(called, folder, ex
     nothing more."""
     (folder / "in").mkdir()
     for number in range(PICTURES):
-        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(96, 96, number % 100))
+        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(96, 96, number))
     words = ("--unit", "item", "--epsilon", "8", "--dataset", "media", "--request", "r1")
     command = [str(executable), "protect", "in", "-o", "stormy/out", *words, *RAY, "--json"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -419,7 +419,7 @@ def test_ctrl_c_says_what_stays_and_its_files_are_never_taken_for_a_release(
 ):
     (folder / "in").mkdir()
     for number in range(200):
-        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(300, 300, number % 100))
+        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(300, 300, number))
     words = ("--unit", "item", "--epsilon", "8")
     run = subprocess.Popen(
         heeding(executable, "protect", "in", "-o", "out", *words), stderr=subprocess.PIPE, text=True

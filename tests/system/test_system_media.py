@@ -320,8 +320,8 @@ def test_noise_follows_a_map_that_is_public_or_paid_for_or_proves_nothing(called
 
 def test_a_map_for_a_folder_leaves_out_what_it_does_not_name(called, folder, boxes):
     (folder / "in").mkdir()
-    for name in ("a.png", "b.png"):
-        small_media.png(folder / "in" / name, small_media.photograph())
+    for number, name in enumerate(("a.png", "b.png")):
+        small_media.png(folder / "in" / name, small_media.photograph() // (1 + number))
     small_media.video(folder / "in" / "c.mp4", frames=2, heard=False)
     done = called(
         "protect", "in", "-o", "out", "--map", "boxes.json", "--public-names", "--epsilon", "4", "--json"
@@ -471,8 +471,8 @@ NAMES = ["two words.png", 'it\'s "quoted".png', "line\nbreak.png", "école-数.p
 
 def test_files_may_be_called_anything(called, folder, statement_beside):
     (folder / "in").mkdir()
-    for name in NAMES:
-        small_media.png(folder / "in" / name, small_media.photograph(16, 16))
+    for left, name in enumerate(NAMES):
+        small_media.png(folder / "in" / name, small_media.photograph(16, 16, left))
     ran = called("protect", "in", "-o", "out", "--epsilon", "4", "--public-names")
     assert (ran.code, ran.err) == (0, "")
     assert called("verify", "out").code == 0
