@@ -7,6 +7,7 @@ probability at most P(Bin(100, 1e-3) ≥ 5) = 7e-8, which is the false-alarm rat
 
 import inspect
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import sfumato as sf
 from sfumato import mechanisms, transforms
 from sfumato.audit import auditing
 from sfumato.audit.embedding import see_through
+from sfumato.audit.mechanism_audit import audit_mechanism
 
 AUDITS, ALLOWED, CONFIDENCE = 100, 4, 1.0 - 1e-3
 
@@ -31,6 +33,12 @@ WIDE /= np.linalg.norm(WIDE, axis=1, keepdims=True)
 BUDGET = {"epsilon": 2.0, "delta": 1e-5}
 NOISE = sf.Gaussian(**BUDGET, clip=1.0)
 LAYERS = {"layers": (2, 1, 3)}
+
+
+@pytest.fixture(autouse=True)
+def few_games(monkeypatch):
+    """Bounds of a few games with the mechanism hold as well, and are drawn in a fiftieth of the time."""
+    monkeypatch.setattr(auditing, "audit_mechanism", partial(audit_mechanism, games=2000))
 
 
 def many(mechanism, records):

@@ -238,10 +238,10 @@ def test_a_release_is_planned_in_place_and_then_made(opened, served, tmp_path):
     page.get_by_role("button", name="Show the plan").click()
     page.get_by_role("button", name="Release it and pay").click()
     page.wait_for_url("**/releases/*")
-    assert page.get_by_role("heading", name="more.npz").first.is_visible()
+    assert page.get_by_role("heading", name="release.npz").first.is_visible()
     with page.expect_download() as coming:
         page.get_by_role("link", name="Download the file").click()
-    assert coming.value.suggested_filename == "more.npz"
+    assert coming.value.suggested_filename == "release.npz"
     page.get_by_role("link", name="Report", exact=True).click()
     assert page.get_by_role("heading", name="What this report does not say").is_visible()
 
@@ -259,7 +259,7 @@ def test_a_job_shows_its_progress_by_itself(opened, tmp_path):
     page.get_by_role("link", name="Look at the release").wait_for(timeout=20_000)
     page.goto(page.url.rpartition("/jobs/")[0] + "/audits")
     page.get_by_text("no attack went beyond").wait_for(timeout=20_000)
-    page.get_by_role("link", name="Audit of visits.npz").click()
+    page.get_by_role("link", name="Audit of release.npz").click()
     page.wait_for_url("**/jobs/*")
     assert page.get_by_role("columnheader", name="Attacker knows").is_visible()
     assert page.evaluate(OVERFLOW) == []

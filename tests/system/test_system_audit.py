@@ -46,7 +46,7 @@ def test_as_json_the_measured_column_is_filled_and_below_the_proven_one(released
     result = called("audit", "X.npz", "out.npz", "--labels", "y", "--json").result
     assert result["consistent"]
     assert 0.0 < result["epsilon_lower"] <= 8.0
-    assert result["confidence"] == pytest.approx(0.99)
+    assert result["confidence"] == pytest.approx(0.995)  # the other half is that of the worst-case game
     statement = sf.Statement.from_dict(result["statement"])
     assert len(statement.measured) == len(result["findings"])
     assert statement.consistent()

@@ -82,7 +82,7 @@ def audit(
     if mechanism_only:
         if original is not None:
             raise BadInput("an audit of the mechanism alone looks at no data: leave out original.")
-        return _of_mechanism(release, columns, confidence, seed, report)
+        return _of_mechanism(release, columns, delta, confidence, seed, report)
     if not isinstance(release, Release):
         raise BadInput(f"sf.audit takes a release, as mechanism.release(X) returns it, not {type(release)}.")
     if original is None:
@@ -134,7 +134,7 @@ def audit(
             release.statement,
             columns=released.shape[1],
             delta=delta,
-            confidence=1.0 - (1.0 - confidence) / 2.0,
+            confidence=_half(confidence),
             seed=seed,
         )
     except BadInput as refusal:
@@ -146,6 +146,7 @@ def audit(
 def _of_mechanism(
     source: Any,
     columns: int | None,
+    delta: float | None,
     confidence: float,
     seed: int,
     report: Report | None,
@@ -156,7 +157,8 @@ def _of_mechanism(
     statement: Any = source
     if isinstance(source, Release):
         statement, columns = source.statement, source.provenance.get("columns", columns)
-    found = audit_mechanism(statement, columns=columns, confidence=confidence, seed=seed)
+    half = _half(confidence)  # as beside attacks on a release, so that both find the same
+    found = audit_mechanism(statement, columns=columns, delta=delta, confidence=half, seed=seed)
     if isinstance(source, Mechanism):
         statement = source.statement(columns)
     steps.done()
@@ -213,8 +215,7 @@ def _bounds(case: _Case) -> list[Finding]:
         "delta": case.delta,
         "unit": unit,
         "neighbours": proven.neighbours,
-        # The other half is left to the games with the mechanism.
-        "confidence": 1.0 - (1.0 - case.confidence) / (2 * count),
+        "confidence": 1.0 - (1.0 - _half(case.confidence)) / count,
         "seed": case.seed,
     }
     found = list(pair_games(case.clipped, case.released, law=law, view=case.view, **common))
@@ -222,6 +223,11 @@ def _bounds(case: _Case) -> list[Finding]:
         stated = _stated_epsilon(case.statement, Unit(unit), proven.neighbours)
         found.append(exact_value_game(case.records, case.released, at_epsilon=stated, **common))
     return found
+
+
+def _half(confidence: float) -> float:
+    """Half of what may go wrong: bounds of the release have one half, games with its mechanism the other."""
+    return 1.0 - (1.0 - confidence) / 2.0
 
 
 def _row_unit(statement: Statement) -> str:

@@ -59,7 +59,7 @@ def together(
             whole[kind] = _composed([(p[kind], n) for p, n in zip(stated, counted.values(), strict=True)])
         elif apart is not None and all(kind in parts or _absent(kind[0], parts) for parts in stated):
             whole[kind] = _worst([parts[kind] for parts in stated if kind in parts])
-    names = dict.fromkeys(statement.mechanism for statement in statements)
+    names = sorted({statement.mechanism for statement in statements})
     parameters = first.parameters.items()
     return replace(
         first,

@@ -45,9 +45,8 @@ def test_tldp_does_not_pass_its_own_audit():
     """Miss rate below 1e-6: nearly all of 898 pairs are guessed, and 1 tensor in 9 shows a value."""
     released = sf.TensorLDP(1.0, BOUNDS).release(IMAGES)
     found = sf.audit(released, original=IMAGES)
-    assert {(item.unit, item.neighbours, item.delta) for item in bounds(found)} == {
-        ("tensor", "replace", 1e-5)
-    }
+    real = [item for item in bounds(found) if not item.mechanism_only]
+    assert {(item.unit, item.neighbours, item.delta) for item in real} == {("tensor", "replace", 1e-5)}
     assert found.epsilon_lower > 2.0  # and not "at least 0", as at the component's δ of 0.002
     assert not found.alarms  # per tensor nothing finite is proven at so small a δ
     assert {item.attack for item in found.refuting} == {"pair game", "exact-value game"}

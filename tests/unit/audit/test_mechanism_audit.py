@@ -55,7 +55,9 @@ def test_worst_case_rows_measure_close_to_proven_and_never_above(name):
     again = Statement.from_json(statement.to_json())  # as a certificate holds it
     found = audit_mechanism(again, columns=columns, confidence=SURE)
     best = max(found, key=lambda item: item.epsilon_lower)
-    proven = again.proven_of(best.evidence())
+    compared = again.compared(best.evidence())
+    assert compared is not None
+    proven = compared.guarantee
     assert proven is again.proven
     assert least * proven.epsilon(best.delta) <= best.epsilon_lower <= proven.epsilon(best.delta)
     assert all(item.mechanism_only for item in found)

@@ -121,6 +121,7 @@ def keyed_release(place, values, name):
             ledger=ledger,
             request="monday",
             keys=keys,
+            overwrite=True,
         )
     return np.load(place / name)
 

@@ -84,7 +84,7 @@ def test_a_disk_without_room_for_the_release_answers_507_and_spends_nothing(serv
     for words in ({}, {"Idempotency-Key": "one"}):
         answer = served.client.post(PATH, params=QUERY, headers=served.headers | words, content=body())
         assert (answer.status_code, answer.json()["type"]) == (507, "storage-full"), answer.text
-        assert answer.json()["detail"] == "x.npz cannot be written: No space left on device."
+        assert answer.json()["detail"] == "release.npz cannot be written: No space left on device."
         assert "Retry-After" in answer.headers
     assert kinds(served.service, served.owner) == []
     (served.disk / "ballast").unlink()

@@ -232,4 +232,5 @@ def _unmixed() -> Suspect:
         score=lambda outputs: normal_ratio(outputs, sums[0], sums[1], sigma),
         hint="all other records",
         inputs=(sums[0], sums[1]),
+        normal_scores=True,
     )
