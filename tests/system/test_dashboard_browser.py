@@ -412,9 +412,16 @@ def test_a_bucket_a_reader_and_a_secret_are_made_and_removed_by_hand(opened, wid
 
 @pytest.mark.parametrize(("width", "mode"), [(1280, "dark"), (390, "light")])
 def test_it_works_without_javascript(opened, served, tmp_path, width, mode):
-    base, _, released, _ = served
+    base, token, released, _ = served
     page = opened("/explorer", width, mode, java_script_enabled=False)
     assert not page.locator("#theme").is_visible()
+    # A session of its own, which ends when it is signed out.
+    page.context.clear_cookies()
+    page.goto(f"{base}/sign-in")
+    page.locator("input[name=key]").fill(token)
+    page.locator("input[name=key]").press("Enter")
+    page.wait_for_url(f"{base}/")
+    page.goto(f"{base}/explorer")
     page.get_by_label("A cat").check()
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**/explorer?sample=cat*")

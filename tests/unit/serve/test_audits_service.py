@@ -29,10 +29,9 @@ def iris(service, owner, upload):
 
 def test_an_audit_finds_what_the_command_line_finds(service, owner, iris, reproduced, tmp_path, monkeypatch):
     file, release = iris
-    desk, name = tmp_path / "desk", file.name
-    shutil.copytree(release.file.parent, desk / "released")
-    (desk / "original").mkdir()
-    shutil.copy(file, desk / "original")
+    desk = tmp_path / "desk"
+    shutil.copytree(release.file.parent, desk)
+    shutil.copy(file, desk)
     compared = Compared(file, like=release.file, labels="y", keys=service.keys)
     expected = audit_files(compared, release.file, seed=3).to_dict()
     job = service.submit_audit(
@@ -64,9 +63,8 @@ def test_an_audit_finds_what_the_command_line_finds(service, owner, iris, reprod
     # Both pages print commands that whoever has the files can type.
     monkeypatch.setenv("SFUMATO_HOME", str(service.keys.home))
     monkeypatch.chdir(desk)
-    assert reproduced(page) == [f"sfumato audit original/{name} released/{name} --labels y --seed 3"]
-    monkeypatch.chdir(desk / "released")
-    assert reproduced(service.report_page(owner, release.id).decode()) == [f"sfumato verify {name}"]
+    assert reproduced(page) == [f"sfumato audit {file.name} release.npz --labels y --seed 3"]
+    assert reproduced(service.report_page(owner, release.id).decode()) == ["sfumato verify release.npz"]
 
 
 def test_nothing_is_proven_without_the_certificate(service, owner, iris, upload):
