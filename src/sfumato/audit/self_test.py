@@ -7,7 +7,7 @@ whole release is tried as well, on one that breaks its promise and on one that k
 
 **Randomness.** Without a seed, all noise comes from the operating system, as in a real release. A sound
 audit then fails the test by chance in fewer than 1 run in 10,000: more alarms than are allowed have a chance
-of 1e-6 for each sound mechanism, one at confidence 1 − 1e-8 has 1e-8 for each audit. With a seed the run can
+of 1e-6 for each sound mechanism, one at confidence 1 − 1e-9 has 1e-9 for each audit. With a seed the run can
 be repeated: everything is then drawn from ``Seeded`` streams and seeded generators, by the same samplers.
 """
 

@@ -63,7 +63,7 @@ def _broken_lines(verdicts: Sequence[BrokenVerdict], width: int) -> Iterator[str
 
 
 def _sound_lines(verdicts: Sequence[SoundVerdict], confidence: float, width: int) -> Iterator[str]:
-    strict = "at 1−1e-8"
+    strict = "at 1−1e-9"
     widths = _widths(width, (14, 7, 7, 9, 9))
     yield from _row(
         ("mechanism", "proven", "typical", "largest", f"alarms at {100.0 * confidence:.6g}%", strict), widths

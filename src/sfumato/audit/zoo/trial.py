@@ -17,7 +17,7 @@ from sfumato.audit.zoo.verdict import Attempt, BrokenVerdict, SoundVerdict, alar
 __all__ = ["STRICT", "try_broken", "try_sound"]
 
 #: The confidence at which a sound mechanism must never be accused.
-STRICT = 1.0 - 1e-8
+STRICT = 1.0 - 1e-9
 
 Scores = tuple[Array, Array]
 

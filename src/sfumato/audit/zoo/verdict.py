@@ -96,7 +96,7 @@ class BrokenVerdict:
 class SoundVerdict:
     """A sound mechanism: how often it was accused in ``repetitions`` audits, and how close they came.
 
-    ``alarms`` are counted at the confidence of the test; ``strict_alarms``, at 1 − 1e-8, are of the informed
+    ``alarms`` are counted at the confidence of the test; ``strict_alarms``, at 1 − 1e-9, are of the informed
     attack and of the generic ones.
     """
 
