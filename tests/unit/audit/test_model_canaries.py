@@ -17,6 +17,7 @@ from sfumato.audit.model_canaries import audit_learner, one_run_audit
 from sfumato.errors import BadInput
 from sfumato.noise import Seeded
 from sfumato.privacy import gaussian_epsilon
+from sfumato.privacy.wording import downward
 
 X, Y = FEATURES[:400], LABELS[:400]
 DELTA = 1e-5
@@ -183,7 +184,7 @@ def test_a_private_classifier_with_a_hundredth_of_the_noise_is_caught(
 def test_little_noise_is_seen_through(neighbours, least):
     found = one_run_audit(lambda: strict(epsilon=60.0, neighbours=neighbours), X, Y, canaries=500)
     assert least < found.epsilon_lower < 60.0
-    assert f"shows ε ≥ {found.epsilon_lower:.3g}" in found.sentence()
+    assert f"shows ε ≥ {downward(found.epsilon_lower, 3)}" in found.sentence()
     assert found.sentence().endswith("against a proven ε of 60.")
 
 

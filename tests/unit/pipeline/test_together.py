@@ -49,7 +49,7 @@ def test_a_file_of_which_nothing_is_proven_leaves_nothing() -> None:
 def test_regions_and_windows_stand_side_by_side() -> None:
     made = together([picture(4.0, 90.0), sound(2.0, 700.0), sound(3.0, 70.0)])
     assert proven(made) == {"region(16)": 4.0, "item": 700.0, "window(20)": 3.0}
-    assert made.mechanism == "PlaneMeans and BandNoise"
+    assert made.mechanism == "BandNoise and PlaneMeans"
 
 
 def test_a_unit_that_one_file_says_nothing_about_is_left_out() -> None:
