@@ -29,7 +29,9 @@ def main(folder: Path) -> None:
 
     # One reader, through a file: what `sfumato protect` does.
     mechanism = sf.TrustAdaptive(trust=0.5, epsilon=EPSILON, delta=1e-6, clip=4.0)
-    done = sf.protect(folder / "digits.npz", folder / "digits-protected.npz", mechanism, array="X")
+    # The demo may be run again: its older release is replaced, which has to be said.
+    output = folder / "digits-protected.npz"
+    done = sf.protect(folder / "digits.npz", output, mechanism, array="X", overwrite=True)
     print(done.statement)
 
     # Three readers at the price of the most trusted one.
