@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from command_fixtures import called, command, executable, folder, home  # noqa: F401
 from sfumato_reproductions import regenerate
 
 
@@ -18,10 +19,10 @@ def made_quickly(tmp_path_factory, heard):
     """Makes a paper quickly in a folder that is not there yet, and sees that no window system is chosen."""
 
     def made(name, **wanted):
-        folder = tmp_path_factory.mktemp("papers") / "made on the way"
+        output = tmp_path_factory.mktemp("papers") / "made on the way"
         before = "matplotlib.pyplot" in sys.modules
         found = regenerate(
-            name, folder, lambda stage, share: heard.append((stage, share)), quick=True, **wanted
+            name, output, lambda stage, share: heard.append((stage, share)), quick=True, **wanted
         )
         assert ("matplotlib.pyplot" in sys.modules) == before
         return found

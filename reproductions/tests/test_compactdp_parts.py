@@ -164,7 +164,7 @@ def test_what_the_printed_numbers_say() -> None:
 
 
 def test_the_page_of_the_paper_says_what_the_printed_numbers_say() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "papers" / "compactdp.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "papers" / "compactdp.md").read_text("utf-8")
     (section,) = listed({"What the paper's own numbers say": list(printed_says())})
     assert f"\n\n{section}\n\n" in page
 

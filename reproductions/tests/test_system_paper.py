@@ -7,6 +7,11 @@ import pytest
 from sfumato.privacy import gaussian_mu
 
 
+def test_the_command_is_listed_and_asks_for_a_paper(called):
+    assert "Regenerate tables and figures of a paper" in called("--help").out
+    assert called("paper").sentence == "paper needs NAME, as in sfumato paper multimedia-dp --figure 2."
+
+
 def test_figure_two_is_drawn_and_its_numbers_are_told(command, folder):
     ran = command("paper", "multimedia-dp", "--figure", "2", "-o", "new/figures")
     assert (ran.code, ran.err) == (0, "")

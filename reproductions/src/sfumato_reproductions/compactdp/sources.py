@@ -6,13 +6,16 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+import sfumato
+
 __all__ = ["digest_of_files", "sources_digest"]
 
-_PACKAGE = Path(__file__).parents[2]
-_ROOMS = ("privacy", "noise", "mechanisms", "learn", "audit", "papers/compactdp")
+_LIBRARY = Path(sfumato.__file__).parent
+_PROJECT = Path(__file__).parents[1]
+_ROOMS = ("privacy", "noise", "mechanisms", "learn", "audit")
 # These lay out what was measured, in words, tables and pictures; a measure does not depend on them.
 _LAYOUT = {
-    f"papers/compactdp/{name}.py"
+    f"{name}.py"
     for name in (
         *("attack_figures", "cells", "contraction_figures", "drawing"),
         *("findings", "page", "printed_findings", "tables"),
@@ -23,11 +26,9 @@ _LAYOUT = {
 @cache
 def sources_digest() -> str:
     """Of the rooms that measures of this paper depend on, and of how data are read; computed once."""
-    files = [file for room in _ROOMS for file in (_PACKAGE / room).rglob("*.py")]
-    files.append(_PACKAGE / "papers" / "datasets.py")
-    return digest_of_files(
-        _PACKAGE, [file for file in files if file.relative_to(_PACKAGE).as_posix() not in _LAYOUT]
-    )
+    library = [file for room in _ROOMS for file in (_LIBRARY / room).rglob("*.py")]
+    here = [file for file in (_PROJECT / "compactdp").glob("*.py") if file.name not in _LAYOUT]
+    return digest_of_files(_LIBRARY, library) + digest_of_files(_PROJECT, [*here, _PROJECT / "datasets.py"])
 
 
 def digest_of_files(root: Path, files: list[Path]) -> str:
