@@ -11,9 +11,7 @@ from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
 from sfumato.publish.geometry import curvature
-from sfumato.publish.riemannian.model import RiemannianVAE
-from sfumato.publish.riemannian.networks import Architecture
-from sfumato.publish.riemannian.obfuscator import Obfuscator
+from sfumato.publish.riemannian import Architecture, Obfuscator, RiemannianVAE
 from sfumato_reproductions.curvature_publication.geodesic_figure import geodesic_figure
 from sfumato_reproductions.curvature_publication.latent_figure import latent_figure
 from sfumato_reproductions.curvature_publication.strategies_figure import strategies_figure

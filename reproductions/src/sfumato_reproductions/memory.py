@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sfumato.io.atomic import atomic_output
+from sfumato.io import atomic_output
 
 __all__ = ["Memory", "digest"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 import sfumato
-from sfumato.io.atomic import atomic_output
+from sfumato.io import atomic_output
 from sfumato_reproductions.regenerate import Request
 
 __all__ = ["PaperPage", "duration", "figure_section", "listed", "protocol", "versions"]

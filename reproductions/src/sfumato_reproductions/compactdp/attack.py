@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.audit import Predictions, from_advantage, tpr_at_fpr
 from sfumato.audit.configurations import CONFIGURATIONS, Configuration, CrossFitted, cross_fit
-from sfumato.audit.heuristics import from_advantage
-from sfumato.audit.predictions import Predictions
 from sfumato.audit.proportions import interval
-from sfumato.audit.roc import tpr_at_fpr
 from sfumato_reproductions.compactdp.protocol import CONFIDENCE, DELTA
 from sfumato_reproductions.regenerate import Report
 

@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 
 import sfumato
-from sfumato.audit.model_differences import model_differences
-from sfumato.audit.modelling import one_run_finding
-from sfumato.audit.predictions import Predictions
-from sfumato.audit.stored_records import stored_records
+from sfumato.audit import Predictions, model_differences, one_run_finding, stored_records
 from sfumato_reproductions.compactdp.attack import Attack, attack_all
 from sfumato_reproductions.compactdp.measured import Measured, OneRun, Proven, Stored
 from sfumato_reproductions.compactdp.methods import Method

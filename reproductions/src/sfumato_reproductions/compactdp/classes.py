@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean, stdev
 from typing import Any
 
-from sfumato.audit.class_leakage import class_leakage
+from sfumato.audit import class_leakage
 from sfumato_reproductions.compactdp.bench import Bench
 from sfumato_reproductions.compactdp.class_names import class_names
 from sfumato_reproductions.compactdp.methods import COMPACT, DP_SGD, METHODS, NON_PRIVATE

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sfumato
-from sfumato.io.atomic import atomic_output
-from sfumato.learn.extractors import make_extractor
+from sfumato.io import atomic_output
+from sfumato.learn import make_extractor
 from sfumato_reproductions.datasets import Dataset
 from sfumato_reproductions.memory import digest
 from sfumato_reproductions.regenerate import Report

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sfumato.audit.one_run import one_run_bound
+from sfumato.audit import one_run_bound
 from sfumato.audit.proportions import interval
 from sfumato_reproductions.compactdp.attack import Attack
 from sfumato_reproductions.compactdp.protocol import CONFIDENCE, DELTA

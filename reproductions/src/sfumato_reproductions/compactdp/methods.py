@@ -61,7 +61,7 @@ class Method:
 
 def _dp_sgd(epsilon: float) -> Callable[[int, int], Any]:
     def make(classes: int, seed: int) -> Any:
-        from sfumato.learn.private_softmax import PrivateSoftmax
+        from sfumato.learn import PrivateSoftmax
 
         return PrivateSoftmax(epsilon, DELTA, classes=classes, randomness=Seeded(seed))
 
@@ -69,14 +69,14 @@ def _dp_sgd(epsilon: float) -> Callable[[int, int], Any]:
 
 
 def _compact(classes: int, seed: int) -> Any:
-    from sfumato.learn.compact.classifier import CompactClassifier
+    from sfumato.learn import CompactClassifier
 
     return CompactClassifier(classes=classes, randomness=Seeded(seed))
 
 
 def _combined(epsilon: float, mode: str = "accountant") -> Callable[[int, int], Any]:
     def make(classes: int, seed: int) -> Any:
-        from sfumato.learn.compact.second_stage import CompactPrivate
+        from sfumato.learn import CompactPrivate
 
         return CompactPrivate(epsilon, DELTA, mode=mode, classes=classes, randomness=Seeded(seed))
 
@@ -85,7 +85,7 @@ def _combined(epsilon: float, mode: str = "accountant") -> Callable[[int, int], 
 
 def _certified(epsilon: float) -> Callable[[int, int], Any]:
     def make(classes: int, seed: int) -> Any:
-        from sfumato.learn.certified_compact import CertifiedCompact
+        from sfumato.learn import CertifiedCompact
 
         return CertifiedCompact(epsilon, DELTA, classes=classes, randomness=Seeded(seed))
 

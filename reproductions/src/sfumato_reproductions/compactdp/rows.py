@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from sfumato.errors import BadInput
+from sfumato.learn import EXTRACTORS, make_extractor
 from sfumato.learn.closed_contraction import MOST_FEATURES
-from sfumato.learn.extractors import EXTRACTORS, make_extractor
 from sfumato_reproductions.compactdp.bench import Bench
 from sfumato_reproductions.compactdp.features import Features
 from sfumato_reproductions.compactdp.methods import CERTIFIED, COMBINED, DP_SGD, MAIN, METHODS

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.scale_invariance import scale_invariance
+from sfumato.audit import scale_invariance
 from sfumato.noise import Seeded
 from sfumato_reproductions.compactdp.bench import Bench
 from sfumato_reproductions.compactdp.methods import Method
@@ -47,7 +47,7 @@ def _checked(bench: Bench, make: Callable[[int, float], Any]) -> dict[str, Any]:
 
 
 def _compact(classes: int, scale: float) -> Any:
-    from sfumato.learn.compact.classifier import CompactClassifier
+    from sfumato.learn import CompactClassifier
 
     # Its bandwidths are in units of the features' scale.
     return CompactClassifier(classes=classes, randomness=Seeded(0))
@@ -55,7 +55,7 @@ def _compact(classes: int, scale: float) -> Any:
 
 def _combined(mode: str) -> Callable[[int, float], Any]:
     def make(classes: int, scale: float) -> Any:
-        from sfumato.learn.compact.second_stage import CompactPrivate
+        from sfumato.learn import CompactPrivate
 
         # Gradients are clipped in units of the features' scale.
         return CompactPrivate(1.0, DELTA, mode=mode, classes=classes, randomness=Seeded(0))
@@ -64,13 +64,13 @@ def _combined(mode: str) -> Callable[[int, float], Any]:
 
 
 def _certified(classes: int, scale: float) -> Any:
-    from sfumato.learn.certified_compact import CertifiedCompact
+    from sfumato.learn import CertifiedCompact
 
     return CertifiedCompact(1.0, DELTA, classes=classes, reach=scale, randomness=Seeded(0))
 
 
 def _dp_sgd(classes: int, scale: float) -> Any:
-    from sfumato.learn.private_softmax import PrivateSoftmax
+    from sfumato.learn import PrivateSoftmax
 
     return PrivateSoftmax(1.0, DELTA, classes=classes, reach=scale, randomness=Seeded(0))
 

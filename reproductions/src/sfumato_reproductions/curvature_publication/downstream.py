@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit import Predictions
-from sfumato.utility.extractors import Extractor
+from sfumato.utility import Extractor
 from sfumato_reproductions.curvature_publication.imbalance import TOP, Floats, Part
 
 __all__ = ["FEATURES", "Learned", "learn", "planar", "seeded"]

@@ -14,8 +14,7 @@ from sfumato_reproductions.tadp_rme.figure import tidy
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sfumato.publish.riemannian.model import RiemannianVAE
-    from sfumato.publish.riemannian.obfuscator import Obfuscator
+    from sfumato.publish.riemannian import Obfuscator, RiemannianVAE
 
 __all__ = ["geodesic_figure"]
 

@@ -15,7 +15,7 @@ from sfumato_reproductions.tadp_rme.figure import tidy
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sfumato.publish.riemannian.model import RiemannianVAE
+    from sfumato.publish.riemannian import RiemannianVAE
 
 __all__ = ["latent_figure"]
 

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media.picture import PictureMechanism
-from sfumato.media.plane_means import PlaneMeans
-from sfumato.media.spectral import SpectralLaplace
+from sfumato.media import PictureMechanism, PlaneMeans, SpectralLaplace
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
-from sfumato.utility.pictures import psnr, ssim
+from sfumato.utility import psnr, ssim
 from sfumato_reproductions.multimedia_dp.calibration_table import (
     CLAIMED,
     PAPER_NOISE,

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from sfumato.media import MelLaplace, PictureMechanism, ScaledPixels, SpectralLaplace
 from sfumato.media.loudness import noise_weight
 from sfumato.media.mel import MEL_CENTRES, MEL_RATE
-from sfumato.media.mel_laplace import MelLaplace
-from sfumato.media.picture import PictureMechanism
-from sfumato.media.spectral import ScaledPixels, SpectralLaplace
 from sfumato.privacy import Unit, gaussian_epsilon
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, proven_epsilon
 from sfumato_reproductions.multimedia_dp.protocol import SIDE

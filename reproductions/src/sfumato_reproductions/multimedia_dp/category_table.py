@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.media import ScaledPixels, SensitivityMap
 from sfumato.media.annotated import annotated_map
 from sfumato.media.categories import CATEGORIES, Category, category_of
 from sfumato.media.detectors import Detector, Faces, Plates, Text
-from sfumato.media.sensitivity import SensitivityMap
-from sfumato.media.spectral import ScaledPixels
 from sfumato.privacy import Unit
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, proven_epsilon
 from sfumato_reproductions.multimedia_dp.protocol import SIDE

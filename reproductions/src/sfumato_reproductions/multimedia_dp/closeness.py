@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media.dp_pix import DPPix
-from sfumato.media.picture import PictureMechanism
-from sfumato.media.plane_means import PlaneMeans
+from sfumato.media import DPPix, PictureMechanism, PlaneMeans
 from sfumato.media.planes import UNITY, plane_weights
 from sfumato.privacy import Unit
 from sfumato_reproductions.multimedia_dp.calibration_loss import measured_loss

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 
+from sfumato.media import FrameNoise, PlaneMeans
 from sfumato.media.flicker import flicker, lag
-from sfumato.media.frames import FrameNoise
 from sfumato.media.picture import Shape, picture_shape
-from sfumato.media.plane_means import PlaneMeans
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit, ar1_factor, gaussian_epsilon, gaussian_mu
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, held

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.speakers import speaker_recognition, word_recognition
-from sfumato.media.band_noise import BandNoise
-from sfumato.media.mel_laplace import MelLaplace
-from sfumato.media.sound import SoundMechanism
+from sfumato.audit import speaker_recognition, word_recognition
+from sfumato.media import BandNoise, MelLaplace, SoundMechanism
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, proven_epsilon

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sfumato.utility.frontier import Choice, frontier, knee
+from sfumato.utility import Choice, frontier, knee
 from sfumato_reproductions.tadp_rme.figure import COLOURS, MARKERS, Drawing, axes_row, legend_below, tidy
 from sfumato_reproductions.tadp_rme.protocol import Run
 from sfumato_reproductions.tadp_rme.published import TRUST_SWEEP

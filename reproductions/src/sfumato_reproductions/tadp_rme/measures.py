@@ -9,12 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.membership import likelihood_membership, paper_membership
-from sfumato.audit.pairing import pairing_attack
-from sfumato.audit.reconstruction import informed_inverter, posterior_mean, ridge_reconstruction
+from sfumato.audit import (
+    informed_inverter,
+    likelihood_membership,
+    pairing_attack,
+    paper_membership,
+    posterior_mean,
+    ridge_reconstruction,
+)
 from sfumato.transforms import ReverseManifold
-from sfumato.utility.probe import linear_probe
-from sfumato.utility.structure import structure
+from sfumato.utility import linear_probe, structure
 from sfumato_reproductions.tadp_rme.settings import Released
 
 __all__ = ["GROUPS", "Case", "measure"]

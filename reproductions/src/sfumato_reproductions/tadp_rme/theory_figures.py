@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.pairing import pairing_attack
+from sfumato.audit import pairing_attack
 from sfumato.transforms import ReverseManifold
 from sfumato_reproductions.datasets import load
 from sfumato_reproductions.tadp_rme.figure import Drawing, axes_row, tidy

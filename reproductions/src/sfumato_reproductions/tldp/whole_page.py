@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sfumato.io.atomic import atomic_output
+from sfumato.io import atomic_output
 
 __all__ = ["write_page"]
 
