@@ -2,14 +2,14 @@ import math
 
 import numpy as np
 import pytest
-from people_photos import FACE, astronaut, photographs
 
+from people_photos import FACE, astronaut, photographs
 from sfumato.errors import BadInput
 from sfumato.media.attributions import contrast_gradient, model_gradient, occlusion
-from sfumato.media.selection_measures import PUBLISHED_SELECTION, selection_measures
 from sfumato.media.selective import STRATEGIES, SelectiveNoise
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Unit
+from sfumato_reproductions.multimedia_dp.selection_measures import PUBLISHED_SELECTION, selection_measures
 
 SHAPE = (112, 112, 3)
 CHOOSING = ("gradient", "attention", "hybrid")

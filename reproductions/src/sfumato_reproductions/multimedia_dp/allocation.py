@@ -9,11 +9,15 @@ import numpy as np
 
 from sfumato.media import ContentAdaptive, SensitivityMap
 from sfumato.media.allocation import paper_objective, water_filling
-from sfumato.media.allocation_utility import AllocationUtility, measured_allocation, modelled_allocation
 from sfumato.media.annotated import annotated_map
 from sfumato.media.content_adaptive import MAPS
 from sfumato.media.factors import FACTORS
 from sfumato.privacy import Unit
+from sfumato_reproductions.multimedia_dp.allocation_utility import (
+    AllocationUtility,
+    measured_allocation,
+    modelled_allocation,
+)
 from sfumato_reproductions.multimedia_dp.part import Grid, Part, held, signed_percent
 from sfumato_reproductions.multimedia_dp.protocol import SIDE
 from sfumato_reproductions.multimedia_dp.published import ADAPTIVE_GAIN

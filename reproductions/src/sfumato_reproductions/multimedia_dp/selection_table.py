@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from sfumato.media import PlaneMeans, SelectiveNoise
-from sfumato.media.selection_measures import PUBLISHED_SELECTION, selection_measures
 from sfumato.media.selective import STRATEGIES
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
 from sfumato.utility import ssim
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, held
 from sfumato_reproductions.multimedia_dp.protocol import SIDE
+from sfumato_reproductions.multimedia_dp.selection_measures import PUBLISHED_SELECTION, selection_measures
 from sfumato_reproductions.multimedia_dp.sources import Photograph, Sources
 from sfumato_reproductions.regenerate import Report
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 
 from sfumato.media import FrameNoise, PlaneMeans
-from sfumato.media.flicker import flicker, lag
 from sfumato.media.picture import Shape, picture_shape
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit, ar1_factor, gaussian_epsilon, gaussian_mu
+from sfumato.utility.videos import flicker, lag
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, held
 from sfumato_reproductions.multimedia_dp.published import DELTA
 from sfumato_reproductions.multimedia_dp.sources import Bytes, Sources

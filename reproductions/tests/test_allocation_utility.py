@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from people_photos import astronaut, photographs
 
+from people_photos import astronaut, photographs
 from sfumato.errors import BadInput
-from sfumato.media.allocation_utility import measured_allocation, modelled_allocation
 from sfumato.media.annotated import annotated_map
 from sfumato.media.sensitivity import SensitivityMap
+from sfumato_reproductions.multimedia_dp.allocation_utility import measured_allocation, modelled_allocation
 
 
 def test_modelled_losses_are_mean_inverse_squares():
