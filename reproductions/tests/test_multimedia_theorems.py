@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.privacy import Guarantee, gaussian_epsilon
-from sfumato_reproductions.multimedia_dp.allocation import moved_by_sensitivity
+from sfumato_reproductions.multimedia_dp.allocation import moved_by_sensitivity, paper_objective
 from sfumato_reproductions.multimedia_dp.calibration_table import CLAIMED, readings, readings_grid
 from sfumato_reproductions.multimedia_dp.part import Grid, held, proven_epsilon
 from sfumato_reproductions.multimedia_dp.points import fails, holds
@@ -119,3 +119,7 @@ def test_the_ten_points_are_told_without_any_measurement() -> None:
         assert words in text
     assert len(holds(None)) == 4
     assert "anonymous" not in text
+
+
+def test_an_element_without_utility_adds_nothing_to_the_objective() -> None:
+    assert paper_objective([0.0, 1.0], [0.0, 2.0], [1.0, 0.5]) == pytest.approx(2.0 * math.log(2.0))

@@ -26,6 +26,7 @@ from sfumato.utility.pictures import psnr, ssim
 from sfumato.utility.probe import Probe, linear_probe
 from sfumato.utility.structure import Structure, structure
 from sfumato.utility.tables import Field, assess_table
+from sfumato.utility.videos import flicker, lag
 
 __all__ = [
     "Assessment",
@@ -42,12 +43,14 @@ __all__ = [
     "columns",
     "compare",
     "cosine_similarity",
+    "flicker",
     "frechet_distance",
     "frontier",
     "hidden_layer",
     "holm",
     "inception_style_score",
     "knee",
+    "lag",
     "linear_probe",
     "paired_t_test",
     "pixels",

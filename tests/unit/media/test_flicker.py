@@ -11,7 +11,7 @@ from sfumato.media.frames import FrameNoise
 from sfumato.media.plane_means import PlaneMeans
 from sfumato.media.temporal import MotionFilter, SteadyFilter
 from sfumato.noise import Seeded
-from sfumato.utility.videos import flicker, lag
+from sfumato.utility import flicker, lag
 
 
 def drawn(frames=400, side=40, seed=0):

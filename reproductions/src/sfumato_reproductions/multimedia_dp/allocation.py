@@ -6,12 +6,9 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from sfumato.media import ContentAdaptive, SensitivityMap
-from sfumato.media.allocation import paper_objective, water_filling
-from sfumato.media.annotated import annotated_map
-from sfumato.media.content_adaptive import MAPS
-from sfumato.media.factors import FACTORS
+from sfumato.media import ContentAdaptive, SensitivityMap, annotated_map, water_filling
 from sfumato.privacy import Unit
 from sfumato_reproductions.multimedia_dp.allocation_utility import (
     AllocationUtility,
@@ -24,10 +21,11 @@ from sfumato_reproductions.multimedia_dp.published import ADAPTIVE_GAIN
 from sfumato_reproductions.multimedia_dp.sources import Sources
 from sfumato_reproductions.regenerate import Report
 
-__all__ = ["allocation_part", "moved_by_sensitivity"]
+__all__ = ["allocation_part", "moved_by_sensitivity", "paper_objective"]
 
 _EPSILONS, _UNIT, _TILE = (1.0, 4.0), Unit("region", 16), 16
-_FACTORS = {"people": ("identity",), "all four factors": FACTORS}
+_FACTORS: dict[str, dict[str, Any]] = {"people": {"factors": ("identity",)}, "all four factors": {}}
+_MAPS = ("public", "private", "unaccounted")
 _EQUALS: tuple[Literal["worst case", "total"], ...] = ("worst case", "total")
 
 
@@ -37,9 +35,7 @@ def allocation_part(sources: Sources, report: Report) -> Part | str:
     rows: list[dict[str, Any]] = []
     steps = len(_FACTORS) * len(_EPSILONS)
     for name, factors in _FACTORS.items():
-        maps = [
-            annotated_map(one.boxes, one.pixels.shape, tile=_TILE, factors=factors) for one in photographs
-        ]
+        maps = [annotated_map(one.boxes, one.pixels.shape, tile=_TILE, **factors) for one in photographs]
         kept = [place for place, found in enumerate(maps) if found.scores.max() > 0.0]
         pictures, maps = [photographs[place].pixels for place in kept], [maps[place] for place in kept]
         for epsilon in _EPSILONS if kept else ():
@@ -70,6 +66,14 @@ _TOLD = (
     "where little is sensitive is promised less by the adaptive one. A positive number is loss that the "
     "adaptive one saves. *Outside* leaves sensitive places out, since there noise is the purpose."
 )
+
+
+def paper_objective(epsilon: ArrayLike, utility: ArrayLike, sensitivity: ArrayLike) -> float:
+    """Σ uᵢ log(εᵢ/sᵢ), which the paper maximises; an element without utility adds nothing."""
+    budgets, worth, scores = np.broadcast_arrays(*map(np.asarray, (epsilon, utility, sensitivity)))
+    counts = worth > 0.0
+    with np.errstate(divide="ignore"):
+        return float((worth[counts] * np.log(budgets[counts] / scores[counts])).sum())
 
 
 @lru_cache(maxsize=1)
@@ -112,7 +116,7 @@ def _kinds(shape: tuple[int, ...], people: list[list[float]]) -> list[dict[str, 
     boxes = {"identity": people or [[0.0, 0.0, SIDE / 2, SIDE / 2]]}
     declared = SensitivityMap.from_boxes(boxes, shape, tile=_TILE)
     made = []
-    for kind in MAPS:
+    for kind in _MAPS:
         given: dict[str, Any] = {"declared": declared} if kind == "public" else {"detectors": ("faces",)}
         noise = ContentAdaptive(4.0, unit=_UNIT, map=kind, shape=shape, **given)
         inside = noise.inside(_UNIT)

@@ -21,12 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import positive
-from sfumato.media.categories import BOUNDARIES
-from sfumato.media.picture import white
-from sfumato.media.plane_means import PlaneMeans
-from sfumato.media.sensitivity import SensitivityMap
-from sfumato.media.tiles import edges
+from sfumato.media import CATEGORIES, PlaneMeans, SensitivityMap
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
 
@@ -34,8 +29,8 @@ __all__ = ["AllocationUtility", "Losses", "measured_allocation", "modelled_alloc
 
 Array = NDArray[np.float64]
 
-# Crowd scenes and above: places where noise is the purpose.
-_SENSITIVE = BOUNDARIES[1]
+# Crowd scenes and above are places where noise is the purpose: halfway between their mean score and the next.
+_SENSITIVE = (CATEGORIES[1].mean + CATEGORIES[2].mean) / 2.0
 
 
 @dataclass(frozen=True)
@@ -73,15 +68,14 @@ def modelled_allocation(
     maps: Sequence[SensitivityMap], *, epsilon: float, low: float = 0.05, reserve: float = 0.2
 ) -> AllocationUtility:
     """Loss as the mean of 1/εᵢ² over places: the variance of noise of scale 1/εᵢ. Pictures weigh the same."""
-    asked = positive("epsilon", epsilon)
     everywhere, outside, means = [], [], []
     for each in maps:
-        shares = each.shares(asked, low=low, reserve=reserve)
+        shares = each.shares(epsilon, low=low, reserve=reserve)
         free = each.scores < _SENSITIVE
         budgets = (shares, np.full(shares.shape, shares.max()), np.full(shares.shape, shares.mean()))
-        everywhere.append([float(np.mean((asked * budget) ** -2.0)) for budget in budgets])
+        everywhere.append([float(np.mean((epsilon * budget) ** -2.0)) for budget in budgets])
         if free.any():
-            outside.append([float(np.mean((asked * budget[free]) ** -2.0)) for budget in budgets])
+            outside.append([float(np.mean((epsilon * budget[free]) ** -2.0)) for budget in budgets])
         means.append(float(shares.mean()))
     return _summary(everywhere, outside, means)
 
@@ -101,17 +95,16 @@ def measured_allocation(
 
     The noise is seeded: this measures, and its releases are thrown away.
     """
-    asked = positive("epsilon", epsilon)
     if len(pictures) != len(maps):
         raise BadInput(f"{len(pictures)} pictures do not go with {len(maps)} maps.")
     everywhere, outside, means = [], [], []
     for index, (picture, each) in enumerate(zip(pictures, maps, strict=True)):
-        shares = each.shares(asked, low=low, reserve=reserve)
+        shares = each.shares(epsilon, low=low, reserve=reserve)
         most, part = float(shares.max()), float(shares.mean())
         free = _pixels(each.scores < _SENSITIVE, picture)
         errors = []
         for number, (budget, map_of_shares) in enumerate(
-            ((asked, shares), (asked * most, None), (asked * part, None))
+            ((epsilon, shares), (epsilon * most, None), (epsilon * part, None))
         ):
             noise = PlaneMeans(
                 budget,
@@ -121,7 +114,7 @@ def measured_allocation(
                 randomness=Seeded(1000 * seed + 3 * index + number),
             )
             moved = noise.release(picture).value.astype(np.float64) - picture
-            squares = np.square(moved * (255.0 / white(picture.dtype)))
+            squares = np.square(moved * (255.0 / _white(picture)))
             errors.append(squares if squares.ndim == 2 else squares.mean(axis=2))
         everywhere.append([float(error.mean()) for error in errors])
         if free.any():
@@ -131,8 +124,16 @@ def measured_allocation(
 
 
 def _pixels(tiles: NDArray[np.bool_], picture: NDArray[Any]) -> NDArray[np.bool_]:
-    down, across = (edges(picture.shape[axis], tiles.shape[axis]) for axis in (0, 1))
+    down, across = (
+        np.arange(parts + 1) * length // parts
+        for length, parts in zip(picture.shape[:2], tiles.shape, strict=True)
+    )
     return np.repeat(np.repeat(tiles, np.diff(down), axis=0), np.diff(across), axis=1)
+
+
+def _white(picture: NDArray[Any]) -> float:
+    """The largest value of a picture: 1 in floating point."""
+    return 1.0 if picture.dtype.kind == "f" else float(np.iinfo(picture.dtype).max)
 
 
 def _summary(

@@ -8,8 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 from sfumato.media import MelLaplace, PictureMechanism, ScaledPixels, SpectralLaplace
-from sfumato.media.loudness import noise_weight
-from sfumato.media.mel import MEL_CENTRES, MEL_RATE
 from sfumato.privacy import Unit, gaussian_epsilon
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, proven_epsilon
 from sfumato_reproductions.multimedia_dp.protocol import SIDE
@@ -22,6 +20,7 @@ CLAIMED = 1.0
 
 _SHAPE, _GREY = (SIDE, SIDE, 3), (SIDE, SIDE, 1)
 _REGION, _SECONDS, _WORDS = 16, 3, 100
+_RATE = 22_050  # hertz, section 4.1.1
 
 
 @dataclass(frozen=True)
@@ -86,12 +85,12 @@ def _picture(name: str, noise: PictureMechanism) -> Reading:
 
 def _sound() -> tuple[Reading, Reading]:
     row, made = CALIBRATION["sound"], []
-    shape = (_SECONDS * MEL_RATE, 1)
+    shape = (_SECONDS * _RATE, 1)
     # The quietest noise stands where the ear is most sensitive.
-    level = CLAIMED / (row.factor * float(noise_weight(MEL_CENTRES).min()))
+    level = MelLaplace(CLAIMED).level_epsilon()
     units = ("one level near 3 kHz, at t₀", "window(20)", f"clip of {_SECONDS} s")
     for name, decay in (("levels, fading noise", 50.0), ("levels, noise that does not fade", None)):
-        noise = MelLaplace(CLAIMED, rate=MEL_RATE, decay=decay)
+        noise = MelLaplace(CLAIMED, rate=_RATE, decay=decay)
         window, clip = (noise.proven(unit, shape).epsilon() for unit in (Unit("window", 20), Unit("clip")))
         note = f"one level at 1 kHz, where A(f) = 1: {CLAIMED / row.factor:g}"
         note += "" if decay is None else "; 1.5 s away from t₀ the noise is e⁻³⁰ of itself"

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media import ScaledPixels, SensitivityMap
-from sfumato.media.annotated import annotated_map
-from sfumato.media.categories import CATEGORIES, Category, category_of
+from sfumato.media import CATEGORIES, ScaledPixels, SensitivityMap, annotated_map, category_of
 from sfumato.media.detectors import Detector, Faces, Plates, Text
 from sfumato.privacy import Unit
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, proven_epsilon
@@ -34,7 +32,9 @@ def category_table(sources: Sources, report: Report) -> Part:
         declared = [score for _, score in pictures if score is not None]
         found[name] = {"source": source, "pictures": len(seen), "detected": seen, "declared": declared}
         report("table 1: scores", (done + 1) / len(groups))
-    ranges = {category.name: _proven(category) for category in CATEGORIES}
+    ranges = {
+        category.name: {"strategy": category.strategy} | _proven(category.epsilon) for category in CATEGORIES
+    }
     return Part(
         key="table 1",
         title="Table 1: categories, their scores and their ε ranges",
@@ -100,13 +100,13 @@ def _score(picture: NDArray[Any], detectors: tuple[Detector, ...]) -> float:
     return float(found.scores.max())
 
 
-def _proven(category: Category) -> dict[str, Any]:
+def _proven(claimed: tuple[float, float]) -> dict[str, Any]:
     shape = (SIDE, SIDE, 3)
     ends = [
         {str(unit): ScaledPixels(epsilon).proven(unit, shape).epsilon() for unit in _UNITS}
-        for epsilon in category.epsilon
+        for epsilon in claimed
     ]
-    return {"claimed": list(category.epsilon), "strategy": category.strategy, "proven": ends}
+    return {"claimed": list(claimed), "proven": ends}
 
 
 def _scores_grid(found: dict[str, dict[str, Any]]) -> Grid:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.media import DPPix, PictureMechanism, PlaneMeans
-from sfumato.media.planes import UNITY, plane_weights
 from sfumato.privacy import Unit
 from sfumato_reproductions.multimedia_dp.calibration_loss import measured_loss
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, held
@@ -20,6 +19,8 @@ __all__ = ["closeness_part"]
 
 _UNIT, _EPSILONS, _SIZES = Unit("pixels", 16), (1.0, 4.0), (4, 8, 16, 32)
 _RESTORES = ("wiener", "learned")
+# Luma in 256ths of the channels, as PlaneMeans mixes them.
+_LUMA = np.array([77.0, 150.0, 29.0]) / 256.0
 
 
 def closeness_part(sources: Sources, report: Report) -> Part:
@@ -69,7 +70,7 @@ def _luma(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     height, width = pixels.shape[:2]
     top, left = (height - SIDE) // 2, (width - SIDE) // 2
     cut = pixels[top : top + SIDE, left : left + SIDE].astype(np.float64)
-    return np.asarray(np.rint(cut @ (plane_weights(3)[0] / UNITY)), dtype=np.uint8)
+    return np.asarray(np.rint(cut @ _LUMA), dtype=np.uint8)
 
 
 def _grid(rows: list[dict[str, Any]]) -> Grid:

@@ -1,6 +1,6 @@
 """What the paper prints: the rows of its tables 2 and 4, and its headline figures.
 
-Table 1 stands in ``sfumato.media.categories``, table 5 in ``sfumato_reproductions.multimedia_dp.selection_measures``.
+Table 1 stands in ``sfumato.media.CATEGORIES``, table 5 in ``selection_measures``.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.media.picture import white
-from sfumato.media.selective import SelectiveNoise
+from sfumato.media import SelectiveNoise
 from sfumato.noise import Secure
 
 __all__ = ["PUBLISHED_SELECTION", "SelectionMeasures", "selection_measures"]
@@ -60,7 +59,7 @@ def selection_measures(
         raise BadInput("structural similarity needs scikit-image: pip install 'sfumato[media]'.") from None
     array = np.asarray(picture)
     stack = array.reshape(1, *array.shape[:2], -1)
-    high = white(array.dtype)
+    high = 1.0 if array.dtype.kind == "f" else float(np.iinfo(array.dtype).max)
     sensitive = np.zeros(array.shape[:2], dtype=np.bool_)
     for x, y, wide, tall in boxes:
         rows = slice(max(int(np.floor(y)), 0), max(int(np.ceil(y + tall)), 0))

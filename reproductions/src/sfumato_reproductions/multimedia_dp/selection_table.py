@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from sfumato.media import PlaneMeans, SelectiveNoise
-from sfumato.media.selective import STRATEGIES
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
 from sfumato.utility import ssim
@@ -30,9 +29,9 @@ def selection_table(sources: Sources, report: Report) -> Part | str:
     if not pictures:
         return "since no photograph has a box of a person"
     rows: list[dict[str, Any]] = []
-    steps = len(_EPSILONS) * len(STRATEGIES)
+    steps = len(_EPSILONS) * len(PUBLISHED_SELECTION)
     for epsilon in _EPSILONS:
-        for strategy in STRATEGIES:
+        for strategy in PUBLISHED_SELECTION:
             rows.append(_measured(strategy, epsilon, pictures))
             report("table 5: selection", len([row for row in rows if row["strategy"] != _OURS]) / steps)
         rows.append(_ours(epsilon, pictures))

@@ -9,16 +9,18 @@ from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 
 from sfumato.media import FrameNoise, PlaneMeans
-from sfumato.media.picture import Shape, picture_shape
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit, ar1_factor, gaussian_epsilon, gaussian_mu
-from sfumato.utility.videos import flicker, lag
+from sfumato.utility import flicker, lag
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, held
 from sfumato_reproductions.multimedia_dp.published import DELTA
 from sfumato_reproductions.multimedia_dp.sources import Bytes, Sources
 from sfumato_reproductions.regenerate import Report
 
 __all__ = ["steadiness_part"]
+
+#: Height, width and number of channels of a frame.
+Shape = tuple[int, int, int]
 
 _EPSILON, _UNIT, _STRONG, _BEST = 4.0, Unit("region", 16), 0.9, 0.41
 # Frames until a filter has settled; the side of a still region; how much it may change without noise.
@@ -28,13 +30,13 @@ _PLAIN = "independent noise, unfiltered"
 
 def steadiness_part(sources: Sources, report: Report) -> Part:
     """Independent and correlated noise, and filters over time, on real clips."""
-    shape, frames = picture_shape(sources.clips[0][1].shape[1:]), len(sources.clips[0][1])
+    shape, frames = _shape(sources.clips[0][1]), len(sources.clips[0][1])
     found: dict[str, list[dict[str, float]]] = {name: [] for name in _releases(shape)}
     for done, (_, clip) in enumerate(sources.clips):
         still, moving = _stillest(clip), _moving(clip)
         calm = flicker(clip, still) < _STILL
         base: dict[str, dict[str, float]] = {}
-        for name, (law, _, noise) in _releases(picture_shape(clip.shape[1:])).items():
+        for name, (law, _, noise) in _releases(_shape(clip)).items():
             released = noise.release(clip).value
             one = {
                 "psnr": _decibels(released, clip, moving),
@@ -68,6 +70,11 @@ _TOLD = (
     "means of the rest. Frames are restored from noisy averages; more noise is smoothed more, which lowers "
     "flicker and PSNR alike."
 )
+
+
+def _shape(clip: Bytes) -> Shape:
+    height, width, channels = clip.shape[1:]
+    return height, width, channels
 
 
 def _releases(shape: Shape) -> dict[str, tuple[str, float | None, FrameNoise]]:

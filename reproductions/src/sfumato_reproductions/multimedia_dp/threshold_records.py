@@ -7,10 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media.detectors import Faces, Saliency
-from sfumato.media.embeddings import tile_embedding
-from sfumato.media.scorer import SensitivityScorer
-from sfumato.media.tiles import edges, tile_grid, tiles_of
+from sfumato.media.detectors import Faces, Saliency, SensitivityScorer, tile_embedding, tiles_of
 from sfumato_reproductions.multimedia_dp.sources import Photograph, Sources
 
 __all__ = ["threshold_records"]
@@ -66,11 +63,11 @@ def _tiles(photograph: Photograph) -> tuple[NDArray[np.uint8], NDArray[np.bool_]
     import cv2
 
     height, width = photograph.pixels.shape[:2]
-    rows, cols = tile_grid(height, width, _TILE)
     cut = tiles_of(photograph.pixels[None], _TILE)[0]
+    rows, cols = cut.shape[:2]
     flat = cut.reshape(-1, *cut.shape[2:])
     same = np.stack([cv2.resize(tile, (_TILE, _TILE), interpolation=cv2.INTER_AREA) for tile in flat])
-    down, across = (np.array(edges(*side)) for side in ((height, rows), (width, cols)))
+    down, across = (np.arange(parts + 1) * side // parts for side, parts in ((height, rows), (width, cols)))
     y, x = 0.5 * (down[1:] + down[:-1])[:, None], 0.5 * (across[1:] + across[:-1])[None, :]
 
     def inside(boxes: list[list[float]]) -> NDArray[np.bool_]:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from sfumato.mechanisms import Release
-from sfumato.media.decisions import Decisions
-from sfumato.media.thresholds import (
+from sfumato.media import (
     exponential_threshold,
     functional_threshold,
     projected_gradient_threshold,
+    threshold_cost,
 )
 from sfumato.noise import Seeded
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, held
@@ -60,14 +60,17 @@ _TOLD = (
 
 def _decided(kind: str, what: str, scored: Records, draws: int) -> dict[str, Any]:
     scores, labels = scored
-    problem = Decisions.read(scores, labels, (1.0, 1.0), _SHARE, (0.0, 1.0))
+
+    def cost(threshold: float) -> float:
+        return threshold_cost(scores, labels, threshold, positives=_SHARE)
+
     edges = np.concatenate([scores, np.nextafter(scores, 2.0), [0.0, 1.0]])
     edges = np.unique(np.clip(edges, 0.0, 1.0))
     ways = {}
     for name, (choose, more) in _WAYS.items():
         made = [choose(scores, labels, **_OPTIONS, **more, randomness=Seeded(seed)) for seed in range(draws)]
         values = np.array([one.value for one in made])
-        costs = problem.costs(values)
+        costs = np.array([cost(value) for value in values])
         near = np.abs(values[:, None] - scores[None]).min(axis=1) <= np.spacing(1.0)
         ways[name] = {
             "proven": held(made[0].statement.proven),
@@ -80,8 +83,8 @@ def _decided(kind: str, what: str, scored: Records, draws: int) -> dict[str, Any
         "kind": kind,
         "records": what,
         "count": int(labels.size),
-        "start": float(problem.costs(_START)),
-        "optimum": float(problem.costs(edges).min()),
+        "start": cost(_START),
+        "optimum": min(map(cost, edges)),
         "ways": ways,
     }
 
