@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from sfumato.utility import compare
+from sfumato_reproductions.tadp_rme.comparison import compare
 from sfumato_reproductions.tadp_rme.protocol import Run
 from sfumato_reproductions.tadp_rme.published import BASELINES, OTHERS, Number
 from sfumato_reproductions.tadp_rme.settings import Setting, baseline, gaussian, tadp_rme

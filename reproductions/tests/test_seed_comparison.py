@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel, wilcoxon
 
 from sfumato.errors import BadInput
-from sfumato.utility.comparison import compare, holm, paired_t_test, summarise, wilcoxon_signed_rank
+from sfumato_reproductions.tadp_rme.comparison import (
+    compare,
+    holm,
+    paired_t_test,
+    summarise,
+    wilcoxon_signed_rank,
+)
 
 ONE = [0.91, 0.89, 0.93, 0.90, 0.92, 0.94]
 TWO = [0.88, 0.885, 0.90, 0.91, 0.87, 0.89]

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
-from sfumato.publish.geometry import extrinsic_curvature
+from sfumato_reproductions.curvature_publication.extrinsic_curvature import extrinsic_curvature
 
 
 def disc(radius, count=2000):
