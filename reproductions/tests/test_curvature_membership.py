@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from sfumato.audit.proportions import interval
 from sfumato_reproductions.curvature_publication.candidates import AS_THE_PAPER, MATCHED, Success
 from sfumato_reproductions.curvature_publication.imbalance import Imbalanced, Part
 from sfumato_reproductions.curvature_publication.measured import Measured, Proven, picked
 from sfumato_reproductions.curvature_publication.protocol import Run
 from sfumato_reproductions.curvature_publication.results import Results
 from sfumato_reproductions.memory import Memory
+from sfumato_reproductions.proportions import interval
 
 pytest.importorskip("torch")
 

@@ -10,10 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit import Predictions, from_advantage, tpr_at_fpr
-from sfumato.audit.configurations import CONFIGURATIONS, Configuration, CrossFitted, cross_fit
-from sfumato.audit.proportions import interval
+from sfumato.audit import (
+    CONFIGURATIONS,
+    Configuration,
+    CrossFitted,
+    Predictions,
+    cross_fit,
+    from_advantage,
+    tpr_at_fpr,
+)
 from sfumato_reproductions.compactdp.protocol import CONFIDENCE, DELTA
+from sfumato_reproductions.proportions import interval
 from sfumato_reproductions.regenerate import Report
 
 __all__ = ["Attack", "Heuristics", "Range", "attack_all"]

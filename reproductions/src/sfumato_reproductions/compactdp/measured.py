@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sfumato.audit import one_run_bound
-from sfumato.audit.proportions import interval
 from sfumato_reproductions.compactdp.attack import Attack
 from sfumato_reproductions.compactdp.protocol import CONFIDENCE, DELTA
 from sfumato_reproductions.curvature_publication.measured import Proven
+from sfumato_reproductions.proportions import interval
 
 __all__ = ["Measured", "OneRun", "Proven", "Stored"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.proportions import interval
 from sfumato_reproductions.curvature_publication.imbalance import Imbalanced, Labels
+from sfumato_reproductions.proportions import interval
 
 __all__ = ["AS_THE_PAPER", "CONFIDENCE", "MATCHED", "Candidates", "Success", "label_alone", "rounds"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from sfumato.audit.proportions import interval
 from sfumato_reproductions.curvature_publication.candidates import AS_THE_PAPER, CONFIDENCE, MATCHED
 from sfumato_reproductions.curvature_publication.cells import percent, success_cell
 from sfumato_reproductions.curvature_publication.measured import Measured
@@ -27,6 +26,7 @@ from sfumato_reproductions.curvature_publication.published import (
 )
 from sfumato_reproductions.curvature_publication.results import Results, mean, pooled
 from sfumato_reproductions.multimedia_dp.part import proven_epsilon
+from sfumato_reproductions.proportions import interval
 
 __all__ = ["Verdict", "says", "strategy_verdicts", "verdicts"]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit import Predictions, roc_curve
-from sfumato.audit.configurations import Scorer
-from sfumato.audit.loss_threshold import class_scorer
+from sfumato.audit import Predictions, class_scorer, roc_curve
 from sfumato_reproductions.curvature_publication.candidates import (
     AS_THE_PAPER,
     MATCHED,
@@ -30,6 +28,7 @@ ART, LOSS, NEAREST, TAIL = "ART", "loss threshold", "nearest picture", "tail cla
 TOOLBOX = "adversarial-robustness-toolbox"
 
 Floats64 = NDArray[np.float64]
+Scorer = Callable[[Predictions], Floats64]
 Called = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 _BLOCK = 500
