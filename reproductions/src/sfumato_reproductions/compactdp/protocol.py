@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sfumato.learn.closed_contraction import MOST_FEATURES
+from sfumato.learn import CertifiedCompact
 
 __all__ = [
     "CHOSEN",
@@ -104,8 +104,8 @@ CHOSEN = (
 LEFT_OUT = (
     f"all but {LARGEST['fashion-mnist']:,} of the 60,000 training records of Fashion-MNIST: the page "
     "is made on two cores, where its features and rows would take six times as long with all of them",
-    f"certified contraction of more than {MOST_FEATURES:,} features a record: it releases their second "
-    "moments, a square of that side",
+    f"certified contraction of more than {CertifiedCompact.most_features:,} features a record: it releases "
+    "their second moments, a square of that side",
     "ViT-H/14, DINOv2-g and ConvNeXt-XL of table 7, whose weights no package brings; extractors that are "
     "here take their place",
     "figures 1 and 2, which are diagrams, and 4 to 10, which show again what figure 3 shows, class by class "

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from sfumato.errors import BadInput
-from sfumato.learn import EXTRACTORS, make_extractor
-from sfumato.learn.closed_contraction import MOST_FEATURES
+from sfumato.learn import EXTRACTORS, CertifiedCompact, make_extractor
 from sfumato_reproductions.compactdp.bench import Bench
 from sfumato_reproductions.compactdp.features import Features
 from sfumato_reproductions.compactdp.methods import CERTIFIED, COMBINED, DP_SGD, MAIN, METHODS
@@ -93,7 +92,8 @@ class Rows:
 
     def _rows(self, source: Source, names: list[str]) -> Measures:
         budgets = {**_by_name(DP_SGD), **_by_name(COMBINED), **_by_name(CERTIFIED)}
-        left_out = CERTIFIED.values() if self._counted(source).dimension > MOST_FEATURES else ()
+        too_wide = self._counted(source).dimension > CertifiedCompact.most_features
+        left_out = CERTIFIED.values() if too_wide else ()
         found = {}
         for name in METHODS:
             if name in names and name not in left_out and budgets.get(name, 1.0) in self.run.epsilons:

@@ -15,9 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.learn.federated import Arrays, Protection, shaped
-from sfumato.learn.federated.leaving import CLIENT, finite_or_zero, same_shapes
-from sfumato.learn.federated.parameters import Shapes, size_of
+from sfumato.learn.federated import (
+    CLIENT,
+    Arrays,
+    Protection,
+    Shapes,
+    finite_or_zero,
+    same_shapes,
+    shaped,
+    size_of,
+)
 from sfumato.mechanisms import (
     Gaussian,
     IndependentDirectional,

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sfumato.learn.federated import AveragedTensors, Central, Protection, make_protection
-from sfumato.learn.federated.calibration import calibrated
-from sfumato.learn.federated.parameters import size_of
-from sfumato.learn.federated.type_three import TensorPaper
+from sfumato.learn.federated import (
+    AveragedTensors,
+    Central,
+    Protection,
+    TensorPaper,
+    calibrated,
+    make_protection,
+    size_of,
+)
 from sfumato.privacy import Guarantee
 from sfumato_reproductions.tldp.federated.baselines import WHOLE, ClippedParameters
 from sfumato_reproductions.tldp.federated.protocol import CLIENTS, CLIP

@@ -9,10 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sfumato.learn.federated import Arrays, LocalTraining, federate
-from sfumato.learn.federated.local import put_parameters
-from sfumato.learn.federated.models import initial_parameters
-from sfumato.learn.federated.parameters import shapes_of
+from sfumato.learn.federated import (
+    Arrays,
+    LocalTraining,
+    federate,
+    initial_parameters,
+    put_parameters,
+    shapes_of,
+)
 from sfumato.noise import Seeded
 from sfumato_reproductions.tldp.federated.methods import Method, Model
 from sfumato_reproductions.tldp.federated.protocol import CLIENTS
