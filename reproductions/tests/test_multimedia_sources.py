@@ -13,7 +13,7 @@ pytest.importorskip("skimage")
 pytest.importorskip("simplejpeg")
 
 from sfumato.errors import BadInput
-from sfumato.io.pictures import write_picture
+from sfumato.io import write_picture
 from sfumato_reproductions.multimedia_dp.allocation import allocation_part
 from sfumato_reproductions.multimedia_dp.protocol import SIDE, Run
 from sfumato_reproductions.multimedia_dp.selection_table import selection_table

@@ -120,7 +120,7 @@ class Sources:
         files = sorted(folder.glob("*.*")) if folder is not None and folder.is_dir() else []
         if not files:
             return (("a window that moves over a photograph of scikit-image", _made_clip(self.run.frames)),)
-        from sfumato.io.videos import open_video
+        from sfumato.io import open_video
 
         taken = []
         for file in files[: self.run.clips]:
@@ -182,7 +182,7 @@ class Sources:
         return found
 
     def _read(self, path: Path) -> Photograph:
-        from sfumato.io.pictures import read_picture
+        from sfumato.io import read_picture
 
         values = read_picture(path).values
         pixels = np.repeat(values[..., None], 3, axis=2) if values.ndim == 2 else values
