@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sfumato.mechanisms.gaussian import noise_multiplier
-from sfumato.privacy import RECORD, Guarantee, Neighbours
+from sfumato.privacy import RECORD, Guarantee, Neighbours, gaussian_mu
 from sfumato_reproductions.compactdp.protocol import DELTA
 from sfumato_reproductions.compactdp.published import (
     ETA,
@@ -58,7 +57,7 @@ def contraction_factors(etas: Sequence[float], order: float) -> ContractionFacto
 def epsilon_of_less_noise(epsilon: float, eta: float) -> float:
     """The ε of a Gaussian mechanism that proves ``epsilon``, with its noise multiplied by ``eta``."""
     return Guarantee.gaussian(
-        eta * noise_multiplier(epsilon, DELTA),
+        eta / gaussian_mu(epsilon, DELTA),
         unit=RECORD,
         neighbours=Neighbours.ZERO_OUT,
         theorem="analytic Gaussian",

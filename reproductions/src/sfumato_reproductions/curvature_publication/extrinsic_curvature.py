@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import numeric
 
 __all__ = ["extrinsic_curvature"]
 
@@ -31,9 +30,10 @@ def extrinsic_curvature(
         BadInput: If ``points`` is no finite ``(n, D)`` array with D at least 2, there are fewer than
             ``neighbours`` + 1 rows, or ``dimension`` is not from 1 to below D.
     """
-    data = numeric(points)
-    if data is None or data.ndim != 2 or data.shape[1] < 2 or not np.isfinite(data).all():
+    data = np.asarray(points)
+    if data.dtype.kind not in "iuf" or data.ndim != 2 or data.shape[1] < 2 or not np.isfinite(data).all():
         raise BadInput("points must be an array (n, D) of finite numbers with D at least 2.")
+    data = data.astype(np.float64)
     count, width = data.shape
     tangent = width - 1 if dimension is None else dimension
     if not 1 <= tangent < width:

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.privacy import Guarantee
-from sfumato.privacy.table import aligned
-from sfumato.privacy.wording import upward
+from sfumato.privacy import Guarantee, aligned, upward
 
 __all__ = ["NONE", "Grid", "Part", "held", "proven_epsilon", "signed_percent"]
 

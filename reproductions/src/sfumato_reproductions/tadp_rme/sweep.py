@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.utility.probe import split
 from sfumato_reproductions.datasets import Dataset, load
 from sfumato_reproductions.regenerate import Report
 from sfumato_reproductions.tadp_rme.measures import Case, measure
@@ -86,8 +86,13 @@ def sweep(run: Run, needs: Iterable[Need], report: Report) -> Results:
 
 
 def _measured(results: Results, data: Dataset, seed: int, setting: Setting, groups: list[str]) -> None:
+    from sklearn.model_selection import train_test_split
+
     records, labels = data.sample(results.run.rows, seed)
-    learned, held = split(labels, seed=seed, test_share=0.2)
+    tests = math.ceil(0.2 * len(labels))
+    learned, held = train_test_split(
+        np.arange(len(labels)), test_size=tests, random_state=seed, stratify=labels
+    )
     begun = time.process_time()
     released = release(setting, records, seed, held)
     numbers = {"release seconds": time.process_time() - begun}

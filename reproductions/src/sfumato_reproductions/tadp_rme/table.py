@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.privacy.table import aligned
+from sfumato.privacy import aligned
 from sfumato_reproductions.tadp_rme.published import Number
 
 __all__ = ["Line", "Pair", "Table", "plus_minus", "shown_epsilon"]

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from sfumato.privacy.table import aligned
+from sfumato.privacy import aligned
 from sfumato_reproductions.tldp.comparison import Row
 from sfumato_reproductions.tldp.error_table import Block
 from sfumato_reproductions.tldp.printed_proof import CLAIMED, Reading
