@@ -9,8 +9,7 @@ import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from importlib.metadata import EntryPoints, entry_points
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import click
 import typer
@@ -30,6 +29,9 @@ from sfumato import (
     terminal,
 )
 from sfumato.errors import BadInput, Forewarning, SfumatoError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 __all__ = ["app", "main", "spread"]
 
@@ -61,7 +63,9 @@ class _Commands(TyperGroup):
 
     @cached_property
     def _added(self) -> EntryPoints:
-        return entry_points(group="sfumato.commands")  # looks at every installed project: 20 ms
+        from importlib.metadata import entry_points  # with its import, 20 ms that few commands need
+
+        return entry_points(group="sfumato.commands")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*super().list_commands(ctx), *sorted(self._added.names)]
