@@ -73,7 +73,7 @@ def paper_objective(epsilon: ArrayLike, utility: ArrayLike, sensitivity: ArrayLi
     budgets, worth, scores = np.broadcast_arrays(*map(np.asarray, (epsilon, utility, sensitivity)))
     counts = worth > 0.0
     with np.errstate(divide="ignore"):
-        return float((worth[counts] * np.log(budgets[counts] / scores[counts])).sum())
+        return float((worth[counts] * (np.log(budgets[counts]) - np.log(scores[counts]))).sum())
 
 
 @lru_cache(maxsize=1)
