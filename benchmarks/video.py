@@ -16,10 +16,10 @@ import numpy as np
 from scipy.ndimage import uniform_filter
 
 from sfumato.io.videos import open_video
-from sfumato.media.flicker import flicker, lag
 from sfumato.media.frames import FrameNoise
 from sfumato.media.plane_means import PlaneMeans
 from sfumato.noise import Seeded
+from sfumato.utility import flicker, lag
 from timing import Row
 
 DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[1].parent / "shared" / "data")) / "videos"

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from command_fixtures import home  # noqa: F401
+
 # A test run says the same twice: what decides over a change draws the same examples on every machine.
 # `make explore` draws fresh ones, to find what nobody thought of.
 settings.register_profile("same", derandomize=True)
@@ -16,17 +18,6 @@ settings.register_profile("explore", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("SFUMATO_EXAMPLES", "same"))
 # How many are killed in `make soak`.
 _SOAKS = ("SFUMATO_SOAK_KILLS", "SFUMATO_SOAK_SERVE")
-
-
-@pytest.fixture(autouse=True, scope="session")
-def home(tmp_path_factory):
-    """A home folder of Sfumato for the tests of this process."""
-    folder = tmp_path_factory.mktemp("sfumato-home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SFUMATO_HOME", str(folder))
-        patch.delenv("SFUMATO_LEDGER", raising=False)
-        patch.delenv("SFUMATO_PASSPHRASE", raising=False)
-        yield folder
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import click
 import typer
+from typer.core import TyperGroup
 
 import sfumato
 from sfumato import (
@@ -20,7 +22,6 @@ from sfumato import (
     cli_federate,
     cli_keys,
     cli_learn,
-    cli_paper,
     cli_protect,
     cli_publish,
     cli_report,
@@ -29,17 +30,19 @@ from sfumato import (
 )
 from sfumato.errors import BadInput, Forewarning, SfumatoError
 
-__all__ = ["app", "main"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+__all__ = ["app", "main", "spread"]
 
 # Options that take one or more numbers, as in --epsilon 1 8.
-_SEVERAL = ("--epsilon", "--bounds", "--table", "--figure")
+_SEVERAL = ("--epsilon", "--bounds")
 _EXAMPLES = {
     "protect": "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
     "plan": "sfumato plan X.npz --epsilon 1 --clip 1.0",
     "publish": "sfumato publish digits.npz -o published.npz --classes 10 --epsilon 1",
     "learn": "sfumato learn digits.npz -o model --classes 10 --epsilon 1",
     "federate": "sfumato federate digits.npz -o model --classes 10 --epsilon 300 --clip 1",
-    "paper": "sfumato paper multimedia-dp --figure 2",
     "audit": "sfumato audit X.npz out.npz --labels y -o report.html",
     "verify": "sfumato verify out.npz",
     "budget": "sfumato budget open clinic --epsilon 8 --delta 1e-6",
@@ -47,8 +50,41 @@ _EXAMPLES = {
     "report": "sfumato report out.npz -o report.html",
     "serve": "sfumato serve --data service",
 }
+# Commands that another project adds, and that project.
+_PROJECTS = {"paper": "sfumato-reproductions"}
+
+
+class _Commands(TyperGroup):
+    """The commands of the package, and those that installed projects add.
+
+    A project names a :class:`typer.Typer` with one command in its entry points ``sfumato.commands``. It is
+    loaded when that command is run or when commands are listed.
+    """
+
+    @cached_property
+    def _added(self) -> EntryPoints:
+        from importlib.metadata import entry_points  # with its import, 20 ms that few commands need
+
+        return entry_points(group="sfumato.commands")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *sorted(self._added.names)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            return command
+        if cmd_name in self._added.names:
+            return typer.main.get_command(self._added[cmd_name].load())
+        if cmd_name in _PROJECTS:
+            project = _PROJECTS[cmd_name]
+            raise BadInput(f"sfumato {cmd_name} needs {project}: pip install {project}.")
+        return None
+
+
 app = typer.Typer(
     name="sfumato",
+    cls=_Commands,
     help="Release data so that nobody in it can be singled out, and say exactly how far that promise goes.",
     epilog=f"For example: {_EXAMPLES['protect']}",
     add_completion=False,
@@ -66,7 +102,6 @@ app.command(epilog=f"For example: {_EXAMPLES['plan']}")(cli_protect.plan)
 app.command(epilog=f"For example: {_EXAMPLES['publish']}")(cli_publish.publish)
 app.command(epilog=f"For example: {_EXAMPLES['learn']}")(cli_learn.learn)
 app.command(epilog=f"For example: {_EXAMPLES['federate']}")(cli_federate.federate)
-app.command(epilog=f"For example: {_EXAMPLES['paper']}")(cli_paper.paper)
 app.command(epilog=f"For example: {_EXAMPLES['verify']}")(cli_keys.verify)
 app.command(epilog=f"For example: {_EXAMPLES['audit']}")(cli_audit.audit)
 
@@ -96,7 +131,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     try:
         with terminal.signals(), _forewarnings(told="--json" not in given):
             # A command that ends early (typer.Exit) is not raised but returned, as its code.
-            code = app(_spread(given), prog_name="sfumato", standalone_mode=False) or 0
+            code = app(spread(given), prog_name="sfumato", standalone_mode=False) or 0
             sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError:
         pass  # the help was printed, and was all that was asked for
@@ -160,10 +195,10 @@ def _usage(error: click.UsageError, given: list[str]) -> str:
         message, near = f"there is no option {error.option_name}", next(iter(error.possibilities or []), "")
     elif isinstance(error, click.MissingParameter) and error.param is not None:
         argument = error.param.param_type_name == "argument"
-        name = error.param.metavar if argument else "/".join(error.param.opts)
-        return f"{command} needs {name}, " + (
-            f"as in {_EXAMPLES[command]}." if command in _EXAMPLES else hint
-        )
+        name = error.param.human_readable_name if argument else "/".join(error.param.opts)
+        epilog = (error.ctx and error.ctx.command.epilog) or ""
+        example = _EXAMPLES.get(command) or epilog.removeprefix("For example: ")
+        return f"{command} needs {name}, " + (f"as in {example}." if example else hint)
     elif isinstance(error, click.BadParameter) and error.param is not None:
         for kind, word in (("valid float", "number"), ("valid integer", "whole number")):
             message = message.replace(f"is not a {kind}", f"is not a {word}")
@@ -173,22 +208,25 @@ def _usage(error: click.UsageError, given: list[str]) -> str:
     return f"{message[:1].lower()}{message[1:]}; {f'did you mean {near}?' if near else hint}"
 
 
-def _spread(arguments: list[str]) -> list[str]:
-    """``--epsilon 1 8`` as ``--epsilon=1 --epsilon=8``, which the parser understands."""
-    spread: list[str] = []
+def spread(arguments: list[str], options: Collection[str] = _SEVERAL) -> list[str]:
+    """Return ``--epsilon 1 8`` as ``--epsilon=1 --epsilon=8``, which the parser understands.
+
+    ``options`` are those that take one or more numbers.
+    """
+    words: list[str] = []
     rest = list(arguments)
     while rest:
         flag, equals, value = rest.pop(0).partition("=")
-        if flag not in _SEVERAL:
-            spread.append(flag + equals + value)
+        if flag not in options:
+            words.append(flag + equals + value)
             continue
         values = [value] if equals else []
         while rest and (_is_number(rest[0]) or not (values or rest[0].startswith("--"))):
             values.append(rest.pop(0))
         if not values:
             raise BadInput(f"{flag} takes one or more numbers, as in {flag} 1 8.")
-        spread += [f"{flag}={each}" for each in values]
-    return spread
+        words += [f"{flag}={each}" for each in values]
+    return words
 
 
 def _is_number(word: str) -> bool:

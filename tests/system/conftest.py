@@ -1,120 +1,29 @@
-"""Ways to run the command: as people do, or in this process where many calls are made."""
+"""Fixtures of the tests of the real command: records, and the statement beside an output."""
 
 import base64
-import contextlib
 import hashlib
-import io
 import json
-import os
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from sfumato.cli import main
+from command_fixtures import called, command, executable, folder  # noqa: F401
 from sfumato.privacy import Statement
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What one run of the command answered, and what it left in its folder."""
-
-    code: int
-    out: str
-    err: str
-    appeared: frozenset[str]
-
-    @property
-    def sentence(self):
-        """The one sentence of a refusal; everything that a refusal promises is checked on the way."""
-        assert self.code == 2, (self.code, self.out, self.err)
-        assert self.out == ""
-        assert self.err.count("\n") == 1
-        assert self.err.endswith((".\n", "?\n"))
-        assert self.err.startswith("sfumato: ")
-        assert "Traceback" not in self.err
-        assert self.appeared == frozenset()
-        return self.err.removeprefix("sfumato: ").rstrip("\n")
-
-    @property
-    def result(self):
-        """The JSON object of a run with --json."""
-        assert self.code == 0, (self.code, self.out, self.err)
-        assert self.err == ""
-        return json.loads(self.out)
-
-    @property
-    def partial(self):
-        """The JSON object of a run with --json that had to leave files out."""
-        assert self.code == 5, (self.code, self.out, self.err)
-        assert self.err == ""
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty folder that both kinds of run happen in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture(scope="session")
-def executable():
-    """The installed command, beside the interpreter."""
-    return str(Path(sys.executable).with_name("sfumato"))
-
-
-@pytest.fixture
-def command(folder, executable):
-    """Runs the installed command in its own process."""
-
-    def run(*arguments, **environment):
-        before = set(os.listdir(folder))
-        done = subprocess.run(
-            [executable, *map(str, arguments)],
-            cwd=folder,
-            env=os.environ | {"COLUMNS": "100"} | environment,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=120,
-        )
-        appeared = frozenset(set(os.listdir(folder)) - before)
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode(), appeared)
-
-    return run
 
 
 @pytest.fixture(scope="session")
 def heeding():
     """The words of a command that Ctrl-C reaches, whatever the tests themselves were started to ignore."""
 
-    def words(*command):
+    def words(*program):
         # The program resets the signal itself: code between fork and exec may hang or abort beside threads.
         reset = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL)"
-        return [sys.executable, "-c", f"{reset}; os.execv(sys.argv[1], sys.argv[1:])", *map(str, command)]
+        return [sys.executable, "-c", f"{reset}; os.execv(sys.argv[1], sys.argv[1:])", *map(str, program)]
 
     return words
-
-
-@pytest.fixture
-def called(folder):
-    """Runs the command line in this process, which saves starting an interpreter."""
-
-    def run(*arguments):
-        before = set(os.listdir())
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            try:
-                main([str(word) for word in arguments])
-            except SystemExit as end:
-                code = end.code
-        return Ran(code, out.getvalue(), err.getvalue(), frozenset(set(os.listdir()) - before))
-
-    return run
 
 
 @pytest.fixture(scope="session")

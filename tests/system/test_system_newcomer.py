@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import subprocess
+from importlib.metadata import EntryPoints
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def test_alone_it_shows_help_with_both_commands_and_an_example(called):
     ran = called()
     assert ran.code == 0
     assert ran.err == ""
-    for word in ("protect", "paper", "--help", "For example: sfumato protect X.npz"):
+    for word in ("protect", "audit", "--help", "For example: sfumato protect X.npz"):
         assert word in ran.out
 
 
@@ -38,6 +39,32 @@ def test_help_groups_every_option_and_names_every_mechanism(command):
         assert flag in ran.out
 
 
+def test_a_project_adds_a_command_by_an_entry_point(called, tmp_path, monkeypatch):
+    described = tmp_path / "installed" / "greetings-1.0.dist-info"
+    described.mkdir(parents=True)
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: greetings\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text("[sfumato.commands]\ngreet = greetings:app\n")
+    (described.parent / "greetings.py").write_text(
+        "import typer\n"
+        "app = typer.Typer()\n"
+        "@app.command(epilog='For example: sfumato greet Ada')\n"
+        "def greet(name: str) -> None:\n"
+        "    'Greet somebody.'\n"
+        "    print('Good morning,', name)\n"
+    )
+    monkeypatch.syspath_prepend(described.parent)
+    assert called("greet", "Ada").out == "Good morning, Ada\n"
+    assert "Greet somebody." in called("--help").out
+    assert called("greet").sentence == "greet needs NAME, as in sfumato greet Ada."
+
+
+def test_a_command_of_a_project_that_is_not_installed_names_the_project(called, monkeypatch):
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: EntryPoints())
+    said = "sfumato paper needs sfumato-reproductions: pip install sfumato-reproductions."
+    assert called("paper", "tldp").sentence == said
+    assert "paper" not in called("--help").out
+
+
 def test_the_version_is_printed_alone(command):
     ran = command("--version")
     assert (ran.code, ran.err) == (0, "")
@@ -49,7 +76,6 @@ def test_the_version_is_printed_alone(command):
     [
         (["protect"], "protect needs FILE, as in sfumato protect X.npz"),
         (["protect", "X.npz"], "protect needs -o/--output, as in"),
-        (["paper"], "paper needs NAME, as in sfumato paper multimedia-dp --figure 2."),
         (["protekt"], "no such command 'protekt'; did you mean 'protect'?"),
         (
             ["protect", "X.npz", "-o", "out.npz", "--epsilom", "1"],

@@ -16,7 +16,7 @@ ROOT = Path(sfumato.__file__).parent
 # the package, the command line above all, comes last.
 ROOMS = [
     *("privacy", "noise", "mechanisms", "transforms", "media", "learn", "publish", "audit", "utility"),
-    *("io", "ledger", "report", "pipeline", "serve", "papers"),
+    *("io", "ledger", "report", "pipeline", "serve"),
 ]
 FILES = sorted(ROOT.rglob("*.py"))
 NAMES = [str(file.relative_to(ROOT)) for file in FILES]
@@ -67,7 +67,7 @@ def test_a_wrong_import_would_be_seen(tmp_path) -> None:
         "import sfumato.io.arrays as arrays, os\n"
         "def late():\n"
         "    from sfumato.pipeline import protect\n"
-        "    from sfumato import papers, __version__\n"
+        "    from sfumato import serve, __version__\n"
         "    if True:\n"
         "        from sfumato import Gaussian\n"
     )
@@ -75,7 +75,7 @@ def test_a_wrong_import_would_be_seen(tmp_path) -> None:
         (1, "cli"),
         (2, "io"),
         (4, "pipeline"),
-        (5, "papers"),
+        (5, "serve"),
         (7, "Gaussian"),
     ]
 

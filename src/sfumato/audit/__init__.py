@@ -11,7 +11,13 @@ from sfumato.audit.averaging import averaging_attack
 from sfumato.audit.bound import Bound
 from sfumato.audit.class_leakage import ClassLeakage, class_leakage
 from sfumato.audit.coin_game import OneRunAudit, one_run_audit
-from sfumato.audit.configurations import attack_configurations
+from sfumato.audit.configurations import (
+    CONFIGURATIONS,
+    Configuration,
+    CrossFitted,
+    attack_configurations,
+    cross_fit,
+)
 from sfumato.audit.finding import Finding
 from sfumato.audit.game import classifier_scores, distinguish, likelihood_scores, play, worst_pair
 from sfumato.audit.gaussian_fit import gaussian_bound
@@ -21,7 +27,7 @@ from sfumato.audit.information import Information, mutual_information
 from sfumato.audit.label_only import label_only
 from sfumato.audit.leak import exact_value_leak
 from sfumato.audit.lira import lira
-from sfumato.audit.loss_threshold import class_threshold, loss_threshold
+from sfumato.audit.loss_threshold import class_scorer, class_threshold, loss_threshold
 from sfumato.audit.matching import likelihood_matching, nearest_matching
 from sfumato.audit.mechanism_audit import audit_mechanism, mechanism_of
 from sfumato.audit.membership import (
@@ -52,9 +58,12 @@ from sfumato.audit.threshold import threshold_bound
 from sfumato.calls import answer_calls
 
 __all__ = [
+    "CONFIGURATIONS",
     "Audit",
     "Bound",
     "ClassLeakage",
+    "Configuration",
+    "CrossFitted",
     "Finding",
     "HeldOut",
     "Heuristic",
@@ -75,8 +84,10 @@ __all__ = [
     "averaging_attack",
     "best_guesses",
     "class_leakage",
+    "class_scorer",
     "class_threshold",
     "classifier_scores",
+    "cross_fit",
     "distinguish",
     "exact_value_leak",
     "from_advantage",

@@ -1,12 +1,22 @@
-"""Sources that stream and sinks that appear whole or not at all: NumPy arrays, and tables under a schema."""
+"""Sources that stream and sinks that appear whole or not at all: NumPy arrays, tables under a schema, media.
+
+Readers and writers of media are loaded when they are first used.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from sfumato.io.arrays import ArraySink, ArraySource, array_names, open_array
 from sfumato.io.atomic import AtomicFile, atomic_output
 from sfumato.io.formats import MEDIA, file_to_read, kind_of, same_kind
 from sfumato.io.schema import Column, Schema
 from sfumato.io.tables import TableBlock, TableSink, TableSource
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.io.pictures import read_picture, write_picture
+    from sfumato.io.videos import open_video
 
 __all__ = [
     "MEDIA",
@@ -23,5 +33,12 @@ __all__ = [
     "file_to_read",
     "kind_of",
     "open_array",
+    "open_video",
+    "read_picture",
     "same_kind",
+    "write_picture",
 ]
+
+__getattr__ = when_used(
+    "sfumato.io", {"open_video": "videos", "read_picture": "pictures", "write_picture": "picture_output"}
+)

@@ -1,8 +1,12 @@
 """Images, sound and video: what may change in them, what in them is sensitive, and noise that knows both."""
 
+from sfumato.media.allocation import water_filling
+from sfumato.media.annotated import annotated_map
 from sfumato.media.band_noise import BandNoise
+from sfumato.media.categories import CATEGORIES, category_of
 from sfumato.media.clip import ClipNoise
 from sfumato.media.content_adaptive import ContentAdaptive
+from sfumato.media.decisions import threshold_cost
 from sfumato.media.dp_pix import DPPix
 from sfumato.media.frames import FrameNoise
 from sfumato.media.mel_laplace import MelLaplace
@@ -14,9 +18,15 @@ from sfumato.media.selective import SelectiveNoise
 from sfumato.media.sensitivity import SensitivityMap
 from sfumato.media.sound import SoundMechanism
 from sfumato.media.spectral import ScaledPixels, SpectralLaplace
+from sfumato.media.thresholds import (
+    exponential_threshold,
+    functional_threshold,
+    projected_gradient_threshold,
+)
 from sfumato.media.uniform_pixels import UniformPixels
 
 __all__ = [
+    "CATEGORIES",
     "BandNoise",
     "Blur",
     "ClipNoise",
@@ -35,4 +45,11 @@ __all__ = [
     "SoundMechanism",
     "SpectralLaplace",
     "UniformPixels",
+    "annotated_map",
+    "category_of",
+    "exponential_threshold",
+    "functional_threshold",
+    "projected_gradient_threshold",
+    "threshold_cost",
+    "water_filling",
 ]

@@ -2,8 +2,8 @@
 
 The paper (Adaptive multimedia DP, section 3.1.2) maximises Σ uᵢ log(εᵢ/sᵢ) subject to Σ εᵢ ≤ ε_total and
 lowᵢ ≤ εᵢ ≤ highᵢ. But Σ uᵢ log(εᵢ/sᵢ) = Σ uᵢ log εᵢ − Σ uᵢ log sᵢ, and the last sum does not depend on ε:
-**the sensitivities never move the optimum**. :func:`water_filling` therefore does not take them;
-:func:`paper_objective` does, so that anyone can check. In :func:`sensitivity_aware` they matter.
+**the sensitivities never move the optimum**. :func:`water_filling` therefore does not take them.
+In :func:`sensitivity_aware` they matter.
 
 Both are *water filling*. With a multiplier λ for the total, the Lagrange conditions of Σ uᵢ log εᵢ are
 uᵢ/εᵢ = λ, those of −Σ wᵢ/εᵢ² are 2wᵢ/εᵢ³ = λ, up to multipliers of the limits; so with one level t for all,
@@ -32,7 +32,6 @@ from sfumato.mechanisms.parameters import LARGEST, SMALLEST, numeric, positive, 
 __all__ = [
     "noise_objective",
     "noise_weights",
-    "paper_objective",
     "sensitivity_aware",
     "smoothed",
     "water_filling",
@@ -72,19 +71,6 @@ def noise_weights(utility: Any, sensitivity: Any, *, reach: Any = 1.0) -> Array:
     if scores is None or not ((scores >= 0.0) & (scores <= 1.0)).all():
         raise BadInput("sensitivity must hold numbers between 0 and 1.")
     return _weights("utility", utility) * np.square(_weights("reach", reach)) * (1.0 - scores)
-
-
-def paper_objective(epsilon: Any, utility: Any, sensitivity: Any) -> float:
-    """Σ uᵢ log(εᵢ/sᵢ), which the paper maximises; an element without utility adds nothing."""
-    budgets, worth, scores = np.broadcast_arrays(
-        *(
-            _weights(*item)
-            for item in (("epsilon", epsilon), ("utility", utility), ("sensitivity", sensitivity))
-        )
-    )
-    counts = worth > 0.0
-    with np.errstate(divide="ignore"):
-        return float((worth[counts] * (np.log(budgets[counts]) - np.log(scores[counts]))).sum())
 
 
 def noise_objective(epsilon: Any, weights: Any) -> float:

@@ -111,6 +111,10 @@ class MelLaplace(SoundMechanism):
             delta=0.0,
         )
 
+    def level_epsilon(self) -> float:
+        """ε of the mel level whose noise is the least, at the moment t₀: the ear is most sensitive there."""
+        return float((_SENSITIVITY / self._scales()).max())
+
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """The deviation of a mel level near 1 kHz at the moment t₀, in decibels."""
         self._checked(self._clip(columns))

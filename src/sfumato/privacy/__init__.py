@@ -24,7 +24,9 @@ from sfumato.privacy.sensitivity import (
     linear_sensitivity,
 )
 from sfumato.privacy.statement import Comparison, Evidence, Statement
+from sfumato.privacy.table import aligned
 from sfumato.privacy.unit import RECORD, Neighbours, Unit
+from sfumato.privacy.wording import upward
 
 __all__ = [
     "RECORD",
@@ -35,6 +37,7 @@ __all__ = [
     "Neighbours",
     "Statement",
     "Unit",
+    "aligned",
     "ar1_factor",
     "ar1_matrix",
     "augmented_second_moment_sensitivity",
@@ -55,4 +58,5 @@ __all__ = [
     "pure_information",
     "shuffle",
     "shuffled",
+    "upward",
 ]

@@ -1,15 +1,6 @@
 """What a release still says: probes, structure, tables, pictures, distributions, the frontier against ε."""
 
 from sfumato.utility.assessment import assess
-from sfumato.utility.comparison import (
-    Comparison,
-    Summary,
-    compare,
-    holm,
-    paired_t_test,
-    summarise,
-    wilcoxon_signed_rank,
-)
 from sfumato.utility.distribution import frechet_distance, inception_style_score
 from sfumato.utility.embedding import cosine_similarity
 from sfumato.utility.extractors import (
@@ -26,37 +17,33 @@ from sfumato.utility.pictures import psnr, ssim
 from sfumato.utility.probe import Probe, linear_probe
 from sfumato.utility.structure import Structure, structure
 from sfumato.utility.tables import Field, assess_table
+from sfumato.utility.videos import flicker, lag
 
 __all__ = [
     "Assessment",
     "Choice",
-    "Comparison",
     "Extractor",
     "Field",
     "Measure",
     "Probe",
     "Structure",
-    "Summary",
     "assess",
     "assess_table",
     "columns",
-    "compare",
     "cosine_similarity",
+    "flicker",
     "frechet_distance",
     "frontier",
     "hidden_layer",
-    "holm",
     "inception_style_score",
     "knee",
+    "lag",
     "linear_probe",
-    "paired_t_test",
     "pixels",
     "principal_components",
     "probabilities",
     "psnr",
     "ssim",
     "structure",
-    "summarise",
     "weighted_objective",
-    "wilcoxon_signed_rank",
 ]

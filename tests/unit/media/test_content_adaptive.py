@@ -2,9 +2,9 @@ import json
 
 import numpy as np
 import pytest
-from people_photos import FACE, astronaut, photographs
 from sklearn.base import clone
 
+from people_photos import FACE, astronaut, photographs
 from sfumato.errors import BadInput
 from sfumato.media.annotated import annotated_map
 from sfumato.media.content_adaptive import ContentAdaptive

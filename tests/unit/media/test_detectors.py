@@ -6,10 +6,10 @@ import sys
 
 import numpy as np
 import pytest
-from people_photos import FACE, astronaut, photographs
 from skimage import data
 from sklearn.metrics import roc_auc_score
 
+from people_photos import FACE, astronaut, photographs
 from sfumato.errors import BadInput
 from sfumato.media import ContentAdaptive
 from sfumato.media.detectors import DETECTORS, Detector, Faces, Plates, Saliency, Text, named_detectors

@@ -7,11 +7,11 @@ import pytest
 
 from real_data import real
 from sfumato.errors import BadInput
-from sfumato.media.flicker import flicker, lag
 from sfumato.media.frames import FrameNoise
 from sfumato.media.plane_means import PlaneMeans
 from sfumato.media.temporal import MotionFilter, SteadyFilter
 from sfumato.noise import Seeded
+from sfumato.utility import flicker, lag
 
 
 def drawn(frames=400, side=40, seed=0):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from people_photos import astronaut
 
+from people_photos import astronaut
 from sfumato.errors import BadInput
 from sfumato.media.private_map import PrivateMap, estimated_scores
 from sfumato.noise import Secure, Seeded

@@ -2,10 +2,10 @@ import sys
 
 import numpy as np
 import pytest
-from people_photos import astronaut, photographs
 from skimage import data
 from sklearn.metrics import roc_auc_score
 
+from people_photos import astronaut, photographs
 from sfumato.errors import BadInput
 from sfumato.media.annotated import annotated_map
 from sfumato.media.detectors import Learned

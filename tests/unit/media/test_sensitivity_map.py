@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from people_photos import FACE, astronaut
 from scipy.optimize import minimize
 
+from people_photos import FACE, astronaut
 from sfumato.errors import BadInput
 from sfumato.media.annotated import CATEGORY_FACTORS, annotated_map
 from sfumato.media.categories import BOUNDARIES, CATEGORIES, category_indices, category_of

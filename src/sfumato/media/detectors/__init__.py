@@ -10,6 +10,9 @@ from sfumato.media.detectors.learned import Learned
 from sfumato.media.detectors.named import DETECTORS, named_detectors
 from sfumato.media.detectors.saliency import Saliency
 from sfumato.media.detectors.text import Text
+from sfumato.media.embeddings import tile_embedding
+from sfumato.media.scorer import SensitivityScorer
+from sfumato.media.tiles import tiles_of
 
 __all__ = [
     "DETECTORS",
@@ -19,6 +22,9 @@ __all__ = [
     "Learned",
     "Plates",
     "Saliency",
+    "SensitivityScorer",
     "Text",
     "named_detectors",
+    "tile_embedding",
+    "tiles_of",
 ]

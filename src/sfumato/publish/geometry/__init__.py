@@ -11,7 +11,6 @@ try:
 except ImportError:
     raise BadInput("the geometry of a manifold needs torch: pip install 'sfumato[learn]'.") from None
 
-from sfumato.publish.geometry.covariance import extrinsic_curvature
 from sfumato.publish.geometry.curvature import curvature, eigenvalue_differences, eigenvalue_slopes
 from sfumato.publish.geometry.curves import curve_energy, curve_length
 from sfumato.publish.geometry.geodesics import Geodesics, geodesics
@@ -33,7 +32,6 @@ __all__ = [
     "curve_length",
     "eigenvalue_differences",
     "eigenvalue_slopes",
-    "extrinsic_curvature",
     "geodesics",
     "log_determinant",
     "pullback_metric",
