@@ -339,7 +339,10 @@ class Ledger:
     ) -> None:
         """Refuse a key that was used for another request, or whose hold was given back."""
         key = short(before.key or "")
-        if before.kind != kind or before.guarantee != guarantee:
+        paid = before.guarantee
+        # A theorem is a sentence, which another version may word in another way.
+        same = paid is not None and replace(paid, theorem=guarantee.theorem) == guarantee
+        if before.kind != kind or not same:
             raise RequestReused(f"the key {key} was used for another request on {short(known.name)}.")
         settled = settlement(transaction, self.identity, known, before.number) if kind == "hold" else None
         if settled is not None and settled.kind == "release":

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -190,13 +191,7 @@ class Tiers:
     def _statement(self, member: TrustAdaptive) -> Statement:
         own = member.statement()
         together = f"all {len(self._members)} tiers together: {self.guarantee()}"
-        return Statement(
-            mechanism=own.mechanism,
-            parameters=own.parameters,
-            claimed=own.claimed,
-            proven=own.proven,
-            notes=(*own.notes, together),
-        )
+        return replace(own, notes=(*own.notes, together))
 
 
 class _Ladder(TrustAdaptive):

@@ -246,13 +246,14 @@ class FrameNoise(Mechanism):
         values = super().parameters()
         values.pop("mechanism")
         innovations = self._innovations()
-        values |= {
+        return values | {
             "unit": str(self._asked()),
             "beta": 0.0 if innovations is None else innovations.beta,
             "follow": self._follows(),
         }
-        picture = self._mechanism() if self.shape is None else self.each(self._picture(None))
-        return values | {"picture": {"mechanism": type(picture).__name__} | picture.parameters()}
+
+    def _nested(self) -> dict[str, Mechanism]:
+        return {"picture": self._mechanism() if self.shape is None else self.each(self._picture(None))}
 
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         if self.shape is None:

@@ -168,7 +168,10 @@ class SelectiveNoise(PictureMechanism):
         values = super().parameters() | {"unit": str(picture_unit(self.unit))}
         used = self._attribution()
         name = getattr(used, "__qualname__", type(used).__qualname__)
-        return values | {"attribution": f"{getattr(used, '__module__', '')}.{name}"}
+        module = getattr(used, "__module__", "")
+        # Keyed noise depends on the name, so ours stay what they were when the module moves.
+        module = "sfumato.media.attributions" if module == contrast_gradient.__module__ else module
+        return values | {"attribution": f"{module}.{name}"}
 
     def _prepared(self, shape: Shape, high: float) -> None:
         scale, step = self._scale_and_step(shape, high)

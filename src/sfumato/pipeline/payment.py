@@ -72,12 +72,13 @@ class Content:
 
 
 def terms_of(statement: Statement, declared: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What shapes the noise of a release, as JSON values: what its statement names, and what is ``declared``.
+    """What shapes the noise of a release, as JSON values: its statement's terms, and what is ``declared``.
 
     Another version of the package draws the same noise, as long as the mechanism's version stays.
     """
-    parameters = {name: value for name, value in statement.parameters.items() if name != "sfumato"}
-    return {"mechanism": statement.mechanism, "parameters": parameters, "declared": declared}
+    if statement.terms is None:  # by the names in the statement, a renamed parameter would change digests
+        raise ValueError(f"the statement of {statement.mechanism} has no terms to commit to.")
+    return {**statement.terms, "declared": declared}
 
 
 def asked_for(statement: Statement, added: Sequence[Statement] = ()) -> tuple[Guarantee, str]:
