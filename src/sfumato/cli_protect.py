@@ -28,7 +28,7 @@ __all__ = ["plan", "protect"]
 
 # Options of protect that are parameters of a mechanism as they stand.
 _PARAMETERS = (
-    *("epsilon", "delta", "neighbours", "clip", "trust", "calibration", "categories"),
+    *("epsilon", "delta", "neighbours", "clip", "distrust", "calibration", "categories"),
     *("bits", "flip", "components", "scale"),
     *("unit", "noise", "retain", "levels", "outside", "coordinates"),
 )
@@ -84,10 +84,12 @@ def protect(
         bool,
         option(_BOUND, None, "Read the bounds off the data; then nothing is proven.", "--bounds-from-data"),
     ] = False,
-    trust: Annotated[
+    distrust: Annotated[
         float | None,
         option(
-            _SOME, "τ", "trust-adaptive: inverse trust, from 0 (most trusted, least noise) to 1, the default."
+            _SOME,
+            "τ",
+            "trust-adaptive: from 0, the most trusted reader with the least noise, to 1, the default.",
         ),
     ] = None,
     calibration: Annotated[

@@ -76,12 +76,14 @@ def test_delta_must_lie_strictly_between_0_and_1(kind, delta) -> None:
     _refused(lambda: kind(delta=delta, clip=1.0).guarantee(), "delta must lie strictly between 0 and 1")
 
 
-@pytest.mark.parametrize("trust", [-0.1, 1.0001, INF, NAN, True, False, None, "0.5", [0.5], GRID], ids=repr)
+@pytest.mark.parametrize(
+    "distrust", [-0.1, 1.0001, INF, NAN, True, False, None, "0.5", [0.5], GRID], ids=repr
+)
 @pytest.mark.parametrize("calibration", ["analytic", "paper", "paper-tables"])
-def test_trust_must_lie_between_0_and_1(trust, calibration) -> None:
-    mechanism = sf.TrustAdaptive(trust, clip=1.0, calibration=calibration)
-    _refused(mechanism.guarantee, "trust must lie between 0 and 1")
-    _refused(lambda: mechanism.release(np.ones((2, 2))), "trust must lie between 0 and 1")
+def test_distrust_must_lie_between_0_and_1(distrust, calibration) -> None:
+    mechanism = sf.TrustAdaptive(distrust, clip=1.0, calibration=calibration)
+    _refused(mechanism.guarantee, "distrust must lie between 0 and 1")
+    _refused(lambda: mechanism.release(np.ones((2, 2))), "distrust must lie between 0 and 1")
 
 
 @pytest.mark.parametrize("kind", CLIPPED.values(), ids=CLIPPED)
@@ -154,8 +156,8 @@ def test_neighbours_are_replace_or_zero_out(kind, neighbours) -> None:
 
 @pytest.mark.parametrize("calibration", ["Analytic", "", None, 3, GRID], ids=repr)
 def test_an_unknown_calibration_is_refused(calibration) -> None:
-    for trust in (0.0, 1.0):
-        mechanism = sf.TrustAdaptive(trust, clip=1.0, calibration=calibration)
+    for distrust in (0.0, 1.0):
+        mechanism = sf.TrustAdaptive(distrust, clip=1.0, calibration=calibration)
         _refused(mechanism.guarantee, "calibration must be one of analytic, paper, paper-tables, not")
 
 
