@@ -17,6 +17,7 @@ import typer
 from sfumato import cli_budget, cli_media, cli_shown, terminal
 from sfumato.cli_options import BUDGET, FILES, PROMISE, AsJson, LedgerUrl, Overwrite, Uncharged, option
 from sfumato.errors import BadInput
+from sfumato.privacy.defaults import DELTA
 
 if TYPE_CHECKING:
     from sfumato.mechanisms import Mechanism
@@ -61,7 +62,9 @@ def protect(
     epsilon_file: Annotated[
         Path | None, option(PROMISE, "FILE", "For personalised: a .npy with one public ε a record.")
     ] = None,
-    delta: Annotated[float | None, option(PROMISE, "δ", "For Gaussian noise; 1e-6 unless given.")] = None,
+    delta: Annotated[
+        float | None, option(PROMISE, "δ", f"Of Gaussian noise; {DELTA:g} unless given.")
+    ] = None,
     neighbours: Annotated[
         str | None,
         option(

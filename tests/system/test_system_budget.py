@@ -173,7 +173,7 @@ def test_another_neighbouring_relation_is_not_charged(called, protect, records):
     )
     assert protect("out.npy", 1).sentence == (
         "the budget of 'clinic' counts per record under zero-out; a guarantee per record under replace "
-        "cannot be charged to it."
+        "cannot be charged to it; open one for it with 'sfumato budget open NAME --epsilon … --delta …'."
     )
     assert protect("out.npy", 1, "--neighbours", "zero-out").code == 0
 

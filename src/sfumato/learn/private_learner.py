@@ -18,6 +18,7 @@ from sfumato.learn.examples import Floats
 from sfumato.learn.fit_private import Fitted, fit_private
 from sfumato.learn.learner import Report
 from sfumato.privacy import Guarantee, Neighbours, Statement
+from sfumato.privacy.defaults import DELTA
 
 __all__ = ["PrivateLearner"]
 
@@ -35,7 +36,7 @@ class PrivateLearner:
         network: Callable[[int], Module],
         *,
         epsilon: float = 1.0,
-        delta: float = 1e-5,
+        delta: float = DELTA,
         **options: Any,
     ) -> None:
         self.network, self.epsilon, self.delta, self.options = network, epsilon, delta, options

@@ -44,6 +44,7 @@ from sfumato.ledger.storage import Storage
 from sfumato.ledger.text import checked_key, checked_name, checked_purpose, lock_number, printable_name, short
 from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import RECORDS
 
 __all__ = ["Ledger"]
 
@@ -67,7 +68,7 @@ class Ledger:
         make: bool = True,
         charging: str | None = None,
         unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
+        neighbours: Neighbours | str = RECORDS.neighbours,
     ) -> None:
         if charging is not None:
             printable_name(charging)
@@ -101,8 +102,8 @@ class Ledger:
         dataset: str,
         epsilon: float,
         delta: float,
-        unit: Unit | str = "record",
-        neighbours: Neighbours | str = Neighbours.REPLACE,
+        unit: Unit | str = RECORDS.unit,
+        neighbours: Neighbours | str = RECORDS.neighbours,
     ) -> Entry:
         """Give ``dataset`` a budget; opening it again with the same budget changes nothing."""
         opened = Dataset.opened(

@@ -43,6 +43,7 @@ from sfumato.mechanisms.tensors import TensorMechanism
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import DELTA, RECORDS
 
 __all__ = ["DirectionalGaussian", "IndependentDirectional"]
 
@@ -190,14 +191,14 @@ class IndependentDirectional(DirectionalGaussian):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         bounds: Any = None,
         directions: Any = None,
         deviations: Any = None,
         calibration: str = "analytic",
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         shape: Sequence[int] | None = None,
         randomness: Randomness | None = None,
     ) -> None:

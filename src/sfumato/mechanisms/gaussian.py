@@ -16,6 +16,7 @@ from sfumato.mechanisms.parameters import delta_between, known_neighbours, posit
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import RECORD, Claim, Guarantee, gaussian_mu
+from sfumato.privacy.defaults import DELTA, RECORDS
 
 __all__ = ["Gaussian", "noise_multiplier"]
 
@@ -35,11 +36,11 @@ class Gaussian(AdditiveMechanism):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         bounds: Any = None,
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon = epsilon

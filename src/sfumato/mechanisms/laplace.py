@@ -18,6 +18,7 @@ from sfumato.mechanisms.parameters import known_neighbours, positive
 from sfumato.noise import LAPLACE, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import RECORD, Claim, Guarantee
+from sfumato.privacy.defaults import RECORDS
 
 __all__ = ["Laplace"]
 
@@ -34,7 +35,7 @@ class Laplace(AdditiveMechanism):
         clip: float | None = None,
         *,
         bounds: Any = None,
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon = epsilon

@@ -44,6 +44,7 @@ from sfumato.mechanisms.tensors import TensorMechanism, tensor_size
 from sfumato.noise import LAPLACE, NORMAL, Randomness, Stream
 from sfumato.noise.laws import Law
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import DELTA
 
 __all__ = ["TensorLDP", "WeightedTensorLDP"]
 
@@ -81,7 +82,7 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
         *,
         noise: str = "laplace",
         retain: str = "algorithm",
-        delta: float = 1e-5,
+        delta: float = DELTA,
         unit: str = "component",
         outside: str = "refuse",
         shape: Sequence[int] | None = None,
@@ -224,7 +225,7 @@ class WeightedTensorLDP(TensorLDP):
         weights: Any = 0.0,
         noise: str = "laplace",
         retain: str = "algorithm",
-        delta: float = 1e-5,
+        delta: float = DELTA,
         unit: str = "component",
         outside: str = "refuse",
         shape: Sequence[int] | None = None,

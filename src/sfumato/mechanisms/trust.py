@@ -31,6 +31,7 @@ from sfumato.mechanisms.release import Release
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import RECORD, Claim, Guarantee, Statement, classical_sigma
+from sfumato.privacy.defaults import DELTA, RECORDS
 
 __all__ = ["Tiers", "TrustAdaptive"]
 
@@ -52,12 +53,12 @@ class TrustAdaptive(AdditiveMechanism):
         self,
         distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
         epsilon: Sequence[float] = (1.0, 8.0),
-        delta: float = 1e-6,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         bounds: Any = None,
         calibration: str = "analytic",
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
         self.distrust = distrust

@@ -23,6 +23,7 @@ from sfumato.mechanisms.tier import Tier
 from sfumato.mechanisms.trust import Tiers, TrustAdaptive
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
+from sfumato.privacy.defaults import DELTA, RECORDS
 
 __all__ = ["TrustTier"]
 
@@ -41,11 +42,11 @@ class TrustTier(Tier, TrustAdaptive):
         distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
         levels: Sequence[float] = (0.0, 1.0),
         epsilon: Sequence[float] = (1.0, 8.0),
-        delta: float = 1e-6,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         bounds: Any = None,
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
         self.distrust = distrust

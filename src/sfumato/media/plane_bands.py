@@ -30,6 +30,7 @@ from sfumato.media.planes import UNITY, plane_names, plane_weights
 from sfumato.media.statistics import STATISTICS
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Unit
+from sfumato.privacy.defaults import IMAGES
 
 __all__ = ["PlaneBands"]
 
@@ -103,7 +104,7 @@ class PlaneBands(CosineNoise):
         self,
         epsilon: float = 4.0,
         delta: float = 0.0,
-        unit: str | Unit = "region(16)",
+        unit: str | Unit = IMAGES.unit,
         kept: float | None = None,
         *,
         restore: str = "wiener",

@@ -39,6 +39,7 @@ from sfumato.media.plane_means import PlaneMeans
 from sfumato.media.planes import UNITY
 from sfumato.noise import NORMAL, Randomness, Rounded, Stream
 from sfumato.privacy import Unit
+from sfumato.privacy.defaults import DELTA, IMAGES
 
 __all__ = ["PlaneTier"]
 
@@ -63,8 +64,8 @@ class PlaneTier(Tier, PlaneMeans):
         distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
         levels: Sequence[float] = (0.0, 1.0),
         epsilon: Sequence[float] = (1.0, 8.0),
-        delta: float = 1e-6,
-        unit: str | Unit = "region(16)",
+        delta: float = DELTA,
+        unit: str | Unit = IMAGES.unit,
         block: int | None = None,
         *,
         restore: str = "learned",

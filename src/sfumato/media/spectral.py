@@ -34,6 +34,7 @@ from sfumato.media.picture import Shape, picture_shape
 from sfumato.media.planes import Blocks
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Unit
+from sfumato.privacy.defaults import DELTA, IMAGES
 
 __all__ = ["ScaledPixels", "SpectralLaplace"]
 
@@ -71,8 +72,8 @@ class SpectralLaplace(CosineNoise):
         noise: str = "laplace",
         *,
         alpha: float = 0.6,
-        delta: float = 1e-6,
-        unit: str | Unit = "region(16)",
+        delta: float = DELTA,
+        unit: str | Unit = IMAGES.unit,
         shape: Sequence[int] | None = None,
         randomness: Randomness | None = None,
     ) -> None:
@@ -128,7 +129,7 @@ class ScaledPixels(ChannelMeans):
         self,
         epsilon: float = 1.0,
         *,
-        unit: str | Unit = "region(16)",
+        unit: str | Unit = IMAGES.unit,
         shape: Sequence[int] | None = None,
         randomness: Randomness | None = None,
     ) -> None:

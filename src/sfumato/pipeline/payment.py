@@ -16,6 +16,7 @@ back never drew, and one that was committed pays for what is drawn.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import os
@@ -37,7 +38,7 @@ from sfumato.report import Certificate, KeyRing, VerificationFailed
 if TYPE_CHECKING:
     from sfumato.ledger import Entry, Ledger
 
-__all__ = ["Content", "HeldPayment", "Payment", "asked_for", "terms_of"]
+__all__ = ["Content", "HeldPayment", "Payment", "asked_for", "terms_of", "under_budget"]
 
 _UNCHARGED = "not charged to the budget of the dataset, as was asked for"
 
@@ -97,6 +98,22 @@ def asked_for(statement: Statement, added: Sequence[Statement] = ()) -> tuple[Gu
     return headline, whose if as_typed else f"{whose}, as it is proven and not as it is typed,"
 
 
+def under_budget(kind: type[Any], options: Mapping[str, Any], payment: Payment | None) -> dict[str, Any]:
+    """Return ``options`` of ``kind`` with the neighbours of the budget that pays, where none are given.
+
+    Nothing is converted: ``kind`` is calibrated to its sensitivity under these neighbours. A sum of clipped
+    records moves by one clip at most where a record becomes null, and by two where another takes its place
+    (‖g − g′‖ ≤ ‖g‖ + ‖g′‖), so twice the noise proves the same ε under replace as under zero-out. Steps on
+    samples are proven under zero-out alone, and a ``kind`` without neighbours has its own: the ledger refuses
+    what does not fit, with the command that opens a fitting budget.
+    """
+    given = dict(options)
+    on_samples = (given.get("sampling") or 1.0) < 1.0
+    if payment is None or on_samples or "neighbours" not in inspect.signature(kind).parameters:
+        return given
+    return given | {"neighbours": given.get("neighbours") or payment.neighbours}
+
+
 @dataclass(frozen=True)
 class Payment:
     """Where a release is charged: to nobody, or to ``dataset`` in ``ledger``, once for each ``request``.
@@ -135,6 +152,14 @@ class Payment:
     def lacks_budget(self) -> bool:
         """Whether a dataset is to pay that has no budget."""
         return self.payer is not None and not self.payer[0].has(self.payer[1])
+
+    @property
+    def neighbours(self) -> str | None:
+        """The neighbours of the budget that pays; None where there is none."""
+        if self.payer is None or self.lacks_budget:
+            return None
+        ledger, dataset = self.payer
+        return ledger.balance(dataset).neighbours
 
     def require_budget(self, guarantee: Guarantee | None = None) -> None:
         """Refuse a dataset without a budget, before anything is read; ``guarantee`` is what it has to pay."""

@@ -22,6 +22,7 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms import TrustAdaptive
 from sfumato.noise import Keyed
 from sfumato.privacy import Statement
+from sfumato.privacy.defaults import DELTA
 from sfumato.report.numbers import at_most, plain, share
 from sfumato.report.pictures import Pictures, png
 
@@ -32,7 +33,7 @@ EPSILONS: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.
 LEAST = 1.0
 DISTRUSTS: tuple[float, ...] = tuple(number / 10 for number in range(11))
 
-_DELTA, _CLIP = 1e-6, 4.0
+_CLIP = 4.0
 _ENLARGED = 14
 _MOST_KEPT = 64
 
@@ -107,7 +108,7 @@ class Shown:
 def budget(epsilon: float, distrust: float) -> float:
     """ε(τ) of a reader of ``distrust`` where the most trusted one gets ``epsilon``."""
     return TrustAdaptive(
-        distrust=distrust, epsilon=(LEAST, max(epsilon, LEAST)), delta=_DELTA, clip=_CLIP
+        distrust=distrust, epsilon=(LEAST, max(epsilon, LEAST)), delta=DELTA, clip=_CLIP
     ).budget()
 
 
@@ -140,7 +141,7 @@ def _digits(epsilon: float, distrust: float, noise: Keyed) -> Shown:
 
     values, labels = _digit_images()
     mechanism = TrustAdaptive(
-        distrust=distrust, epsilon=(LEAST, epsilon), delta=_DELTA, clip=_CLIP, randomness=noise
+        distrust=distrust, epsilon=(LEAST, epsilon), delta=DELTA, clip=_CLIP, randomness=noise
     )
     release = mechanism.release(values)
     released = np.asarray(release.value)
