@@ -356,7 +356,7 @@ def test_a_ledger_that_is_typed_without_a_dataset_is_refused(called, opened, fre
 
 def test_a_ledger_as_text_is_refused_in_python(records):
     with pytest.raises(sf.BadInput, match=r"ledger=sf\.Ledger\(url\)"):
-        sf.protect("X.npy", "o.npy", sf.Gaussian(clip=1.0), dataset="d", ledger="sqlite:///x.db")
+        sf.protect("X.npy", "o.npy", sf.Gaussian(clip=1.0, epsilon=1.0), dataset="d", ledger="sqlite:///x.db")
     assert not os.path.exists("x.db")
 
 

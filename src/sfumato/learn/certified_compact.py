@@ -46,7 +46,7 @@ from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
 from sfumato.noise import Randomness
 from sfumato.privacy import RECORD, Guarantee, Neighbours
-from sfumato.privacy.defaults import DELTA, MODELS
+from sfumato.privacy.defaults import DELTA, MODELS, REQUIRED
 
 __all__ = ["CertifiedCompact"]
 
@@ -70,7 +70,7 @@ class CertifiedCompact(Learner):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         delta: float = DELTA,
         *,
         classes: int = 10,

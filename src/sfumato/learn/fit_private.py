@@ -51,8 +51,6 @@ from sfumato.privacy.wording import upward
 __all__ = ["Fitted", "fit_private"]
 
 _BLOCK = 1024
-# What is promised of a torch module where the call says nothing.
-_EPSILON = 1.0
 
 
 @dataclass(frozen=True)
@@ -110,9 +108,9 @@ def fit_private(
     """Train a copy of ``model`` on records ``X`` (n, …) with labels ``y`` (n,), whole numbers 0…classes−1.
 
     ``model`` is a torch module that maps (n, …) to scores (n, classes), each row alone, or a learner, which
-    takes no options of steps. ``epsilon`` and ``delta`` are 1 and the default δ unless given, or those of the
-    learner: one that was made with others than the call asks for is refused. ``classes`` is what it must
-    score.
+    takes no options of steps. ``epsilon`` must be given, and ``delta`` is the default unless given; or both
+    are those of the learner: one that was made with others than the call asks for is refused. ``classes`` is
+    what it must score.
 
     - ``optimiser``: "sgd" with ``momentum``, or "adam", with the noise's part of its second moment taken out
       if ``unbiased``; steps of size ``pace``.
@@ -154,7 +152,7 @@ def fit_private(
         if training != Training():
             raise BadInput("options of noisy steps were given with a learner: they belong to torch modules.")
         return _fitted_learner(model, X, y, epsilon, delta, classes, randomness, report)
-    epsilon = positive("epsilon", _EPSILON if epsilon is None else epsilon)
+    epsilon = positive("epsilon", epsilon)
     delta = delta_between(DELTA if delta is None else delta)
     inputs = _inputs(X)
     copied, gradients, scored = checked_model(model, inputs.shape[1:], classes)

@@ -43,7 +43,7 @@ from sfumato.mechanisms.tensors import TensorMechanism
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
-from sfumato.privacy.defaults import DELTA, RECORDS
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["DirectionalGaussian", "IndependentDirectional"]
 
@@ -190,7 +190,7 @@ class IndependentDirectional(DirectionalGaussian):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         delta: float = DELTA,
         clip: float | None = None,
         *,

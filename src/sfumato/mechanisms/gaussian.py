@@ -16,7 +16,7 @@ from sfumato.mechanisms.parameters import delta_between, known_neighbours, posit
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import RECORD, Claim, Guarantee, gaussian_mu
-from sfumato.privacy.defaults import DELTA, RECORDS
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["Gaussian", "noise_multiplier"]
 
@@ -35,7 +35,7 @@ class Gaussian(AdditiveMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         delta: float = DELTA,
         clip: float | None = None,
         *,

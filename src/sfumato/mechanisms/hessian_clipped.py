@@ -36,7 +36,7 @@ from sfumato.mechanisms.records import held, numbers
 from sfumato.mechanisms.release import Release
 from sfumato.noise import Randomness, Secure, gaussian_noise, grid_step, onto_grid
 from sfumato.privacy import Claim, Guarantee, Neighbours, Statement, Unit
-from sfumato.privacy.defaults import DELTA, RECORDS
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["HessianClipped", "private_curvature"]
 
@@ -59,7 +59,7 @@ class HessianClipped(LayerAdaptive):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         delta: float = DELTA,
         clip: float | None = None,
         *,
@@ -182,7 +182,7 @@ def private_curvature(
     *,
     layers: Sequence[Any],
     clip: float,
-    epsilon: float = 1.0,
+    epsilon: float = REQUIRED,
     delta: float = DELTA,
     neighbours: str = RECORDS.neighbours,
     randomness: Randomness | None = None,

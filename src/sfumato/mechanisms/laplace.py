@@ -18,7 +18,7 @@ from sfumato.mechanisms.parameters import known_neighbours, positive
 from sfumato.noise import LAPLACE, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import RECORD, Claim, Guarantee
-from sfumato.privacy.defaults import RECORDS
+from sfumato.privacy.defaults import RECORDS, REQUIRED
 
 __all__ = ["Laplace"]
 
@@ -31,7 +31,7 @@ class Laplace(AdditiveMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         clip: float | None = None,
         *,
         bounds: Any = None,

@@ -43,7 +43,7 @@ from sfumato.mechanisms.tensors import tensor_size
 from sfumato.noise import NORMAL, Randomness, Stream, onto_grid
 from sfumato.noise.laws import Law
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
-from sfumato.privacy.defaults import DELTA, RECORDS
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["LayerAdaptive", "flatten_layers", "unflatten_layers"]
 
@@ -105,7 +105,7 @@ class LayerAdaptive(AdditiveMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         delta: float = DELTA,
         clip: Any = None,
         *,

@@ -34,7 +34,7 @@ from sfumato.mechanisms.frames import Frame, orthonormal, stretches
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Unit
-from sfumato.privacy.defaults import DELTA, RECORDS
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["MatrixVariateGaussian"]
 
@@ -57,7 +57,7 @@ class MatrixVariateGaussian(DirectionalGaussian):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         delta: float = DELTA,
         clip: float | None = None,
         *,

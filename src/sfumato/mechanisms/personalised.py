@@ -21,7 +21,7 @@ from sfumato.mechanisms.gaussian import Gaussian, noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive, positives, shown
 from sfumato.noise import Randomness
 from sfumato.privacy import RECORD, Claim, Guarantee
-from sfumato.privacy.defaults import DELTA, RECORDS
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["Personalised"]
 
@@ -33,7 +33,7 @@ class Personalised(Gaussian):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
+        epsilon: Any = REQUIRED,
         delta: float = DELTA,
         clip: float | None = None,
         *,

@@ -30,6 +30,7 @@ from sfumato.mechanisms.response import RandomisedResponse
 from sfumato.mechanisms.tier import Tier
 from sfumato.noise import Randomness, Stream, below, coins
 from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy.defaults import REQUIRED
 
 __all__ = ["ResponseTier"]
 
@@ -48,7 +49,7 @@ class ResponseTier(Tier, RandomisedResponse):
         self,
         distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
         levels: Sequence[float] = (0.0, 1.0),
-        epsilon: Sequence[float] = (1.0, 8.0),
+        epsilon: Sequence[float] = REQUIRED,
         categories: Any = 2,
         *,
         weights: Any = None,

@@ -44,7 +44,7 @@ from sfumato.mechanisms.tensors import TensorMechanism, tensor_size
 from sfumato.noise import LAPLACE, NORMAL, Randomness, Stream
 from sfumato.noise.laws import Law
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
-from sfumato.privacy.defaults import DELTA
+from sfumato.privacy.defaults import DELTA, REQUIRED
 
 __all__ = ["TensorLDP", "WeightedTensorLDP"]
 
@@ -77,7 +77,7 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         bounds: Any = (0.0, 256.0),
         *,
         noise: str = "laplace",
@@ -219,7 +219,7 @@ class WeightedTensorLDP(TensorLDP):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         bounds: Any = (0.0, 256.0),
         *,
         weights: Any = 0.0,

@@ -31,7 +31,7 @@ from sfumato.mechanisms.release import Release
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import RECORD, Claim, Guarantee, Statement, classical_sigma
-from sfumato.privacy.defaults import DELTA, RECORDS
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["Tiers", "TrustAdaptive"]
 
@@ -52,7 +52,7 @@ class TrustAdaptive(AdditiveMechanism):
     def __init__(
         self,
         distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
-        epsilon: Sequence[float] = (1.0, 8.0),
+        epsilon: Sequence[float] = REQUIRED,
         delta: float = DELTA,
         clip: float | None = None,
         *,

@@ -23,7 +23,7 @@ from sfumato.mechanisms.tier import Tier
 from sfumato.mechanisms.trust import Tiers, TrustAdaptive
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
-from sfumato.privacy.defaults import DELTA, RECORDS
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["TrustTier"]
 
@@ -41,7 +41,7 @@ class TrustTier(Tier, TrustAdaptive):
         self,
         distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
         levels: Sequence[float] = (0.0, 1.0),
-        epsilon: Sequence[float] = (1.0, 8.0),
+        epsilon: Sequence[float] = REQUIRED,
         delta: float = DELTA,
         clip: float | None = None,
         *,

@@ -39,7 +39,7 @@ from sfumato.media.plane_means import PlaneMeans
 from sfumato.media.planes import UNITY
 from sfumato.noise import NORMAL, Randomness, Rounded, Stream
 from sfumato.privacy import Unit
-from sfumato.privacy.defaults import DELTA, IMAGES
+from sfumato.privacy.defaults import DELTA, IMAGES, REQUIRED
 
 __all__ = ["PlaneTier"]
 
@@ -63,7 +63,7 @@ class PlaneTier(Tier, PlaneMeans):
         self,
         distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
         levels: Sequence[float] = (0.0, 1.0),
-        epsilon: Sequence[float] = (1.0, 8.0),
+        epsilon: Sequence[float] = REQUIRED,
         delta: float = DELTA,
         unit: str | Unit = IMAGES.unit,
         block: int | None = None,

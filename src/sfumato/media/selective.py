@@ -35,6 +35,7 @@ from sfumato.media.attributions import contrast_gradient
 from sfumato.media.picture import PictureMechanism, Shape, picture_unit
 from sfumato.noise import LAPLACE, Randomness, Rounded, Stream, coins, grid_step
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import REQUIRED
 
 __all__ = ["STRATEGIES", "SelectiveNoise"]
 
@@ -66,7 +67,7 @@ class SelectiveNoise(PictureMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         strategy: str = "hybrid",
         unit: str | Unit = "pixels(1)",
         *,

@@ -34,7 +34,7 @@ from sfumato.media.picture import Shape, picture_shape
 from sfumato.media.planes import Blocks
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Unit
-from sfumato.privacy.defaults import DELTA, IMAGES
+from sfumato.privacy.defaults import DELTA, IMAGES, REQUIRED
 
 __all__ = ["ScaledPixels", "SpectralLaplace"]
 
@@ -68,7 +68,7 @@ class SpectralLaplace(CosineNoise):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         noise: str = "laplace",
         *,
         alpha: float = 0.6,
@@ -127,7 +127,7 @@ class ScaledPixels(ChannelMeans):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         *,
         unit: str | Unit = IMAGES.unit,
         shape: Sequence[int] | None = None,

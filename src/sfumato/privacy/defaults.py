@@ -7,7 +7,7 @@ own unit.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = [
     "AUDIO",
@@ -17,12 +17,16 @@ __all__ = [
     "MODELS",
     "PUBLICATIONS",
     "RECORDS",
+    "REQUIRED",
     "TABLES",
     "TENSORS",
     "VIDEO",
     "Kind",
 ]
 
+#: Stands for ε in the place of a default: a mechanism can be made without one, as scikit-learn asks, and then
+#: refuses to promise and to release anything.
+REQUIRED: Any = None
 #: The δ of noise that needs one: a failure of one in a million, below 1/n for up to a million records.
 DELTA = 1e-6
 

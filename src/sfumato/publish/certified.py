@@ -31,7 +31,7 @@ from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.mechanisms.release import Release
 from sfumato.noise import Randomness
 from sfumato.privacy import RECORD, Guarantee, Neighbours
-from sfumato.privacy.defaults import DELTA, PUBLICATIONS
+from sfumato.privacy.defaults import DELTA, PUBLICATIONS, REQUIRED
 from sfumato.publish.basis import CosineBasis
 from sfumato.publish.kernel_means import FourierFeatures
 from sfumato.publish.labelled import Labelled
@@ -69,7 +69,7 @@ class CertifiedPublisher(Publisher):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         delta: float = DELTA,
         *,
         shape: tuple[int, ...] = (28, 28),

@@ -38,9 +38,9 @@ def test_zero_is_the_most_trusted_reader_and_nobody_is_by_default() -> None:
     sigmas = [sf.TrustAdaptive(distrust, (1.0, 8.0), 1e-6, 1.0).sigma(3) for distrust in levels]
     assert sigmas == sorted(sigmas)
     assert len(set(sigmas)) == 4
-    assert sf.TrustAdaptive(clip=1.0).distrust == 1.0
-    assert sf.TrustAdaptive(clip=1.0).budget() == 1.0
-    assert sf.TrustAdaptive(0.0, clip=1.0).budget() == 8.0
+    assert sf.TrustAdaptive(clip=1.0, epsilon=(1.0, 8.0)).distrust == 1.0
+    assert sf.TrustAdaptive(clip=1.0, epsilon=(1.0, 8.0)).budget() == 1.0
+    assert sf.TrustAdaptive(0.0, clip=1.0, epsilon=(1.0, 8.0)).budget() == 8.0
 
 
 # What is claimed, the paper's σ for records in a ball of radius 1, its true ε under zero-out and replace,
@@ -106,7 +106,7 @@ def test_the_paper_tables_are_the_paper_at_any_other_distrust(distrust) -> None:
 
 def test_the_paper_calibrations_need_a_ball() -> None:
     for calibration in ("paper", "paper-tables"):
-        mechanism = sf.TrustAdaptive(0.5, bounds=(0.0, 1.0), calibration=calibration)
+        mechanism = sf.TrustAdaptive(0.5, bounds=(0.0, 1.0), calibration=calibration, epsilon=(1.0, 8.0))
         with pytest.raises(BadInput, match="declare clip, not bounds"):
             mechanism.guarantee()
 

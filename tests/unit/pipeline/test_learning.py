@@ -26,7 +26,7 @@ from sfumato.pipeline.learning import learn, open_learning, plan_learning
 from sfumato.pipeline.manifest import verify_folder
 from sfumato.pipeline.payment import Payment
 from sfumato.privacy import Guarantee
-from sfumato.privacy.defaults import MODELS
+from sfumato.privacy.defaults import DELTA, MODELS
 from sfumato.report import Certificate, KeyRing, VerificationFailed
 
 DIGITS = load_digits()
@@ -189,8 +189,8 @@ def test_every_method_is_attacked_class_by_class(place, method):
             "equation 21 as printed",
             "equation 21, corrected",
         )
-        assert (printed["epsilon"], printed["delta"]) == (8.0, 1e-5)
-        ratio = 2.0 * math.log(1.25 / 1e-5)
+        assert (printed["epsilon"], printed["delta"]) == (8.0, DELTA)
+        ratio = 2.0 * math.log(1.25 / DELTA)
         np.testing.assert_allclose(corrected["sigma"], np.array(printed["sigma"]) * ratio)
         assert {"diameter", "eta", "kappa", "log_rho", "vulnerability"} <= set(classes["profile"][0])
 

@@ -8,7 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import sfumato
+import sfumato as sf
+from sfumato.errors import BadInput
 from sfumato.privacy.defaults import DELTA
 
 SOURCES = Path(sfumato.__file__).parent
@@ -78,6 +83,22 @@ def test_one_change_reaches_every_door(tmp_path):
     assert (found.pop("images"), found.pop("federated")) == ("region(8)", "zero-out")
     assert found
     assert set(found.values()) == {3e-8}
+
+
+def test_epsilon_has_no_default():
+    own = [
+        f"{path.name}: {ast.unparse(default)}"
+        for path in SOURCES.rglob("*.py")
+        if "papers" not in path.parts
+        for name, default in _defaults(ast.parse(path.read_text("utf-8")))
+        if name == "epsilon" and ast.unparse(default) not in ("REQUIRED", "None")
+    ]
+    assert own == ["models.py: Field(gt=0, le=1000000.0)"]  # limits of a field that REST requires
+    for mechanism in (sf.Gaussian(clip=1.0), sf.Laplace(clip=1.0), sf.TrustAdaptive(clip=1.0), sf.Duchi()):
+        with pytest.raises(BadInput, match=r"epsilon must be .*, not None"):
+            mechanism.statement()
+        with pytest.raises(BadInput, match=r"epsilon must be .*, not None"):
+            mechanism.release(np.zeros((2, 3)))
 
 
 def test_no_signature_has_a_default_of_its_own():

@@ -96,8 +96,8 @@ def test_alpha_follows_distrust() -> None:
 def test_the_key_is_printed_nowhere() -> None:
     X = np.ones((2, 3))
     embedding = sf.ReverseManifold(1.0, KEY)
-    pipeline = make_pipeline(sf.Gaussian(clip=1.0), embedding)
-    released, applied = embedding.release(X), embedding.apply(sf.Gaussian(clip=1.0).release(X))
+    pipeline = make_pipeline(sf.Gaussian(clip=1.0, epsilon=1.0), embedding)
+    released, applied = embedding.release(X), embedding.apply(sf.Gaussian(clip=1.0, epsilon=1.0).release(X))
     texts = [repr(embedding), str(embedding), repr(embedding.get_params()), repr(vars(embedding))]
     texts += [repr(pipeline), pipeline._repr_html_(), embedding._repr_html_()]
     for release in (released, applied):

@@ -9,7 +9,7 @@ from sfumato.learn.federated.leaving import NoProtection, Protection
 from sfumato.learn.federated.repeated_reports import RepeatedReports
 from sfumato.learn.federated.type_three import TensorPaper
 from sfumato.learn.federated.update_noise import UPDATE_MECHANISMS, UpdateNoise
-from sfumato.privacy.defaults import DELTA, FEDERATED
+from sfumato.privacy.defaults import DELTA, FEDERATED, REQUIRED
 
 __all__ = ["PROTECTIONS", "Protection", "make_protection", "protection_name"]
 
@@ -39,7 +39,7 @@ def protection_name(name: str) -> str:
 def make_protection(
     name: str,
     *,
-    epsilon: float = 1.0,
+    epsilon: float = REQUIRED,
     delta: float = DELTA,
     clip: float | None = None,
     limit: float | None = None,

@@ -44,7 +44,7 @@ from sfumato.mechanisms import (
 from sfumato.mechanisms.parameters import positive
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee
-from sfumato.privacy.defaults import DELTA, FEDERATED
+from sfumato.privacy.defaults import DELTA, FEDERATED, REQUIRED
 
 __all__ = ["UPDATE_MECHANISMS", "UpdateNoise"]
 
@@ -74,7 +74,7 @@ class UpdateNoise(Protection):
     """
 
     name: str
-    epsilon: float = 1.0
+    epsilon: float = REQUIRED
     delta: float = DELTA
     clip: float | None = None
     limit: float | None = None
