@@ -13,7 +13,7 @@ SHAPE = (60_000, 784)
 def measure() -> list[Row]:
     generator = np.random.default_rng()
     X = generator.random(SHAPE, dtype=np.float32)
-    mechanism = sf.TrustAdaptive(trust=0.4, epsilon=(1.0, 8.0), delta=1e-6, clip=1.0)
+    mechanism = sf.TrustAdaptive(distrust=0.4, epsilon=(1.0, 8.0), delta=1e-6, clip=1.0)
     tiers = mechanism.tiers([0.0, 0.5, 1.0])
     names = ("X + standard_normal", "TrustAdaptive.release", "three tiers at once")
     seconds = interleaved(

@@ -22,7 +22,7 @@ SERVE = (str(Path(sys.executable).with_name("sfumato")), "serve", "--data")
 #: Dataset -> ε of its budget, and ε of each of its releases.
 BUDGETS = {"admissions": (4.0, (3.0,)), "ward-7": (8.0, (0.5, 0.5, 1.0, 1.0)), "archive": (6.0, ())}
 #: Picture -> page, width and height.
-PAGES = {"dashboard": ("/ui", 1200, 800), "explorer": ("/ui/explorer?epsilon=5&trust=3", 860, 980)}
+PAGES = {"dashboard": ("/ui", 1200, 800), "explorer": ("/ui/explorer?epsilon=5&distrust=3", 860, 980)}
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 import sfumato as sf
 
-TRUSTS = (0.0, 0.5, 1.0)
+DISTRUSTS = (0.0, 0.5, 1.0)
 EPSILON = (8.0, 60.0)
 
 
@@ -28,32 +28,32 @@ def main(folder: Path) -> None:
     np.savez(folder / "digits.npz", X=X, y=digits.target)
 
     # One reader, through a file: what `sfumato protect` does.
-    mechanism = sf.TrustAdaptive(trust=0.5, epsilon=EPSILON, delta=1e-6, clip=4.0)
+    mechanism = sf.TrustAdaptive(distrust=0.5, epsilon=EPSILON, delta=1e-6, clip=4.0)
     # The demo may be run again: its older release is replaced, which has to be said.
     output = folder / "digits-protected.npz"
     done = sf.protect(folder / "digits.npz", output, mechanism, array="X", overwrite=True)
     print(done.statement)
 
     # Three readers at the price of the most trusted one.
-    tiers = mechanism.tiers(TRUSTS)
+    tiers = mechanism.tiers(DISTRUSTS)
     releases = tiers.release(X)
     print(f"\nthree readers together: {tiers.guarantee()}")
-    for trust, release in releases.items():
+    for distrust, release in releases.items():
         error = np.sqrt(np.mean((release.value - X) ** 2))
-        print(f"  τ = {trust:<3g}: {release.statement.proven}; root mean square error {error:.2f}")
+        print(f"  τ = {distrust:<3g}: {release.statement.proven}; root mean square error {error:.2f}")
 
     # Attack what each reader gets, and write down what was promised and what was found.
     audits = {}
-    for trust, release in releases.items():
-        audits[trust] = sf.audit(release, original=X, labels=digits.target)
-        found = audits[trust]
-        print(f"  τ = {trust:<3g}: attacked, ε is at least {found.epsilon_lower:.3g} ({found.attack})")
+    for distrust, release in releases.items():
+        audits[distrust] = sf.audit(release, original=X, labels=digits.target)
+        found = audits[distrust]
+        print(f"  τ = {distrust:<3g}: attacked, ε is at least {found.epsilon_lower:.3g} ({found.attack})")
     page = sf.report(
         list(audits.values()),
         folder / "report.html",
         original=X,
         labels=digits.target,
-        names=[f"digits for τ = {trust:g}" for trust in audits],
+        names=[f"digits for τ = {distrust:g}" for distrust in audits],
         image_shape=(8, 8),
         show_originals=8,
         title="Handwritten digits for three readers",
@@ -61,7 +61,7 @@ def main(folder: Path) -> None:
     )
 
     picture = folder / "digits.png"
-    draw(X, {trust: release.value for trust, release in releases.items()}, digits.target, picture)
+    draw(X, {distrust: release.value for distrust, release in releases.items()}, digits.target, picture)
     print("\nfiles:")
     for file in (folder / "digits.npz", done.output, done.certificate_file, picture, page):
         print(f"  {file}")
@@ -77,7 +77,7 @@ def draw(original: np.ndarray, released: dict[float, np.ndarray], labels: np.nda
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = [("original", original)] + [(f"τ = {trust:g}", value) for trust, value in released.items()]
+    rows = [("original", original)] + [(f"τ = {distrust:g}", value) for distrust, value in released.items()]
     figure = pyplot.figure(figsize=(9.6, 0.9 * len(rows) + 0.4), layout="constrained")
     halves = figure.subfigures(1, 2, wspace=0.04, width_ratios=(1.12, 1.0))
     for half, title in zip(halves, ("one record", "average of about 180 records"), strict=True):

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from sfumato import terminal
 from sfumato.errors import BadInput
+from sfumato.privacy.defaults import RECORDS
 
 if TYPE_CHECKING:
     from sfumato.ledger import Balance, Entry, Ledger
@@ -73,7 +74,7 @@ def maybe(
     url: str | None,
     dataset: str | None,
     uncharged: bool,
-    unit: Unit | str = "record",
+    unit: Unit | str = RECORDS.unit,
     neighbours: str | None = None,
 ) -> Iterator[Ledger | None]:
     """The ledger that ``dataset`` is charged in; none where nothing is charged. It is not made here.
@@ -86,7 +87,7 @@ def maybe(
         return
     from sfumato.ledger import Ledger
 
-    under = "replace" if neighbours is None else neighbours
+    under = RECORDS.neighbours if neighbours is None else neighbours
     with Ledger(url_of(url), charging=dataset, unit=unit, neighbours=under) as ledger:
         yield ledger
 
@@ -104,8 +105,8 @@ def open_(
     dataset: Annotated[str, _NAME],
     epsilon: Annotated[float, typer.Option(metavar="ε", help="The budget.")],
     delta: Annotated[float, typer.Option(metavar="δ", help="Such as 1e-6; 0 admits only what has no δ.")],
-    unit: Annotated[str, typer.Option(help="What the budget protects.")] = "record",
-    neighbours: Annotated[str, typer.Option(help="replace, zero-out or add/remove.")] = "replace",
+    unit: Annotated[str, typer.Option(help="What the budget protects.")] = RECORDS.unit,
+    neighbours: Annotated[str, typer.Option(help="replace, zero-out or add/remove.")] = RECORDS.neighbours,
     ledger: Annotated[str | None, LEDGER] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:

@@ -31,6 +31,7 @@ from sfumato.cli_options import (
     option,
 )
 from sfumato.errors import BadInput
+from sfumato.privacy.defaults import DELTA, FEDERATED
 
 if TYPE_CHECKING:
     from sfumato.pipeline.federated_model import FederatedModel, FederationPlan
@@ -86,7 +87,7 @@ def federate(
         list[float] | None,
         option(PROMISE, "ε", "The budget of one client over all rounds; for tensor-ldp that of each round."),
     ] = None,
-    delta: Annotated[float, option(PROMISE, "δ", "Of one client over all rounds.")] = 1e-5,
+    delta: Annotated[float, option(PROMISE, "δ", "Of one client over all rounds.")] = DELTA,
     clip: Annotated[
         float | None,
         option(
@@ -180,7 +181,7 @@ def federate(
         "delta": delta,
         "clip": clip,
         "limit": limit,
-        "neighbours": neighbours or ("zero-out" if sample < 1.0 else "replace"),
+        "neighbours": neighbours or ("zero-out" if sample < 1.0 else FEDERATED.neighbours),
         "central": central,
         "sample": sample,
         "options": {name: options[name] for name in _OPTIONS if options[name] is not None},

@@ -29,6 +29,7 @@ from sfumato.cli_options import (
     option,
 )
 from sfumato.errors import BadInput
+from sfumato.privacy.defaults import DELTA, MODELS
 
 if TYPE_CHECKING:
     from sfumato.pipeline.learned import Learned
@@ -58,10 +59,15 @@ def learn(
     epsilon: Annotated[
         list[float] | None, option(PROMISE, "ε", "The budget of one record, for the whole model.")
     ] = None,
-    delta: Annotated[float | None, option(PROMISE, "δ", "1e-5 unless given; below 1/n.")] = None,
+    delta: Annotated[float | None, option(PROMISE, "δ", f"{DELTA:g} unless given; below 1/n.")] = None,
     neighbours: Annotated[
         str | None,
-        option(PROMISE, "NAME", "What may become of a record: replace; zero-out unless given."),
+        option(
+            PROMISE,
+            "NAME",
+            "What may become of a record: replace or zero-out; unless given as the budget counts, or "
+            f"{MODELS.neighbours} without one.",
+        ),
     ] = None,
     classes: Classes = None,
     extractor: Annotated[
@@ -168,6 +174,7 @@ def learn(
     from sfumato.audit.learner_shadows import SHADOWS
     from sfumato.pipeline.learning import learn as run
     from sfumato.pipeline.learning import open_learning, plan_learning
+    from sfumato.pipeline.payment import Payment
 
     given = {name: options[name] for name in _PARAMETERS}
     given |= {
@@ -188,6 +195,7 @@ def learn(
             extractor=extractor,
             audited=audit,
             shadows=SHADOWS if shadows is None else shadows,
+            payment=Payment(dataset, book, uncharged=uncharged),
         )
         if plan or output is None:
             planned = plan_learning(made, dataset=dataset, ledger=book, uncharged=uncharged)

@@ -26,7 +26,16 @@ _WHOLE = ("item", "clip", "frame")
 _MAPS = ("private", "unaccounted")
 _BOXES = "a .json of public boxes, as in --map boxes.json"
 _OF_RECORDS = (
-    *("epsilon_file", "neighbours", "bounds", "bounds_from_data", "schema", "trust", "calibration", "array"),
+    *(
+        "epsilon_file",
+        "neighbours",
+        "bounds",
+        "bounds_from_data",
+        "schema",
+        "distrust",
+        "calibration",
+        "array",
+    ),
     *("categories", "bits", "flip", "components", "scale", "retain", "weights", "levels", "outside", "alpha"),
     *("coordinates", "disjoint"),
 )

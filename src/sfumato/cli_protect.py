@@ -17,6 +17,7 @@ import typer
 from sfumato import cli_budget, cli_media, cli_shown, terminal
 from sfumato.cli_options import BUDGET, FILES, PROMISE, AsJson, LedgerUrl, Overwrite, Uncharged, option
 from sfumato.errors import BadInput
+from sfumato.privacy.defaults import DELTA
 
 if TYPE_CHECKING:
     from sfumato.mechanisms import Mechanism
@@ -28,7 +29,7 @@ __all__ = ["plan", "protect"]
 
 # Options of protect that are parameters of a mechanism as they stand.
 _PARAMETERS = (
-    *("epsilon", "delta", "neighbours", "clip", "trust", "calibration", "categories"),
+    *("epsilon", "delta", "neighbours", "clip", "distrust", "calibration", "categories"),
     *("bits", "flip", "components", "scale"),
     *("unit", "noise", "retain", "levels", "outside", "coordinates"),
 )
@@ -61,7 +62,9 @@ def protect(
     epsilon_file: Annotated[
         Path | None, option(PROMISE, "FILE", "For personalised: a .npy with one public ε a record.")
     ] = None,
-    delta: Annotated[float | None, option(PROMISE, "δ", "For Gaussian noise; 1e-6 unless given.")] = None,
+    delta: Annotated[
+        float | None, option(PROMISE, "δ", f"Of Gaussian noise; {DELTA:g} unless given.")
+    ] = None,
     neighbours: Annotated[
         str | None,
         option(
@@ -84,10 +87,12 @@ def protect(
         bool,
         option(_BOUND, None, "Read the bounds off the data; then nothing is proven.", "--bounds-from-data"),
     ] = False,
-    trust: Annotated[
+    distrust: Annotated[
         float | None,
         option(
-            _SOME, "τ", "trust-adaptive: inverse trust, from 0 (most trusted, least noise) to 1, the default."
+            _SOME,
+            "τ",
+            "trust-adaptive: from 0, the most trusted reader with the least noise, to 1, the default.",
         ),
     ] = None,
     calibration: Annotated[

@@ -26,6 +26,7 @@ from sfumato.cli_options import (
     option,
 )
 from sfumato.errors import BadInput
+from sfumato.privacy.defaults import DELTA, PUBLICATIONS
 
 if TYPE_CHECKING:
     from sfumato.pipeline.published import Published
@@ -56,13 +57,14 @@ def publish(
     epsilon: Annotated[
         list[float] | None, option(PROMISE, "ε", "The budget of one record, for everything published.")
     ] = None,
-    delta: Annotated[float | None, option(PROMISE, "δ", "1e-5 unless given.")] = None,
+    delta: Annotated[float | None, option(PROMISE, "δ", f"{DELTA:g} unless given.")] = None,
     neighbours: Annotated[
         str | None,
         option(
             PROMISE,
             "NAME",
-            "certified: what may become of a record: add/remove or zero-out; replace unless given.",
+            "certified: what may become of a record: add/remove, zero-out or replace; unless given as the "
+            f"budget counts, or {PUBLICATIONS.neighbours} without one.",
         ),
     ] = None,
     classes: Classes = None,
@@ -158,6 +160,7 @@ def publish(
     OUT is either, whatever SOURCE is.
     """
     options = dict(locals())
+    from sfumato.pipeline.payment import Payment
     from sfumato.pipeline.publishers import seconds_of
     from sfumato.pipeline.publishing import open_publication, plan_publication
     from sfumato.pipeline.publishing import publish as run
@@ -185,6 +188,7 @@ def publish(
             top=top,
             public_names=public_names,
             audited=audit,
+            payment=Payment(dataset, book, uncharged=uncharged),
         )
         if plan or output is None:
             planned = plan_publication(made, dataset=dataset, ledger=book, uncharged=uncharged)

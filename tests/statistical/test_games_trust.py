@@ -27,7 +27,7 @@ class WeakTiers(Tiers):
 @pytest.mark.parametrize("calibration", ["analytic", "paper"])
 def test_one_reader_stays_inside_the_curve_and_leaves_it_with_less_noise(calibration, neighbours):
     """False-alarm rate 1e-6; τ = 0.4, 400 000 samples a side; miss rate below 1e-12."""
-    parameters = RANGE | {"trust": 0.4, "calibration": calibration, "neighbours": neighbours}
+    parameters = RANGE | {"distrust": 0.4, "calibration": calibration, "neighbours": neighbours}
     sound = TrustAdaptive(**parameters)
     pair = PAIR if neighbours == "replace" else ((0.0, 0.0), (1.0, 0.0))
 
@@ -76,7 +76,7 @@ def test_the_least_trusted_tier_alone_keeps_its_own_smaller_epsilon():
 def test_independent_noise_for_each_tier_would_cost_more():
     """Miss rate below 1e-12: two independent releases, averaged, leave the curve of the better one."""
     close = {"epsilon": (3.9, 4.0), "delta": 1e-5, "clip": 1.0}
-    readers = [TrustAdaptive(trust, **close) for trust in (0.0, 1.0)]
+    readers = [TrustAdaptive(distrust, **close) for distrust in (0.0, 1.0)]
     means = [
         sum(reader.release(rows_of(record, SAMPLES)).value for reader in readers) / 2.0 for record in PAIR
     ]

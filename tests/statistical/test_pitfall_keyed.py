@@ -96,7 +96,7 @@ def test_other_content_under_a_used_release_id_is_refused():
 STREAMED = {
     "gaussian": lambda r: Gaussian(1.0, 1e-6, 1.0, randomness=r),
     "laplace": lambda r: Laplace(1.0, bounds=(0.0, 1.0), randomness=r),
-    "trust": lambda r: TrustAdaptive(0.3, clip=1.0, randomness=r),
+    "trust": lambda r: TrustAdaptive(0.3, clip=1.0, randomness=r, epsilon=(1.0, 8.0)),
     "personalised": lambda r: Personalised(np.tile([1.0, 2.0, 8.0], 1000), clip=1.0, randomness=r),
     "response": lambda r: RandomisedResponse(5.0, 4, randomness=r),
     "binary": lambda r: BinaryEncoding(bits=3, randomness=r),

@@ -33,7 +33,7 @@ PAGES = {
     "releases": "/releases",
     "audits": "/audits",
     "portrait": "/explorer",
-    "digits": "/explorer?sample=digits&epsilon=6&trust=2",
+    "digits": "/explorer?sample=digits&epsilon=6&distrust=2",
     "frontier": "/explorer/frontier?sample=cat",
     "check": "/check",
     "trust": "/policy",
@@ -57,8 +57,8 @@ BUCKET = {
     },
 }
 RULES = [
-    {"readers": ["clinic-a"], "networks": ["10.0.0.0/8"], "trust": 0.0},
-    {"authorisations": ["ethics-approved"], "jurisdictions": ["DE", "FR"], "trust": 0.4},
+    {"readers": ["clinic-a"], "networks": ["10.0.0.0/8"], "distrust": 0.0},
+    {"authorisations": ["ethics-approved"], "jurisdictions": ["DE", "FR"], "distrust": 0.4},
 ]
 
 
@@ -316,11 +316,11 @@ def test_sliders_show_another_release_and_its_own_numbers(opened):
     page.get_by_text("ε\u00a0=\u00a064 for the most trusted").wait_for()
     assert page.locator(".looks img").nth(1).get_attribute("src") != first
     assert page.locator("#explored").inner_text() != heading
-    trust = page.get_by_label("Inverse trust τ of the reader")
-    trust.focus()
+    distrust = page.get_by_label("Distrust τ of the reader")
+    distrust.focus()
     page.keyboard.press("Home")
     page.get_by_text("A reader of τ\u00a0=\u00a00,").wait_for()
-    assert "epsilon=6&trust=0" in page.url
+    assert "epsilon=6&distrust=0" in page.url
     assert page.locator("td.proven .headline").inner_text() == "ε\u00a0=\u00a064"
     page.get_by_label("1,797 digits").check()
     page.locator("main").get_by_text("1,797 digits at").wait_for()

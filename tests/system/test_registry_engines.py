@@ -112,7 +112,7 @@ def test_policies_of_many_threads_are_numbered_without_a_gap(registry):
     clinic = registry.create_tenant("clinic")
 
     def put(number):
-        rule = {"readers": [f"reader {number}"], "trust": number / THREADS}
+        rule = {"readers": [f"reader {number}"], "distrust": number / THREADS}
         return registry.set_policy(clinic.id, Policy.from_dict({"rules": [rule]}))
 
     made = at_once(put)
@@ -120,7 +120,7 @@ def test_policies_of_many_threads_are_numbered_without_a_gap(registry):
     assert all(registry.policy(clinic.id, one.version) == one for one in made)
     newest = max(made, key=lambda one: one.version)
     (rule,) = newest.policy.rules
-    assert registry.policy(clinic.id).policy.trust(*rule.readers, Context()) == rule.trust
+    assert registry.policy(clinic.id).policy.distrust(*rule.readers, Context()) == rule.distrust
 
 
 def test_one_server_keeps_tenants_and_budgets_beside_each_other(postgresql):  # noqa: F811

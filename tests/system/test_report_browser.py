@@ -28,14 +28,14 @@ def reports(tmp_path_factory):
     data = load_digits()
     X, y = data.data[:300] / 16.0, data.target[:300]
     good = entry(
-        "Digits for partners", sf.TrustAdaptive(trust=0.8, epsilon=(1.0, 8.0), delta=1e-6, clip=4.0), X, y
+        "Digits for partners", sf.TrustAdaptive(distrust=0.8, epsilon=(1.0, 8.0), delta=1e-6, clip=4.0), X, y
     )
     embedded = sf.ReverseManifold(alpha=1.0).release(X)
     pairing = (Evidence("pairing attack", 6.1, 1e-5, 0.99, "every pair was found", "record", "replace"),)
     nothing = Entry(
         "Embedded", replace(embedded.statement, measured=pairing), found(0.95, None), {"accuracy": 0.9}
     )
-    paper = sf.TrustAdaptive(trust=0.0, epsilon=(15.0, 80.0), delta=1e-6, clip=4.0, calibration="paper")
+    paper = sf.TrustAdaptive(distrust=0.0, epsilon=(15.0, 80.0), delta=1e-6, clip=4.0, calibration="paper")
     alarm = replace(good, findings=found(0.8, 5.0), pictures=None)
     write_report(
         [good], folder / "good.html", reproduce=["sfumato audit X.npz out.npz --labels y -o report.html"]

@@ -50,7 +50,7 @@ def named(served):
     query = {"name": "x.npz", "asked": '{"parameters": {"epsilon": 0.1, "clip": 1}}'}
     job = served.ask("POST", f"/v1/datasets/{PLANTED}-ward/jobs", npz(), query=query).json["id"]
     key = served.ask("POST", "/v1/keys", {"name": PLANTED, "role": "auditor"}).json["id"]
-    sample = {"sample": "x", "epsilon": "1", "trust": "0.5", "side": "after", "file": "x"}
+    sample = {"sample": "x", "epsilon": "1", "distrust": "0.5", "side": "after", "file": "x"}
     bucket = {"bucket": "files"}
     return {"dataset": f"{PLANTED}-ward", "release": release, "job": job, "key": key} | bucket | sample
 
@@ -146,8 +146,8 @@ def test_samples_of_the_explorer_are_those_that_there_are(served, stranger):
         assert (found.status, found.body[:4]) == (200, b"\x89PNG"), path
     sample = shown[0].split("/")[2]
     values = ["1", "0", "-1", "1e308", "1e-308", "nan", "inf", "..", "%00", "9" * 400, "x", ""]
-    for epsilon, trust in product(values, values[:6]):
-        path = f"/ui/explorer/{sample}/{epsilon}/{trust}/after.png"
+    for epsilon, distrust in product(values, values[:6]):
+        path = f"/ui/explorer/{sample}/{epsilon}/{distrust}/after.png"
         start = time.monotonic()
         answer = served.ask("GET", path, tenant=None, headers=stranger)
         assert answer.status in (200, 303, 400, 404, 422), (path, answer.status)

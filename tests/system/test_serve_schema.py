@@ -51,7 +51,7 @@ DESCRIBED = st.fixed_dictionaries(
     {
         "mechanism": st.sampled_from(sorted(MECHANISMS)),
         "parameters": st.dictionaries(
-            st.sampled_from(["epsilon", "delta", "clip", "bounds", "unit", "trust", "block", "shape"]),
+            st.sampled_from(["epsilon", "delta", "clip", "bounds", "unit", "distrust", "block", "shape"]),
             st.one_of(NUMBERS, st.lists(NUMBERS, max_size=3), st.text(max_size=5)),
         ),
     }

@@ -105,7 +105,7 @@ def named(served):
     path = f"/v1/datasets/{dataset}/audits?release={release}"
     audit = ended(served, served.ask("POST", path, body, headers={"Content-Type": kind}))["result"]["audit"]
     key = served.ask("POST", "/v1/keys", {"name": PLANTED, "role": "auditor"}).json["id"]
-    rules = {"policy": {"rules": [{"readers": [PLANTED], "trust": 0.0}]}}
+    rules = {"policy": {"rules": [{"readers": [PLANTED], "distrust": 0.0}]}}
     assert served.ask("PUT", "/v1/policy", rules).status == 200
     said = {"authorisations": [PLANTED]}
     assert served.ask("PUT", f"/v1/readers/{PLANTED}", said).status == 200

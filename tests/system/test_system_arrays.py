@@ -15,8 +15,8 @@ from sfumato.pipeline import MECHANISMS, make_mechanism
 from sfumato.privacy import Statement
 
 PINNED = shlex.split(
-    "protect X.npz -o out.npz --mechanism trust-adaptive --trust 0.4 --epsilon 1 8 --delta 1e-6 --clip 1.0 "
-    "--dataset clinic --uncharged"
+    "protect X.npz -o out.npz --mechanism trust-adaptive --distrust 0.4 --epsilon 1 8 --delta 1e-6 "
+    "--clip 1.0 --dataset clinic --uncharged"
 )
 
 

@@ -284,7 +284,7 @@ def test_sf_audit_raises_an_alarm_where_a_mechanism_lies(digits):
 
 def test_sf_audit_sees_through_an_embedding_with_a_secret_column_order(digits):
     X, _ = digits
-    release = sf.TrustAdaptive(trust=0.0, epsilon=(15.0, 80.0), delta=1e-5, clip=1.0).release(X)
+    release = sf.TrustAdaptive(distrust=0.0, epsilon=(15.0, 80.0), delta=1e-5, clip=1.0).release(X)
     hidden = sf.ReverseManifold(2.0, key=bytes(range(32))).apply(release)
     found = {item.attack: item for item in sf.audit(hidden, original=X).findings}
     assert found["pairing"].value == 1.0

@@ -96,12 +96,25 @@ FILES = [
 ]
 OPTIONS = [
     (
-        "trust above 1",
-        [*TRUST, "--epsilon", "1", "8", "--trust", "1.5"],
-        "trust must lie between 0 and 1, not 1.5",
+        "distrust above 1",
+        [*TRUST, "--epsilon", "1", "8", "--distrust", "1.5"],
+        "distrust must lie between 0 and 1, not 1.5",
     ),
-    ("trust below 0", [*TRUST, "--epsilon", "1", "8", "--trust", "-0.1"], "trust must lie between 0 and 1"),
-    ("trust of nan", [*TRUST, "--epsilon", "1", "8", "--trust", "nan"], "trust must lie between 0 and 1"),
+    (
+        "trust",
+        [*TRUST, "--epsilon", "1", "8", "--trust", "0.5"],
+        "there is no option --trust; did you mean --distrust?",
+    ),
+    (
+        "distrust below 0",
+        [*TRUST, "--epsilon", "1", "8", "--distrust", "-0.1"],
+        "distrust must lie between 0 and 1",
+    ),
+    (
+        "distrust of nan",
+        [*TRUST, "--epsilon", "1", "8", "--distrust", "nan"],
+        "distrust must lie between 0 and 1",
+    ),
     ("ε of 0", ["--epsilon", "0", "--clip", "1"], "epsilon must be a positive number"),
     ("negative ε", ["--epsilon", "-1", "--clip", "1"], "epsilon must be a positive number"),
     ("infinite ε", ["--epsilon", "inf", "--clip", "1"], "epsilon must be a positive number"),
@@ -180,7 +193,7 @@ def test_the_installed_command_answers_the_same(command, folder):
             assert said in command("protect", name, "-o", f"out{name[1:]}", *BOUNDED).sentence
     (folder / "X.npy").write_bytes(array())
     for case, options, said in OPTIONS:
-        if case in ("trust above 1", "reversed ε", "no bound"):
+        if case in ("distrust above 1", "reversed ε", "no bound"):
             assert said in command("protect", "X.npy", "-o", "out.npy", *options).sentence
     (folder / "t.toml").write_text(SCHEMA)
     for case, name, content, _, said in TABLES:

@@ -173,7 +173,7 @@ def test_another_neighbouring_relation_is_not_charged(called, protect, records):
     )
     assert protect("out.npy", 1).sentence == (
         "the budget of 'clinic' counts per record under zero-out; a guarantee per record under replace "
-        "cannot be charged to it."
+        "cannot be charged to it; open one for it with 'sfumato budget open NAME --epsilon … --delta …'."
     )
     assert protect("out.npy", 1, "--neighbours", "zero-out").code == 0
 
@@ -356,7 +356,7 @@ def test_a_ledger_that_is_typed_without_a_dataset_is_refused(called, opened, fre
 
 def test_a_ledger_as_text_is_refused_in_python(records):
     with pytest.raises(sf.BadInput, match=r"ledger=sf\.Ledger\(url\)"):
-        sf.protect("X.npy", "o.npy", sf.Gaussian(clip=1.0), dataset="d", ledger="sqlite:///x.db")
+        sf.protect("X.npy", "o.npy", sf.Gaussian(clip=1.0, epsilon=1.0), dataset="d", ledger="sqlite:///x.db")
     assert not os.path.exists("x.db")
 
 

@@ -55,7 +55,7 @@ def test_a_model_is_learned_verified_and_asked(command, called, archive, stateme
     assert (ran.code, ran.err, ran.appeared) == (0, "", {"model"})
     assert {path.name for path in Path("model").iterdir()} == MODEL
     for words in (
-        "ε = 4 at δ = 1e-05",
+        "ε = 4 at δ = 1e-06",
         "under zero-out",
         "one-run audit",
         "measured on later.npz (397 records)",
@@ -77,7 +77,7 @@ def test_a_certified_contraction_is_learned_verified_and_asked(command, called, 
     ran = command("learn", archive, "-o", "model", *given)
     assert (ran.code, ran.err, ran.appeared) == (0, "", {"model"})
     assert {path.name for path in Path("model").iterdir()} == MODEL
-    assert "ε = 4 at δ = 1e-05" in ran.out
+    assert "ε = 4 at δ = 1e-06" in ran.out
     assert "one-run audit" in ran.out
     assert called("verify", "model").code == 0
     statement, document = statement_beside("model/manifest.json")
@@ -151,7 +151,7 @@ def test_methods_that_prove_nothing_say_so(called, archive, method):
 
 def test_a_budget_is_charged_once_and_then_refuses(called, archive):
     book = ("--ledger", "sqlite:///book.db")
-    opened = ("--epsilon", "5", "--delta", "2e-5", "--neighbours", "zero-out", *book)
+    opened = ("--epsilon", "5", "--delta", "2e-5", *book)
     assert called("budget", "open", "people", *opened).code == 0
     paid = (*PROVEN, "--no-audit", "--dataset", "people", *book)
     assert called("learn", archive, "--plan", *paid, "--json").result["cost"]["fits"]

@@ -35,7 +35,7 @@ def test_help_groups_every_option_and_names_every_mechanism(command):
         assert panel in ran.out
     for name in MECHANISMS:
         assert name in ran.out
-    for flag in ("--epsilon", "--delta", "--clip", "--bounds", "--schema", "--trust", "--array", "--json"):
+    for flag in ("--epsilon", "--delta", "--clip", "--bounds", "--schema", "--distrust", "--array", "--json"):
         assert flag in ran.out
 
 
@@ -156,7 +156,7 @@ def test_an_unknown_mechanism_is_answered_with_all_of_them(called, data):
 @pytest.mark.parametrize(
     ("mechanism", "words", "refused"),
     [
-        ("gaussian", ["--trust", "0.5"], "--trust"),
+        ("gaussian", ["--distrust", "0.5"], "--distrust"),
         ("laplace", ["--delta", "1e-6"], "--delta"),
         ("gaussian", ["--epsilon-file", "budgets.npy"], "--epsilon-file"),
         ("additive-noise", ["--epsilon", "1"], "--epsilon"),

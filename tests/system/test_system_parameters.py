@@ -73,7 +73,7 @@ extras = {
     "random-projection": [("--components", whole)],
     "randomised-response": [("--categories", whole)],
     "reconstruction-resistant": [("--components", whole)],
-    "trust-adaptive": [delta, neighbours, calibration, ("--trust", share)],
+    "trust-adaptive": [delta, neighbours, calibration, ("--distrust", share)],
     "gausian": [],
 }
 anything = [
@@ -87,7 +87,7 @@ numeric_flags = [
     "--bounds",
     "--delta",
     "--clip",
-    "--trust",
+    "--distrust",
     "--scale",
     "--flip",
     "--alpha",

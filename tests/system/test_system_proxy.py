@@ -32,8 +32,8 @@ ARRAYS = {"parameters": {"epsilon": [1, 8], "delta": 1e-6, "clip": 1.0}}
 COLUMNS = {"age": {"kind": "numeric", "bounds": [0, 120]}, "patient": {"kind": "identifier"}}
 FILES = {"array": ARRAYS, "table": {"parameters": {"epsilon": [1, 8]}, "columns": COLUMNS}}
 RULES = [
-    {"readers": ["alice"], "trust": 0.0},
-    {"readers": ["bob"], "networks": ["127.0.0.0/8"], "trust": 0.5},
+    {"readers": ["alice"], "distrust": 0.0},
+    {"readers": ["bob"], "networks": ["127.0.0.0/8"], "distrust": 0.5},
 ]
 X = np.random.default_rng(3).uniform(-0.5, 0.5, size=(200, 3))
 

@@ -47,7 +47,7 @@ def test_a_dataset_is_published_verified_and_read_again(command, archive, statem
     ran = command("publish", archive, "-o", "out.npz", "--classes", "10", *CERTIFIED)
     assert (ran.code, ran.err, ran.appeared) == (0, "", {"out.npz", "out.npz.cert.json"})
     for words in (
-        "ε = 1 at δ = 1e-05",
+        "ε = 1 at δ = 1e-06",
         "under replace",
         "one-run audit",
         "Published: out.npz (1,618 pictures",

@@ -65,7 +65,7 @@ def test_digits_keep_their_average_and_lose_their_strokes(command, folder):
     with np.load(real("mnist.npz")) as archive:
         X = archive["x_train"][:20_000].reshape(-1, 784)
     np.savez("X.npz", X=X)
-    words = ("--mechanism", "trust-adaptive", "--trust", "0.25", "--epsilon", "1", "8", "--clip", "2000")
+    words = ("--mechanism", "trust-adaptive", "--distrust", "0.25", "--epsilon", "1", "8", "--clip", "2000")
     assert command("protect", "X.npz", "-o", "out.npz", *words).code == 0
     with np.load("out.npz") as archive:
         released = archive["X"]

@@ -171,7 +171,7 @@ def test_weights_share_out_the_budget(called, people, statement_beside):
     ("words", "epsilon"),
     [
         (("--mechanism", "laplace", "--epsilon", "2"), 2.0),
-        (("--mechanism", "trust-adaptive", "--epsilon", "1", "8", "--trust", "0.5"), 4.5),
+        (("--mechanism", "trust-adaptive", "--epsilon", "1", "8", "--distrust", "0.5"), 4.5),
     ],
 )
 def test_other_mechanisms_for_the_numeric_columns(called, people, words, epsilon):

@@ -161,7 +161,8 @@ def test_a_budget_of_another_unit_refuses_in_a_sentence_and_nothing_is_spent(cal
         refused = called(*verb, *TLDP, "--dataset", "clinic")
         assert refused.sentence == (
             "the budget of 'clinic' counts per record under replace; a guarantee per component under replace "
-            "cannot be charged to it."
+            "cannot be charged to it; open one for it with 'sfumato budget open NAME --epsilon … --delta … "
+            "--unit component'."
         )
     assert called("budget", "show", "clinic", "--json").result["spends"] == 0
     # Reports protect whole records, and are charged as such.

@@ -33,6 +33,7 @@ from sfumato.audit.finding import Finding
 from sfumato.audit.proportions import failure_chance
 from sfumato.errors import BadInput
 from sfumato.privacy import RECORD, Comparison, Guarantee, Neighbours
+from sfumato.privacy.defaults import DELTA
 from sfumato.privacy.wording import downward, upward
 
 __all__ = ["OneRunAudit", "one_run_audit"]
@@ -115,7 +116,7 @@ def one_run_audit(
     canaries: int = 500,
     kind: str = "axes",
     neighbours: Neighbours | str | None = None,
-    delta: float = 1e-5,
+    delta: float = DELTA,
     confidence: float = 0.99,
     chance: float = 1e-6,
     length: float | None = None,

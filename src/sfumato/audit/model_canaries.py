@@ -26,6 +26,7 @@ from sfumato.audit.modelling import audit_model
 from sfumato.audit.stored_records import stored_records
 from sfumato.errors import BadInput
 from sfumato.privacy import Evidence, Guarantee
+from sfumato.privacy.defaults import DELTA
 
 __all__ = ["LearnerAudit", "audit_learner", "one_run_audit"]
 
@@ -109,7 +110,7 @@ def audit_learner(
     y: Any,
     *,
     share: float = 0.2,
-    delta: float = 1e-5,
+    delta: float = DELTA,
     calibration: Sequence[tuple[float, float]] | None = None,
     canaries: int | None = None,
     kind: str = "axes",

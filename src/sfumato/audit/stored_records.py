@@ -27,6 +27,7 @@ from sfumato.audit.finding import Finding
 from sfumato.audit.proportions import interval
 from sfumato.errors import BadInput
 from sfumato.privacy import Neighbours
+from sfumato.privacy.defaults import DELTA
 
 __all__ = ["model_arrays", "record_forms", "stored_records"]
 
@@ -47,7 +48,7 @@ def stored_records(
     nonmembers: NDArray[np.floating],
     *,
     neighbours: Neighbours | str = Neighbours.REPLACE,
-    delta: float = 1e-5,
+    delta: float = DELTA,
     confidence: float = 0.99,
     seed: int = 0,
 ) -> Finding:

@@ -46,6 +46,7 @@ from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
 from sfumato.noise import Randomness
 from sfumato.privacy import RECORD, Guarantee, Neighbours
+from sfumato.privacy.defaults import DELTA, MODELS, REQUIRED
 
 __all__ = ["CertifiedCompact"]
 
@@ -69,11 +70,11 @@ class CertifiedCompact(Learner):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
         *,
         classes: int = 10,
-        neighbours: str = "zero-out",
+        neighbours: str = MODELS.neighbours,
         reach: float = 1.0,
         anchors: float = 0.04,
         moments: float = 0.2,

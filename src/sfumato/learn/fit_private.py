@@ -45,13 +45,12 @@ from sfumato.mechanisms.parameters import delta_between, positive, shown
 from sfumato.mechanisms.records import held
 from sfumato.noise import Keyed, Randomness, Secure
 from sfumato.privacy import Guarantee, Statement
+from sfumato.privacy.defaults import DELTA
 from sfumato.privacy.wording import upward
 
 __all__ = ["Fitted", "fit_private"]
 
 _BLOCK = 1024
-# What is promised of a torch module where the call says nothing.
-_EPSILON, _DELTA = 1.0, 1e-5
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,9 @@ def fit_private(
     """Train a copy of ``model`` on records ``X`` (n, …) with labels ``y`` (n,), whole numbers 0…classes−1.
 
     ``model`` is a torch module that maps (n, …) to scores (n, classes), each row alone, or a learner, which
-    takes no options of steps. ``epsilon`` and ``delta`` are 1 and 1e-5 unless given, or those of the
-    learner: one that was made with others than the call asks for is refused. ``classes`` is what it must
-    score.
+    takes no options of steps. ``epsilon`` must be given, and ``delta`` is the default unless given; or both
+    are those of the learner: one that was made with others than the call asks for is refused. ``classes`` is
+    what it must score.
 
     - ``optimiser``: "sgd" with ``momentum``, or "adam", with the noise's part of its second moment taken out
       if ``unbiased``; steps of size ``pace``.
@@ -153,8 +152,8 @@ def fit_private(
         if training != Training():
             raise BadInput("options of noisy steps were given with a learner: they belong to torch modules.")
         return _fitted_learner(model, X, y, epsilon, delta, classes, randomness, report)
-    epsilon = positive("epsilon", _EPSILON if epsilon is None else epsilon)
-    delta = delta_between(_DELTA if delta is None else delta)
+    epsilon = positive("epsilon", epsilon)
+    delta = delta_between(DELTA if delta is None else delta)
     inputs = _inputs(X)
     copied, gradients, scored = checked_model(model, inputs.shape[1:], classes)
     _, labels = checked_examples(inputs.reshape(len(inputs), -1).numpy(), y, scored)

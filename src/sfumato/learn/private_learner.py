@@ -17,7 +17,9 @@ from sfumato.errors import BadInput
 from sfumato.learn.examples import Floats
 from sfumato.learn.fit_private import Fitted, fit_private
 from sfumato.learn.learner import Report
+from sfumato.mechanisms.parameters import positive
 from sfumato.privacy import Guarantee, Neighbours, Statement
+from sfumato.privacy.defaults import DELTA, REQUIRED
 
 __all__ = ["PrivateLearner"]
 
@@ -34,8 +36,8 @@ class PrivateLearner:
         self,
         network: Callable[[int], Module],
         *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
         **options: Any,
     ) -> None:
         self.network, self.epsilon, self.delta, self.options = network, epsilon, delta, options
@@ -45,7 +47,10 @@ class PrivateLearner:
         if hasattr(self, "fitted_"):
             return self.fitted_.guarantee
         return Guarantee.approximate(
-            self.epsilon, self.delta, neighbours=Neighbours.ZERO_OUT, theorem="fit_private, before the fit"
+            positive("epsilon", self.epsilon),
+            self.delta,
+            neighbours=Neighbours.ZERO_OUT,
+            theorem="fit_private, before the fit",
         )
 
     def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:

@@ -41,6 +41,7 @@ from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
 from sfumato.noise import Randomness
 from sfumato.privacy import RECORD, Guarantee, Neighbours
+from sfumato.privacy.defaults import DELTA, MODELS, REQUIRED
 
 __all__ = ["PrivateSoftmax"]
 
@@ -58,11 +59,11 @@ class PrivateSoftmax(Learner):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
         *,
         classes: int = 10,
-        neighbours: str = "zero-out",
+        neighbours: str = MODELS.neighbours,
         reach: float = 1.0,
         clip: float = 0.02,
         steps: int = 200,

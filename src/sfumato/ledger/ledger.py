@@ -44,6 +44,7 @@ from sfumato.ledger.storage import Storage
 from sfumato.ledger.text import checked_key, checked_name, checked_purpose, lock_number, printable_name, short
 from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import RECORDS
 
 __all__ = ["Ledger"]
 
@@ -67,7 +68,7 @@ class Ledger:
         make: bool = True,
         charging: str | None = None,
         unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
+        neighbours: Neighbours | str = RECORDS.neighbours,
     ) -> None:
         if charging is not None:
             printable_name(charging)
@@ -101,8 +102,8 @@ class Ledger:
         dataset: str,
         epsilon: float,
         delta: float,
-        unit: Unit | str = "record",
-        neighbours: Neighbours | str = Neighbours.REPLACE,
+        unit: Unit | str = RECORDS.unit,
+        neighbours: Neighbours | str = RECORDS.neighbours,
     ) -> Entry:
         """Give ``dataset`` a budget; opening it again with the same budget changes nothing."""
         opened = Dataset.opened(
@@ -339,7 +340,10 @@ class Ledger:
     ) -> None:
         """Refuse a key that was used for another request, or whose hold was given back."""
         key = short(before.key or "")
-        if before.kind != kind or before.guarantee != guarantee:
+        paid = before.guarantee
+        # A theorem is a sentence, which another version may word in another way.
+        same = paid is not None and replace(paid, theorem=guarantee.theorem) == guarantee
+        if before.kind != kind or not same:
             raise RequestReused(f"the key {key} was used for another request on {short(known.name)}.")
         settled = settlement(transaction, self.identity, known, before.number) if kind == "hold" else None
         if settled is not None and settled.kind == "release":

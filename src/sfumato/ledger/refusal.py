@@ -26,7 +26,7 @@ from sfumato.ledger.account import Account
 from sfumato.ledger.dataset import Dataset
 from sfumato.ledger.errors import BudgetRefused
 from sfumato.ledger.filter import add
-from sfumato.ledger.text import short
+from sfumato.ledger.text import command_to_open, short
 from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
 from sfumato.privacy.events import composed, curve_of, repeated, response_event
 from sfumato.privacy.wording import downward, upward
@@ -55,13 +55,10 @@ def no_budget(
     ``unit`` and ``neighbours`` are those of what was to be charged; ``missing`` is the URL of a ledger that
     is not there at all.
     """
-    words = ["sfumato", "budget", "open", shlex.quote(name), "--epsilon … --delta …"]
-    words += [] if unit == RECORD else ["--unit", str(unit).replace("(", ":").rstrip(")")]
-    words += [] if neighbours is Neighbours.REPLACE else ["--neighbours", str(neighbours)]
-    words += [] if missing is None else ["--ledger", shlex.quote(missing)]
+    command = command_to_open(shlex.quote(name), unit, neighbours, missing)
     where = "" if missing is None else f", and there is no ledger at {missing}"
     return BudgetRefused(
-        f"no budget was opened for dataset {short(name)}{where}; open one with '{' '.join(words)}'.", 0.0
+        f"no budget was opened for dataset {short(name)}{where}; open one with '{command}'.", 0.0
     )
 
 

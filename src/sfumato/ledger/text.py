@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 
 from sfumato.errors import BadInput
+from sfumato.privacy import Neighbours, Unit
+from sfumato.privacy.defaults import RECORDS
 
 __all__ = [
     "checked_key",
     "checked_name",
     "checked_purpose",
+    "command_to_open",
     "digest",
     "lock_number",
     "printable_name",
@@ -41,6 +45,14 @@ def checked_purpose(purpose: str) -> str:
 def checked_key(key: str | None) -> str | None:
     """``key``, if it can be an idempotency key or is none."""
     return None if key is None else _checked("an idempotency key", key, 1, _MAX_KEY)
+
+
+def command_to_open(name: str, unit: Unit, neighbours: Neighbours, ledger: str | None = None) -> str:
+    """The command that opens a budget called ``name`` for ``unit`` under ``neighbours``, as it is typed."""
+    words = ["sfumato", "budget", "open", name, "--epsilon … --delta …"]
+    words += [] if str(unit) == RECORDS.unit else ["--unit", str(unit).replace("(", ":").rstrip(")")]
+    words += [] if str(neighbours) == RECORDS.neighbours else ["--neighbours", str(neighbours)]
+    return " ".join(words + ([] if ledger is None else ["--ledger", shlex.quote(ledger)]))
 
 
 def digest(name: str) -> str:

@@ -37,6 +37,7 @@ from sfumato.mechanisms.parameters import positive, shown
 from sfumato.mechanisms.records import finite
 from sfumato.noise import Randomness, Stream, below, coins
 from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
+from sfumato.privacy.defaults import REQUIRED
 
 __all__ = ["Duchi", "Hybrid", "Piecewise", "chosen_coordinates"]
 
@@ -121,7 +122,7 @@ class _BoxReport(Mechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         bounds: Any = (-1.0, 1.0),
         *,
         coordinates: int | None = None,

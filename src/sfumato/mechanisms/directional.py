@@ -43,6 +43,7 @@ from sfumato.mechanisms.tensors import TensorMechanism
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["DirectionalGaussian", "IndependentDirectional"]
 
@@ -189,15 +190,15 @@ class IndependentDirectional(DirectionalGaussian):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         bounds: Any = None,
         directions: Any = None,
         deviations: Any = None,
         calibration: str = "analytic",
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         shape: Sequence[int] | None = None,
         randomness: Randomness | None = None,
     ) -> None:

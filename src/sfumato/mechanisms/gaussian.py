@@ -16,6 +16,7 @@ from sfumato.mechanisms.parameters import delta_between, known_neighbours, posit
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import RECORD, Claim, Guarantee, gaussian_mu
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["Gaussian", "noise_multiplier"]
 
@@ -34,12 +35,12 @@ class Gaussian(AdditiveMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         bounds: Any = None,
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon = epsilon

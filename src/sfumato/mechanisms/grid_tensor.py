@@ -33,6 +33,7 @@ from sfumato.mechanisms.tensors import UNITS, TensorMechanism, flattened
 from sfumato.mechanisms.transition import MOST_LEVELS, Transition
 from sfumato.noise import Randomness, Stream
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import REQUIRED, TENSORS
 
 __all__ = ["GridTensorLDP", "best_channel"]
 
@@ -57,11 +58,11 @@ class GridTensorLDP(TensorMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         bounds: Any = (0.0, 255.0),
         levels: int = 256,
         *,
-        unit: str = "tensor",
+        unit: str = TENSORS.unit,
         outside: str = "refuse",
         shape: Sequence[int] | None = None,
         randomness: Randomness | None = None,

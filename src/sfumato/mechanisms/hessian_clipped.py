@@ -36,6 +36,7 @@ from sfumato.mechanisms.records import held, numbers
 from sfumato.mechanisms.release import Release
 from sfumato.noise import Randomness, Secure, gaussian_noise, grid_step, onto_grid
 from sfumato.privacy import Claim, Guarantee, Neighbours, Statement, Unit
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["HessianClipped", "private_curvature"]
 
@@ -58,14 +59,14 @@ class HessianClipped(LayerAdaptive):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         layers: Sequence[Any] | None = None,
         curvature: Any = None,
         shares: Any = None,
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -181,9 +182,9 @@ def private_curvature(
     *,
     layers: Sequence[Any],
     clip: float,
-    epsilon: float = 1.0,
-    delta: float = 1e-6,
-    neighbours: str = "replace",
+    epsilon: float = REQUIRED,
+    delta: float = DELTA,
+    neighbours: str = RECORDS.neighbours,
     randomness: Randomness | None = None,
 ) -> Release:
     """The mean square of each layer's parameters over all clients X (n, d), released privately: (layers,).

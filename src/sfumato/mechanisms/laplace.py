@@ -18,6 +18,7 @@ from sfumato.mechanisms.parameters import known_neighbours, positive
 from sfumato.noise import LAPLACE, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import RECORD, Claim, Guarantee
+from sfumato.privacy.defaults import RECORDS, REQUIRED
 
 __all__ = ["Laplace"]
 
@@ -30,11 +31,11 @@ class Laplace(AdditiveMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         clip: float | None = None,
         *,
         bounds: Any = None,
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon = epsilon

@@ -43,6 +43,7 @@ from sfumato.mechanisms.tensors import tensor_size
 from sfumato.noise import NORMAL, Randomness, Stream, onto_grid
 from sfumato.noise.laws import Law
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["LayerAdaptive", "flatten_layers", "unflatten_layers"]
 
@@ -104,14 +105,14 @@ class LayerAdaptive(AdditiveMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
         clip: Any = None,
         *,
         layers: Sequence[Any] | None = None,
         shares: Any = None,
         progress: float = 0.0,
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
         self.epsilon = epsilon

@@ -34,6 +34,7 @@ from sfumato.mechanisms.frames import Frame, orthonormal, stretches
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Unit
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["MatrixVariateGaussian"]
 
@@ -56,8 +57,8 @@ class MatrixVariateGaussian(DirectionalGaussian):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         bounds: Any = None,
@@ -66,7 +67,7 @@ class MatrixVariateGaussian(DirectionalGaussian):
         column_directions: Any = None,
         column_precision: Any = None,
         calibration: str = "analytic",
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         shape: Sequence[int] | None = None,
         randomness: Randomness | None = None,
     ) -> None:

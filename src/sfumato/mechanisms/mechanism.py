@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -14,16 +15,19 @@ from sklearn.utils.validation import check_is_fitted
 
 import sfumato
 from sfumato.errors import BadInput
+from sfumato.mechanisms.declaration import parameters_of
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.records import check_finite, records
 from sfumato.mechanisms.release import Release
 from sfumato.noise import Keyed, Randomness, Secure, Stream, each_block
 from sfumato.privacy import Claim, Guarantee, Statement
 
-__all__ = ["Mechanism"]
+__all__ = ["NESTED", "Mechanism"]
 
 Array = NDArray[np.float64]
 
+#: Part of the terms of a mechanism inside another one: the version of the package when terms were first made.
+NESTED = {"sfumato": "0.1.0"}
 # Longer arrays are named in a statement by their digest.
 _LISTED = 64
 _REPRODUCIBLE = "reproducible run: not for release"
@@ -43,8 +47,14 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     #: Changes whenever the same parameters and key would give other bytes; part of every keyed stream.
     version: ClassVar[int] = 1
+    #: The wire name of the class, its own unless given: ``class New(Mechanism, wire="Old")``.
+    wire: ClassVar[str] = "Mechanism"
     # Memory for each value of a record, see working_bytes.
     _value_bytes: ClassVar[int] = 160
+
+    def __init_subclass__(cls, *, wire: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.wire = cls.__name__ if wire is None else wire
 
     @abstractmethod
     def guarantee(self, columns: int | None = None) -> Guarantee:
@@ -110,6 +120,7 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             proven=proven,
             notes=self._notes(),
             also_proven=self._also(columns),
+            terms={"mechanism": self.wire, "parameters": self.terms()},
         )
 
     def parameters(self) -> dict[str, Any]:
@@ -117,7 +128,26 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         values = {
             name: _plain(value) for name, value in self.get_params(deep=False).items() if name != "randomness"
         }
-        return values | {"mechanism_version": self.version, "sfumato": sfumato.__version__}
+        values |= {"mechanism_version": self.version, "sfumato": sfumato.__version__}
+        inside = self._nested().items()
+        return values | {name: {"mechanism": type(one).__name__} | one.parameters() for name, one in inside}
+
+    def terms(self) -> dict[str, Any]:
+        """What keyed noise and commitments are made of: parameters by their wire names, as JSON values.
+
+        Neither Python names nor the version of the package enter them, and a parameter that was added later
+        only where it is not at its default: so another version asked for the same release draws the same.
+        """
+        declared, taken = parameters_of(type(self)), inspect.signature(type(self)).parameters
+        values = self.parameters()
+        del values["sfumato"]
+        inside = self._nested().items()
+        values |= {name: {"mechanism": one.wire} | one.terms() | NESTED for name, one in inside}
+        for name, parameter in declared.items():
+            if parameter.added and _plain(getattr(self, name)) == _plain(taken[name].default):
+                values.pop(name, None)
+        wires = {name: parameter.wire for name, parameter in declared.items()}
+        return {wires.get(name) or name: value for name, value in values.items()}
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the parameters and remember the number of columns; nothing else is taken from X."""
@@ -158,6 +188,10 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """What is proven of further units, where a release says something about several."""
         return ()
 
+    def _nested(self) -> dict[str, Mechanism]:
+        """The mechanisms inside this one, each by the parameter that holds it."""
+        return {}
+
     def _notes(self) -> tuple[str, ...]:
         if self.keyed is not None:
             return (_COMPUTATIONAL,)
@@ -192,7 +226,7 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         source = self._randomness()
         if isinstance(source, Keyed):
             return source.unit_streams(self._context(content.shape[1]), first, content)
-        return [source.stream(f"{type(self).__name__} {first}".encode())]
+        return [source.stream(f"{self.wire} {first}".encode())]
 
     def _each_rows(self, X: NDArray[Any], work: Callable[[slice], None]) -> None:
         """Call ``work(rows)`` for every block of rows of ``X``, on as many threads as help."""
@@ -231,13 +265,13 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self._each_rows(X, work)
 
     def _context(self, columns: int) -> dict[str, Any]:
-        """The mechanism, its version and all its parameters, as a key stream wants them.
+        """The mechanism and its :meth:`terms`, as a key stream wants them.
 
-        Two spellings of one value (1 and 1.0) and two versions of the package give one context: fresh
-        noise for the same release would have to be paid for.
+        Two spellings of one value (1 and 1.0) give one context: fresh noise for the same release would have
+        to be paid for.
         """
-        values = {name: _canonical(value) for name, value in self.parameters().items() if name != "sfumato"}
-        return {"mechanism": type(self).__name__, "columns": columns} | values
+        values = {name: _canonical(value) for name, value in self.terms().items()}
+        return {"mechanism": self.wire, "columns": columns} | values
 
 
 def _canonical(value: Any) -> Any:

@@ -21,6 +21,7 @@ from sfumato.mechanisms.gaussian import Gaussian, noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive, positives, shown
 from sfumato.noise import Randomness
 from sfumato.privacy import RECORD, Claim, Guarantee
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["Personalised"]
 
@@ -32,12 +33,12 @@ class Personalised(Gaussian):
 
     def __init__(
         self,
-        epsilon: Any = 1.0,
-        delta: float = 1e-6,
+        epsilon: Any = REQUIRED,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         bounds: Any = None,
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
         super().__init__(epsilon, delta, clip, bounds=bounds, neighbours=neighbours, randomness=randomness)

@@ -48,6 +48,7 @@ from sfumato.mechanisms.parameters import positive
 from sfumato.mechanisms.records import finite
 from sfumato.noise import Randomness, Stream
 from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
+from sfumato.privacy.defaults import REQUIRED
 
 __all__ = ["Cap", "PrivUnit", "PrivUnitG"]
 
@@ -79,7 +80,7 @@ class _Report(Mechanism):
     version = 2
 
     def __init__(
-        self, epsilon: float = 1.0, clip: float = 1.0, *, randomness: Randomness | None = None
+        self, epsilon: float = REQUIRED, clip: float = 1.0, *, randomness: Randomness | None = None
     ) -> None:
         self.epsilon = epsilon
         self.clip = clip

@@ -22,6 +22,7 @@ from sfumato.mechanisms.records import finite
 from sfumato.noise import Randomness, Stream, below, coins
 from sfumato.noise.precise import precise
 from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
+from sfumato.privacy.defaults import REQUIRED
 
 __all__ = ["RandomisedResponse", "keep_threshold"]
 
@@ -56,7 +57,7 @@ class RandomisedResponse(Mechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         categories: Any = 2,
         *,
         weights: Any = None,

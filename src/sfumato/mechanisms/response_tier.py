@@ -17,18 +17,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.declaration import Parameter
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.parameters import epsilon_range
 from sfumato.mechanisms.response import RandomisedResponse
 from sfumato.mechanisms.tier import Tier
 from sfumato.noise import Randomness, Stream, below, coins
 from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy.defaults import REQUIRED
 
 __all__ = ["ResponseTier"]
 
@@ -36,24 +38,24 @@ _WHOLE = 1 << 64
 
 
 class ResponseTier(Tier, RandomisedResponse):
-    """The tier of inverse trust ``trust`` among ``levels`` of randomised response.
+    """The tier of readers of ``distrust`` among ``levels`` of randomised response.
 
-    ``epsilon`` is the range (ε_min, ε_max): a tier promises ε_max − trust·(ε_max − ε_min) of a record.
+    ``epsilon`` is the range (ε_min, ε_max): a tier promises ε_max − distrust·(ε_max − ε_min) of a record.
     """
 
     epsilon: Any
 
     def __init__(
         self,
-        trust: float = 1.0,
+        distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
         levels: Sequence[float] = (0.0, 1.0),
-        epsilon: Sequence[float] = (1.0, 8.0),
+        epsilon: Sequence[float] = REQUIRED,
         categories: Any = 2,
         *,
         weights: Any = None,
         randomness: Randomness | None = None,
     ) -> None:
-        self.trust = trust
+        self.distrust = distrust
         self.levels = levels
         self.epsilon = epsilon
         self.categories = categories
@@ -63,11 +65,11 @@ class ResponseTier(Tier, RandomisedResponse):
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """That of randomised response with the ε of this tier."""
         self.ladder()
-        return self._member(self.trust).guarantee(columns)
+        return self._member(self.distrust).guarantee(columns)
 
     def claim(self) -> Claim | None:
         """That of randomised response with the ε of this tier."""
-        return self._member(self.trust).claim()
+        return self._member(self.distrust).claim()
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """The share of answers of each column that are not the true one."""

@@ -76,10 +76,8 @@ class SymmetricTensors(Mechanism):
         """What is claimed for the mechanism."""
         return self._inner().claim()
 
-    def parameters(self) -> dict[str, Any]:
-        """As for every mechanism, with the inner one spelled out by name and parameters."""
-        inner = self._inner()
-        return super().parameters() | {"mechanism": {"mechanism": type(inner).__name__} | inner.parameters()}
+    def _nested(self) -> dict[str, Mechanism]:
+        return {"mechanism": self._inner()}
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """The root mean square error over all places; of mechanisms with equal noise on all components."""

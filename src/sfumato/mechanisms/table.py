@@ -63,8 +63,8 @@ class Rows:
         if len(limits):
             Box(*limits.T)  # refuses bounds of which no width or middle can be computed
         count = len(limits)
-        self._name = type(mechanism).__name__
-        self._parameters = mechanism.parameters()
+        self._name, self._wire = type(mechanism).__name__, mechanism.wire
+        self._parameters, self._terms = mechanism.parameters(), mechanism.terms()
         self._half = (limits[:, 1] - limits[:, 0]) / 2.0
         self._centre = limits[:, 0] + self._half
         self._weights = [float(share) for share in shares]
@@ -89,7 +89,7 @@ class Rows:
     def statement(self) -> Statement:
         """The statement of a release of rows; its parameters name the budget and each part's share."""
         claims = [claim for claim in (part.claim() for part in self._parts()) if claim is not None]
-        parameters: Mapping[str, Any] = self._parameters | {
+        parts: Mapping[str, Any] = {
             "numeric_columns": self._half.size,
             "numeric_epsilon": None if self.numeric is None else self.numeric.parameters()["epsilon"],
             "coded_columns": len(self.coded.categories) if self.coded else 0,
@@ -98,11 +98,9 @@ class Rows:
             "weights": self._weights,
         }
         proven = self.guarantee()
-        numeric = [f"{self._name} on numeric columns"] if self.numeric else []
-        coded = ["RandomisedResponse on coded columns"] if self.coded else []
         return Statement(
-            mechanism=", ".join(numeric + coded),
-            parameters=parameters,
+            mechanism=self._named(self._name),
+            parameters={**self._parameters, **parts},
             claimed=Claim(
                 text="basic composition of the columns' mechanisms",
                 source="; ".join(dict.fromkeys(claim.source for claim in claims)),
@@ -113,6 +111,7 @@ class Rows:
             ),
             proven=proven,
             notes=self._parts()[0]._notes(),
+            terms={"mechanism": self._named(self._wire), "parameters": {**self._terms, **parts}},
         )
 
     def expected_error(self, numeric: Sequence[str], coded: Sequence[str]) -> tuple[ExpectedError, ...]:
@@ -146,6 +145,11 @@ class Rows:
         if self.coded is not None:
             answers = self.coded.perturb(codes.astype(np.float64), first).astype(np.int64)
         return released, answers
+
+    def _named(self, numeric: str) -> str:
+        """The mechanisms of both parts of a row, where that of the numeric columns is called ``numeric``."""
+        parts = [f"{numeric} on numeric columns"] if self.numeric else []
+        return ", ".join([*parts, *(["RandomisedResponse on coded columns"] if self.coded else [])])
 
     def _parts(self) -> list[Mechanism]:
         return [part for part in (self.numeric, self.coded) if part is not None]

@@ -37,7 +37,7 @@ class TierRows(Rows):
             share = float(np.sum(weights[len(bounds) :]) / np.sum(weights))
             low, high = epsilon_range(mechanism.epsilon)
             self.coded = ResponseTier(
-                mechanism.trust,
+                mechanism.distrust,
                 mechanism.levels,
                 (low * share, high * share),
                 self.coded.categories,
@@ -49,7 +49,7 @@ class TierRows(Rows):
         """What is proven for a reader, or a coalition of readers, who sees every tier."""
         mechanism, bounds, categories, weights = self._given
         levels, _ = mechanism.ladder()
-        best = TrustTier(**(mechanism.get_params(deep=False) | {"trust": levels[0]}))
+        best = TrustTier(**(mechanism.get_params(deep=False) | {"distrust": levels[0]}))
         return TierRows(best, bounds, categories, weights).guarantee()
 
     def statement(self) -> Statement:

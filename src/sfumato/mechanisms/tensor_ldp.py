@@ -44,6 +44,7 @@ from sfumato.mechanisms.tensors import TensorMechanism, tensor_size
 from sfumato.noise import LAPLACE, NORMAL, Randomness, Stream
 from sfumato.noise.laws import Law
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import DELTA, REQUIRED
 
 __all__ = ["TensorLDP", "WeightedTensorLDP"]
 
@@ -76,12 +77,12 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         bounds: Any = (0.0, 256.0),
         *,
         noise: str = "laplace",
         retain: str = "algorithm",
-        delta: float = 1e-5,
+        delta: float = DELTA,
         unit: str = "component",
         outside: str = "refuse",
         shape: Sequence[int] | None = None,
@@ -218,13 +219,13 @@ class WeightedTensorLDP(TensorLDP):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         bounds: Any = (0.0, 256.0),
         *,
         weights: Any = 0.0,
         noise: str = "laplace",
         retain: str = "algorithm",
-        delta: float = 1e-5,
+        delta: float = DELTA,
         unit: str = "component",
         outside: str = "refuse",
         shape: Sequence[int] | None = None,

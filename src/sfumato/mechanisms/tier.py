@@ -20,9 +20,9 @@ __all__ = ["Tier"]
 
 
 class Tier(Mechanism):
-    """The tier of inverse trust ``trust`` among ``levels`` of the base class that stands after this one."""
+    """The tier of readers of ``distrust`` among ``levels`` of the base class that stands after this one."""
 
-    trust: float
+    distrust: float
     levels: Sequence[float]
 
     def ladder(self) -> tuple[tuple[float, ...], int]:
@@ -32,9 +32,11 @@ class Tier(Mechanism):
         known = tuple(sorted({share("levels", level) for level in given}))
         if not known or len(known) != len(given):
             raise BadInput(f"levels must be one or more different numbers from 0 to 1, not {shown(levels)}.")
-        if share("trust", self.trust) not in known:
-            raise BadInput(f"trust must be one of the levels {shown(list(known))}, not {shown(self.trust)}.")
-        return known, known.index(float(self.trust))
+        if share("distrust", self.distrust) not in known:
+            raise BadInput(
+                f"distrust must be one of the levels {shown(list(known))}, not {shown(self.distrust)}."
+            )
+        return known, known.index(float(self.distrust))
 
     def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:
         # Drawn anew for each reader, rungs could be averaged away by readers of several tiers.
@@ -47,5 +49,6 @@ class Tier(Mechanism):
 
     def _context(self, columns: int) -> dict[str, Any]:
         # Keyed by the whole ladder: no rung's noise serves at two scales, and every tier finds the same.
+        # These are wire names.
         levels, _ = self.ladder()
         return super()._context(columns) | {"trust": list(levels), "levels": list(levels)}

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.additive import AdditiveMechanism
+from sfumato.mechanisms.declaration import Parameter
 from sfumato.mechanisms.domain import Domain, declared_domain
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, epsilon_range, known_neighbours, one_of, share, shown
@@ -29,6 +31,7 @@ from sfumato.mechanisms.release import Release
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law
 from sfumato.privacy import RECORD, Claim, Guarantee, Statement, classical_sigma
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["Tiers", "TrustAdaptive"]
 
@@ -36,7 +39,7 @@ CALIBRATIONS = ("analytic", "paper", "paper-tables")
 
 
 class TrustAdaptive(AdditiveMechanism):
-    """Gaussian noise for a reader of inverse trust ``trust``, within the range ``epsilon`` = (ε_min, ε_max).
+    """Gaussian noise for a reader of ``distrust`` τ, within the range ``epsilon`` = (ε_min, ε_max).
 
     ``calibration``:
 
@@ -48,17 +51,17 @@ class TrustAdaptive(AdditiveMechanism):
 
     def __init__(
         self,
-        trust: float = 1.0,
-        epsilon: Sequence[float] = (1.0, 8.0),
-        delta: float = 1e-6,
+        distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
+        epsilon: Sequence[float] = REQUIRED,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         bounds: Any = None,
         calibration: str = "analytic",
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
-        self.trust = trust
+        self.distrust = distrust
         self.epsilon = epsilon
         self.delta = delta
         self.clip = clip
@@ -70,7 +73,7 @@ class TrustAdaptive(AdditiveMechanism):
     def budget(self) -> float:
         """ε(τ) = ε_max − τ(ε_max − ε_min)."""
         low, high = epsilon_range(self.epsilon)
-        return high - share("trust", self.trust) * (high - low)
+        return high - share("distrust", self.distrust) * (high - low)
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """What is proven for one record: ε(τ) when analytic, the true ε of the paper's noise otherwise."""
@@ -110,9 +113,9 @@ class TrustAdaptive(AdditiveMechanism):
             )
         return 0.0 if self._noiseless() else classical_sigma(self.budget(), delta, float(self.clip))
 
-    def tiers(self, trusts: Sequence[float]) -> Tiers:
+    def tiers(self, levels: Sequence[float]) -> Tiers:
         """Releases for several readers at the price of the most trusted of them."""
-        return Tiers(self, trusts)
+        return Tiers(self, levels)
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released rows for ``X``; a plain copy where the paper's tables add no noise."""
@@ -123,7 +126,7 @@ class TrustAdaptive(AdditiveMechanism):
 
     def _noiseless(self) -> bool:
         tables = one_of("calibration", self.calibration, CALIBRATIONS) == "paper-tables"
-        return tables and share("trust", self.trust) == 0.0
+        return tables and share("distrust", self.distrust) == 0.0
 
     def _domain(self) -> Domain:
         return declared_domain("l2", self.clip, self.bounds)
@@ -136,26 +139,25 @@ class TrustAdaptive(AdditiveMechanism):
 
 
 class Tiers:
-    """Nested releases of one mechanism at several trust levels.
+    """Nested releases of one mechanism at several levels of distrust.
 
     ``guarantee()`` covers all tiers together and equals that of the most trusted tier. ``release(X)``
-    returns ``{trust: Release}``; each statement holds the guarantee of its own tier, for a reader who
+    returns ``{distrust: Release}``; each statement holds the guarantee of its own tier, for a reader who
     sees only that one, and says what the tiers promise together.
     """
 
-    def __init__(self, mechanism: TrustAdaptive, trusts: Sequence[float]) -> None:
-        given = list(trusts) if isinstance(trusts, Iterable) else []
-        levels = sorted({share("trust", trust) for trust in given})
-        if not levels or len(levels) != len(given):
-            raise BadInput(f"tiers need one or more different trust levels, not {shown(trusts)}.")
-        self._members = {
-            level: TrustAdaptive(**(mechanism.get_params(deep=False) | {"trust": level})) for level in levels
-        }
+    def __init__(self, mechanism: TrustAdaptive, levels: Sequence[float]) -> None:
+        given = list(levels) if isinstance(levels, Iterable) else []
+        known = sorted({share("distrust", level) for level in given})
+        if not known or len(known) != len(given):
+            raise BadInput(f"tiers need one or more different levels of distrust, not {shown(levels)}.")
+        parameters = mechanism.get_params(deep=False)
+        self._members = {level: TrustAdaptive(**(parameters | {"distrust": level})) for level in known}
         for level, member in self._members.items():
             if member.guarantee().proves_nothing:
-                raise BadInput(f"the tier at trust {level:g} has no noise for the others to stand on.")
+                raise BadInput(f"the tier at distrust {level:g} has no noise for the others to stand on.")
         low, high = epsilon_range(mechanism.epsilon)
-        if len(levels) > 1 and low == high:
+        if len(known) > 1 and low == high:
             raise BadInput(
                 f"tiers differ in their ε, but the epsilon range {shown(mechanism.epsilon)} is one value."
             )
@@ -165,7 +167,7 @@ class Tiers:
         return next(iter(self._members.values())).guarantee()
 
     def release(self, X: Any) -> dict[float, Release]:
-        """One release for each trust level, from one draw of nested noise."""
+        """One release for each level of distrust, from one draw of nested noise."""
         ladder = _Ladder(**next(iter(self._members.values())).get_params(deep=False))
         ladder.levels = list(self._members)
         data = records(ladder, X, reset=True)
@@ -173,8 +175,8 @@ class Tiers:
         values = ladder._perturb_tiers(data, 0, self.rungs(columns))
         provenance = {"rows": data.shape[0], "columns": columns, "tiers": list(self._members)}
         return {
-            trust: Release(value, self._statement(member), provenance)
-            for (trust, member), value in zip(self._members.items(), values, strict=True)
+            distrust: Release(value, self._statement(member), provenance)
+            for (distrust, member), value in zip(self._members.items(), values, strict=True)
         }
 
     def rungs(self, columns: int) -> list[float]:
@@ -190,13 +192,7 @@ class Tiers:
     def _statement(self, member: TrustAdaptive) -> Statement:
         own = member.statement()
         together = f"all {len(self._members)} tiers together: {self.guarantee()}"
-        return Statement(
-            mechanism=own.mechanism,
-            parameters=own.parameters,
-            claimed=own.claimed,
-            proven=own.proven,
-            notes=(*own.notes, together),
-        )
+        return replace(own, notes=(*own.notes, together))
 
 
 class _Ladder(TrustAdaptive):

@@ -14,20 +14,22 @@ average them: that is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from numpy.typing import NDArray
 
+from sfumato.mechanisms.declaration import Parameter
 from sfumato.mechanisms.tier import Tier
 from sfumato.mechanisms.trust import Tiers, TrustAdaptive
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
 
 __all__ = ["TrustTier"]
 
 
 class TrustTier(Tier, TrustAdaptive):
-    """The tier of inverse trust ``trust`` among ``levels``, for readers who come one at a time.
+    """The tier of readers of ``distrust`` among ``levels``, for readers who come one at a time.
 
     ``epsilon``, ``delta``, ``clip`` and ``bounds`` are those of :class:`TrustAdaptive`, calibrated
     analytically. ``guarantee()`` is that of the tier alone; ``together()`` that of all tiers.
@@ -37,17 +39,17 @@ class TrustTier(Tier, TrustAdaptive):
 
     def __init__(
         self,
-        trust: float = 1.0,
+        distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
         levels: Sequence[float] = (0.0, 1.0),
-        epsilon: Sequence[float] = (1.0, 8.0),
-        delta: float = 1e-6,
+        epsilon: Sequence[float] = REQUIRED,
+        delta: float = DELTA,
         clip: float | None = None,
         *,
         bounds: Any = None,
-        neighbours: str = "replace",
+        neighbours: str = RECORDS.neighbours,
         randomness: Randomness | None = None,
     ) -> None:
-        self.trust = trust
+        self.distrust = distrust
         self.levels = levels
         self.epsilon = epsilon
         self.delta = delta

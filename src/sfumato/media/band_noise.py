@@ -38,6 +38,7 @@ from sfumato.media.speech import SIZES, Weighting, best_size
 from sfumato.media.windows import Norm, rounding_share, window_sensitivity
 from sfumato.noise import LAPLACE, NORMAL, Randomness, Stream
 from sfumato.privacy import Claim, Guarantee, Unit, gaussian_mu
+from sfumato.privacy.defaults import AUDIO, REQUIRED
 
 __all__ = ["BandNoise"]
 
@@ -64,9 +65,9 @@ class BandNoise(SoundMechanism):
 
     def __init__(
         self,
-        epsilon: float = 4.0,
+        epsilon: float = REQUIRED,
         delta: float = 0.0,
-        unit: str | Unit = "window(20)",
+        unit: str | Unit = AUDIO.unit,
         *,
         rate: int | None = None,
         clip: float = 1.0,

@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms.mechanism import NESTED
 from sfumato.mechanisms.parameters import delta_between, positive, shown
 from sfumato.media.frames import FrameNoise
 from sfumato.media.picture import PictureMechanism
@@ -127,6 +128,7 @@ class ClipNoise:
             proven=self.guarantee(),
             notes=tuple(dict.fromkeys(notes)),
             also_proven=tuple(self.proven(unit) for unit in units if unit != asked),
+            terms={"mechanism": "ClipNoise", "parameters": self.terms()},
         )
 
     def prepare(self) -> None:
@@ -148,6 +150,16 @@ class ClipNoise:
             "sound": None
             if self.sound is None
             else {"mechanism": type(self.sound).__name__} | self.sound.parameters(),
+        }
+
+    def terms(self) -> dict[str, Any]:
+        """What commitments are made of; see :meth:`Mechanism.terms`."""
+        sound = self.sound
+        return {
+            "unit": str(self.asked),
+            "share": self.share,
+            "pictures": self.picture.terms() | NESTED,
+            "sound": None if sound is None else {"mechanism": sound.wire} | sound.terms() | NESTED,
         }
 
     @property

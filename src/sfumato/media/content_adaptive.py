@@ -38,6 +38,7 @@ from sfumato.media.sensitivity import SensitivityMap, share_limits
 from sfumato.media.tiles import tile_side
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import IMAGES, REQUIRED
 from sfumato.privacy.wording import below_one, upward
 
 __all__ = ["MAPS", "ContentAdaptive"]
@@ -63,9 +64,9 @@ class ContentAdaptive(PictureMechanism):
 
     def __init__(
         self,
-        epsilon: float = 4.0,
+        epsilon: float = REQUIRED,
         delta: float = 0.0,
-        unit: str | Unit = "region(16)",
+        unit: str | Unit = IMAGES.unit,
         map: str = "public",
         *,
         declared: Any = None,

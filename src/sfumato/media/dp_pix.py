@@ -28,6 +28,7 @@ from sfumato.media.planes import Blocks
 from sfumato.media.restoring import restored
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Neighbours, Unit
+from sfumato.privacy.defaults import REQUIRED
 
 __all__ = ["ChannelMeans", "DPPix"]
 
@@ -78,7 +79,7 @@ class DPPix(ChannelMeans):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         unit: str | Unit = "pixels(16)",
         block: int = 16,
         *,

@@ -60,7 +60,7 @@ _HAIR = 1.0 + 1e-9
 
 
 class FrameNoise(Mechanism):
-    """A picture mechanism (``PlaneMeans()`` by default) applied to the frames of clips of ``frames`` frames.
+    """A picture mechanism, such as ``PlaneMeans(4.0)``, applied to the frames of clips of ``frames`` frames.
 
     The mechanism's ``epsilon`` (and ``delta``) is the promise for ``unit``: ``"region(m)"`` or
     ``"pixels(m)"`` of one frame, ``"frame"``, ``"clip"``, ``"channel"``; by default the mechanism's own, an
@@ -246,13 +246,14 @@ class FrameNoise(Mechanism):
         values = super().parameters()
         values.pop("mechanism")
         innovations = self._innovations()
-        values |= {
+        return values | {
             "unit": str(self._asked()),
             "beta": 0.0 if innovations is None else innovations.beta,
             "follow": self._follows(),
         }
-        picture = self._mechanism() if self.shape is None else self.each(self._picture(None))
-        return values | {"picture": {"mechanism": type(picture).__name__} | picture.parameters()}
+
+    def _nested(self) -> dict[str, Mechanism]:
+        return {"picture": self._mechanism() if self.shape is None else self.each(self._picture(None))}
 
     def _also(self, columns: int | None) -> tuple[Guarantee, ...]:
         if self.shape is None:
@@ -273,11 +274,10 @@ class FrameNoise(Mechanism):
         return (*notes, f"{where}, ε={upward(held.epsilon())}{at} is proven")
 
     def _mechanism(self) -> PictureMechanism:
-        if self.mechanism is None:
-            return PlaneMeans()
         if not isinstance(self.mechanism, PictureMechanism):
             raise BadInput(
-                f"mechanism must be one for pictures, such as PlaneMeans(), not {shown(self.mechanism)}."
+                "mechanism must be one for pictures, such as PlaneMeans(epsilon=4.0), not "
+                f"{shown(self.mechanism)}."
             )
         return self.mechanism
 

@@ -41,6 +41,7 @@ from sfumato.media.mel import (
 from sfumato.media.sound import PARTS, Passage, SoundMechanism, SoundShape, sound_unit, window_samples
 from sfumato.noise import LAPLACE, Randomness, Rounded, Stream, grid_step
 from sfumato.privacy import Claim, Guarantee, Unit
+from sfumato.privacy.defaults import AUDIO, REQUIRED
 
 __all__ = ["MelLaplace"]
 
@@ -65,8 +66,8 @@ class MelLaplace(SoundMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        unit: str | Unit = "window(20)",
+        epsilon: float = REQUIRED,
+        unit: str | Unit = AUDIO.unit,
         *,
         rate: int | None = None,
         decay: float | None = 50.0,

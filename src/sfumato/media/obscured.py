@@ -21,6 +21,7 @@ from sfumato.media.picture import PictureMechanism, Shape
 from sfumato.media.plane_means import whole_side
 from sfumato.media.planes import Blocks, block_sums, levels_of
 from sfumato.privacy import Claim, Guarantee, Unit
+from sfumato.privacy.defaults import IMAGES
 
 __all__ = ["Blur", "Mask", "Pixelate"]
 
@@ -51,7 +52,7 @@ class Blur(_Obscured):
     """Averages around each pixel with a Gaussian weight of ``sigma`` pixels; edges are mirrored."""
 
     def __init__(
-        self, sigma: float = 8.0, *, unit: str | Unit = "region(16)", shape: Sequence[int] | None = None
+        self, sigma: float = 8.0, *, unit: str | Unit = IMAGES.unit, shape: Sequence[int] | None = None
     ) -> None:
         self.sigma = sigma
         self.unit = unit
@@ -80,7 +81,7 @@ class Pixelate(_Obscured):
     """Shows the average of each square of ``block`` pixels."""
 
     def __init__(
-        self, block: int = 16, *, unit: str | Unit = "region(16)", shape: Sequence[int] | None = None
+        self, block: int = 16, *, unit: str | Unit = IMAGES.unit, shape: Sequence[int] | None = None
     ) -> None:
         self.block = block
         self.unit = unit
@@ -113,7 +114,7 @@ class Mask(_Obscured):
         mask: Any = None,
         value: float = 0.5,
         *,
-        unit: str | Unit = "region(16)",
+        unit: str | Unit = IMAGES.unit,
         shape: Sequence[int] | None = None,
     ) -> None:
         self.mask = mask

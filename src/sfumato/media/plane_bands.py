@@ -30,6 +30,7 @@ from sfumato.media.planes import UNITY, plane_names, plane_weights
 from sfumato.media.statistics import STATISTICS
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Unit
+from sfumato.privacy.defaults import IMAGES, REQUIRED
 
 __all__ = ["PlaneBands"]
 
@@ -101,9 +102,9 @@ class PlaneBands(CosineNoise):
 
     def __init__(
         self,
-        epsilon: float = 4.0,
+        epsilon: float = REQUIRED,
         delta: float = 0.0,
-        unit: str | Unit = "region(16)",
+        unit: str | Unit = IMAGES.unit,
         kept: float | None = None,
         *,
         restore: str = "wiener",

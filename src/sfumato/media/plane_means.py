@@ -30,6 +30,7 @@ from sfumato.media.restoring import RESTORES, jpeg_planes, restored
 from sfumato.media.shares import Shares, shares_of
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Unit
+from sfumato.privacy.defaults import IMAGES, REQUIRED
 
 __all__ = ["PlaneMeans", "whole_side"]
 
@@ -72,9 +73,9 @@ class PlaneMeans(BlockNoise):
 
     def __init__(
         self,
-        epsilon: float = 4.0,
+        epsilon: float = REQUIRED,
         delta: float = 0.0,
-        unit: str | Unit = "region(16)",
+        unit: str | Unit = IMAGES.unit,
         block: int | None = None,
         *,
         shares: Any = None,

@@ -24,12 +24,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.declaration import Parameter
 from sfumato.mechanisms.parameters import delta_between, epsilon_range, shown
 from sfumato.mechanisms.tier import Tier
 from sfumato.media.block_noise import Design
@@ -38,6 +39,7 @@ from sfumato.media.plane_means import PlaneMeans
 from sfumato.media.planes import UNITY
 from sfumato.noise import NORMAL, Randomness, Rounded, Stream
 from sfumato.privacy import Unit
+from sfumato.privacy.defaults import DELTA, IMAGES, REQUIRED
 
 __all__ = ["PlaneTier"]
 
@@ -48,9 +50,9 @@ _HAIR = 1.0 + 1e-12
 
 
 class PlaneTier(Tier, PlaneMeans):
-    """The tier of inverse trust ``trust`` among ``levels`` of :class:`PlaneMeans` with Gaussian noise.
+    """The tier of readers of ``distrust`` among ``levels`` of :class:`PlaneMeans` with Gaussian noise.
 
-    ``epsilon`` is the range (ε_min, ε_max): a tier promises ε_max − trust·(ε_max − ε_min) of ``unit`` at
+    ``epsilon`` is the range (ε_min, ε_max): a tier promises ε_max − distrust·(ε_max − ε_min) of ``unit`` at
     ``delta``. Readers come one at a time, so the noise must be keyed.
     """
 
@@ -59,11 +61,11 @@ class PlaneTier(Tier, PlaneMeans):
 
     def __init__(
         self,
-        trust: float = 1.0,
+        distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
         levels: Sequence[float] = (0.0, 1.0),
-        epsilon: Sequence[float] = (1.0, 8.0),
-        delta: float = 1e-6,
-        unit: str | Unit = "region(16)",
+        epsilon: Sequence[float] = REQUIRED,
+        delta: float = DELTA,
+        unit: str | Unit = IMAGES.unit,
         block: int | None = None,
         *,
         restore: str = "learned",
@@ -71,7 +73,7 @@ class PlaneTier(Tier, PlaneMeans):
         shape: Sequence[int] | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        self.trust = trust
+        self.distrust = distrust
         self.levels = levels
         self.epsilon = epsilon
         self.delta = delta
@@ -97,7 +99,7 @@ class PlaneTier(Tier, PlaneMeans):
         return _TierDesign(members[0].design(shape), factors, tier)
 
     def _target(self) -> float:
-        return self._member(self.trust)._target()
+        return self._member(self.distrust)._target()
 
     def _member(self, level: float) -> PlaneMeans:
         """The mechanism that a tier would be alone; its blocks may be others."""
@@ -117,7 +119,7 @@ class PlaneTier(Tier, PlaneMeans):
         notes = super()._notes()
         if self.shape is None:
             return notes
-        parameters = self.get_params(deep=False) | {"trust": levels[0]}
+        parameters = self.get_params(deep=False) | {"distrust": levels[0]}
         together = PlaneTier(**parameters).guarantee()
         return (*notes, f"one of {len(levels)} nested tiers; all {len(levels)} together: {together}")
 

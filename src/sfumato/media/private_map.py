@@ -23,6 +23,7 @@ from sfumato.media.picture import Shape, picture_unit
 from sfumato.media.tiles import tile_grid, tile_side, touched_tiles
 from sfumato.noise import LAPLACE, Rounded, Stream, grid_step
 from sfumato.privacy import Guarantee, Unit
+from sfumato.privacy.defaults import IMAGES
 
 __all__ = ["PrivateMap", "estimated_scores"]
 
@@ -39,7 +40,7 @@ class PrivateMap:
     """A map of tiles of ``tile`` pixels at pure ``epsilon`` for ``unit``."""
 
     epsilon: float
-    unit: Unit | str = "region(16)"
+    unit: Unit | str = IMAGES.unit
     tile: int = 64
 
     def __post_init__(self) -> None:

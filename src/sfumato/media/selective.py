@@ -35,6 +35,7 @@ from sfumato.media.attributions import contrast_gradient
 from sfumato.media.picture import PictureMechanism, Shape, picture_unit
 from sfumato.noise import LAPLACE, Randomness, Rounded, Stream, coins, grid_step
 from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import REQUIRED
 
 __all__ = ["STRATEGIES", "SelectiveNoise"]
 
@@ -66,7 +67,7 @@ class SelectiveNoise(PictureMechanism):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         strategy: str = "hybrid",
         unit: str | Unit = "pixels(1)",
         *,
@@ -168,7 +169,10 @@ class SelectiveNoise(PictureMechanism):
         values = super().parameters() | {"unit": str(picture_unit(self.unit))}
         used = self._attribution()
         name = getattr(used, "__qualname__", type(used).__qualname__)
-        return values | {"attribution": f"{getattr(used, '__module__', '')}.{name}"}
+        module = getattr(used, "__module__", "")
+        # Keyed noise depends on the name, so ours stay what they were when the module moves.
+        module = "sfumato.media.attributions" if module == contrast_gradient.__module__ else module
+        return values | {"attribution": f"{module}.{name}"}
 
     def _prepared(self, shape: Shape, high: float) -> None:
         scale, step = self._scale_and_step(shape, high)

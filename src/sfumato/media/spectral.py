@@ -34,6 +34,7 @@ from sfumato.media.picture import Shape, picture_shape
 from sfumato.media.planes import Blocks
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Unit
+from sfumato.privacy.defaults import DELTA, IMAGES, REQUIRED
 
 __all__ = ["ScaledPixels", "SpectralLaplace"]
 
@@ -67,12 +68,12 @@ class SpectralLaplace(CosineNoise):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         noise: str = "laplace",
         *,
         alpha: float = 0.6,
-        delta: float = 1e-6,
-        unit: str | Unit = "region(16)",
+        delta: float = DELTA,
+        unit: str | Unit = IMAGES.unit,
         shape: Sequence[int] | None = None,
         randomness: Randomness | None = None,
     ) -> None:
@@ -126,9 +127,9 @@ class ScaledPixels(ChannelMeans):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float = REQUIRED,
         *,
-        unit: str | Unit = "region(16)",
+        unit: str | Unit = IMAGES.unit,
         shape: Sequence[int] | None = None,
         randomness: Randomness | None = None,
     ) -> None:

@@ -13,6 +13,7 @@ from sfumato.media.dp_pix import ChannelMeans
 from sfumato.media.picture import picture_unit
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Neighbours, Unit
+from sfumato.privacy.defaults import IMAGES, REQUIRED
 
 __all__ = ["UniformPixels"]
 
@@ -22,9 +23,9 @@ class UniformPixels(ChannelMeans):
 
     def __init__(
         self,
-        epsilon: float = 4.0,
+        epsilon: float = REQUIRED,
         delta: float = 0.0,
-        unit: str | Unit = "region(16)",
+        unit: str | Unit = IMAGES.unit,
         *,
         shape: Sequence[int] | None = None,
         randomness: Randomness | None = None,

@@ -104,6 +104,10 @@ def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = Fal
     if kind is Personalised:
         accepted.append("epsilon_file")
     given = {option: in_range(option, value) for option, value in options.items() if value is not None}
+    if "trust" in given and "distrust" in accepted:
+        raise BadInput(
+            f"{name} has no {flag('trust')}; give {flag('distrust')}, 0 for the most trusted reader."
+        )
     refuse_foreign(name, given, [parameter for parameter in accepted if parameter in options])
     missing = _missing(kind, accepted, given, bounded)
     if missing:
@@ -127,7 +131,7 @@ def _missing(
     missing = []
     if "epsilon" in accepted and not {"epsilon", "epsilon_file", "flip"} & set(given):
         others = [flag(other) for other in ("epsilon_file", "flip") if other in accepted]
-        example = "--epsilon 1 8" if "trust" in accepted else "--epsilon 1"
+        example = "--epsilon 1 8" if "distrust" in accepted else "--epsilon 1"
         missing.append(" or ".join([f"a privacy budget ({example})", *others]))
     ways = {
         "clip": "a radius (--clip 1.0)",

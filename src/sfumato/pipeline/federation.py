@@ -22,6 +22,7 @@ from sfumato.ledger.filter import Filter, add
 from sfumato.mechanisms.parameters import positive
 from sfumato.noise import Seeded
 from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy.defaults import FEDERATED
 
 if TYPE_CHECKING:
     from sfumato.learn.federated.parameters import Arrays
@@ -49,7 +50,7 @@ class Federation:
     delta: float
     clip: float | None = None
     limit: float | None = None
-    neighbours: str = "replace"
+    neighbours: str = FEDERATED.neighbours
     central: bool = False
     sample: float = 1.0
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -34,7 +34,7 @@ from sfumato.pipeline.learned_audit import ModelAudit, audited_model
 from sfumato.pipeline.learners import kind_of_learner, make_learner, rehearse, unheeded, unheeded_note
 from sfumato.pipeline.manifest import MANIFEST
 from sfumato.pipeline.model_inputs import ModelInputs
-from sfumato.pipeline.payment import Content, Payment
+from sfumato.pipeline.payment import Content, Payment, under_budget
 from sfumato.pipeline.place import one_run_at_a_time
 from sfumato.pipeline.planning import Plan, cost_of, groups_of
 from sfumato.pipeline.protected import Protected, Report
@@ -43,6 +43,7 @@ from sfumato.pipeline.publication_place import check_apart, check_new_folder, ch
 from sfumato.pipeline.published import names_note, names_of, owned_names
 from sfumato.pipeline.withholding import set_aside, slack_of, withholding_note
 from sfumato.privacy import Guarantee, Statement
+from sfumato.privacy.defaults import DELTA
 from sfumato.publish.labelled import Labelled
 from sfumato.report import KeyRing
 
@@ -57,7 +58,7 @@ class Learning:
     of its δ is set aside for that, and ``learner`` is calibrated to the rest
     (:mod:`~sfumato.pipeline.withholding`). ``top`` is the value of white as it was declared, None where the
     type of the pictures says it. ``shadows`` is how many models the attacks by shadow models learn from.
-    ``promise`` is the (ε, δ) that was asked for, or 1 and 1e-5.
+    ``promise`` is the (ε, δ) that was asked for, or 1 and the default δ.
     """
 
     source: DatasetSource
@@ -70,7 +71,7 @@ class Learning:
     unheeded: tuple[str, ...] = ()
     audited: bool = True
     shadows: int = SHADOWS
-    promise: tuple[float, float] = (1.0, 1e-5)
+    promise: tuple[float, float] = (1.0, DELTA)
 
     @cached_property
     def slack(self) -> float:
@@ -149,6 +150,7 @@ def open_learning(
     audited: bool = True,
     shadows: int = SHADOWS,
     randomness: Randomness | None = None,
+    payment: Payment | None = None,
 ) -> Learning:
     """A model of the dataset ``source`` by ``method``; only names and headers of the dataset are read.
 
@@ -157,9 +159,10 @@ def open_learning(
     ``reach`` or less. ``classes``, ``top`` and ``reach`` are declared and never read off the data.
     The names of class folders do not travel unless ``public_names`` declares them public.
     ``audited`` will learn further models, which are attacked and not kept, ``shadows`` of them for attacks by
-    shadow models.
+    shadow models. Unless neighbours are given, those of the budget that is to pay are taken (``payment``).
     """
     kind = kind_of_learner(method)
+    options = under_budget(kind, options, payment)
     found = open_dataset(
         source, pictures=pictures, labels=labels, or_features=True, public_names=public_names
     )
@@ -193,7 +196,7 @@ def open_learning(
         ignored,
         audited,
         checked_shadows(shadows),
-        (1.0 if asked[0] is None else asked[0], 1e-5 if asked[1] is None else asked[1]),
+        (1.0 if asked[0] is None else asked[0], DELTA if asked[1] is None else asked[1]),
     )
 
 

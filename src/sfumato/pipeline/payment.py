@@ -16,6 +16,7 @@ back never drew, and one that was committed pays for what is drawn.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import os
@@ -37,7 +38,7 @@ from sfumato.report import Certificate, KeyRing, VerificationFailed
 if TYPE_CHECKING:
     from sfumato.ledger import Entry, Ledger
 
-__all__ = ["Content", "HeldPayment", "Payment", "asked_for", "terms_of"]
+__all__ = ["Content", "HeldPayment", "Payment", "asked_for", "terms_of", "under_budget"]
 
 _UNCHARGED = "not charged to the budget of the dataset, as was asked for"
 
@@ -72,12 +73,13 @@ class Content:
 
 
 def terms_of(statement: Statement, declared: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What shapes the noise of a release, as JSON values: what its statement names, and what is ``declared``.
+    """What shapes the noise of a release, as JSON values: its statement's terms, and what is ``declared``.
 
     Another version of the package draws the same noise, as long as the mechanism's version stays.
     """
-    parameters = {name: value for name, value in statement.parameters.items() if name != "sfumato"}
-    return {"mechanism": statement.mechanism, "parameters": parameters, "declared": declared}
+    if statement.terms is None:  # by the names in the statement, a renamed parameter would change digests
+        raise ValueError(f"the statement of {statement.mechanism} has no terms to commit to.")
+    return {**statement.terms, "declared": declared}
 
 
 def asked_for(statement: Statement, added: Sequence[Statement] = ()) -> tuple[Guarantee, str]:
@@ -94,6 +96,22 @@ def asked_for(statement: Statement, added: Sequence[Statement] = ()) -> tuple[Gu
     as_typed = isinstance(typed, int | float) and math.isclose(typed, headline.epsilon(), rel_tol=1e-3)
     whose = f"in each of the {len(added)} files" if len(added) > 1 else OF_THIS_KIND
     return headline, whose if as_typed else f"{whose}, as it is proven and not as it is typed,"
+
+
+def under_budget(kind: type[Any], options: Mapping[str, Any], payment: Payment | None) -> dict[str, Any]:
+    """Return ``options`` of ``kind`` with the neighbours of the budget that pays, where none are given.
+
+    Nothing is converted: ``kind`` is calibrated to its sensitivity under these neighbours. A sum of clipped
+    records moves by one clip at most where a record becomes null, and by two where another takes its place
+    (‖g − g′‖ ≤ ‖g‖ + ‖g′‖), so twice the noise proves the same ε under replace as under zero-out. Steps on
+    samples are proven under zero-out alone, and a ``kind`` without neighbours has its own: the ledger refuses
+    what does not fit, with the command that opens a fitting budget.
+    """
+    given = dict(options)
+    on_samples = (given.get("sampling") or 1.0) < 1.0
+    if payment is None or on_samples or "neighbours" not in inspect.signature(kind).parameters:
+        return given
+    return given | {"neighbours": given.get("neighbours") or payment.neighbours}
 
 
 @dataclass(frozen=True)
@@ -134,6 +152,14 @@ class Payment:
     def lacks_budget(self) -> bool:
         """Whether a dataset is to pay that has no budget."""
         return self.payer is not None and not self.payer[0].has(self.payer[1])
+
+    @property
+    def neighbours(self) -> str | None:
+        """The neighbours of the budget that pays; None where there is none."""
+        if self.payer is None or self.lacks_budget:
+            return None
+        ledger, dataset = self.payer
+        return ledger.balance(dataset).neighbours
 
     def require_budget(self, guarantee: Guarantee | None = None) -> None:
         """Refuse a dataset without a budget, before anything is read; ``guarantee`` is what it has to pay."""

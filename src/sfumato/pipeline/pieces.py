@@ -165,8 +165,7 @@ class Examine:
             file.fits(Path(piece.name))
             file.check(silent, content)
         # With the terms of each file: together they state only what all of them share.
-        terms = terms_of(file.statement, file.declared)
-        digest = None if content is None else content.digest(terms)
+        digest = None if content is None else content.digest(terms_of(file.statement, file.declared))
         kept = file if self.keep else None
         return Examined(_once(file.statement), digest, kept, file.most_bytes(Path(piece.name)))
 

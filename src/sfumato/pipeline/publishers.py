@@ -13,7 +13,14 @@ from sfumato.pipeline.choosing import chosen, imported, refuse_foreign
 from sfumato.pipeline.public_facts import PublicFacts
 from sfumato.publish import CertifiedPublisher, Publisher
 
-__all__ = ["METHODS", "PublicFacts", "leaves_out_as_null", "make_publisher", "seconds_of"]
+__all__ = [
+    "METHODS",
+    "PublicFacts",
+    "kind_of_publisher",
+    "leaves_out_as_null",
+    "make_publisher",
+    "seconds_of",
+]
 
 #: Names on the command line, and where the class behind each of them stands.
 METHODS: Mapping[str, tuple[str, str]] = {
@@ -45,7 +52,7 @@ def make_publisher(
     missing ε and, where the publisher is told the number of classes, that nobody declared it. A time budget
     is a limit that publishers which do not train keep anyway; those that take a number of steps refuse it.
     """
-    kind = _kind(name)
+    kind = kind_of_publisher(name)
     accepted = inspect.signature(kind).parameters
     given = {option: value for option, value in options.items() if value is not None}
     if "time_budget" not in accepted and "steps" in accepted and "time_budget" in given:
@@ -91,7 +98,8 @@ def seconds_of(duration: str) -> float:
     return seconds
 
 
-def _kind(name: str) -> type[Publisher]:
+def kind_of_publisher(name: str) -> type[Publisher]:
+    """Return the class behind the method ``name``."""
     module, kind = METHODS[chosen(name, METHODS, "method")]
     found: type[Publisher] = imported(f"sfumato.publish.{module}", kind, f"the method {name}")
     if name in _LATER:

@@ -22,7 +22,7 @@ from sfumato.errors import BadInput
 from sfumato.io.datasets import DatasetSource, is_archive, open_dataset
 from sfumato.ledger import Ledger
 from sfumato.noise import Randomness
-from sfumato.pipeline.payment import Content, Payment
+from sfumato.pipeline.payment import Content, Payment, under_budget
 from sfumato.pipeline.place import one_run_at_a_time, refuse_existing
 from sfumato.pipeline.planning import Plan, cost_of, groups_of
 from sfumato.pipeline.protected import Protected, Report
@@ -38,7 +38,7 @@ from sfumato.pipeline.published import (
     write_published,
 )
 from sfumato.pipeline.published_sheet import write_publication_report
-from sfumato.pipeline.publishers import make_publisher
+from sfumato.pipeline.publishers import kind_of_publisher, make_publisher
 from sfumato.pipeline.withholding import own_chance, own_slack, set_aside, slack_of, withholding_note
 from sfumato.privacy import Guarantee, Neighbours, Statement
 from sfumato.publish import Publisher
@@ -114,14 +114,17 @@ def open_publication(
     public_names: bool = False,
     audited: bool = True,
     randomness: Randomness | None = None,
+    payment: Payment | None = None,
 ) -> Publication:
     """The publication of the dataset ``source`` by ``method``; only names and headers are read.
 
     ``options`` are parameters of the publisher. ``classes`` and ``top``, the value of white, are declared;
     a folder declares its classes, and bytes and 16 bits have a white of their own. The names of class folders
     do not travel unless ``public_names`` declares them public. ``audited`` will leave some
-    records out of the fit, by coins, to measure what the publication shows of the others.
+    records out of the fit, by coins, to measure what the publication shows of the others. Unless neighbours
+    are given, those of the budget that is to pay are taken (``payment``).
     """
+    options = under_budget(kind_of_publisher(method), options, payment)
     found = open_dataset(source, pictures=pictures, labels=labels, public_names=public_names)
     facts = facts_of(found, classes=classes, top=top)
     publisher = make_publisher(method, options, facts, randomness=randomness)

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent
 
@@ -59,14 +60,13 @@ def together(
             whole[kind] = _composed([(p[kind], n) for p, n in zip(stated, counted.values(), strict=True)])
         elif apart is not None and all(kind in parts or _absent(kind[0], parts) for parts in stated):
             whole[kind] = _worst([parts[kind] for parts in stated if kind in parts])
-    names = sorted({statement.mechanism for statement in statements})
-    parameters = first.parameters.items()
+    of_all = {"files": files} | ({"disjoint": True} if apart == DECLARED_DISJOINT else {})
+    named = [{"mechanism": one.mechanism, "parameters": one.parameters} for one in statements]
+    terms = [one.terms for one in statements if one.terms is not None]
     return replace(
         first,
-        mechanism=" and ".join(names),
-        parameters={"files": files}
-        | ({"disjoint": True} if apart == DECLARED_DISJOINT else {})
-        | {name: value for name, value in parameters if _shared(name, value, statements)},
+        **_in_common(named, of_all),
+        terms=_in_common(terms, of_all) if len(terms) == len(statements) else None,
         proven=whole.get(head) or Guarantee.nothing(_PARTLY, *head),
         also_proven=tuple(part for kind, part in whole.items() if kind != head),
         notes=(*first.notes, *(() if files == 1 else (_ADDED if apart is None else apart, _PUBLIC))),
@@ -158,7 +158,13 @@ def _absent(unit: Unit, parts: Iterable[tuple[Unit, Neighbours]]) -> bool:
     return unit.name in _OF_SOME_MEDIA and all(other.name != unit.name for other, _ in parts)
 
 
-def _shared(name: str, value: object, statements: Sequence[Statement]) -> bool:
-    return all(
-        name in statement.parameters and statement.parameters[name] == value for statement in statements
-    )
+def _in_common(named: Sequence[Mapping[str, Any]], of_all: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of all mechanisms, and ``of_all`` with the parameters that all of them have in common."""
+    first, *others = [each["parameters"] for each in named]
+    alike = {
+        name: value
+        for name, value in first.items()
+        if all(name in other and other[name] == value for other in others)
+    }
+    mechanism = " and ".join(sorted({each["mechanism"] for each in named}))
+    return {"mechanism": mechanism, "parameters": {**of_all, **alike}}

@@ -2,31 +2,40 @@
 
 A ``Guarantee`` is the proven column of a release, a ``Claim`` the claimed one, ``Evidence`` the measured
 one, and a ``Statement`` the three together. ``composition`` holds composition theorems as plain numbers.
+
+Names are loaded when they are first used: accounting takes longer to load than a command may.
 """
 
-from sfumato.privacy import composition
-from sfumato.privacy.amplification import poisson, poisson_pure, shuffle, shuffled
-from sfumato.privacy.claim import Claim
-from sfumato.privacy.composition import parallel
-from sfumato.privacy.correlated import ar1_factor, ar1_matrix, correlated_factor, correlated_gaussian
-from sfumato.privacy.gaussian import (
-    classical_sigma,
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu,
-    gaussian_tradeoff,
-)
-from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.information import gaussian_information, pure_information
-from sfumato.privacy.sensitivity import (
-    augmented_second_moment_sensitivity,
-    joint_sum_sensitivity,
-    linear_sensitivity,
-)
-from sfumato.privacy.statement import Comparison, Evidence, Statement
-from sfumato.privacy.table import aligned
-from sfumato.privacy.unit import RECORD, Neighbours, Unit
-from sfumato.privacy.wording import upward
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.privacy import composition
+    from sfumato.privacy.amplification import poisson, poisson_pure, shuffle, shuffled
+    from sfumato.privacy.claim import Claim
+    from sfumato.privacy.composition import parallel
+    from sfumato.privacy.correlated import ar1_factor, ar1_matrix, correlated_factor, correlated_gaussian
+    from sfumato.privacy.gaussian import (
+        classical_sigma,
+        gaussian_delta,
+        gaussian_epsilon,
+        gaussian_mu,
+        gaussian_tradeoff,
+    )
+    from sfumato.privacy.guarantee import Guarantee
+    from sfumato.privacy.information import gaussian_information, pure_information
+    from sfumato.privacy.sensitivity import (
+        augmented_second_moment_sensitivity,
+        joint_sum_sensitivity,
+        linear_sensitivity,
+    )
+    from sfumato.privacy.statement import Comparison, Evidence, Statement
+    from sfumato.privacy.table import aligned
+    from sfumato.privacy.unit import RECORD, Neighbours, Unit
+    from sfumato.privacy.wording import upward
 
 __all__ = [
     "RECORD",
@@ -60,3 +69,38 @@ __all__ = [
     "shuffled",
     "upward",
 ]
+
+__getattr__ = when_used(
+    "sfumato.privacy",
+    {
+        "Claim": "claim",
+        "Comparison": "statement",
+        "Evidence": "statement",
+        "Guarantee": "guarantee",
+        "Neighbours": "unit",
+        "RECORD": "unit",
+        "Statement": "statement",
+        "Unit": "unit",
+        "aligned": "table",
+        "ar1_factor": "correlated",
+        "ar1_matrix": "correlated",
+        "augmented_second_moment_sensitivity": "sensitivity",
+        "classical_sigma": "gaussian",
+        "correlated_factor": "correlated",
+        "correlated_gaussian": "correlated",
+        "gaussian_delta": "gaussian",
+        "gaussian_epsilon": "gaussian",
+        "gaussian_information": "information",
+        "gaussian_mu": "gaussian",
+        "gaussian_tradeoff": "gaussian",
+        "joint_sum_sensitivity": "sensitivity",
+        "linear_sensitivity": "sensitivity",
+        "parallel": "composition",
+        "poisson": "amplification",
+        "poisson_pure": "amplification",
+        "pure_information": "information",
+        "shuffle": "amplification",
+        "shuffled": "amplification",
+        "upward": "wording",
+    },
+)

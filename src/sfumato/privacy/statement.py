@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.errors import BadInput, Forewarning
@@ -173,6 +173,8 @@ class Statement:
     """The statement of one release: a mechanism, its public parameters, and the three columns.
 
     ``also_proven`` holds the guarantees of further units, where one release says something about several.
+    ``terms`` are the mechanism and its parameters under their wire names, for digests; no part of the
+    document, nor of any comparison.
     """
 
     mechanism: str
@@ -182,6 +184,7 @@ class Statement:
     measured: tuple[Evidence, ...] = ()
     notes: tuple[str, ...] = ()
     also_proven: tuple[Guarantee, ...] = ()
+    terms: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, str) or not self.mechanism:

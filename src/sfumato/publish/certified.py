@@ -31,6 +31,7 @@ from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.mechanisms.release import Release
 from sfumato.noise import Randomness
 from sfumato.privacy import RECORD, Guarantee, Neighbours
+from sfumato.privacy.defaults import DELTA, PUBLICATIONS, REQUIRED
 from sfumato.publish.basis import CosineBasis
 from sfumato.publish.kernel_means import FourierFeatures
 from sfumato.publish.labelled import Labelled
@@ -68,13 +69,13 @@ class CertifiedPublisher(Publisher):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
         *,
         shape: tuple[int, ...] = (28, 28),
         classes: int = 10,
         top: float = 255.0,
-        neighbours: str = "replace",
+        neighbours: str = PUBLICATIONS.neighbours,
         kept: int = 14,
         parts: int | None = None,
         embeddings: int = 0,

@@ -41,6 +41,7 @@ from sfumato.mechanisms.parameters import delta_between, positive
 from sfumato.mechanisms.release import Release
 from sfumato.noise import Randomness, below
 from sfumato.privacy import Guarantee
+from sfumato.privacy.defaults import DELTA
 from sfumato.publish.diffusion import Denoiser, Sampler, Training, UNet
 from sfumato.publish.diffusion.training import generator_of
 from sfumato.publish.labelled import Labelled
@@ -65,7 +66,7 @@ class DPDMPublisher(Publisher):
         self,
         *,
         epsilon: float | None = None,
-        delta: float = 1e-5,
+        delta: float = DELTA,
         multiplier: float | None = None,
         clip: float = 2.0,
         multiplicity: int = 3,

@@ -34,6 +34,7 @@ from sfumato.mechanisms.parameters import delta_between, one_of, positive, shown
 from sfumato.mechanisms.release import Release
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy.defaults import DELTA
 from sfumato.publish.labelled import Labelled
 from sfumato.publish.publisher import Progress, Publisher, published_randomness, whole
 from sfumato.publish.vaegan_networks import ConditionalVAE
@@ -57,7 +58,7 @@ class VAEGANDPPublisher(Publisher):
     def __init__(
         self,
         epsilon: float | None = None,
-        delta: float = 1e-5,
+        delta: float = DELTA,
         *,
         multiplier: float | None = None,
         clip: float = 1.0,

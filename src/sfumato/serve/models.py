@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from sfumato.errors import BadInput
+from sfumato.privacy.defaults import RECORDS
 from sfumato.serve.asked import Asked
 
 __all__ = [
@@ -115,8 +116,8 @@ class NewBudget(BaseModel):
     dataset: Name
     epsilon: float = Field(gt=0, le=1e6)
     delta: float = Field(ge=0, lt=1)
-    unit: str = "record"
-    neighbours: str = "replace"
+    unit: str = RECORDS.unit
+    neighbours: str = RECORDS.neighbours
 
 
 class Budget(BaseModel):

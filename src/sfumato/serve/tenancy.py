@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from sfumato.privacy.defaults import RECORDS
 from sfumato.serve.access import Forbidden, known, named, require
 from sfumato.serve.api_keys import ApiKey
 from sfumato.serve.callers import Caller
@@ -90,8 +91,8 @@ class Tenancy:
         *,
         epsilon: float,
         delta: float,
-        unit: str = "record",
-        neighbours: str = "replace",
+        unit: str = RECORDS.unit,
+        neighbours: str = RECORDS.neighbours,
     ) -> dict[str, Any]:
         """Give ``dataset`` a budget; the same one again changes nothing."""
         name = named(caller, "budget", dataset)

@@ -1,6 +1,6 @@
 """Which tier answers a reader: the tenant's policy says τ, and τ one of a few public levels.
 
-Levels are declared by an owner and never derived from data. A reader of inverse trust τ gets the level just
+Levels are declared by an owner and never derived from data. A reader of distrust τ gets the level just
 above it, or at it: never one for readers who are trusted more.
 """
 
@@ -16,7 +16,7 @@ from sfumato.errors import BadInput
 from sfumato.serve.callers import Caller
 from sfumato.serve.trust_policy import Context, Policy
 
-__all__ = ["ReaderFacts", "TierLevels", "context_of", "trust_of"]
+__all__ = ["ReaderFacts", "TierLevels", "context_of", "distrust_of"]
 
 _MOST_LEVELS = 16
 _MOST_FACTS = 100
@@ -25,7 +25,7 @@ _MOST_TEXT = 200
 
 @dataclass(frozen=True)
 class TierLevels:
-    """The declared levels of inverse trust, the most trusted first: 1 to 16 different numbers in [0, 1]."""
+    """The declared levels of distrust, the most trusted first: 1 to 16 different numbers in [0, 1]."""
 
     levels: tuple[float, ...]
 
@@ -40,11 +40,11 @@ class TierLevels:
             raise BadInput("each tier has a level of its own; two of them are the same.")
         object.__setattr__(self, "levels", tuple(sorted(float(one) for one in self.levels)))
 
-    def level_for(self, trust: float) -> float | None:
-        """The level that readers of inverse trust ``trust`` get; None where all are for more trusted ones."""
-        if math.isnan(trust):
+    def level_for(self, distrust: float) -> float | None:
+        """The level that readers of ``distrust`` get; None where all are for more trusted ones."""
+        if math.isnan(distrust):
             return None
-        return next((level for level in self.levels if level >= trust), None)
+        return next((level for level in self.levels if level >= distrust), None)
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,6 @@ def context_of(
     return Context(address, facts.authorisations, facts.jurisdiction, age)
 
 
-def trust_of(policy: Policy, caller: Caller, context: Context) -> float:
+def distrust_of(policy: Policy, caller: Caller, context: Context) -> float:
     """τ of the caller's reader."""
-    return policy.trust(caller.reader, context)
+    return policy.distrust(caller.reader, context)

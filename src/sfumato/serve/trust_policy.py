@@ -1,11 +1,11 @@
-"""Whom a tenant trusts how far: rules from a reader and the circumstances to the inverse trust score τ.
+"""Whom a tenant trusts how far: rules from a reader and the circumstances to their distrust τ.
 
 A policy is an ordered list of rules. Each names conditions, all of which must hold, and τ from 0, the most
 trusted, to 1, the least. The first rule that matches decides; where none does, τ is 1. As JSON::
 
-    {"rules": [{"readers": ["clinic-a"], "networks": ["10.0.0.0/8"], "trust": 0.0},
-               {"authorisations": ["ethics-approved"], "jurisdictions": ["DE", "FR"], "trust": 0.4},
-               {"min_age_days": 3650, "trust": 0.7}]}
+    {"rules": [{"readers": ["clinic-a"], "networks": ["10.0.0.0/8"], "distrust": 0.0},
+               {"authorisations": ["ethics-approved"], "jurisdictions": ["DE", "FR"], "distrust": 0.4},
+               {"min_age_days": 3650, "distrust": 0.7}]}
 
 What is not known of a reader never earns trust: where a rule matches or not by a fact that is missing, both
 are considered and the greater τ is answered.
@@ -65,7 +65,7 @@ class Policy:
         """As text, the same for equal policies."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
-    def trust(self, reader: str | None, context: Context) -> float:
+    def distrust(self, reader: str | None, context: Context) -> float:
         """τ of ``reader`` in ``context``: that of the first rule that matches, 1 where none does.
 
         Of a rule that may match, for a fact that is not known, it is at least that rule's τ: nobody gains by
@@ -75,14 +75,14 @@ class Policy:
         for rule in self.rules:
             matched = rule.matches(reader, context)
             if matched is not False:
-                least = max(least, rule.trust)
+                least = max(least, rule.distrust)
             if matched is True:
                 return least
         return 1.0
 
     def levels(self) -> list[float]:
         """Every τ that the policy can answer, the most trusted first."""
-        return sorted({rule.trust for rule in self.rules} | {1.0})
+        return sorted({rule.distrust for rule in self.rules} | {1.0})
 
 
 def _no_number(name: str) -> Any:

@@ -15,7 +15,7 @@ __all__ = ["Context", "Rule", "shown"]
 
 _LISTS = ("readers", "networks", "authorisations", "jurisdictions")
 _AGES = ("min_age_days", "max_age_days")
-_FIELDS = (*_LISTS, *_AGES, "trust")
+_FIELDS = (*_LISTS, *_AGES, "distrust")
 _MOST_ENTRIES = 1000
 _MOST_TEXT = 200
 _MOST_DAYS = 1_000_000
@@ -45,7 +45,7 @@ class Rule:
     ``max_age_days``.
     """
 
-    trust: float
+    distrust: float
     readers: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
     authorisations: frozenset[str] = frozenset()
@@ -58,28 +58,33 @@ class Rule:
         """Rule ``number`` of a policy from JSON values, or a refusal that names the rule and the field."""
         if not isinstance(document, Mapping):
             raise BadInput(f"rule {number} of the policy is not an object with fields.")
+        if "trust" in document:
+            raise BadInput(
+                f'rule {number} of the policy has a field "trust"; how far readers are trusted is said by '
+                '"distrust", from 0 (the most) to 1 (the least).'
+            )
         for name in document:
             if name not in _FIELDS:
                 raise BadInput(
                     f"rule {number} of the policy has a field {shown(name)}; the fields of a rule are "
                     f"{', '.join(_FIELDS)}."
                 )
-        if "trust" not in document:
-            raise BadInput(f'rule {number} of the policy has no field "trust", a number from 0 to 1.')
+        if "distrust" not in document:
+            raise BadInput(f'rule {number} of the policy has no field "distrust", a number from 0 to 1.')
         texts = {name: _texts(document[name], name, number) for name in _LISTS if name in document}
         ages = {name: _number(document[name], name, number, _MOST_DAYS) for name in _AGES if name in document}
         if len(ages) == 2 and not ages["min_age_days"] < ages["max_age_days"]:
             raise BadInput(
                 f"rule {number} of the policy never matches: min_age_days is not below max_age_days."
             )
-        trust = _number(document["trust"], "trust", number, 1)
-        if trust == 0.0 and not texts.keys() & {"readers", "authorisations"}:
+        distrust = _number(document["distrust"], "distrust", number, 1)
+        if distrust == 0.0 and not texts.keys() & {"readers", "authorisations"}:
             raise BadInput(
-                f"rule {number} of the policy trusts whoever asks the most: a trust of 0 needs readers or "
+                f"rule {number} of the policy trusts whoever asks the most: a distrust of 0 needs readers or "
                 "authorisations."
             )
         return cls(
-            trust=trust,
+            distrust=distrust,
             readers=frozenset(texts.get("readers", ())),
             networks=tuple(_network(text, number) for text in texts.get("networks", ())),
             authorisations=frozenset(texts.get("authorisations", ())),
@@ -97,7 +102,7 @@ class Rule:
         }
         found = {name: values for name, values in found.items() if values}
         ages = {name: getattr(self, name) for name in _AGES if getattr(self, name) is not None}
-        return found | ages | {"trust": self.trust}
+        return found | ages | {"distrust": self.distrust}
 
     def matches(self, reader: str | None, context: Context) -> bool | None:
         """Whether every condition holds; None where that hangs on a fact that is not known."""

@@ -67,12 +67,14 @@ class ReverseManifold(Transform):
         self.__dict__["key"] = _Unprinted(value) if type(value) is bytes else value
 
     @classmethod
-    def for_trust(cls, trust: float, alpha: Sequence[float] = (0.5, 2.0), key: bytes | None = None) -> Self:
-        """α tied to the inverse trust τ: α = α_min + τ(α_max − α_min)."""
+    def for_distrust(
+        cls, distrust: float, alpha: Sequence[float] = (0.5, 2.0), key: bytes | None = None
+    ) -> Self:
+        """α tied to the distrust τ: α = α_min + τ(α_max − α_min)."""
         if isinstance(alpha, str) or not isinstance(alpha, Sequence) or len(alpha) != 2:
             raise BadInput(f"alpha must be a range such as (0.5, 2.0), not {shown(alpha)}.")
         low, high = (cls(end)._alpha() for end in alpha)
-        return cls(low + share("trust", trust) * (high - low), key)
+        return cls(low + share("distrust", distrust) * (high - low), key)
 
     def claim(self) -> Claim | None:
         """The paper's proposition 6 and theorem 3, neither of which holds."""

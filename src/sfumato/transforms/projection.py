@@ -77,10 +77,8 @@ class RandomProjection(Mechanism):
         """What is claimed for the noise."""
         return self._noise().claim()
 
-    def parameters(self) -> dict[str, Any]:
-        """As for every mechanism, with the noise spelled out by name and parameters."""
-        noise = self._noise()
-        return super().parameters() | {"noise": {"mechanism": type(noise).__name__} | noise.parameters()}
+    def _nested(self) -> dict[str, Mechanism]:
+        return {"noise": self._noise()}
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """That of the noise, on the projected values."""

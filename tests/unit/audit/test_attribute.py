@@ -39,8 +39,8 @@ def test_under_much_noise_it_is_a_guess(mechanism, folds) -> None:
 def test_more_trust_more_inference() -> None:
     """Expected accuracies of about 0.82 and 0.11 on 359 rows: alarms far below 1e-6."""
     open_reader, closed_reader = (
-        attribute_inference(sf.TrustAdaptive(trust, (1.0, 400.0), 1e-6, clip=1.0).release(X).value, Y)
-        for trust in (0.0, 1.0)
+        attribute_inference(sf.TrustAdaptive(distrust, (1.0, 400.0), 1e-6, clip=1.0).release(X).value, Y)
+        for distrust in (0.0, 1.0)
     )
     assert open_reader.value > closed_reader.value + 0.4
 

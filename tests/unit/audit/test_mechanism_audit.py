@@ -118,8 +118,14 @@ def test_tldp_is_played_at_a_small_delta_and_not_at_its_own():
             Statement("Gaussian", {"mechanism_version": 99}, None, sf.Guarantee.nothing("x")),
             "made by version 99 of Gaussian",
         ),
-        (sf.PlaneMeans(shares=[[0.5, 1.0]], shape=SHAPE).statement(), "names its shares and does not spell"),
-        (sf.ContentAdaptive(declared=[[0.0, 1.0]], shape=SHAPE).statement(), "names its declared"),
+        (
+            sf.PlaneMeans(shares=[[0.5, 1.0]], shape=SHAPE, epsilon=4.0).statement(),
+            "names its shares and does not spell",
+        ),
+        (
+            sf.ContentAdaptive(declared=[[0.0, 1.0]], shape=SHAPE, epsilon=4.0).statement(),
+            "names its declared",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_anew_is_said(statement, sentence):

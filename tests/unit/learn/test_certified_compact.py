@@ -124,15 +124,15 @@ def test_more_features_than_a_second_moment_holds_are_refused_before_it_is_made(
     """Were one made, 20,000 features would take three gigabytes for it alone."""
     X, y = np.zeros((4, 20_000)), np.arange(4) % 2
     with pytest.raises(BadInput, match=r"of 20,000 features .* and 4,000 are the most: take an extractor"):
-        CertifiedCompact(classes=2).fit(X, y)
-    assert CertifiedCompact(classes=2).releases(100, MOST_FEATURES)
+        CertifiedCompact(classes=2, epsilon=1.0).fit(X, y)
+    assert CertifiedCompact(classes=2, epsilon=1.0).releases(100, MOST_FEATURES)
     with pytest.raises(BadInput, match="of 4,001 features"):
-        CertifiedCompact(classes=2).releases(100, MOST_FEATURES + 1)
+        CertifiedCompact(classes=2, epsilon=1.0).releases(100, MOST_FEATURES + 1)
 
 
 def test_nothing_fitted_is_said() -> None:
     with pytest.raises(BadInput, match="nothing has been fitted"):
-        CertifiedCompact().predict(np.zeros((1, 3)))
+        CertifiedCompact(epsilon=1.0).predict(np.zeros((1, 3)))
 
 
 def test_a_huge_feature_changes_no_more_than_another() -> None:

@@ -51,7 +51,7 @@ def test_paper_mode_has_less_noise_and_says_what_it_would_give_alone(model, pape
     assert "σ = ησ₁" in notes
     assert "not 1, would be the head's" in notes
     assert "equation 16" in paper.claim().source
-    assert "known after fit" in " ".join(CompactPrivate(mode="paper").notes())
+    assert "known after fit" in " ".join(CompactPrivate(mode="paper", epsilon=1.0).notes())
 
 
 def test_the_head_has_the_noise_of_its_training() -> None:
@@ -105,7 +105,7 @@ def test_a_head_behind_a_first_stage_is_that_of_the_whole(mode) -> None:
 
 
 def test_a_first_stage_of_another_kind_is_refused() -> None:
-    learner = CompactPrivate(classes=10, epochs=1)
+    learner = CompactPrivate(classes=10, epochs=1, epsilon=1.0)
     stage = CompactClassifier(classes=10, epochs=1, share=0.4, randomness=sf.Seeded(3))
     with pytest.raises(BadInput, match="nothing has been fitted"):
         learner.fit_behind(stage, X, Y)
@@ -150,4 +150,4 @@ def test_bad_parameters_are_refused(options, message) -> None:
     with pytest.raises(BadInput, match=message):
         CompactPrivate(**options).fit(X, Y)
     with pytest.raises(BadInput, match="nothing has been fitted"):
-        CompactPrivate().predict(X)
+        CompactPrivate(epsilon=1.0).predict(X)

@@ -41,4 +41,4 @@ def test_parameters_that_are_no_numbers_are_refused(kind, change, sentence):
 
 def test_ragged_records_of_a_module_are_refused():
     with pytest.raises(BadInput, match=r"^records with rows of different lengths"):
-        fit_private(torch.nn.Linear(2, 2), RAGGED, [0, 1])
+        fit_private(torch.nn.Linear(2, 2), RAGGED, [0, 1], epsilon=1.0)

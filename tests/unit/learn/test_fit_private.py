@@ -20,6 +20,7 @@ from sfumato.learn.noisy_sum import RADIUS
 from sfumato.learn.quantile_clipping import QuantileSum
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Guarantee, Neighbours
+from sfumato.privacy.defaults import DELTA
 
 KEYED = Keyed(b"k" * 32, dataset="digits", version="1", release="1")
 WAYS = [
@@ -61,7 +62,7 @@ def network(seed=0, outputs=10):
 def test_every_way_proves_what_was_asked_and_learns(digits, way):
     """All records in each step, or batches in turn: the accounting is in closed form, and quick."""
     X, y = digits
-    options = {"epsilon": 6.0, "batch": 1400, "steps": 40, "randomness": Seeded(0), **way}
+    options = {"epsilon": 6.0, "delta": 1e-5, "batch": 1400, "steps": 40, "randomness": Seeded(0), **way}
     fitted = fit_private(network(), X[:1400], y[:1400], **options)
     assert 5.9 < fitted.guarantee.epsilon(1e-5) <= 6.0
     assert (str(fitted.guarantee.unit), fitted.guarantee.neighbours) == ("record", Neighbours.ZERO_OUT)
@@ -95,7 +96,7 @@ def test_correlated_noise_is_stated_completely(digits):
     stated = fitted.statement.parameters
     plan = CorrelatedSteps(stated["multiplier"], stated["steps"], stated["period"], stated["bands"])
     assert (stated["period"], stated["bands"], plan.sensitivity) == (6, 6, stated["sensitivity"])
-    assert plan.guarantee(1e-5) == fitted.guarantee
+    assert plan.guarantee(DELTA) == fitted.guarantee
 
 
 @pytest.mark.parametrize("factor", [Momentum(0.4), Factor(np.eye(12) + 0.5 * np.eye(12, k=-1))])
@@ -107,15 +108,15 @@ def test_a_factor_is_stated_and_proven(digits, factor):
     plan = FactoredSteps(stated["multiplier"], stated["steps"], stated["period"], factor)
     assert (stated["period"], stated["sensitivity"]) == (6, plan.sensitivity)
     assert stated["factor"] == factor.described()
-    assert plan.guarantee(1e-5) == fitted.guarantee
+    assert plan.guarantee(DELTA) == fitted.guarantee
     assert "bands" not in stated
 
 
 def test_defaults_follow_from_the_number_of_records_alone(digits):
     X, y = digits
-    fitted = fit_private(torch.nn.Linear(64, 10), X[:1000], y[:1000])
+    fitted = fit_private(torch.nn.Linear(64, 10), X[:1000], y[:1000], epsilon=1.0)
     stated = fitted.statement.parameters
-    assert (stated["epsilon"], stated["delta"], stated["batch"], stated["steps"]) == (1.0, 1e-5, 1000, 60)
+    assert (stated["epsilon"], stated["delta"], stated["batch"], stated["steps"]) == (1.0, DELTA, 1000, 60)
     assert fitted.guarantee.epsilon() <= 1.0
 
 
@@ -185,7 +186,7 @@ def test_a_null_record_moves_one_step_by_the_bound(clipping, bound):
 def test_noise_in_the_weights_is_what_was_proven(options, bound):
     """Null records alone: the sum of squares of 6000 weights is χ²; false-alarm rate 1e-6."""
     model = torch.nn.Linear(2000, 3, bias=False)
-    given = {"epsilon": 9.0, "steps": 1, "pace": 1.0, "clip": 0.5, "classes": 3, **options}
+    given = {"epsilon": 9.0, "delta": 1e-5, "steps": 1, "pace": 1.0, "clip": 0.5, "classes": 3, **options}
     fitted = fit_private(model, np.zeros((200, 2000)), np.arange(200) % 3, **given)
     drawn = (fitted.model.weight.double() - model.weight.double()) * 200 / bound
     # Of a Gaussian the multiplier is where its ε meets that of the guarantee.
@@ -246,7 +247,7 @@ def test_layer_quantiles_cost_what_gradients_and_all_counts_cost_together(digits
 
     def beyond(epsilon):
         first, second = norm.logcdf(mu / 2 - epsilon / mu), norm.logcdf(-mu / 2 - epsilon / mu)
-        return math.exp(first) - math.exp(epsilon + second) - 1e-5
+        return math.exp(first) - math.exp(epsilon + second) - DELTA
 
     assert fitted.guarantee.epsilon() == pytest.approx(brentq(beyond, 0.1, 50.0), rel=1e-6)
 
@@ -303,9 +304,9 @@ def test_learners_without_a_guarantee_or_with_a_worse_one_are_refused(digits):
         fit_private(Fixed(), X, y, epsilon=2.0)
     assert fit_private(Fixed(), X, y).guarantee.epsilon() == 3.0
     with pytest.raises(BadInput, match="belong to torch modules"):
-        fit_private(PrivateSoftmax(), X, y, clipping="automatic")
+        fit_private(PrivateSoftmax(epsilon=1.0), X, y, clipping="automatic")
     with pytest.raises(BadInput, match="scores 10 classes, and 3"):
-        fit_private(PrivateSoftmax(), X, y, classes=3)
+        fit_private(PrivateSoftmax(epsilon=1.0), X, y, classes=3)
 
 
 def test_a_delta_of_one_over_n_is_warned_of_in_words(digits):
@@ -337,7 +338,7 @@ def test_noise_beyond_any_signal_is_said_before_training(digits, noise):
 def test_the_length_of_noise_is_what_the_refusal_says(digits):
     """60 steps of multiplier z on all 100 records: noise z√60·√1810 against 6000 clips."""
     X, y = digits
-    plan = DPSGD.calibrated(0.05, 1e-5, rate=1.0, steps=60)
+    plan = DPSGD.calibrated(0.05, DELTA, rate=1.0, steps=60)
     expected = plan.multiplier * math.sqrt(60.0 * 1810.0) / 6000.0
     with pytest.raises(BadInput) as refused:
         fit_private(network(), X[:100], y[:100], epsilon=0.05)
@@ -390,7 +391,7 @@ class Pair(torch.nn.Module):
 def test_models_that_cannot_be_trained_are_refused(digits, model, sentence):
     X, y = digits
     with pytest.raises(BadInput, match=sentence):
-        fit_private(model, X[:200], y[:200], classes=10)
+        fit_private(model, X[:200], y[:200], epsilon=1.0, classes=10)
 
 
 def test_weights_that_are_no_numbers_are_refused(digits):
@@ -399,7 +400,7 @@ def test_weights_that_are_no_numbers_are_refused(digits):
     with torch.no_grad():
         model[0].weight[0, 0] = math.nan
     with pytest.raises(BadInput, match="not finite: initialise"):
-        fit_private(model, X, y)
+        fit_private(model, X, y, epsilon=1.0)
 
 
 @pytest.mark.parametrize("value", [1.7976931348623157e308, -9e307, 1e39, 3e38, 5e-324])
@@ -431,7 +432,7 @@ def test_no_finite_record_stops_a_fit_or_spoils_it(digits, value):
 def test_bad_records_and_labels_are_refused(digits, change, sentence):
     X, y = change(digits[0][:200], digits[1][:200])
     with pytest.raises(BadInput, match=sentence):
-        fit_private(network(), X, y)
+        fit_private(network(), X, y, epsilon=1.0)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_the_pace_that_is_stated_is_the_one_that_was_used(kind, given):
 
 @pytest.mark.parametrize("kind", [PrivateSoftmax, CertifiedCompact])
 def test_statements_say_what_is_public_and_what_must_be_prior(kind):
-    assert kind().statement().notes == (
+    assert kind(epsilon=1.0).statement().notes == (
         "the number of records is public",
         "all parameters must not have been learned from these records",
     )

@@ -85,19 +85,21 @@ def test_a_seed_repeats_a_fit_and_says_so() -> None:
 )
 def test_bad_input_is_refused_before_anything_is_drawn(features, labels, message) -> None:
     with pytest.raises(BadInput, match=message):
-        PrivateSoftmax().fit(features, labels)
+        PrivateSoftmax(epsilon=1.0).fit(features, labels)
 
 
 def test_bad_parameters_and_unfitted_models_are_refused() -> None:
     with pytest.raises(BadInput, match="epsilon must be a positive number"):
         PrivateSoftmax(-1.0).guarantee()
     with pytest.raises(BadInput, match="'replace' or 'zero-out'"):
-        PrivateSoftmax(neighbours="add/remove").guarantee()
+        PrivateSoftmax(neighbours="add/remove", epsilon=1.0).guarantee()
     with pytest.raises(BadInput, match="nothing has been fitted"):
-        PrivateSoftmax().predict(X)
+        PrivateSoftmax(epsilon=1.0).predict(X)
     with pytest.raises(BadInput, match="keyed noise belongs to records"):
-        PrivateSoftmax(randomness=sf.Keyed(b"0" * 32, dataset="d", version="1", release="r")).statement()
-    model = PrivateSoftmax(steps=1).fit(X, Y)
+        PrivateSoftmax(
+            randomness=sf.Keyed(b"0" * 32, dataset="d", version="1", release="r"), epsilon=1.0
+        ).statement()
+    model = PrivateSoftmax(steps=1, epsilon=1.0).fit(X, Y)
     with pytest.raises(BadInput, match="3 features were given, and 64 were fitted"):
         model.predict(X[:, :3])
 

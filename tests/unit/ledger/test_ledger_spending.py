@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from scipy.optimize import brentq
@@ -133,6 +134,8 @@ def test_the_same_key_pays_once_whatever_happened_since(ledger):
     ledger.open("clinic", epsilon=1.0, delta=0.0)
     first = ledger.spend("clinic", HALF, key="request 1")
     assert ledger.spend("clinic", HALF, key="request 1") == first
+    reworded = replace(HALF, theorem="the same theorem in other words")
+    assert ledger.spend("clinic", reworded, key="request 1") == first
     ledger.spend("clinic", HALF, key="request 2")
     ledger.close("clinic")
     assert ledger.spend("clinic", HALF, key="request 1", purpose="again") == first

@@ -14,15 +14,19 @@ from sfumato.mechanisms import Mechanism
 
 # 500 categories: what scikit-learn's checks round their random data to lies well below.
 MAKERS: dict[str, Callable[[Any], Mechanism]] = {
-    "Gaussian": lambda source: sf.Gaussian(clip=1.0, randomness=source),
-    "Gaussian-box": lambda source: sf.Gaussian(bounds=(-1.0, 1.0), randomness=source),
-    "Laplace": lambda source: sf.Laplace(clip=1.0, randomness=source),
+    "Gaussian": lambda source: sf.Gaussian(clip=1.0, randomness=source, epsilon=1.0),
+    "Gaussian-box": lambda source: sf.Gaussian(bounds=(-1.0, 1.0), randomness=source, epsilon=1.0),
+    "Laplace": lambda source: sf.Laplace(clip=1.0, randomness=source, epsilon=1.0),
     "AdditiveNoise": lambda source: sf.AdditiveNoise(randomness=source),
-    "TrustAdaptive": lambda source: sf.TrustAdaptive(clip=1.0, randomness=source),
-    "Personalised": lambda source: sf.Personalised(clip=1.0, randomness=source),
-    "RandomisedResponse": lambda source: sf.RandomisedResponse(categories=500, randomness=source),
+    "TrustAdaptive": lambda source: sf.TrustAdaptive(clip=1.0, randomness=source, epsilon=(1.0, 8.0)),
+    "Personalised": lambda source: sf.Personalised(clip=1.0, randomness=source, epsilon=1.0),
+    "RandomisedResponse": lambda source: sf.RandomisedResponse(
+        categories=500, randomness=source, epsilon=1.0
+    ),
     "BinaryEncoding": lambda source: sf.BinaryEncoding(randomness=source),
-    "RandomProjection": lambda source: sf.RandomProjection(2, sf.Laplace(clip=1.0, randomness=source)),
+    "RandomProjection": lambda source: sf.RandomProjection(
+        2, sf.Laplace(clip=1.0, randomness=source, epsilon=1.0)
+    ),
     "ReconstructionResistant": lambda source: sf.ReconstructionResistant(
         2, sf.AdditiveNoise(randomness=source)
     ),

@@ -163,7 +163,7 @@ def test_the_private_curvature_has_all_its_noise(neighbours, apart):
 
 
 def test_scikit_learn_accepts_it():
-    results = check_estimator(HessianClipped(clip=1.0, randomness=sf.Seeded(3)), on_fail=None)
+    results = check_estimator(HessianClipped(clip=1.0, randomness=sf.Seeded(3), epsilon=1.0), on_fail=None)
     assert not [r["check_name"] for r in results if r["status"] == "failed"]
 
 
@@ -191,14 +191,14 @@ def test_refusals_are_one_sentence(parameters, words):
 
 def test_what_private_curvature_refuses():
     with pytest.raises(BadInput, match="do not fit 9 columns"):
-        private_curvature(np.zeros((2, 9)), layers=SIZES, clip=1.0)
+        private_curvature(np.zeros((2, 9)), layers=SIZES, epsilon=1.0, clip=1.0)
     with pytest.raises(BadInput, match="clip must be"):
-        private_curvature(np.zeros((2, 10)), layers=SIZES, clip=0.0)
+        private_curvature(np.zeros((2, 10)), layers=SIZES, epsilon=1.0, clip=0.0)
     with pytest.raises(BadInput, match="NaN"):
-        private_curvature(np.full((2, 10), np.nan), layers=SIZES, clip=1.0)
+        private_curvature(np.full((2, 10), np.nan), layers=SIZES, epsilon=1.0, clip=1.0)
     keyed = sf.Keyed(bytes(range(32)), dataset="phones", version="1", release="a")
     with pytest.raises(BadInput, match="keyed"):
-        private_curvature(np.zeros((2, 10)), layers=SIZES, clip=1.0, randomness=keyed)
+        private_curvature(np.zeros((2, 10)), layers=SIZES, epsilon=1.0, clip=1.0, randomness=keyed)
 
 
 def test_nan_is_refused_in_every_mode():

@@ -134,7 +134,7 @@ def test_blocks_and_keys_repeat_the_bytes():
 
 
 def test_scikit_learn_accepts_it():
-    results = check_estimator(LayerAdaptive(clip=1.0, randomness=sf.Seeded(3)), on_fail=None)
+    results = check_estimator(LayerAdaptive(clip=1.0, randomness=sf.Seeded(3), epsilon=1.0), on_fail=None)
     assert not [r["check_name"] for r in results if r["status"] == "failed"]
 
 

@@ -27,7 +27,7 @@ def _mostly(valid: st.SearchStrategy[Any], strange: st.SearchStrategy[Any]) -> s
 
 epsilons = _mostly(st.floats(1e-3, 1e3), NONSENSE | EXTREMES)
 deltas = _mostly(st.floats(1e-12, 0.1), NONSENSE | st.sampled_from([1e-290, 1 - 1e-16, 1.5]))
-trusts = _mostly(st.floats(0.0, 1.0), NONSENSE | st.floats())
+distrusts = _mostly(st.floats(0.0, 1.0), NONSENSE | st.floats())
 radii = _mostly(st.floats(1e-6, 1e6), NONSENSE | EXTREMES)
 corners = st.floats(-1e6, 1e6) | EXTREMES | NONSENSE | st.lists(st.floats(-10.0, 10.0), max_size=3)
 neighbours = _mostly(
@@ -79,7 +79,7 @@ def test_laplace(epsilon, domain, near, source, X) -> None:
 
 
 @given(
-    trust=trusts,
+    distrust=distrusts,
     budget=_mostly(st.tuples(epsilons, epsilons), NONSENSE | epsilons),
     delta=deltas,
     domain=domains,
@@ -89,9 +89,9 @@ def test_laplace(epsilon, domain, near, source, X) -> None:
     X=records(),
 )
 @settings(deadline=None, max_examples=500)
-def test_trust_adaptive(trust, budget, delta, domain, calibration, near, source, X) -> None:
+def test_trust_adaptive(distrust, budget, delta, domain, calibration, near, source, X) -> None:
     mechanism = sf.TrustAdaptive(
-        trust, budget, delta, **domain, calibration=calibration, neighbours=near, randomness=source
+        distrust, budget, delta, **domain, calibration=calibration, neighbours=near, randomness=source
     )
     asked = (lambda: max(budget)) if calibration == "analytic" else (lambda: math.inf)
     _promised_or_refused(mechanism, X, asked)

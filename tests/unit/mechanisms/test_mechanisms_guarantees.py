@@ -175,7 +175,9 @@ def test_the_noise_of_a_box_follows_its_diagonal_and_zero_out_halves_it() -> Non
     assert gaussian.guarantee().event == ball.guarantee().event
     laplace = sf.Laplace(2.0, bounds=bounds)
     assert laplace.scale(3) == pytest.approx(widths.sum() / 2.0, rel=1e-11)
-    assert sf.Gaussian(bounds=(0.0, 1.0)).sigma(16) == pytest.approx(4.0 * ball.sigma(1), rel=1e-11)
+    assert sf.Gaussian(bounds=(0.0, 1.0), epsilon=1.0).sigma(16) == pytest.approx(
+        4.0 * ball.sigma(1), rel=1e-11
+    )
 
 
 @given(data=st.data())

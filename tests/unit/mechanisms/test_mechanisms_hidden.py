@@ -38,26 +38,30 @@ def _masked(*shape: int, dtype: Any = np.float64) -> np.ma.MaskedArray:
 
 
 ENTRIES: dict[str, Callable[[], Any]] = {
-    "release": lambda: sf.Gaussian(clip=1.0).release(_masked(40, 3)),
-    "release of lists": lambda: sf.Gaussian(clip=1.0).release(list(_masked(40, 3))),
-    "fit": lambda: sf.Gaussian(clip=1.0).fit(_masked(40, 3)),
-    "transform": lambda: sf.Gaussian(clip=1.0).fit(np.ones((2, 3))).transform(_masked(40, 3)),
-    "tiers": lambda: sf.TrustAdaptive(clip=1.0).tiers([0.0, 1.0]).release(_masked(40, 3)),
-    "tensors": lambda: sf.TensorLDP(outside="clip").release(_masked(4, 5, 5)),
-    "symmetric tensors": lambda: sf.SymmetricTensors(sf.Laplace(clip=1.0)).release(_masked(4, 5, 5)),
+    "release": lambda: sf.Gaussian(clip=1.0, epsilon=1.0).release(_masked(40, 3)),
+    "release of lists": lambda: sf.Gaussian(clip=1.0, epsilon=1.0).release(list(_masked(40, 3))),
+    "fit": lambda: sf.Gaussian(clip=1.0, epsilon=1.0).fit(_masked(40, 3)),
+    "transform": lambda: sf.Gaussian(clip=1.0, epsilon=1.0).fit(np.ones((2, 3))).transform(_masked(40, 3)),
+    "tiers": lambda: sf.TrustAdaptive(clip=1.0, epsilon=(1.0, 8.0)).tiers([0.0, 1.0]).release(_masked(40, 3)),
+    "tensors": lambda: sf.TensorLDP(outside="clip", epsilon=1.0).release(_masked(4, 5, 5)),
+    "symmetric tensors": lambda: sf.SymmetricTensors(sf.Laplace(clip=1.0, epsilon=1.0)).release(
+        _masked(4, 5, 5)
+    ),
     "projection": lambda: sf.RandomProjection(2).release(_masked(40, 3)),
     "a transform": lambda: sf.ReverseManifold().release(_masked(40, 3)),
-    "pictures": lambda: sf.PlaneMeans().release(_masked(2, 16, 16, 3)),
-    "bytes of pictures": lambda: sf.PlaneMeans().release(_masked(2, 16, 16, 3, dtype=np.uint8)),
-    "frames": lambda: sf.FrameNoise().release(_masked(2, 16, 16, 3)),
-    "sounds": lambda: sf.BandNoise(rate=8000).release(_masked(800)),
-    "a module": lambda: fit_private(torch.nn.Linear(3, 2), _masked(40, 3), _LABELS, steps=2),
+    "pictures": lambda: sf.PlaneMeans(epsilon=4.0).release(_masked(2, 16, 16, 3)),
+    "bytes of pictures": lambda: sf.PlaneMeans(epsilon=4.0).release(_masked(2, 16, 16, 3, dtype=np.uint8)),
+    "frames": lambda: sf.FrameNoise(sf.PlaneMeans(4.0)).release(_masked(2, 16, 16, 3)),
+    "sounds": lambda: sf.BandNoise(rate=8000, epsilon=4.0).release(_masked(800)),
+    "a module": lambda: fit_private(torch.nn.Linear(3, 2), _masked(40, 3), _LABELS, epsilon=1.0, steps=2),
     "labels of a module": lambda: fit_private(
-        torch.nn.Linear(3, 2), np.ones((40, 3)), np.ma.array(_LABELS, mask=_LABELS == 1), steps=2
+        torch.nn.Linear(3, 2), np.ones((40, 3)), np.ma.array(_LABELS, mask=_LABELS == 1), epsilon=1.0, steps=2
     ),
-    "a learner": lambda: PrivateSoftmax(classes=2).fit(_masked(40, 3), _LABELS),
-    "a certified learner": lambda: CertifiedCompact(classes=2).fit(_masked(40, 3), _LABELS),
-    "a publisher": lambda: CertifiedPublisher(shape=(8, 8), classes=2).fit(_masked(40, 8, 8), _LABELS),
+    "a learner": lambda: PrivateSoftmax(classes=2, epsilon=1.0).fit(_masked(40, 3), _LABELS),
+    "a certified learner": lambda: CertifiedCompact(classes=2, epsilon=1.0).fit(_masked(40, 3), _LABELS),
+    "a publisher": lambda: CertifiedPublisher(shape=(8, 8), classes=2, epsilon=1.0).fit(
+        _masked(40, 8, 8), _LABELS
+    ),
     "an audit": lambda: audit(
         sf.Gaussian(clip=1.0, **_NOISE).release(np.ones((40, 3))), original=_masked(40, 3)
     ),
@@ -96,9 +100,9 @@ COLUMNS = {
 def test_columns_that_are_no_numbers_are_refused_by_name(kind: str) -> None:
     frame = pd.DataFrame({"age": [30.0, 40.0], "count": [1, 2], kind: COLUMNS[kind]})
     entries = (
-        lambda: sf.Gaussian(clip=1.0).release(frame),
-        lambda: sf.Gaussian(clip=1.0).fit(frame),
-        lambda: PrivateSoftmax(classes=2).fit(frame[[kind]], [0, 1]),
+        lambda: sf.Gaussian(clip=1.0, epsilon=1.0).release(frame),
+        lambda: sf.Gaussian(clip=1.0, epsilon=1.0).fit(frame),
+        lambda: PrivateSoftmax(classes=2, epsilon=1.0).fit(frame[[kind]], [0, 1]),
         lambda: assess(frame[[kind]], np.ones((2, 1))),
     )
     for enter in entries:
@@ -119,7 +123,7 @@ def test_objects_that_are_no_numbers_are_refused(value: Any) -> None:
     table = np.array([[1.0, 2.0]], dtype=object)
     table[0, 1] = value
     with pytest.raises(BadInput, match="must be numbers"):
-        sf.Gaussian(clip=1.0).release(table)
+        sf.Gaussian(clip=1.0, epsilon=1.0).release(table)
 
 
 _SECRET = b"a secret that nobody else may know"
@@ -131,8 +135,8 @@ def _keyed() -> sf.Keyed:
 
 SECRETS: dict[str, Callable[[], Any]] = {
     "noise": _keyed,
-    "a mechanism": lambda: sf.Gaussian(clip=1.0, randomness=_keyed()),
-    "a projection": lambda: sf.RandomProjection(2, sf.Gaussian(clip=1.0, randomness=_keyed())),
+    "a mechanism": lambda: sf.Gaussian(clip=1.0, randomness=_keyed(), epsilon=1.0),
+    "a projection": lambda: sf.RandomProjection(2, sf.Gaussian(clip=1.0, randomness=_keyed(), epsilon=1.0)),
     "a transform": lambda: sf.ReverseManifold(key=_SECRET),
 }
 

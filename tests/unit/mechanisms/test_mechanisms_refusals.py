@@ -73,28 +73,32 @@ def test_a_reversed_range_is_refused() -> None:
 @pytest.mark.parametrize("kind", [sf.Gaussian, sf.TrustAdaptive, sf.Personalised])
 @pytest.mark.parametrize("delta", [0, 0.0, 1, 1.0, -1e-6, 1.5, INF, NAN, "1e-6", None, True, GRID], ids=repr)
 def test_delta_must_lie_strictly_between_0_and_1(kind, delta) -> None:
-    _refused(lambda: kind(delta=delta, clip=1.0).guarantee(), "delta must lie strictly between 0 and 1")
+    _refused(
+        lambda: _made(kind, delta=delta, clip=1.0).guarantee(), "delta must lie strictly between 0 and 1"
+    )
 
 
-@pytest.mark.parametrize("trust", [-0.1, 1.0001, INF, NAN, True, False, None, "0.5", [0.5], GRID], ids=repr)
+@pytest.mark.parametrize(
+    "distrust", [-0.1, 1.0001, INF, NAN, True, False, None, "0.5", [0.5], GRID], ids=repr
+)
 @pytest.mark.parametrize("calibration", ["analytic", "paper", "paper-tables"])
-def test_trust_must_lie_between_0_and_1(trust, calibration) -> None:
-    mechanism = sf.TrustAdaptive(trust, clip=1.0, calibration=calibration)
-    _refused(mechanism.guarantee, "trust must lie between 0 and 1")
-    _refused(lambda: mechanism.release(np.ones((2, 2))), "trust must lie between 0 and 1")
+def test_distrust_must_lie_between_0_and_1(distrust, calibration) -> None:
+    mechanism = sf.TrustAdaptive(distrust, clip=1.0, calibration=calibration, epsilon=(1.0, 8.0))
+    _refused(mechanism.guarantee, "distrust must lie between 0 and 1")
+    _refused(lambda: mechanism.release(np.ones((2, 2))), "distrust must lie between 0 and 1")
 
 
 @pytest.mark.parametrize("kind", CLIPPED.values(), ids=CLIPPED)
 @pytest.mark.parametrize("clip", [0.0, -1.0, INF, NAN, "1", True, [1.0], GRID, 1e-101, 1e101], ids=repr)
 def test_clip_must_be_a_positive_number(kind, clip) -> None:
-    _refused(lambda: kind(clip=clip).guarantee(), "clip must be a positive number")
+    _refused(lambda: _made(kind, clip=clip).guarantee(), "clip must be a positive number")
 
 
 @pytest.mark.parametrize("kind", CLIPPED.values(), ids=CLIPPED)
 def test_exactly_one_bound_is_declared_and_the_message_names_the_flags(kind) -> None:
     for bound in ({}, {"clip": 1.0, "bounds": (0.0, 1.0)}):
-        _refused(lambda bound=bound: kind(**bound).guarantee(), "exactly one bound.*--clip.*--bounds")
-    _refused(lambda: kind().release(np.ones((2, 2))), "exactly one bound")
+        _refused(lambda bound=bound: _made(kind, **bound).guarantee(), "exactly one bound.*--clip.*--bounds")
+    _refused(lambda: _made(kind).release(np.ones((2, 2))), "exactly one bound")
 
 
 @pytest.mark.parametrize("kind", [*CLIPPED.values(), sf.BinaryEncoding])
@@ -128,12 +132,12 @@ def test_exactly_one_bound_is_declared_and_the_message_names_the_flags(kind) -> 
     ids=repr,
 )
 def test_bounds_must_be_two_numbers_in_order(kind, bounds) -> None:
-    _refused(lambda: kind(bounds=bounds).guarantee(4), "bounds")
+    _refused(lambda: _made(kind, bounds=bounds).guarantee(4), "bounds")
 
 
 @pytest.mark.parametrize("kind", [*CLIPPED.values(), sf.BinaryEncoding])
 def test_bounds_must_be_declared_for_every_column(kind) -> None:
-    mechanism = kind(bounds=(np.zeros(3), np.ones(3)))
+    mechanism = _made(kind, bounds=(np.zeros(3), np.ones(3)))
     X = np.zeros((2, 4))
     for call in (mechanism.guarantee, mechanism.statement):
         _refused(lambda call=call: call(4), "declared for 3 columns, but the data has 4")
@@ -149,13 +153,15 @@ def test_columns_too_unlike_for_one_grid_are_refused() -> None:
 @pytest.mark.parametrize("kind", CLIPPED.values(), ids=CLIPPED)
 @pytest.mark.parametrize("neighbours", ["add/remove", "swap", "", None, 1, GRID], ids=repr)
 def test_neighbours_are_replace_or_zero_out(kind, neighbours) -> None:
-    _refused(lambda: kind(clip=1.0, neighbours=neighbours).guarantee(), "neighbours must be 'replace' or")
+    _refused(
+        lambda: _made(kind, clip=1.0, neighbours=neighbours).guarantee(), "neighbours must be 'replace' or"
+    )
 
 
 @pytest.mark.parametrize("calibration", ["Analytic", "", None, 3, GRID], ids=repr)
 def test_an_unknown_calibration_is_refused(calibration) -> None:
-    for trust in (0.0, 1.0):
-        mechanism = sf.TrustAdaptive(trust, clip=1.0, calibration=calibration)
+    for distrust in (0.0, 1.0):
+        mechanism = sf.TrustAdaptive(distrust, clip=1.0, calibration=calibration, epsilon=(1.0, 8.0))
         _refused(mechanism.guarantee, "calibration must be one of analytic, paper, paper-tables, not")
 
 
@@ -236,7 +242,7 @@ def test_what_is_not_finite_is_named_with_its_place(make, codes, value, name, ki
 
 def test_finite_values_whose_sum_overflows_are_fine() -> None:
     X = np.full((3, 3), 1.7e308)
-    assert np.isfinite(sf.Gaussian(clip=1.0).release(X).value).all()
+    assert np.isfinite(sf.Gaussian(clip=1.0, epsilon=1.0).release(X).value).all()
 
 
 NOT_RECORDS: dict[str, tuple[Any, str]] = {
@@ -293,6 +299,12 @@ def test_very_many_categories_are_drawn_within_range() -> None:
     codes = np.array([[0.0], [2.0**53 - 1]])
     released = sf.RandomisedResponse(1e-6, 2**53).release(codes).value
     assert ((released >= 0) & (released < 2**53)).all()
+
+
+def _made(kind, **given):
+    """A mechanism of ``kind`` with an ε that it accepts, unless its flips promise something by themselves."""
+    epsilon = (1.0, 8.0) if kind is sf.TrustAdaptive else 1.0
+    return kind(**given) if kind is sf.BinaryEncoding else kind(epsilon=epsilon, **given)
 
 
 def _refused(call: Any, message: str) -> None:

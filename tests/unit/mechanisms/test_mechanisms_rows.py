@@ -73,13 +73,13 @@ def test_tables_of_one_kind_of_column_say_so() -> None:
     ("mechanism", "message"),
     [
         (sf.AdditiveNoise(), "not by AdditiveNoise"),
-        (sf.RandomisedResponse(), "not by RandomisedResponse"),
+        (sf.RandomisedResponse(epsilon=1.0), "not by RandomisedResponse"),
         (sf.Personalised([1.0, 2.0]), "not by Personalised"),
-        (sf.Gaussian(clip=1.0), "leave out --clip and --bounds"),
-        (sf.Laplace(bounds=(0.0, 1.0)), "leave out --clip and --bounds"),
+        (sf.Gaussian(clip=1.0, epsilon=1.0), "leave out --clip and --bounds"),
+        (sf.Laplace(bounds=(0.0, 1.0), epsilon=1.0), "leave out --clip and --bounds"),
         (sf.Gaussian(-1.0), "epsilon must be a positive number"),
-        (sf.TrustAdaptive(2.0), "trust must lie between 0 and 1"),
-        (sf.TrustAdaptive(0.5, calibration="paper"), "declare clip, not bounds"),
+        (sf.TrustAdaptive(2.0, epsilon=(1.0, 8.0)), "distrust must lie between 0 and 1"),
+        (sf.TrustAdaptive(0.5, calibration="paper", epsilon=(1.0, 8.0)), "declare clip, not bounds"),
     ],
 )
 def test_refused_tables(mechanism, message) -> None:
@@ -88,6 +88,6 @@ def test_refused_tables(mechanism, message) -> None:
 
 
 def test_a_coded_column_is_not_released_under_zero_out() -> None:
-    rows = Rows(sf.Gaussian(neighbours="zero-out"), [(0.0, 1.0)], [2], [1.0, 1.0])
+    rows = Rows(sf.Gaussian(neighbours="zero-out", epsilon=1.0), [(0.0, 1.0)], [2], [1.0, 1.0])
     with pytest.raises(BadInput, match="zero-out cannot be added to one per record under replace"):
         rows.guarantee()

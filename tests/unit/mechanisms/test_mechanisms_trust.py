@@ -19,7 +19,7 @@ DELTA = 1e-5
 
 
 def test_the_pinned_example() -> None:
-    mechanism = sf.TrustAdaptive(trust=0.4, epsilon=(1.0, 8.0), delta=1e-6, clip=1.0)
+    mechanism = sf.TrustAdaptive(distrust=0.4, epsilon=(1.0, 8.0), delta=1e-6, clip=1.0)
     assert repr(mechanism.guarantee()) == (
         "Guarantee: unit=record, neighbours=replace, ε=5.2, δ=1e-06, analytic Gaussian"
     )
@@ -27,20 +27,20 @@ def test_the_pinned_example() -> None:
     assert mechanism.sigma(9) == pytest.approx(sf.Gaussian(5.2, 1e-6, 1.0).sigma(9), rel=1e-14)
 
 
-@given(trust=st.floats(0.0, 1.0), low=st.floats(0.01, 10.0), extra=st.floats(0.0, 100.0))
-def test_the_budget_is_linear_in_trust(trust, low, extra) -> None:
-    budget = sf.TrustAdaptive(trust, (low, low + extra), clip=1.0).budget()
-    assert budget == pytest.approx((1.0 - trust) * (low + extra) + trust * low, rel=1e-12)
+@given(distrust=st.floats(0.0, 1.0), low=st.floats(0.01, 10.0), extra=st.floats(0.0, 100.0))
+def test_the_budget_is_linear_in_distrust(distrust, low, extra) -> None:
+    budget = sf.TrustAdaptive(distrust, (low, low + extra), clip=1.0).budget()
+    assert budget == pytest.approx((1.0 - distrust) * (low + extra) + distrust * low, rel=1e-12)
 
 
 def test_zero_is_the_most_trusted_reader_and_nobody_is_by_default() -> None:
     levels = [0.0, 0.25, 0.5, 1.0]
-    sigmas = [sf.TrustAdaptive(trust, (1.0, 8.0), 1e-6, 1.0).sigma(3) for trust in levels]
+    sigmas = [sf.TrustAdaptive(distrust, (1.0, 8.0), 1e-6, 1.0).sigma(3) for distrust in levels]
     assert sigmas == sorted(sigmas)
     assert len(set(sigmas)) == 4
-    assert sf.TrustAdaptive(clip=1.0).trust == 1.0
-    assert sf.TrustAdaptive(clip=1.0).budget() == 1.0
-    assert sf.TrustAdaptive(0.0, clip=1.0).budget() == 8.0
+    assert sf.TrustAdaptive(clip=1.0, epsilon=(1.0, 8.0)).distrust == 1.0
+    assert sf.TrustAdaptive(clip=1.0, epsilon=(1.0, 8.0)).budget() == 1.0
+    assert sf.TrustAdaptive(0.0, clip=1.0, epsilon=(1.0, 8.0)).budget() == 8.0
 
 
 # What is claimed, the paper's σ for records in a ball of radius 1, its true ε under zero-out and replace,
@@ -57,7 +57,7 @@ PAPER_TABLE = [
 def test_the_paper_calibration_shows_its_true_epsilon(
     claimed, sigma, zero_out, replace, needed, exact_delta
 ) -> None:
-    budget = {"trust": 0.0, "epsilon": (0.5, claimed), "delta": DELTA, "clip": 1.0}
+    budget = {"distrust": 0.0, "epsilon": (0.5, claimed), "delta": DELTA, "clip": 1.0}
     for neighbours, true in (("zero-out", zero_out), ("replace", replace)):
         mechanism = sf.TrustAdaptive(**budget, calibration="paper", neighbours=neighbours)
         assert _to_the_digits_of(sigma, mechanism.sigma(784)) == sigma
@@ -93,11 +93,11 @@ def test_the_paper_tables_add_no_noise_at_trust_zero_and_prove_nothing_there() -
         mechanism.tiers([0.0, 1.0])
 
 
-@pytest.mark.parametrize("trust", [1e-9, 0.5, 1.0])
-def test_the_paper_tables_are_the_paper_at_any_other_trust(trust) -> None:
+@pytest.mark.parametrize("distrust", [1e-9, 0.5, 1.0])
+def test_the_paper_tables_are_the_paper_at_any_other_distrust(distrust) -> None:
     budget = {"epsilon": (15.0, 80.0), "delta": DELTA, "clip": 1.0, "randomness": sf.Seeded(1)}
-    tables = sf.TrustAdaptive(trust, **budget, calibration="paper-tables")
-    paper = sf.TrustAdaptive(trust, **budget, calibration="paper")
+    tables = sf.TrustAdaptive(distrust, **budget, calibration="paper-tables")
+    paper = sf.TrustAdaptive(distrust, **budget, calibration="paper")
     assert tables.guarantee() == paper.guarantee()
     assert tables.sigma(2) == paper.sigma(2)
     X = np.ones((3, 2))
@@ -106,7 +106,7 @@ def test_the_paper_tables_are_the_paper_at_any_other_trust(trust) -> None:
 
 def test_the_paper_calibrations_need_a_ball() -> None:
     for calibration in ("paper", "paper-tables"):
-        mechanism = sf.TrustAdaptive(0.5, bounds=(0.0, 1.0), calibration=calibration)
+        mechanism = sf.TrustAdaptive(0.5, bounds=(0.0, 1.0), calibration=calibration, epsilon=(1.0, 8.0))
         with pytest.raises(BadInput, match="declare clip, not bounds"):
             mechanism.guarantee()
 
@@ -125,12 +125,12 @@ def test_all_tiers_together_cost_the_most_trusted_one(tiers) -> None:
 def test_each_tier_states_its_own_promise_and_that_of_all_together(tiers) -> None:
     releases = tiers.release(np.zeros((6, 3)))
     assert list(releases) == [0.0, 0.5, 1.0]
-    for trust, release in releases.items():
+    for distrust, release in releases.items():
         assert isinstance(release, sf.Release)
-        own = sf.TrustAdaptive(trust, (1.0, 8.0), 1e-6, 1.0)
+        own = sf.TrustAdaptive(distrust, (1.0, 8.0), 1e-6, 1.0)
         assert release.statement.proven == own.guarantee()
         assert release.statement.claimed == own.claim()
-        assert release.statement.parameters["trust"] == trust
+        assert release.statement.parameters["distrust"] == distrust
         together = "all 3 tiers together: ε=8 at δ=1e-06 per record under replace (analytic Gaussian)"
         assert release.statement.notes == ("reproducible run: not for release", together)
         assert release.provenance == {"rows": 6, "columns": 3, "tiers": [0.0, 0.5, 1.0]}
@@ -142,8 +142,8 @@ def test_the_rungs_add_up_to_the_noise_of_each_tier(levels, clip) -> None:
     mechanism = sf.TrustAdaptive(0.0, (1.0, 8.0), 1e-6, clip)
     rungs = mechanism.tiers(levels).rungs(4)
     assert all(rung > 0.0 for rung in rungs)
-    for tier, trust in enumerate(sorted(levels)):
-        needed = sf.TrustAdaptive(trust, (1.0, 8.0), 1e-6, clip).sigma(4)
+    for tier, distrust in enumerate(sorted(levels)):
+        needed = sf.TrustAdaptive(distrust, (1.0, 8.0), 1e-6, clip).sigma(4)
         with mpmath.workdps(40):
             total = mpmath.sqrt(sum(mpmath.mpf(rung) ** 2 for rung in rungs[: tier + 1]))
             assert needed * (1 - mpmath.mpf(2) ** -80) <= total <= needed * (1 + 1e-9)
@@ -165,8 +165,8 @@ def test_the_order_of_the_trust_levels_does_not_matter(tiers) -> None:
     X = np.ones((4, 2))
     seeded = sf.TrustAdaptive(0.4, (1.0, 8.0), 1e-6, 1.0, randomness=sf.Seeded(2))
     shuffled = seeded.tiers((1.0, 0.0, 0.5)).release(X)
-    for trust, release in tiers.release(X).items():
-        np.testing.assert_array_equal(shuffled[trust].value, release.value)
+    for distrust, release in tiers.release(X).items():
+        np.testing.assert_array_equal(shuffled[distrust].value, release.value)
 
 
 def test_one_tier_alone_is_a_release() -> None:
@@ -182,30 +182,30 @@ def test_keyed_tiers_repeat_but_share_no_noise_with_another_ladder() -> None:
 
     X = np.zeros((5, 4))
     first, again, other = (keyed().tiers(levels).release(X) for levels in ([0, 1], [0, 1], [0, 0.5, 1]))
-    for trust in (0.0, 1.0):
-        np.testing.assert_array_equal(first[trust].value, again[trust].value)
+    for distrust in (0.0, 1.0):
+        np.testing.assert_array_equal(first[distrust].value, again[distrust].value)
         # The same noise at two scales would show x: nothing is shared, nor with the plain mechanism.
-        assert not np.isin(other[trust].value, first[trust].value).all()
+        assert not np.isin(other[distrust].value, first[distrust].value).all()
     assert not np.array_equal(keyed().release(X).value, first[0.0].value)
 
 
 @pytest.mark.parametrize(
-    ("trusts", "message"),
+    ("levels", "message"),
     [
-        ([], "one or more different trust levels"),
-        ([0.5, 0.5], "one or more different trust levels"),
-        ([0.0, 1.0, -0.0], "one or more different trust levels"),
-        (0.5, "one or more different trust levels, not 0.5"),
-        (None, "one or more different trust levels"),
-        ([0.0, 1.5], "trust must lie between 0 and 1, not 1.5"),
-        ([0.0, math.nan], "trust must lie between 0 and 1, not nan"),
-        ([0.0, True], "trust must lie between 0 and 1, not True"),
-        ("01", "trust must lie between 0 and 1, not '0'"),
+        ([], "one or more different levels of distrust"),
+        ([0.5, 0.5], "one or more different levels of distrust"),
+        ([0.0, 1.0, -0.0], "one or more different levels of distrust"),
+        (0.5, "one or more different levels of distrust, not 0.5"),
+        (None, "one or more different levels of distrust"),
+        ([0.0, 1.5], "distrust must lie between 0 and 1, not 1.5"),
+        ([0.0, math.nan], "distrust must lie between 0 and 1, not nan"),
+        ([0.0, True], "distrust must lie between 0 and 1, not True"),
+        ("01", "distrust must lie between 0 and 1, not '0'"),
     ],
 )
-def test_refused_tiers(trusts, message) -> None:
+def test_refused_tiers(levels, message) -> None:
     with pytest.raises(BadInput, match=message):
-        sf.TrustAdaptive(epsilon=(1.0, 8.0), clip=1.0).tiers(trusts)
+        sf.TrustAdaptive(epsilon=(1.0, 8.0), clip=1.0).tiers(levels)
 
 
 def test_tiers_of_one_epsilon_are_refused() -> None:

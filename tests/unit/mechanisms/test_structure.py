@@ -65,7 +65,7 @@ def is_symmetric(tensors: np.ndarray) -> bool:
     [
         sf.Gaussian(1.0, 1e-5, 30.0),
         sf.Laplace(1.0, 30.0),
-        sf.TrustAdaptive(0.4, clip=30.0),
+        sf.TrustAdaptive(0.4, clip=30.0, epsilon=(1.0, 8.0)),
         sf.Gaussian(1.0, 1e-5, bounds=(-60.0, 60.0)),
         GridTensorLDP(4.0, (-60.0, 60.0), 16, outside="clip", unit="component"),
     ],
@@ -99,12 +99,12 @@ def test_positive_semidefinite_projections_of_covariances_come_closer(real):
 @pytest.mark.parametrize(("side", "order"), [(1, 1), (5, 1), (4, 2), (3, 3), (2, 5)])
 def test_the_reduced_vector_has_the_norm_of_the_tensor(side, order):
     tensors = symmetric_tensors(20, side, order)
-    wrapper = SymmetricTensors(sf.Gaussian(clip=1.0), order=order)
+    wrapper = SymmetricTensors(sf.Gaussian(clip=1.0, epsilon=1.0), order=order)
     rows = tensors.reshape(20, -1)
     reduced = wrapper._reduced(rows, 0)
     assert reduced.shape[1] == math.comb(side + order - 1, order)
     np.testing.assert_allclose(np.linalg.norm(reduced, axis=1), np.linalg.norm(rows, axis=1))
-    length = SymmetricTensors(sf.Laplace(clip=1.0), order=order)._reduced(rows, 0)
+    length = SymmetricTensors(sf.Laplace(clip=1.0, epsilon=1.0), order=order)._reduced(rows, 0)
     np.testing.assert_allclose(np.abs(length).sum(axis=1), np.abs(rows).sum(axis=1))
 
 
@@ -164,15 +164,35 @@ def test_two_units_are_stated_where_the_mechanism_states_them():
 @pytest.mark.parametrize(
     ("wrapper", "X", "words"),
     [
-        (SymmetricTensors(sf.Gaussian(clip=1.0)), np.arange(8.0).reshape(2, 2, 2), "row 1 is not symmetric"),
-        (SymmetricTensors(sf.Gaussian(clip=1.0)), np.zeros((2, 2, 3)), "equal sides"),
-        (SymmetricTensors(sf.Gaussian(clip=1.0)), np.zeros((2, 2, 2, 2)), "order 2"),
-        (SymmetricTensors(sf.Gaussian(clip=1.0)), np.zeros((2, 5)), "5 columns are no tensor of order 2"),
-        (SymmetricTensors(sf.Gaussian(clip=1.0), order=0), np.zeros((2, 4)), "order must be"),
+        (
+            SymmetricTensors(sf.Gaussian(clip=1.0, epsilon=1.0)),
+            np.arange(8.0).reshape(2, 2, 2),
+            "row 1 is not symmetric",
+        ),
+        (SymmetricTensors(sf.Gaussian(clip=1.0, epsilon=1.0)), np.zeros((2, 2, 3)), "equal sides"),
+        (SymmetricTensors(sf.Gaussian(clip=1.0, epsilon=1.0)), np.zeros((2, 2, 2, 2)), "order 2"),
+        (
+            SymmetricTensors(sf.Gaussian(clip=1.0, epsilon=1.0)),
+            np.zeros((2, 5)),
+            "5 columns are no tensor of order 2",
+        ),
+        (SymmetricTensors(sf.Gaussian(clip=1.0, epsilon=1.0), order=0), np.zeros((2, 4)), "order must be"),
         (SymmetricTensors(), np.zeros((2, 4)), "mechanism must be a mechanism"),
-        (SymmetricTensors(sf.Gaussian(clip=1.0), weights="l3"), np.zeros((2, 4)), "weights must be one of"),
-        (SymmetricTensors(sf.Gaussian(bounds=(0, 1)), weights="l2"), np.zeros((2, 4)), "out of the declared"),
-        (SymmetricTensors(sf.Gaussian(clip=1.0)), np.full((2, 2, 2), np.nan), "row 1, column 1 holds NaN"),
+        (
+            SymmetricTensors(sf.Gaussian(clip=1.0, epsilon=1.0), weights="l3"),
+            np.zeros((2, 4)),
+            "weights must be one of",
+        ),
+        (
+            SymmetricTensors(sf.Gaussian(bounds=(0, 1), epsilon=1.0), weights="l2"),
+            np.zeros((2, 4)),
+            "out of the declared",
+        ),
+        (
+            SymmetricTensors(sf.Gaussian(clip=1.0, epsilon=1.0)),
+            np.full((2, 2, 2), np.nan),
+            "row 1, column 1 holds NaN",
+        ),
         (SymmetricTensors(sf.RandomProjection(2)), np.zeros((2, 4)), "as many values as it was given"),
     ],
 )
@@ -185,10 +205,10 @@ def test_refusals_are_one_sentence(wrapper, X, words):
 def test_differences_of_the_size_of_rounding_are_no_asymmetry():
     C = symmetric_tensors(1, 4, 2)
     C[0, 2, 1] *= 1.0 + 1e-12
-    assert is_symmetric(SymmetricTensors(sf.Gaussian(clip=1.0)).release(C).value)
+    assert is_symmetric(SymmetricTensors(sf.Gaussian(clip=1.0, epsilon=1.0)).release(C).value)
     C[0, 2, 1] += 1e-3
     with pytest.raises(BadInput, match="not symmetric"):
-        SymmetricTensors(sf.Gaussian(clip=1.0)).check(C.reshape(1, 16))
+        SymmetricTensors(sf.Gaussian(clip=1.0, epsilon=1.0)).check(C.reshape(1, 16))
 
 
 FINITE = st.floats(-1e6, 1e6, allow_subnormal=False)

@@ -91,8 +91,8 @@ def test_the_guarantee_of_a_private_map_does_not_depend_on_the_picture():
 
 def test_an_unaccounted_map_proves_nothing_and_says_why(face):
     for made in (
-        ContentAdaptive(map="unaccounted", detectors=(Bright(),), shape=SHAPE),
-        ContentAdaptive(map="unaccounted", declared=face, shape=SHAPE),
+        ContentAdaptive(map="unaccounted", detectors=(Bright(),), shape=SHAPE, epsilon=4.0),
+        ContentAdaptive(map="unaccounted", declared=face, shape=SHAPE, epsilon=4.0),
     ):
         assert made.guarantee().proves_nothing
         assert "not paid for" in made.guarantee().theorem
@@ -129,7 +129,7 @@ def test_parameters_that_make_no_sense_are_refused(wrong, word):
 
 def test_unknown_detectors_are_refused_before_a_statement_is_made():
     with pytest.raises(BadInput, match="detectors must be among"):
-        ContentAdaptive(map="private", detectors=("ears",), shape=SHAPE).statement()
+        ContentAdaptive(map="private", detectors=("ears",), shape=SHAPE, epsilon=4.0).statement()
 
 
 def test_inside_the_sensitive_area_less_is_lost(face):
@@ -255,7 +255,7 @@ def test_expected_errors_are_those_of_the_noise(face):
     columns = 224 * 224 * 3
     assert (
         public(face).expected_error(columns)[0].value
-        > PlaneMeans(block=8, shape=SHAPE).expected_error(columns)[0].value
+        > PlaneMeans(block=8, shape=SHAPE, epsilon=4.0).expected_error(columns)[0].value
     )
     assert private(epsilon=4.0).expected_error(columns) == PlaneMeans(0.8 * 4.0, shape=SHAPE).expected_error(
         columns

@@ -64,11 +64,13 @@ def test_threads_that_import_opencv_at_the_same_time_all_get_the_whole_of_it():
 
 def test_what_a_detector_lacks_is_said_when_the_mechanism_is_prepared_and_not_when_it_draws(monkeypatch):
     monkeypatch.setattr("cv2.data.haarcascades", "")
-    seeks = ContentAdaptive(map="private", detectors=("faces",), shape=(64, 64, 3))
+    seeks = ContentAdaptive(map="private", detectors=("faces",), shape=(64, 64, 3), epsilon=4.0)
     with pytest.raises(BadInput, match="this OpenCV carries no cascades"):
         seeks.prepare(64 * 64 * 3, np.dtype(np.uint8))
     declared = SensitivityMap.from_array(np.zeros((1, 1)))
-    ContentAdaptive(declared=declared, shape=(64, 64, 3)).prepare(64 * 64 * 3, np.dtype(np.uint8))
+    ContentAdaptive(declared=declared, shape=(64, 64, 3), epsilon=4.0).prepare(
+        64 * 64 * 3, np.dtype(np.uint8)
+    )
 
 
 def test_a_face_is_found_where_it_is():

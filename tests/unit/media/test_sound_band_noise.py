@@ -124,7 +124,7 @@ def test_what_lies_between_kept_blocks_is_not_used():
 @pytest.mark.parametrize(("dtype", "scale"), [(np.int16, 2.0**15), (np.int32, 2.0**31), (np.float32, 1.0)])
 def test_every_type_of_samples_is_the_same_sound(dtype, scale):
     sound = np.clip(speech(4000)[:, 0], -0.99, 0.99)
-    mechanism = BandNoise(rate=8000, randomness=Seeded(0))
+    mechanism = BandNoise(rate=8000, randomness=Seeded(0), epsilon=4.0)
     whole = np.rint(sound * 2.0**15) / 2.0**15
     expected = mechanism.release(whole).value
     value = mechanism.release((whole * scale).astype(dtype)).value
@@ -134,7 +134,11 @@ def test_every_type_of_samples_is_the_same_sound(dtype, scale):
 
 def test_several_clips_are_released_independently():
     sound = speech(3000)[:, 0]
-    value = BandNoise(rate=8000, shape=(3000,), randomness=Seeded(0)).release(np.stack([sound, sound])).value
+    value = (
+        BandNoise(rate=8000, shape=(3000,), randomness=Seeded(0), epsilon=4.0)
+        .release(np.stack([sound, sound]))
+        .value
+    )
     assert value.shape == (2, 3000)
     assert not np.array_equal(value[0], value[1])
 
@@ -193,20 +197,20 @@ def test_restoring_brings_the_release_nearer(mode):
 
 def test_quiet_recordings_are_declared_by_their_clip():
     sound = speech(8000)[:, 0]
-    loud = BandNoise(rate=8000, randomness=Seeded(0)).release(sound).value
-    quiet = BandNoise(rate=8000, clip=0.125, randomness=Seeded(0)).release(0.125 * sound).value
+    loud = BandNoise(rate=8000, randomness=Seeded(0), epsilon=4.0).release(sound).value
+    quiet = BandNoise(rate=8000, clip=0.125, randomness=Seeded(0), epsilon=4.0).release(0.125 * sound).value
     assert np.allclose(quiet, 0.125 * loud, atol=1e-12)
 
 
 def test_a_statement_names_what_shaped_the_bytes():
-    release = BandNoise(rate=8000).release(speech(8000)[:, 0])
+    release = BandNoise(rate=8000, epsilon=4.0).release(speech(8000)[:, 0])
     parameters = release.statement.parameters
     assert parameters["keep"] == "shapes"
     assert parameters["unit"] == "window(20)"
     assert parameters["shape"] == [8000]
     assert release.statement.claimed is None
     assert release.provenance == {"clips": 1, "shape": [8000], "rate": 8000}
-    assert BandNoise(rate=8000, randomness=Seeded(0), shape=(10,)).statement().notes
+    assert BandNoise(rate=8000, randomness=Seeded(0), shape=(10,), epsilon=4.0).statement().notes
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 8.0])
@@ -258,11 +262,11 @@ def test_parameters_out_of_range_are_refused(parameters, says):
 )
 def test_what_is_no_sound_is_refused(sound, says):
     with pytest.raises(BadInput, match=says):
-        BandNoise(rate=8000).release(sound)
+        BandNoise(rate=8000, epsilon=4.0).release(sound)
 
 
 def test_blocks_must_add_up_to_the_declared_clip():
-    mechanism = BandNoise(rate=8000, shape=(100, 1))
+    mechanism = BandNoise(rate=8000, shape=(100, 1), epsilon=4.0)
     with pytest.raises(BadInput, match="and 60 came"):
         list(mechanism.blocks([np.zeros((60, 1))]))
     with pytest.raises(BadInput, match="cannot hold a block"):

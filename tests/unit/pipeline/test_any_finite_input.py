@@ -62,66 +62,68 @@ MAKERS: dict[str, Callable[[], Mechanism]] = {
         declared=SensitivityMap.from_array(np.ones((1, 1))), **_PICTURE
     ),
     "DPPix": lambda: sf.DPPix(**_PICTURE),
-    "Duchi": lambda: sf.Duchi(outside="clip"),
+    "Duchi": lambda: sf.Duchi(outside="clip", epsilon=1.0),
     "FrameNoise": lambda: FrameNoise(frames=1, **_PICTURE),
-    "Gaussian": lambda: sf.Gaussian(clip=1.0),
-    "GridTensorLDP": lambda: sf.GridTensorLDP(outside="clip"),
-    "HessianClipped": lambda: sf.HessianClipped(clip=1.0, layers=[1, 3], curvature="own"),
-    "Hybrid": lambda: sf.Hybrid(outside="clip"),
+    "Gaussian": lambda: sf.Gaussian(clip=1.0, epsilon=1.0),
+    "GridTensorLDP": lambda: sf.GridTensorLDP(outside="clip", epsilon=1.0),
+    "HessianClipped": lambda: sf.HessianClipped(clip=1.0, layers=[1, 3], curvature="own", epsilon=1.0),
+    "Hybrid": lambda: sf.Hybrid(outside="clip", epsilon=1.0),
     "IndependentDirectional": lambda: sf.IndependentDirectional(
-        clip=1.0, directions=_turning(), deviations=[1.0, 2.0, 3.0, 4.0]
+        clip=1.0, directions=_turning(), deviations=[1.0, 2.0, 3.0, 4.0], epsilon=1.0
     ),
-    "Laplace": lambda: sf.Laplace(clip=1.0),
-    "LayerAdaptive": lambda: sf.LayerAdaptive(clip=1.0, layers=[1, 3]),
+    "Laplace": lambda: sf.Laplace(clip=1.0, epsilon=1.0),
+    "LayerAdaptive": lambda: sf.LayerAdaptive(clip=1.0, layers=[1, 3], epsilon=1.0),
     "Mask": lambda: sf.Mask(np.ones((2, 2)), **_PICTURE),
     "MatrixVariateGaussian": lambda: sf.MatrixVariateGaussian(
-        bounds=(0.0, 1.0), row_precision=[1.0, 2.0], shape=(2, 2)
+        bounds=(0.0, 1.0), row_precision=[1.0, 2.0], shape=(2, 2), epsilon=1.0
     ),
     "MelLaplace": lambda: sf.MelLaplace(**_CLIP),
     "Personalised": lambda: sf.Personalised(np.linspace(1.0, 2.0, len(EXTREMES)), clip=1.0),
-    "Piecewise": lambda: sf.Piecewise(outside="clip"),
+    "Piecewise": lambda: sf.Piecewise(outside="clip", epsilon=1.0),
     "Pixelate": lambda: sf.Pixelate(**_PICTURE),
     "PlaneBands": lambda: sf.PlaneBands(**_PICTURE),
     "PlaneMeans": lambda: sf.PlaneMeans(**_PICTURE),
     "PlaneTier": lambda: PlaneTier(**_PICTURE, randomness=_KEYED.part("planes")),
     "PrivUnit": lambda: sf.PrivUnit(4.0),
     "PrivUnitG": lambda: sf.PrivUnitG(4.0),
-    "RandomProjection": lambda: sf.RandomProjection(2, sf.Gaussian(clip=1.0)),
-    "RandomisedResponse": lambda: sf.RandomisedResponse(categories=4),
+    "RandomProjection": lambda: sf.RandomProjection(2, sf.Gaussian(clip=1.0, epsilon=1.0)),
+    "RandomisedResponse": lambda: sf.RandomisedResponse(categories=4, epsilon=1.0),
     "ReconstructionResistant": lambda: sf.ReconstructionResistant(2),
-    "ResponseTier": lambda: ResponseTier(categories=4, randomness=_KEYED.part("answers")),
+    "ResponseTier": lambda: ResponseTier(categories=4, randomness=_KEYED.part("answers"), epsilon=(1.0, 8.0)),
     "ScaledPixels": lambda: sf.ScaledPixels(**_PICTURE),
     "SelectiveNoise": lambda: SelectiveNoise(strategy="random", coverage=0.5, **_PICTURE),
     "SpectralLaplace": lambda: sf.SpectralLaplace(**_PICTURE),
-    "SymmetricTensors": lambda: sf.SymmetricTensors(sf.Laplace(clip=1.0)),
-    "TensorLDP": lambda: sf.TensorLDP(bounds=(0.0, 1.0), outside="clip"),
-    "TrustAdaptive": lambda: sf.TrustAdaptive(clip=1.0),
-    "TrustTier": lambda: TrustTier(clip=1.0, randomness=_KEYED.part("tiers")),
+    "SymmetricTensors": lambda: sf.SymmetricTensors(sf.Laplace(clip=1.0, epsilon=1.0)),
+    "TensorLDP": lambda: sf.TensorLDP(bounds=(0.0, 1.0), outside="clip", epsilon=1.0),
+    "TrustAdaptive": lambda: sf.TrustAdaptive(clip=1.0, epsilon=(1.0, 8.0)),
+    "TrustTier": lambda: TrustTier(clip=1.0, randomness=_KEYED.part("tiers"), epsilon=(1.0, 8.0)),
     "UniformPixels": lambda: sf.UniformPixels(**_PICTURE),
     "WeightedTensorLDP": lambda: sf.WeightedTensorLDP(
-        bounds=(0.0, 1.0), weights="saliency", outside="clip", shape=(2, 2)
+        bounds=(0.0, 1.0), weights="saliency", outside="clip", shape=(2, 2), epsilon=1.0
     ),
 }
 #: The same by other ways: bounds, refusals, other noises inside.
 OTHERS: dict[str, Callable[[], Mechanism]] = {
-    "Gaussian in a box": lambda: sf.Gaussian(bounds=([0.0] * 4, [1.0, 1e-3, 1e3, 1.0])),
-    "Gaussian in a wide box": lambda: sf.Gaussian(bounds=(-1e100, 1e100)),
-    "Laplace in a box": lambda: sf.Laplace(bounds=(0.0, 1.0)),
-    "Gaussian keyed": lambda: sf.Gaussian(clip=1.0, randomness=_KEYED.part("gaussian")),
+    "Gaussian in a box": lambda: sf.Gaussian(bounds=([0.0] * 4, [1.0, 1e-3, 1e3, 1.0]), epsilon=1.0),
+    "Gaussian in a wide box": lambda: sf.Gaussian(bounds=(-1e100, 1e100), epsilon=1.0),
+    "Laplace in a box": lambda: sf.Laplace(bounds=(0.0, 1.0), epsilon=1.0),
+    "Gaussian keyed": lambda: sf.Gaussian(clip=1.0, randomness=_KEYED.part("gaussian"), epsilon=1.0),
     "Duchi that refuses": sf.Duchi,
-    "GridTensorLDP that refuses": lambda: sf.GridTensorLDP(bounds=(0.1, 1.0)),
-    "TensorLDP that refuses": lambda: sf.TensorLDP(bounds=(0.1, 1.0)),
-    "WeightedTensorLDP by grey": lambda: sf.WeightedTensorLDP(weights="grey", outside="clip"),
-    "HessianClipped, public": lambda: sf.HessianClipped(clip=1.0, layers=[1, 3], curvature=[1.0, 2.0]),
+    "GridTensorLDP that refuses": lambda: sf.GridTensorLDP(bounds=(0.1, 1.0), epsilon=1.0),
+    "TensorLDP that refuses": lambda: sf.TensorLDP(bounds=(0.1, 1.0), epsilon=1.0),
+    "WeightedTensorLDP by grey": lambda: sf.WeightedTensorLDP(weights="grey", outside="clip", epsilon=1.0),
+    "HessianClipped, public": lambda: sf.HessianClipped(
+        clip=1.0, layers=[1, 3], curvature=[1.0, 2.0], epsilon=1.0
+    ),
     "IndependentDirectional in a box": lambda: sf.IndependentDirectional(
-        bounds=(0.0, 1.0), directions=_turning()
+        bounds=(0.0, 1.0), directions=_turning(), epsilon=1.0
     ),
     "RandomProjection by default": lambda: sf.RandomProjection(2),
-    "RandomProjection that refuses": lambda: sf.RandomProjection(2, sf.Duchi()),
+    "RandomProjection that refuses": lambda: sf.RandomProjection(2, sf.Duchi(epsilon=1.0)),
     "SymmetricTensors by keyed noise": lambda: sf.SymmetricTensors(
-        sf.Gaussian(clip=1.0, randomness=_KEYED.part("symmetric"))
+        sf.Gaussian(clip=1.0, randomness=_KEYED.part("symmetric"), epsilon=1.0)
     ),
-    "SymmetricTensors in a box": lambda: sf.SymmetricTensors(sf.Duchi(outside="clip")),
+    "SymmetricTensors in a box": lambda: sf.SymmetricTensors(sf.Duchi(outside="clip", epsilon=1.0)),
 }
 TRANSFORMS: dict[str, Callable[[], Transform]] = {
     "LocalitySensitiveHash": lambda: sf.LocalitySensitiveHash(8),
@@ -234,7 +236,9 @@ _SCHEMA = Schema.from_dict(
 )
 
 
-@pytest.mark.parametrize("mechanism", [sf.Gaussian(), sf.Laplace(), sf.TrustAdaptive()])
+@pytest.mark.parametrize(
+    "mechanism", [sf.Gaussian(epsilon=1.0), sf.Laplace(epsilon=1.0), sf.TrustAdaptive(epsilon=(1.0, 8.0))]
+)
 def test_rows_of_a_table_are_drawn(mechanism: Mechanism) -> None:
     bounds = [column.bounds for column in _SCHEMA.numeric]
     rows = Rows(mechanism, bounds, [2], [1.0, 1.0, 1.0, 5.0, 1.0])
@@ -247,7 +251,7 @@ def test_rows_of_a_table_are_drawn(mechanism: Mechanism) -> None:
 
 def test_bounds_of_which_no_width_can_be_computed_are_refused_with_the_schema() -> None:
     with pytest.raises(BadInput, match="within"):
-        Rows(sf.Gaussian(), [(0.0, 1e308)], [], [1.0])
+        Rows(sf.Gaussian(epsilon=1.0), [(0.0, 1e308)], [], [1.0])
 
 
 @pytest.fixture
@@ -292,7 +296,9 @@ def test_a_bound_that_holds_in_half_precision_only_is_refused_unpaid(tmp_path: P
     """0.3 in half precision lies above 0.3, and records of half precision are drawn in double."""
     for value, spends in ((0.3, 0), (0.25, 1)):
         np.save(tmp_path / "x.npy", np.full((3, 4), value, np.float16))
-        assert paid(tmp_path / "x.npy", tmp_path / "out.npy", sf.Duchi(bounds=(0.0, 0.3))) == spends
+        assert (
+            paid(tmp_path / "x.npy", tmp_path / "out.npy", sf.Duchi(bounds=(0.0, 0.3), epsilon=1.0)) == spends
+        )
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
@@ -308,11 +314,11 @@ def test_a_table_is_refused_unpaid_or_released(tmp_path: Path, paid: Any, suffix
         source.write_bytes(gzip.compress(held) if suffix == ".csv.gz" else held)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        assert paid(source, output, sf.Gaussian(), schema=_SCHEMA) == 1
+        assert paid(source, output, sf.Gaussian(epsilon=1.0), schema=_SCHEMA) == 1
 
 
 def test_keyed_noise_for_other_content_is_refused_unpaid(tmp_path: Path, paid: Any) -> None:
-    mechanism = sf.Gaussian(clip=1.0, randomness=_KEYED.part("once"))
+    mechanism = sf.Gaussian(clip=1.0, randomness=_KEYED.part("once"), epsilon=1.0)
     for name, value in (("x", 0.25), ("y", 0.5)):
         np.save(tmp_path / f"{name}.npy", np.full((3, 4), value))
     assert paid(tmp_path / "x.npy", tmp_path / "a.npy", mechanism) == 1

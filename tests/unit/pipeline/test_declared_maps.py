@@ -32,7 +32,7 @@ def of(maps, mechanism, name=None, path="a.png"):
 
 
 def test_noise_gets_a_public_map_that_is_high_inside_the_box_of_a_person(declared):
-    found = of(declared({"a.png": {"boxes": [PERSON]}}), ContentAdaptive())["declared"]
+    found = of(declared({"a.png": {"boxes": [PERSON]}}), ContentAdaptive(epsilon=4.0))["declared"]
     assert not found.private
     scores = found.scores
     assert scores[0, 0] > 0.0
@@ -41,7 +41,7 @@ def test_noise_gets_a_public_map_that_is_high_inside_the_box_of_a_person(declare
 
 def test_an_empty_list_is_a_map_on_which_nothing_is_sensitive(declared):
     maps = declared({"a.png": {"boxes": []}})
-    assert not of(maps, ContentAdaptive())["declared"].scores.any()
+    assert not of(maps, ContentAdaptive(epsilon=4.0))["declared"].scores.any()
     assert not np.asarray(of(maps, Mask())["mask"]).any()
 
 
@@ -114,7 +114,7 @@ def test_a_file_that_is_no_json_is_refused(tmp_path):
         ),
     ],
 )
-@pytest.mark.parametrize("mechanism", [Mask(), ContentAdaptive()], ids=["mask", "noise"])
+@pytest.mark.parametrize("mechanism", [Mask(), ContentAdaptive(epsilon=4.0)], ids=["mask", "noise"])
 def test_what_is_no_box_is_refused_for_the_picture_it_is_of(declared, box, mechanism):
     maps = declared({"a.png": {"boxes": [PERSON, box]}})
     with pytest.raises(BadInput, match=r"boxes\.json declares boxes for a\.png that are none"):

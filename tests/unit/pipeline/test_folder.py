@@ -44,7 +44,8 @@ class Letter(MediaFile):
         self.word = path.read_text().split()[0]
         self._fails("header")
         epsilon = float(self.word) if self.word.isdigit() else 4.0
-        self.statement = Statement("Letters", {}, None, Guarantee.pure(epsilon, unit="region(16)"))
+        proven, terms = Guarantee.pure(epsilon, unit="region(16)"), {"mechanism": "Letters", "parameters": {}}
+        self.statement = Statement("Letters", {}, None, proven, terms=terms)
 
     def _fails(self, stage):
         if self.word == stage:

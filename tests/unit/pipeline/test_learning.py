@@ -24,7 +24,9 @@ from sfumato.pipeline.learned_audit import audited_model
 from sfumato.pipeline.learners import LEARNERS, kind_of_learner, make_learner
 from sfumato.pipeline.learning import learn, open_learning, plan_learning
 from sfumato.pipeline.manifest import verify_folder
+from sfumato.pipeline.payment import Payment
 from sfumato.privacy import Guarantee
+from sfumato.privacy.defaults import DELTA, MODELS
 from sfumato.report import Certificate, KeyRing, VerificationFailed
 
 DIGITS = load_digits()
@@ -45,7 +47,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-FACTS = ("top", "reach", "extractor", "pictures", "audited", "shadows")
+FACTS = ("top", "reach", "extractor", "pictures", "audited", "shadows", "payment")
 
 
 def opened(source="digits.npz", method="dp-sgd", classes=10, randomness=None, **given):
@@ -187,8 +189,8 @@ def test_every_method_is_attacked_class_by_class(place, method):
             "equation 21 as printed",
             "equation 21, corrected",
         )
-        assert (printed["epsilon"], printed["delta"]) == (8.0, 1e-5)
-        ratio = 2.0 * math.log(1.25 / 1e-5)
+        assert (printed["epsilon"], printed["delta"]) == (8.0, DELTA)
+        ratio = 2.0 * math.log(1.25 / DELTA)
         np.testing.assert_allclose(corrected["sigma"], np.array(printed["sigma"]) * ratio)
         assert {"diameter", "eta", "kappa", "log_rho", "vulnerability"} <= set(classes["profile"][0])
 
@@ -427,3 +429,31 @@ def test_what_was_said_before_is_noted_once_and_not_said_by_twins(place):
         warnings.simplefilter("error", Forewarning)
         done = learn(made, "model")
     assert [note for note in done.statement.notes if "1/n" in note] == list(made.warnings)
+
+
+@pytest.mark.parametrize("method", ["dp-sgd", "compact-certified"])
+@pytest.mark.parametrize("neighbours", ["replace", "zero-out"])
+def test_a_model_is_calibrated_under_the_neighbours_of_the_budget_that_pays(place, method, neighbours):
+    """The two obvious commands: a budget as it opens, and a model. Its noise is tested with the learners."""
+    with Ledger("sqlite:///book.db") as book:
+        book.open("people", epsilon=9.0, delta=1e-5, neighbours=neighbours)
+        payment = Payment("people", book)
+        made = opened("features.npz", method, reach=8.0, audited=False, payment=payment)
+        assert str(made.statement.proven.neighbours) == made.learner.neighbours == neighbours
+        learn(made, "model", dataset="people", ledger=book)
+        assert book.balance("people").spends == 1
+        given = opened("features.npz", method, reach=8.0, payment=payment, neighbours="zero-out")
+        assert given.learner.neighbours == "zero-out"
+    assert opened("features.npz", method, reach=8.0).learner.neighbours == MODELS.neighbours
+
+
+def test_what_is_proven_under_zero_out_alone_is_refused_with_the_command_that_opens_a_budget(place):
+    with Ledger("sqlite:///book.db") as book:
+        book.open("people", epsilon=9.0, delta=1e-5)
+        made = opened("features.npz", reach=8.0, sampling=0.5, audited=False, payment=Payment("people", book))
+        with pytest.raises(
+            BadInput, match="'sfumato budget open NAME --epsilon … --delta … --neighbours zero-out'"
+        ):
+            learn(made, "model", dataset="people", ledger=book)
+        assert book.balance("people").spends == 0
+    assert not Path("model").exists()

@@ -38,8 +38,8 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def opened(source="digits.npz", neighbours="add/remove", randomness=None, **options):
-    given = {"epsilon": 1.0, "neighbours": neighbours}
+def opened(source="digits.npz", neighbours="add/remove", delta=None, randomness=None, **options):
+    given = {"epsilon": 1.0, "delta": delta, "neighbours": neighbours}
     return open_publication(source, "certified", given, classes=10, randomness=randomness, **options)
 
 
@@ -244,7 +244,7 @@ def test_records_left_out_of_certified_sums_are_null():
 def test_what_an_audit_may_keep_back_is_part_of_what_is_stated_and_charged(place, neighbours):
     with Ledger("sqlite:///book.db") as book:
         book.open("people", epsilon=1.0, delta=1e-5, neighbours=neighbours)
-        made = opened(neighbours=neighbours)
+        made = opened(neighbours=neighbours, delta=1e-5)
         done = publish(made, "out.npz", dataset="people", ledger=book)
         proven = done.certified.statement.proven
         assert (proven.slack, proven.at_delta) == (1e-8, 1e-5)

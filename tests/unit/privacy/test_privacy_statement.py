@@ -19,7 +19,7 @@ EVIDENCE = Evidence(
 def statement(**changes):
     fields = {
         "mechanism": "TrustAdaptive",
-        "parameters": {"trust": 0.4, "epsilon": (1.0, 8.0)},
+        "parameters": {"distrust": 0.4, "epsilon": (1.0, 8.0)},
         "claimed": CLAIM,
         "proven": PROVEN,
         "measured": (EVIDENCE,),
@@ -66,7 +66,7 @@ def test_statements_survive_json_and_print_in_100_columns(parameters, claimed, m
 
 def test_the_table_reads_in_three_columns():
     lines = str(statement()).splitlines()
-    assert lines[0] == "TrustAdaptive(trust=0.4, epsilon=[1.0, 8.0])"
+    assert lines[0] == "TrustAdaptive(distrust=0.4, epsilon=[1.0, 8.0])"
     assert [cell.strip() for cell in lines[2].strip("│").split("│")] == ["claimed", "proven", "measured"]
     text = "\n".join(lines)
     for words in ("ε = 80, δ = 1e-05", "ε = 684.5 at δ = 1e-05", "per record", "under replace", "ε ≥ 12.5"):

@@ -9,6 +9,7 @@ from sfumato.errors import BadInput
 from sfumato.learn import DPSGD
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Neighbours
+from sfumato.privacy.defaults import DELTA
 from sfumato.publish.dpdm import DPDMPublisher
 
 DIGITS = {"shape": (8, 8), "classes": 10, "top": 16.0, "width": 8}
@@ -27,7 +28,7 @@ def fitted(digits):
 
 def test_guarantee_is_that_of_dp_sgd_with_the_papers_noise_and_known_before_fit():
     publisher = DPDMPublisher(rate=0.01, steps=100)
-    assert publisher.guarantee() == DPSGD(0.7, 0.01, 100, 2.0).guarantee(1e-5)
+    assert publisher.guarantee() == DPSGD(0.7, 0.01, 100, 2.0).guarantee(DELTA)
     assert publisher.guarantee().neighbours is Neighbours.ZERO_OUT
     assert DPDMPublisher(rate=0.01, steps=100, multiplicity=20).guarantee() == publisher.guarantee()
 

@@ -11,6 +11,7 @@ from sklearn.svm import SVC
 from sfumato.errors import BadInput
 from sfumato.learn import DPSGD
 from sfumato.noise import Seeded
+from sfumato.privacy.defaults import DELTA
 from sfumato.publish.labelled import Labelled
 from sfumato.publish.vaegan_dp import VAEGANDPPublisher
 from sfumato.publish.vaegan_networks import ConditionalVAE, Critic
@@ -37,7 +38,7 @@ def paper(digits):
 
 def test_guarantee_of_private_mode_is_that_of_its_steps_and_known_before_fit():
     plan = VAEGANDPPublisher()
-    expected = DPSGD(1.1, plan.rate, plan.steps, 1.0).guarantee(1e-5)
+    expected = DPSGD(1.1, plan.rate, plan.steps, 1.0).guarantee(DELTA)
     assert plan.guarantee() == expected
     assert 0.1 < expected.epsilon() < 10.0
     assert not plan.one_to_one

@@ -56,7 +56,7 @@ def test_a_bucket_is_declared_read_about_and_removed(stub, keys, ward, sources):
 def test_what_is_said_of_a_reader_decides_the_tier(stub, keys, ward, sources, service):
     owner = keys["owner"]
     stub.DeclareBucket(bucket(sources), metadata=owner)
-    rules = [{"readers": ["clinic-b"], "authorisations": ["approved"], "trust": 0.4}]
+    rules = [{"readers": ["clinic-b"], "authorisations": ["approved"], "distrust": 0.4}]
     stub.SetPolicy(pb.NewPolicy(policy_json=json.dumps({"rules": rules})), metadata=owner)
     new = pb.NewKey(name="b", role="auditor", reader="clinic-b")
     made = stub.MakeKey(new, metadata=owner)

@@ -390,7 +390,7 @@ def test_names_from_outside_stay_text(service, people, tokens, ward):
     people["owner"].post("/policy", {"policy": f"</textarea>{hostile}", "do": "save", "after": "0"})
     people["owner"].post(
         "/policy",
-        {"policy": '{"rules": [{"readers": ["<b>hi</b>"], "trust": 0.5}]}', "do": "save", "after": "0"},
+        {"policy": '{"rules": [{"readers": ["<b>hi</b>"], "distrust": 0.5}]}', "do": "save", "after": "0"},
     )
     people["owner"].post("/datasets", {"dataset": hostile, "epsilon": hostile, "delta": "0"})
     people["owner"].get("/sign-in?to=" + hostile)

@@ -19,9 +19,9 @@ from sfumato.serve.trust_policy import Policy
 
 FILES = {"array": {"parameters": {"epsilon": [1, 8], "delta": 1e-6, "clip": 1.0}}}
 RULES = [
-    {"readers": ["clinic-b"], "networks": ["10.0.0.0/8"], "trust": 0.0},
-    {"authorisations": ["ethics-approved"], "jurisdictions": ["DE"], "trust": 0.4},
-    {"readers": ["old"], "min_age_days": 30, "trust": 0.2},
+    {"readers": ["clinic-b"], "networks": ["10.0.0.0/8"], "distrust": 0.0},
+    {"authorisations": ["ethics-approved"], "jurisdictions": ["DE"], "distrust": 0.4},
+    {"readers": ["old"], "min_age_days": 30, "distrust": 0.2},
 ]
 ALL_FORMS = (
     ("/access/buckets", {}),

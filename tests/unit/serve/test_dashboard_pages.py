@@ -20,7 +20,7 @@ from sfumato.report.plots import Scale
 from sfumato.serve.dashboard.burn_down import Moments
 from sfumato.serve.dashboard.policy import as_text, in_words
 from sfumato.serve.dashboard.releasing import offered
-from sfumato.serve.dashboard.samples import EPSILONS, SAMPLES, TRUSTS, Samples, budget
+from sfumato.serve.dashboard.samples import DISTRUSTS, EPSILONS, SAMPLES, Samples, budget
 from sfumato.serve.jobs_runner import Runner
 from sfumato.serve.trust_policy import Policy
 
@@ -225,7 +225,7 @@ def test_trust_bounds_and_units_reach_the_mechanism(people, ward):
         "mechanism": "trust-adaptive",
         "epsilon": "1",
         "epsilon_max": "3",
-        "trust": "0.5",
+        "distrust": "0.5",
         "clip": "1",
     }
     fragment = owner.post("/datasets/ward7/plan", trusting, files=FILE, **FRAGMENT).text
@@ -243,8 +243,8 @@ def test_every_mechanism_that_is_offered_can_be_keyed_and_says_which_fields_it_t
     found = {name: fields.split() for names in offered().values() for name, fields in names}
     assert all("randomness" in inspect.signature(MECHANISMS[name]).parameters for name in found)
     assert all("epsilon" in fields for fields in found.values())
-    assert {"trust", "epsilon_max", "clip", "low", "high"} <= set(found["trust-adaptive"])
-    assert "trust" not in found["gaussian"]
+    assert {"distrust", "epsilon_max", "clip", "low", "high"} <= set(found["trust-adaptive"])
+    assert "distrust" not in found["gaussian"]
     assert "unit" in found["plane-means"]
 
 
@@ -424,7 +424,7 @@ def test_a_key_that_cannot_be_made_is_explained(people, fields, sentence):
 
 def test_a_policy_is_checked_saved_and_never_undone_unseen(people):
     owner = people["owner"]
-    text = '{"rules": [{"readers": ["a"], "trust": 0.25}]}'
+    text = '{"rules": [{"readers": ["a"], "distrust": 0.25}]}'
     page = owner.post("/policy", {"policy": text, "after": "0", "do": "check"}).text
     assert "This is a policy of 1 rule; it is not in force yet." in page
     assert "No policy was set yet" in owner.get("/policy").text
@@ -435,19 +435,19 @@ def test_a_policy_is_checked_saved_and_never_undone_unseen(people):
     assert "The policy is at version 1, not 0" in late.text
     assert 'name="after" value="1"' in late.text, "what is saved next replaces what was shown"
     assert owner.post("/policy", {"policy": '{"rules": []}', "after": "1", "do": "save"}).status_code == 303
-    wrong = owner.post("/policy", {"policy": '{"rules": [{"trust": 2}]}', "after": "2", "do": "save"})
+    wrong = owner.post("/policy", {"policy": '{"rules": [{"distrust": 2}]}', "after": "2", "do": "save"})
     assert wrong.status_code == 400
     assert "Trust of rule 1 of the policy must be a number from 0 to 1" in wrong.text
-    assert "&#34;trust&#34;: 2" in wrong.text
+    assert "&#34;distrust&#34;: 2" in wrong.text
 
 
 def test_rules_are_told_in_words_and_written_one_a_line():
     policy = Policy.from_dict(
         {
             "rules": [
-                {"readers": ["b", "a"], "networks": ["10.0.0.0/8"], "trust": 0},
-                {"authorisations": ["x", "y"], "min_age_days": 5, "max_age_days": 9, "trust": 0.5},
-                {"trust": 0.9},
+                {"readers": ["b", "a"], "networks": ["10.0.0.0/8"], "distrust": 0},
+                {"authorisations": ["x", "y"], "min_age_days": 5, "max_age_days": 9, "distrust": 0.5},
+                {"distrust": 0.9},
             ]
         }
     )
@@ -500,7 +500,7 @@ def test_the_picture_and_the_numbers_beside_it_are_of_one_computation(people, tm
     from sfumato.utility.pictures import ssim
 
     for sample in ("astronaut", "cat"):
-        page = people["auditor"].get(f"/explorer?sample={sample}&epsilon=5&trust=4").text
+        page = people["auditor"].get(f"/explorer?sample={sample}&epsilon=5&distrust=4").text
         sources = re.findall(r'src="/ui(/explorer/[^"]*\.png)"', page)
         assert len(sources) == 2
         before, after = (
@@ -508,12 +508,12 @@ def test_the_picture_and_the_numbers_beside_it_are_of_one_computation(people, tm
         )
         found = ssim(before[None], after[None], data_range=255.0)[0]
         assert f'<p class="headline">{found:.3g}</p>' in page
-        assert f"ε\u00a0=\u00a0{budget(EPSILONS[5], TRUSTS[4]):.4g}" in page
+        assert f"ε\u00a0=\u00a0{budget(EPSILONS[5], DISTRUSTS[4]):.4g}" in page
 
 
 def test_digits_are_released_by_the_mechanism_and_learned_from(people):
     little, much = (
-        people["auditor"].get(f"/explorer?sample=digits&epsilon={place}&trust=0", **FRAGMENT).text
+        people["auditor"].get(f"/explorer?sample=digits&epsilon={place}&distrust=0", **FRAGMENT).text
         for place in (0, len(EPSILONS) - 1)
     )
     accuracy = [float(re.search(r'headline">([\d.]+)%', page)[1]) for page in (little, much)]
@@ -538,9 +538,9 @@ def test_the_explorer_shows_nothing_but_its_own(people):
         "sample=ward7",
         "epsilon=9",
         "epsilon=-1",
-        "trust=11",
+        "distrust=11",
         "epsilon=1e3",
-        "trust=x",
+        "distrust=x",
         "epsilon=²",
     ):
         assert auditor.get(f"/explorer?{query}").status_code == 400

@@ -86,7 +86,7 @@ VALID = {
     "GetReport": pb.ReportRequest(id="0123456789abcdef01234567"),
     "RevokeKey": pb.KeyRequest(id="0123456789abcdef"),
     "MakeKey": pb.NewKey(name="n", role="auditor", scopes=pb.Names(names=["read"]), reader="x", expires="2"),
-    "SetPolicy": pb.NewPolicy(policy_json='{"rules": [{"trust": 0.5}]}', after=3),
+    "SetPolicy": pb.NewPolicy(policy_json='{"rules": [{"distrust": 0.5}]}', after=3),
     "DeclareBucket": pb.Document(
         json='{"name": "files", "source": "file:///x", "dataset": "ward", "tiers": [0, 1], '
         '"files": {"array": {"parameters": {"epsilon": [1, 8], "delta": 1e-6, "clip": 1.0}}}}'

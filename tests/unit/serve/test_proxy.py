@@ -31,7 +31,7 @@ from sfumato.serve.settings import Settings
 
 X = np.random.default_rng(1).uniform(-0.5, 0.5, size=(40, 3))
 ARRAYS = {"array": {"parameters": {"epsilon": [1, 8], "delta": 1e-6, "clip": 1.0}}}
-POLICY = {"rules": [{"readers": ["alice"], "trust": 0.0}, {"readers": ["bob"], "trust": 0.3}]}
+POLICY = {"rules": [{"readers": ["alice"], "distrust": 0.0}, {"readers": ["bob"], "distrust": 0.3}]}
 
 
 def npz(values):
@@ -242,8 +242,8 @@ def test_each_reader_has_the_certificate_of_their_tier(clinic, service, tmp_path
         found = service.verified(service_caller(service, clinic), tmp_path / "X.npz")
         assert found["holds"]
         assert {check["what"]: check["outcome"] for check in found["checks"]}["ledger"] == "holds"
-        trust = (8.0 - epsilon) / 7.0
-        assert stated["predicate"]["statement"]["parameters"]["trust"] == trust
+        distrust = (8.0 - epsilon) / 7.0
+        assert stated["predicate"]["statement"]["parameters"]["distrust"] == distrust
 
 
 def service_caller(service, tenant):
@@ -630,8 +630,13 @@ def test_who_may_declare_and_who_is_told_what(clinic, client, service):
 
 def test_a_policy_by_authorisation_network_and_age(clinic, client):
     rules = [
-        {"authorisations": ["ethics"], "jurisdictions": ["DE"], "networks": ["192.0.2.0/24"], "trust": 0.0},
-        {"authorisations": ["ethics"], "min_age_days": 365, "trust": 0.5},
+        {
+            "authorisations": ["ethics"],
+            "jurisdictions": ["DE"],
+            "networks": ["192.0.2.0/24"],
+            "distrust": 0.0,
+        },
+        {"authorisations": ["ethics"], "min_age_days": 365, "distrust": 0.5},
     ]
     clinic.ask("PUT", "/policy", 200, policy={"rules": rules})
     clinic.declare("old", collected="2020-01-01")

@@ -26,8 +26,8 @@ def school(registry):
     return registry.create_tenant("school")
 
 
-def trusting(reader, trust=0.5):
-    return Policy.from_dict({"rules": [{"readers": [reader], "trust": trust}]})
+def trusting(reader, distrust=0.5):
+    return Policy.from_dict({"rules": [{"readers": [reader], "distrust": distrust}]})
 
 
 def test_tenants_are_made_found_and_listed(registry, clock):
@@ -281,7 +281,7 @@ def test_everything_is_there_for_the_next_process(registry, registry_file, clini
 def test_policies_are_numbered_and_old_ones_kept(registry, clinic, school, clock):
     nobody, first, second = Context(), trusting("anna"), trusting("anna", 0.25)
     assert registry.policy(clinic.id).version == 0
-    assert registry.policy(clinic.id).policy.trust("anna", nobody) == 1.0
+    assert registry.policy(clinic.id).policy.distrust("anna", nobody) == 1.0
     assert registry.set_policy(clinic.id, first).version == 1
     clock.pass_by(days=1)
     made = registry.set_policy(clinic.id, second, after=1)
@@ -315,7 +315,7 @@ def test_policies_of_many_threads_are_all_kept(registry, clinic):
 
 def test_a_policy_that_another_hand_wrote_trusts_nobody(registry, registry_sql, clinic):
     registry.set_policy(clinic.id, trusting("anna"))
-    registry_sql("UPDATE serve_policies SET document = ?", '{"rules": [{"trust": 0}], "more": 1}')
+    registry_sql("UPDATE serve_policies SET document = ?", '{"rules": [{"distrust": 0}], "more": 1}')
     with pytest.raises(RegistryUnavailable, match="another hand was here"):
         registry.policy(clinic.id)
     assert registry.set_policy(clinic.id, trusting("berta")).version == 2

@@ -12,20 +12,21 @@ from sfumato.mechanisms import TrustAdaptive
 from sfumato.mechanisms.trust_tier import TrustTier
 from sfumato.media.plane_tier import PlaneTier
 from sfumato.noise import Keyed
+from sfumato.serve.asked import Asked
 from sfumato.serve.callers import Caller
 from sfumato.serve.registry_errors import Conflict, Unknown
 from sfumato.serve.tier_files import TierTerms
 from sfumato.serve.tier_store import TierStore
-from sfumato.serve.tiers import ReaderFacts, TierLevels, context_of, trust_of
+from sfumato.serve.tiers import ReaderFacts, TierLevels, context_of, distrust_of
 from sfumato.serve.trust_policy import Policy
 
 LEVELS = (0.0, 0.5, 1.0)
 TENANT, OTHER = "t" + "1" * 16, "t" + "2" * 16
 RULES = {
     "rules": [
-        {"readers": ["clinic-a"], "networks": ["10.0.0.0/8"], "trust": 0.0},
-        {"authorisations": ["ethics-approved"], "jurisdictions": ["DE", "FR"], "trust": 0.4},
-        {"min_age_days": 3650, "trust": 0.7},
+        {"readers": ["clinic-a"], "networks": ["10.0.0.0/8"], "distrust": 0.0},
+        {"authorisations": ["ethics-approved"], "jurisdictions": ["DE", "FR"], "distrust": 0.4},
+        {"min_age_days": 3650, "distrust": 0.7},
     ]
 }
 
@@ -35,7 +36,7 @@ def noise(level=None):
 
 
 @pytest.mark.parametrize(
-    ("levels", "trust", "expected"),
+    ("levels", "distrust", "expected"),
     [
         (LEVELS, 0.0, 0.0),
         (LEVELS, 1e-9, 0.5),
@@ -47,8 +48,8 @@ def noise(level=None):
         (LEVELS, float("nan"), None),
     ],
 )
-def test_a_reader_gets_the_level_at_its_trust_or_the_next_for_less(levels, trust, expected):
-    assert TierLevels(levels).level_for(trust) == expected
+def test_a_reader_gets_the_level_at_its_distrust_or_the_next_for_less(levels, distrust, expected):
+    assert TierLevels(levels).level_for(distrust) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_levels_that_are_none_are_refused(levels):
 def test_a_policy_goes_by_what_the_tenant_says_of_a_reader(reader, facts, address, collected, expected):
     caller = Caller(TENANT, "0" * 16, "auditor", reader=reader)
     context = context_of(facts, address, collected, datetime(2026, 11, 16, tzinfo=UTC))
-    assert trust_of(Policy.from_dict(RULES), caller, context) == expected
+    assert distrust_of(Policy.from_dict(RULES), caller, context) == expected
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ def test_noise_that_would_be_drawn_anew_for_each_reader_is_refused(tier):
         (TrustTier, {"levels": ()}),
         (TrustTier, {"levels": "01"}),
         (TrustTier, {"epsilon": (8.0, 8.0)}),
-        (TrustTier, {"trust": 2.0}),
+        (TrustTier, {"distrust": 2.0}),
         (PlaneTier, {"levels": (0.0, 1.0)}),
         (PlaneTier, {"epsilon": (8.0, 8.0)}),
         (PlaneTier, {"delta": 0.0}),
@@ -164,7 +165,7 @@ def test_noise_that_would_be_drawn_anew_for_each_reader_is_refused(tier):
 )
 def test_tiers_that_cannot_be_are_refused(kind, changed):
     bound = {"clip": 1.0} if kind is TrustTier else {"shape": (8, 8, 1)}
-    given = {"trust": 0.5, "levels": LEVELS, "epsilon": (1.0, 8.0), "delta": 1e-6} | bound | changed
+    given = {"distrust": 0.5, "levels": LEVELS, "epsilon": (1.0, 8.0), "delta": 1e-6} | bound | changed
     with pytest.raises(BadInput):
         kind(**given).statement()
 
@@ -243,3 +244,11 @@ def test_tiers_that_are_not_nested_are_each_charged_their_own(tmp_path):
     apart = [terms.opened(tmp_path / "p.png", level, LEVELS, noise) for level in LEVELS]
     assert [round(one.charged.proven.epsilon(), 6) for one in apart] == [8.0, 4.5, 1.0]
     assert all("not nested" in one.file.statement.notes[-1] for one in apart)
+
+
+def test_a_request_that_says_trust_is_told_of_distrust():
+    given = {"epsilon": [1.0, 8.0], "clip": 1.0, "trust": 0.4}
+    with pytest.raises(BadInput, match="--distrust, 0 for the most trusted reader"):
+        Asked("trust-adaptive", given).made("array")
+    del given["trust"]
+    assert Asked("trust-adaptive", given | {"distrust": 0.4}).made("array").distrust == 0.4

@@ -24,7 +24,7 @@ def lists(values):
 
 
 RULES = st.fixed_dictionaries(
-    {"trust": st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])},
+    {"distrust": st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])},
     optional={
         "readers": lists(READERS),
         "networks": lists(NETWORKS),
@@ -33,7 +33,7 @@ RULES = st.fixed_dictionaries(
         "min_age_days": st.sampled_from([0, 1.5, 30]),
         "max_age_days": st.sampled_from([31, 365.0, 3650]),
     },
-).filter(lambda rule: rule["trust"] > 0 or "readers" in rule or "authorisations" in rule)
+).filter(lambda rule: rule["distrust"] > 0 or "readers" in rule or "authorisations" in rule)
 DOCUMENTS = st.lists(RULES, max_size=6).map(lambda rules: {"rules": rules})
 CONTEXTS = st.builds(
     Context,
@@ -47,7 +47,7 @@ JSON = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner),
         st.dictionaries(
-            st.one_of(st.sampled_from(["rules", "trust", "readers", "networks"]), st.text()), inner
+            st.one_of(st.sampled_from(["rules", "distrust", "readers", "networks"]), st.text()), inner
         ),
     ),
 )
@@ -58,19 +58,19 @@ def policy(*rules):
 
 
 def test_without_rules_nobody_is_trusted():
-    assert Policy().trust("anna", Context("10.0.0.1", frozenset({"ethics"}), "DE", 0.0)) == 1.0
+    assert Policy().distrust("anna", Context("10.0.0.1", frozenset({"ethics"}), "DE", 0.0)) == 1.0
     assert Policy().levels() == [1.0]
 
 
 def test_the_first_rule_that_matches_decides():
     known = policy(
-        {"readers": ["ben"], "trust": 1},
-        {"readers": ["anna", "ben"], "trust": 0.25},
-        {"trust": 0.75},
-        {"readers": ["cleo"], "trust": 0},
+        {"readers": ["ben"], "distrust": 1},
+        {"readers": ["anna", "ben"], "distrust": 0.25},
+        {"distrust": 0.75},
+        {"readers": ["cleo"], "distrust": 0},
     )
     everywhere = Context("10.0.0.1", frozenset(), "DE", 1.0)
-    assert [known.trust(reader, everywhere) for reader in READERS] == [0.25, 1.0, 0.75]
+    assert [known.distrust(reader, everywhere) for reader in READERS] == [0.25, 1.0, 0.75]
     assert known.levels() == [0.0, 0.25, 0.75, 1.0]
 
 
@@ -92,7 +92,7 @@ def test_the_first_rule_that_matches_decides():
     ],
 )
 def test_networks_are_cidr_blocks_of_both_families(networks, address, within):
-    assert policy({"networks": networks, "trust": 0.5}).trust("anna", Context(address)) == (
+    assert policy({"networks": networks, "distrust": 0.5}).distrust("anna", Context(address)) == (
         0.5 if within else 1.0
     )
 
@@ -117,20 +117,20 @@ def test_networks_are_cidr_blocks_of_both_families(networks, address, within):
     ],
 )
 def test_every_condition_of_a_rule_must_hold(rule, context, matches):
-    assert Rule.from_dict(rule | {"trust": 0.5}).matches("anna", context) is matches
-    assert policy(rule | {"trust": 0.5}).trust("anna", context) == (0.5 if matches else 1.0)
+    assert Rule.from_dict(rule | {"distrust": 0.5}).matches("anna", context) is matches
+    assert policy(rule | {"distrust": 0.5}).distrust("anna", context) == (0.5 if matches else 1.0)
 
 
 def test_hiding_a_fact_does_not_escape_the_rule_that_asks_for_it():
-    known = policy({"jurisdictions": ["US-CA"], "trust": 0.75}, {"readers": ["anna"], "trust": 0.25})
-    assert known.trust("anna", Context(jurisdiction="DE")) == 0.25
-    assert known.trust("anna", Context(jurisdiction="US-CA")) == 0.75
-    assert known.trust("anna", Context()) == 0.75
-    assert known.trust(None, Context(jurisdiction="DE")) == 1.0
-    aged = policy({"max_age_days": 30, "trust": 0.75}, {"trust": 0.25})
-    ages = [aged.trust("anna", Context(age_days=days)) for days in (29.0, 31.0, None, math.nan)]
+    known = policy({"jurisdictions": ["US-CA"], "distrust": 0.75}, {"readers": ["anna"], "distrust": 0.25})
+    assert known.distrust("anna", Context(jurisdiction="DE")) == 0.25
+    assert known.distrust("anna", Context(jurisdiction="US-CA")) == 0.75
+    assert known.distrust("anna", Context()) == 0.75
+    assert known.distrust(None, Context(jurisdiction="DE")) == 1.0
+    aged = policy({"max_age_days": 30, "distrust": 0.75}, {"distrust": 0.25})
+    ages = [aged.distrust("anna", Context(age_days=days)) for days in (29.0, 31.0, None, math.nan)]
     assert ages == [0.75, 0.25, 0.75, 0.75]
-    assert policy({"networks": ["0.0.0.0/0"], "trust": 0.5}).trust("anna", Context("no address")) == 1.0
+    assert policy({"networks": ["0.0.0.0/0"], "distrust": 0.5}).distrust("anna", Context("no address")) == 1.0
 
 
 @given(DOCUMENTS, st.sampled_from(READERS), CONTEXTS)
@@ -147,9 +147,9 @@ def test_trust_is_that_of_the_first_match_by_the_words_of_the_document(document,
             and rule.get("min_age_days", 0) <= context.age_days < rule.get("max_age_days", math.inf)
         )
 
-    expected = next((rule["trust"] for rule in document["rules"] if holds(rule)), 1.0)
+    expected = next((rule["distrust"] for rule in document["rules"] if holds(rule)), 1.0)
     known = Policy.from_dict(document)
-    assert known.trust(reader, context) == expected
+    assert known.distrust(reader, context) == expected
     assert expected in known.levels()
 
 
@@ -164,8 +164,8 @@ def test_whoever_hides_facts_is_trusted_no_more(document, reader, context, hidde
             if number in hidden
         },
     )
-    seen = known.trust(None if 3 in hidden else reader, less)
-    assert seen >= known.trust(reader, context)
+    seen = known.distrust(None if 3 in hidden else reader, less)
+    assert seen >= known.distrust(reader, context)
     assert seen in known.levels()
 
 
@@ -213,39 +213,52 @@ def test_any_text_is_a_policy_or_a_sentence(text):
         ("[]", 'the one field "rules"'),
         ('{"rules": [], "default": 0}', 'the one field "rules"'),
         ('{"rules": {}}', "a list of at most 1,000 rules"),
-        (json.dumps({"rules": [{"trust": 1}] * 1001}), "a list of at most 1,000 rules"),
-        ('{"rules": [{"trust": 1}, 3]}', "rule 2 of the policy is not an object"),
-        ('{"rules": [{}]}', 'rule 1 of the policy has no field "trust", a number from 0 to 1'),
-        ('{"rules": [{"trust": 2}]}', "trust of rule 1 of the policy must be a number from 0 to 1, not 2."),
-        ('{"rules": [{"trust": -0.1}]}', "must be a number from 0 to 1, not -0.1"),
-        ('{"rules": [{"trust": true}]}', "must be a number from 0 to 1, not True"),
-        ('{"rules": [{"trust": "0.5"}]}', "must be a number from 0 to 1, not '0.5'"),
-        ('{"rules": [{"trust": NaN}]}', "a policy holds no NaN."),
-        ('{"rules": [{"trust": 1e999}]}', "must be a number from 0 to 1, not inf"),
-        ('{"rules": [{"trust": 1, "trust": 0}]}', "the name 'trust' stands twice in one object"),
+        (json.dumps({"rules": [{"distrust": 1}] * 1001}), "a list of at most 1,000 rules"),
+        ('{"rules": [{"distrust": 1}, 3]}', "rule 2 of the policy is not an object"),
         (
-            '{"rules": [{"trust": 0.0}]}',
-            "rule 1 of the policy trusts whoever asks the most: a trust of 0 needs readers or",
+            '{"rules": [{"trust": 0.4}]}',
+            'rule 1 of the policy has a field "trust"; how far readers are trusted is said by "distrust"',
         ),
-        ('{"rules": [{"trust": 0, "networks": ["10.0.0.0/8"]}]}', "a trust of 0 needs readers"),
+        ('{"rules": [{}]}', 'rule 1 of the policy has no field "distrust", a number from 0 to 1'),
         (
-            '{"rules": [{"trust": 1, "reader": ["a"]}]}',
+            '{"rules": [{"distrust": 2}]}',
+            "distrust of rule 1 of the policy must be a number from 0 to 1, not 2.",
+        ),
+        ('{"rules": [{"distrust": -0.1}]}', "must be a number from 0 to 1, not -0.1"),
+        ('{"rules": [{"distrust": true}]}', "must be a number from 0 to 1, not True"),
+        ('{"rules": [{"distrust": "0.5"}]}', "must be a number from 0 to 1, not '0.5'"),
+        ('{"rules": [{"distrust": NaN}]}', "a policy holds no NaN."),
+        ('{"rules": [{"distrust": 1e999}]}', "must be a number from 0 to 1, not inf"),
+        ('{"rules": [{"distrust": 1, "distrust": 0}]}', "the name 'distrust' stands twice in one object"),
+        (
+            '{"rules": [{"distrust": 0.0}]}',
+            "rule 1 of the policy trusts whoever asks the most: a distrust of 0 needs readers or",
+        ),
+        ('{"rules": [{"distrust": 0, "networks": ["10.0.0.0/8"]}]}', "a distrust of 0 needs readers"),
+        (
+            '{"rules": [{"distrust": 1, "reader": ["a"]}]}',
             "has a field 'reader'; the fields of a rule are readers,",
         ),
-        ('{"rules": [{"trust": 1, "readers": "anna"}]}', "readers of rule 1 of the policy are a list"),
-        ('{"rules": [{"trust": 1, "readers": []}]}', "leave them out for no condition"),
-        ('{"rules": [{"trust": 1, "readers": ["a\\u0000"]}]}', "printable characters"),
-        ('{"rules": [{"trust": 1, "readers": ["\\ud800"]}]}', "printable characters"),
-        ('{"rules": [{"trust": 1, "networks": ["10.0.0.1/8"]}]}', "no bit set after the prefix, not as"),
-        ('{"rules": [{"trust": 1, "networks": ["home"]}]}', "10.0.0.0/8 or 2001:db8::/32"),
-        ('{"rules": [{"trust": 1, "jurisdictions": ["Côte"]}]}', "codes such as DE, EU or US-CA, not 'Côte'"),
+        ('{"rules": [{"distrust": 1, "readers": "anna"}]}', "readers of rule 1 of the policy are a list"),
+        ('{"rules": [{"distrust": 1, "readers": []}]}', "leave them out for no condition"),
+        ('{"rules": [{"distrust": 1, "readers": ["a\\u0000"]}]}', "printable characters"),
+        ('{"rules": [{"distrust": 1, "readers": ["\\ud800"]}]}', "printable characters"),
+        ('{"rules": [{"distrust": 1, "networks": ["10.0.0.1/8"]}]}', "no bit set after the prefix, not as"),
+        ('{"rules": [{"distrust": 1, "networks": ["home"]}]}', "10.0.0.0/8 or 2001:db8::/32"),
         (
-            '{"rules": [{"trust": 1, "min_age_days": -1}]}',
+            '{"rules": [{"distrust": 1, "jurisdictions": ["Côte"]}]}',
+            "codes such as DE, EU or US-CA, not 'Côte'",
+        ),
+        (
+            '{"rules": [{"distrust": 1, "min_age_days": -1}]}',
             "min_age_days of rule 1 of the policy must be a number",
         ),
-        ('{"rules": [{"trust": 1, "max_age_days": null}]}', "max_age_days of rule 1 of the policy must be"),
         (
-            '{"rules": [{"trust": 1, "min_age_days": 2, "max_age_days": 2}]}',
+            '{"rules": [{"distrust": 1, "max_age_days": null}]}',
+            "max_age_days of rule 1 of the policy must be",
+        ),
+        (
+            '{"rules": [{"distrust": 1, "min_age_days": 2, "max_age_days": 2}]}',
             "rule 1 of the policy never matches",
         ),
         (" " * (1 << 20) + "{}", "at most 1,048,576 characters"),
@@ -259,8 +272,10 @@ def test_what_is_wrong_is_said_in_a_sentence(text, words):
 
 
 def test_what_a_policy_answers_is_what_the_mechanism_takes():
-    known = policy({"readers": ["anna"], "trust": 0}, {"readers": ["ben"], "trust": 0.5})
-    mechanism = TrustAdaptive(trust=0.0, epsilon=(1.0, 8.0), delta=1e-6, clip=1.0)
-    budgets = [mechanism.set_params(trust=known.trust(reader, Context())).budget() for reader in READERS]
+    known = policy({"readers": ["anna"], "distrust": 0}, {"readers": ["ben"], "distrust": 0.5})
+    mechanism = TrustAdaptive(distrust=0.0, epsilon=(1.0, 8.0), delta=1e-6, clip=1.0)
+    budgets = [
+        mechanism.set_params(distrust=known.distrust(reader, Context())).budget() for reader in READERS
+    ]
     assert budgets == [8.0, 4.5, 1.0]
-    assert mechanism.tiers(known.levels()).guarantee() == mechanism.set_params(trust=0.0).guarantee()
+    assert mechanism.tiers(known.levels()).guarantee() == mechanism.set_params(distrust=0.0).guarantee()

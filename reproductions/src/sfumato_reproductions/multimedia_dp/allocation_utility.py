@@ -24,6 +24,7 @@ from sfumato.errors import BadInput
 from sfumato.media import CATEGORIES, PlaneMeans, SensitivityMap
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
+from sfumato.privacy.defaults import IMAGES
 
 __all__ = ["AllocationUtility", "Losses", "measured_allocation", "modelled_allocation"]
 
@@ -85,7 +86,7 @@ def measured_allocation(
     maps: Sequence[SensitivityMap],
     *,
     epsilon: float,
-    unit: str | Unit = "region(16)",
+    unit: str | Unit = IMAGES.unit,
     restore: str = "wiener",
     low: float = 0.05,
     reserve: float = 0.2,

@@ -104,7 +104,7 @@ def _layered(promise: Promise, of: Sizes, randomness: Any) -> Iterator[Candidate
 
 def _tldp(name: str, promise: Promise, of: Sizes, randomness: Any) -> Candidate:
     noise, weights = TLDP[name]
-    common: dict[str, Any] = {"noise": noise, "unit": promise.unit, "randomness": randomness}
+    common: dict[str, Any] = {"noise": noise, "delta": DELTA, "unit": promise.unit, "randomness": randomness}
 
     def make(claim: float) -> TensorLDP:
         if weights is None:

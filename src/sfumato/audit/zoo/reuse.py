@@ -14,7 +14,7 @@ from sfumato.privacy import ar1_factor, ar1_matrix, correlated_gaussian
 __all__ = ["broken", "sound"]
 
 _FIRST, _SECOND = np.array([[-1.0, 0.0]]), np.array([[1.0, 0.0]])
-_TRUSTS = (0.0, 0.1)
+_DISTRUSTS = (0.0, 0.1)
 _BETA, _FRAMES = 0.9, 5
 
 
@@ -142,16 +142,16 @@ def _fresh_releases() -> Suspect:
 # release then tells almost as much as the first one.
 
 
-def _tier(trust: float, seed: int | None = None) -> TrustAdaptive:
-    return TrustAdaptive(trust, (0.5, 2.0), 1e-2, clip=1.0, randomness=randomness(seed))
+def _tier(distrust: float, seed: int | None = None) -> TrustAdaptive:
+    return TrustAdaptive(distrust, (0.5, 2.0), 1e-2, clip=1.0, randomness=randomness(seed))
 
 
 def _separate_tiers() -> Suspect:
-    sigma = _twice(*map(_tier, _TRUSTS))
+    sigma = _twice(*map(_tier, _DISTRUSTS))
 
     def draw(neighbour: bool, games: int, seed: int | None) -> Array:
         own = None if seed is None else (seed, seed + 1)
-        made = [_tier(trust, own and own[place]) for place, trust in enumerate(_TRUSTS)]
+        made = [_tier(distrust, own and own[place]) for place, distrust in enumerate(_DISTRUSTS)]
         return _pair(neighbour, games, *made)
 
     return Suspect(
@@ -167,16 +167,16 @@ def _separate_tiers() -> Suspect:
 
 
 def _nested_tiers() -> Suspect:
-    sigma = _twice(*map(_tier, _TRUSTS))
+    sigma = _twice(*map(_tier, _DISTRUSTS))
 
     def draw(neighbour: bool, games: int, seed: int | None) -> Array:
-        tiers = _tier(0.0, seed).tiers(_TRUSTS)
+        tiers = _tier(0.0, seed).tiers(_DISTRUSTS)
         released = tiers.release(np.tile(_SECOND if neighbour else _FIRST, (games, 1)))
-        return np.hstack([released[trust].value for trust in _TRUSTS])
+        return np.hstack([released[distrust].value for distrust in _DISTRUSTS])
 
     return Suspect(
         name="nested tiers",
-        promised=_tier(0.0).tiers(_TRUSTS).guarantee(),
+        promised=_tier(0.0).tiers(_DISTRUSTS).guarantee(),
         draw=draw,
         attack="likelihood ratio of both tiers",
         score=lambda outputs: normal_ratio(outputs, *_both(), sigma),

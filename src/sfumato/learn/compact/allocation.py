@@ -26,6 +26,7 @@ from sfumato.learn.compact.profile import ClassProfile
 from sfumato.learn.examples import Floats
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive, positives, shown
 from sfumato.privacy import RECORD, Guarantee, Neighbours
+from sfumato.privacy.defaults import RECORDS
 
 __all__ = ["Allocation", "class_release_guarantee", "corrected_allocation", "paper_allocation"]
 
@@ -89,7 +90,7 @@ def class_release_guarantee(
     sensitivity: float | Sequence[float],
     *,
     delta: float,
-    neighbours: str = "replace",
+    neighbours: str = RECORDS.neighbours,
 ) -> Guarantee:
     """Of releasing a vector f_c + N(0, σ_c² I) for every class c, where σ_c and Δ_c are public constants.
 

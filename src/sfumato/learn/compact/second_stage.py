@@ -36,6 +36,7 @@ from sfumato.learn.learner import Learner, Report
 from sfumato.mechanisms.parameters import delta_between, one_of, positive, share
 from sfumato.noise import Randomness
 from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
+from sfumato.privacy.defaults import DELTA, REQUIRED
 from sfumato.privacy.wording import upward
 
 __all__ = ["CompactPrivate"]
@@ -59,8 +60,8 @@ class CompactPrivate(Learner):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
         *,
         mode: str = "accountant",
         classes: int | None = None,

@@ -13,10 +13,11 @@ from sfumato.errors import BadInput
 from sfumato.learn.federated.parameters import Arrays, Shapes, flat, shapes_of, size_of
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee, Unit
+from sfumato.privacy.defaults import FEDERATED
 
 __all__ = ["CLIENT", "NoProtection", "Protection", "finite_or_zero", "same_shapes"]
 
-CLIENT = Unit("client")
+CLIENT = Unit(FEDERATED.unit)
 
 
 class Protection(ABC):

@@ -9,6 +9,7 @@ from sfumato.learn.federated.leaving import NoProtection, Protection
 from sfumato.learn.federated.repeated_reports import RepeatedReports
 from sfumato.learn.federated.type_three import TensorPaper
 from sfumato.learn.federated.update_noise import UPDATE_MECHANISMS, UpdateNoise
+from sfumato.privacy.defaults import DELTA, FEDERATED, REQUIRED
 
 __all__ = ["PROTECTIONS", "Protection", "make_protection", "protection_name"]
 
@@ -38,11 +39,11 @@ def protection_name(name: str) -> str:
 def make_protection(
     name: str,
     *,
-    epsilon: float = 1.0,
-    delta: float = 1e-5,
+    epsilon: float = REQUIRED,
+    delta: float = DELTA,
     clip: float | None = None,
     limit: float | None = None,
-    neighbours: str = "replace",
+    neighbours: str = FEDERATED.neighbours,
     **options: Any,
 ) -> Protection:
     """The protection called ``name``; ``epsilon`` and ``delta`` are those of one round.

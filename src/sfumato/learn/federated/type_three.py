@@ -30,6 +30,7 @@ from sfumato.mechanisms import TensorLDP
 from sfumato.mechanisms.parameters import one_of, positive
 from sfumato.noise import Randomness, grid_step
 from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy.defaults import DELTA, REQUIRED
 
 __all__ = ["TensorPaper"]
 
@@ -42,12 +43,12 @@ class TensorPaper(Protection):
     the Gaussian noise alone.
     """
 
-    epsilon: float = 1.0
+    epsilon: float = REQUIRED
     noise: str = "laplace"
     clip: float = 1.0
     span: float = 256.0
     retain: str = "algorithm"
-    delta: float = 1e-5
+    delta: float = DELTA
     name: str = "tensor-ldp"
 
     def __post_init__(self) -> None:

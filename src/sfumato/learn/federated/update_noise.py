@@ -44,6 +44,7 @@ from sfumato.mechanisms import (
 from sfumato.mechanisms.parameters import positive
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy.defaults import DELTA, FEDERATED, REQUIRED
 
 __all__ = ["UPDATE_MECHANISMS", "UpdateNoise"]
 
@@ -73,11 +74,11 @@ class UpdateNoise(Protection):
     """
 
     name: str
-    epsilon: float = 1.0
-    delta: float = 1e-5
+    epsilon: float = REQUIRED
+    delta: float = DELTA
     clip: float | None = None
     limit: float | None = None
-    neighbours: str = "replace"
+    neighbours: str = FEDERATED.neighbours
     options: Mapping[str, Any] = field(default_factory=dict)
     progress: float = 0.0
 

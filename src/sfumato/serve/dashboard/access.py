@@ -151,18 +151,18 @@ def _tiers(
     Without buckets, τ for data of which nobody knows the age.
     """
 
-    def trust(collected: date | None) -> float:
-        return policy.trust(reader, context_of(facts, address, collected))
+    def distrust(collected: date | None) -> float:
+        return policy.distrust(reader, context_of(facts, address, collected))
 
     if not buckets:
-        return [("", plain(trust(None)), None)]
-    by_day = {bucket.collected: trust(bucket.collected) for bucket in buckets}
+        return [("", plain(distrust(None)), None)]
+    by_day = {bucket.collected: distrust(bucket.collected) for bucket in buckets}
     found = [(bucket, by_day[bucket.collected]) for bucket in buckets]
     return [(bucket.name, plain(tau), _level(bucket, tau)) for bucket, tau in found]
 
 
-def _level(bucket: Bucket, trust: float) -> str | None:
-    level = bucket.tiers.level_for(trust)
+def _level(bucket: Bucket, distrust: float) -> str | None:
+    level = bucket.tiers.level_for(distrust)
     return None if level is None else plain(level)
 
 

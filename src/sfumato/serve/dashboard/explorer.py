@@ -1,4 +1,4 @@
-"""The frontier, to be looked at: sliders for trust and ε, and what becomes of public pictures."""
+"""The frontier, to be looked at: sliders for distrust and ε, and what becomes of public pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sfumato.report.frontier import Frontier, FrontierPlot, Point
 from sfumato.report.numbers import at_most, plain
 from sfumato.serve.dashboard.endpoints import page
 from sfumato.serve.dashboard.pages import is_fragment, section_of
-from sfumato.serve.dashboard.samples import EPSILONS, LEAST, SAMPLES, TRUSTS, budget
+from sfumato.serve.dashboard.samples import DISTRUSTS, EPSILONS, LEAST, SAMPLES, budget
 from sfumato.serve.dashboard.visits import Visit
 
 __all__ = ["ROUTES"]
@@ -22,30 +22,30 @@ _SIDES = ("before", "after")
 
 
 def _explorer(visit: Visit) -> Response:
-    sample, epsilon, trust = _chosen(visit.request)
-    shown = visit.desk.samples.shown(sample, EPSILONS[epsilon], TRUSTS[trust])
+    sample, epsilon, distrust = _chosen(visit.request)
+    shown = visit.desk.samples.shown(sample, EPSILONS[epsilon], DISTRUSTS[distrust])
     values: dict[str, Any] = {
         "here": "explorer",
         "samples": SAMPLES.values(),
         "sample": SAMPLES[sample],
         "epsilon": epsilon,
-        "trust": trust,
-        "scales": {"epsilon": EPSILONS, "trust": TRUSTS},
+        "distrust": distrust,
+        "scales": {"epsilon": EPSILONS, "distrust": DISTRUSTS},
         "least": plain(LEAST),
         "most_text": plain(EPSILONS[epsilon]),
-        "trust_text": plain(TRUSTS[trust]),
-        "budget_text": at_most(budget(EPSILONS[epsilon], TRUSTS[trust])),
+        "distrust_text": plain(DISTRUSTS[distrust]),
+        "budget_text": at_most(budget(EPSILONS[epsilon], DISTRUSTS[distrust])),
         "shown": shown,
         "section": section_of(SAMPLES[sample].title, shown.statement),
     }
     return visit.page("explored.html" if is_fragment(visit.request) else "explorer.html", **values)
 
 
-def _picture(visit: Visit, sample: str, epsilon: str, trust: str, side: str) -> Response:
+def _picture(visit: Visit, sample: str, epsilon: str, distrust: str, side: str) -> Response:
     if side not in _SIDES:
         raise BadInput("a sample is shown before and after.")
     found = visit.desk.samples.shown(
-        sample, EPSILONS[_place(epsilon, EPSILONS)], TRUSTS[_place(trust, TRUSTS)]
+        sample, EPSILONS[_place(epsilon, EPSILONS)], DISTRUSTS[_place(distrust, DISTRUSTS)]
     )
     body = found.before if side == "before" else found.after
     return Response(body, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
@@ -77,7 +77,7 @@ def _chosen(request: Request) -> tuple[str, int, int]:
     if sample not in SAMPLES:
         raise BadInput(f"the samples are {', '.join(SAMPLES)}.")
     epsilon = _place(query.get("epsilon", str(_FIRST[1])), EPSILONS)
-    return sample, epsilon, _place(query.get("trust", str(_FIRST[2])), TRUSTS)
+    return sample, epsilon, _place(query.get("distrust", str(_FIRST[2])), DISTRUSTS)
 
 
 def _place(text: str, scale: tuple[float, ...]) -> int:
@@ -89,5 +89,5 @@ def _place(text: str, scale: tuple[float, ...]) -> int:
 ROUTES = [
     page("/explorer", _explorer, "explorer", slow=True),
     page("/explorer/frontier", _frontier, "frontier", slow=True),
-    page("/explorer/{sample}/{epsilon}/{trust}/{side}.png", _picture, "sample", slow=True),
+    page("/explorer/{sample}/{epsilon}/{distrust}/{side}.png", _picture, "sample", slow=True),
 ]

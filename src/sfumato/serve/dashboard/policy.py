@@ -64,7 +64,7 @@ def _shown(visit: Visit, status: int = 200, **values: Any) -> Response:
         here="policy",
         version=found.version,
         created=found.created,
-        rules=[(rule, in_words(rule), plain(rule.trust)) for rule in found.policy.rules],
+        rules=[(rule, in_words(rule), plain(rule.distrust)) for rule in found.policy.rules],
         **(
             {
                 "text": as_text(found.policy),

@@ -34,7 +34,7 @@ __all__ = ["ROUTES", "asked_in", "columns_in", "offered", "request_in"]
 
 # What the form has besides the file.
 _FIELDS = (
-    *("mechanism", "epsilon", "epsilon_max", "trust", "delta", "clip", "low", "high", "unit", "array"),
+    *("mechanism", "epsilon", "epsilon_max", "distrust", "delta", "clip", "low", "high", "unit", "array"),
     "columns",
 )
 _LATE_RELEASE = "it goes on, and is paid once: look for it among the releases in a while"
@@ -48,8 +48,8 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "epsilon": ("epsilon",),
-    "epsilon_max": ("trust",),
-    "trust": ("trust",),
+    "epsilon_max": ("distrust",),
+    "distrust": ("distrust",),
     "delta": ("delta",),
     "clip": ("clip",),
     "low": ("bounds",),
@@ -76,7 +76,7 @@ def asked_in(given: Form) -> Asked:
     typed = _typed(given)
     numbers = {name: given.number(name) for name in _PARAMETERS if name != "unit" and typed[name]}
     parameters: dict[str, Any] = {
-        name: numbers[name] for name in ("epsilon", "trust", "delta", "clip") if name in numbers
+        name: numbers[name] for name in ("epsilon", "distrust", "delta", "clip") if name in numbers
     }
     if "epsilon_max" in numbers:
         parameters["epsilon"] = [numbers.get("epsilon", numbers["epsilon_max"]), numbers["epsilon_max"]]

@@ -22,17 +22,18 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms import TrustAdaptive
 from sfumato.noise import Keyed
 from sfumato.privacy import Statement
+from sfumato.privacy.defaults import DELTA
 from sfumato.report.numbers import at_most, plain, share
 from sfumato.report.pictures import Pictures, png
 
-__all__ = ["EPSILONS", "LEAST", "SAMPLES", "TRUSTS", "Sample", "Samples", "Shown", "budget"]
+__all__ = ["DISTRUSTS", "EPSILONS", "LEAST", "SAMPLES", "Sample", "Samples", "Shown", "budget"]
 
 #: What the most trusted reader may get, and what the least trusted one always gets.
 EPSILONS: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 LEAST = 1.0
-TRUSTS: tuple[float, ...] = tuple(number / 10 for number in range(11))
+DISTRUSTS: tuple[float, ...] = tuple(number / 10 for number in range(11))
 
-_DELTA, _CLIP = 1e-6, 4.0
+_CLIP = 4.0
 _ENLARGED = 14
 _MOST_KEPT = 64
 
@@ -104,9 +105,11 @@ class Shown:
     also: list[tuple[str, str]]
 
 
-def budget(epsilon: float, trust: float) -> float:
-    """ε(τ) of a reader of inverse trust ``trust`` where the most trusted one gets ``epsilon``."""
-    return TrustAdaptive(trust=trust, epsilon=(LEAST, max(epsilon, LEAST)), delta=_DELTA, clip=_CLIP).budget()
+def budget(epsilon: float, distrust: float) -> float:
+    """ε(τ) of a reader of ``distrust`` where the most trusted one gets ``epsilon``."""
+    return TrustAdaptive(
+        distrust=distrust, epsilon=(LEAST, max(epsilon, LEAST)), delta=DELTA, clip=_CLIP
+    ).budget()
 
 
 class Samples:
@@ -118,27 +121,27 @@ class Samples:
         self._kept: OrderedDict[tuple[str, float, float], Shown] = OrderedDict()
         self._lock = threading.Lock()
 
-    def shown(self, name: str, epsilon: float, trust: float) -> Shown:
-        """The release of sample ``name`` for readers of ``trust``; both are values of the scales."""
-        if name not in SAMPLES or epsilon not in EPSILONS or trust not in TRUSTS:
+    def shown(self, name: str, epsilon: float, distrust: float) -> Shown:
+        """The release of sample ``name`` for readers of ``distrust``; both are values of the scales."""
+        if name not in SAMPLES or epsilon not in EPSILONS or distrust not in DISTRUSTS:
             raise BadInput("the explorer shows its own samples, at the values of its two scales.")
-        key = (name, epsilon, trust)
+        key = (name, epsilon, distrust)
         with self._lock:  # also so that one visitor's sliding keeps at most one processor busy
             if key not in self._kept:
-                noise = Keyed(self._secret, dataset=name, version="1", release=f"{epsilon:g}, {trust:g}")
-                self._kept[key] = _MAKERS[name](epsilon, trust, noise)
+                noise = Keyed(self._secret, dataset=name, version="1", release=f"{epsilon:g}, {distrust:g}")
+                self._kept[key] = _MAKERS[name](epsilon, distrust, noise)
             self._kept.move_to_end(key)
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
             return self._kept[key]
 
 
-def _digits(epsilon: float, trust: float, noise: Keyed) -> Shown:
+def _digits(epsilon: float, distrust: float, noise: Keyed) -> Shown:
     from sfumato.utility.probe import linear_probe
 
     values, labels = _digit_images()
     mechanism = TrustAdaptive(
-        trust=trust, epsilon=(LEAST, epsilon), delta=_DELTA, clip=_CLIP, randomness=noise
+        distrust=distrust, epsilon=(LEAST, epsilon), delta=DELTA, clip=_CLIP, randomness=noise
     )
     release = mechanism.release(values)
     released = np.asarray(release.value)
@@ -175,12 +178,12 @@ def _row(images: NDArray[np.float64], *, stretched: bool = False) -> Levels:
 
 
 def _photograph(name: str) -> Callable[[float, float, Keyed], Shown]:
-    def made(epsilon: float, trust: float, noise: Keyed) -> Shown:
+    def made(epsilon: float, distrust: float, noise: Keyed) -> Shown:
         from sfumato.media import PlaneMeans
         from sfumato.utility.pictures import psnr, ssim
 
         picture = _picture(name)
-        release = PlaneMeans(epsilon=budget(epsilon, trust), randomness=noise).release(picture)
+        release = PlaneMeans(epsilon=budget(epsilon, distrust), randomness=noise).release(picture)
         released = np.asarray(release.value)
         alike = float(ssim(picture[None], released[None], data_range=255.0)[0])
         peak = float(psnr(picture[None], released[None], data_range=255.0)[0])

@@ -18,7 +18,7 @@ from sfumato.serve.registry_errors import Unknown
 from sfumato.serve.service import Service
 from sfumato.serve.tier_files import TierTerms
 from sfumato.serve.tier_store import TierStore
-from sfumato.serve.tiers import ReaderFacts, TierLevels, context_of, trust_of
+from sfumato.serve.tiers import ReaderFacts, TierLevels, context_of, distrust_of
 
 __all__ = ["Buckets", "shown"]
 
@@ -141,7 +141,9 @@ class Buckets:
         """The tier that the caller gets, who asks from ``address``."""
         policy = self._here().registry.policy(caller.tenant).policy
         facts = self.store.facts(caller.tenant, caller.reader)
-        found = bucket.tiers.level_for(trust_of(policy, caller, context_of(facts, address, bucket.collected)))
+        found = bucket.tiers.level_for(
+            distrust_of(policy, caller, context_of(facts, address, bucket.collected))
+        )
         if found is None:
             raise Forbidden("this bucket has no tier for readers who are trusted so little.")
         return found

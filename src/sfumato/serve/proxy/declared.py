@@ -43,7 +43,7 @@ class NewBucket(BaseModel):
     name: str = Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
     source: str = Field(min_length=1, max_length=1000, description="s3://bucket/folder, file:///folder, …")
     dataset: Name
-    tiers: list[float] = Field(min_length=1, max_length=16, description="Levels of inverse trust in [0, 1].")
+    tiers: list[float] = Field(min_length=1, max_length=16, description="Levels of distrust in [0, 1].")
     files: dict[Literal["array", "table", "picture", "sound", "video"], FileTerms] = Field(min_length=1)
     collected: date | None = Field(None, description="When the data was collected, for rules by its age.")
     public_names: bool = Field(

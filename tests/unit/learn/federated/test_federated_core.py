@@ -29,6 +29,7 @@ from sfumato.learn.federated.quiet import QUIET
 from sfumato.learn.federated.type_three import TensorPaper
 from sfumato.noise import Keyed, Secure, Seeded
 from sfumato.privacy import Guarantee
+from sfumato.privacy.defaults import DELTA
 
 SHAPES = ((4, 3), (3,), ())
 BOUNDS = {"clip": 1.0, "limit": 0.5}
@@ -91,7 +92,7 @@ def test_every_protection_has_a_guarantee_per_client_before_any_data(name):
     if name == "none":
         assert proven.proves_nothing
     elif name != "tensor-ldp":
-        assert 1.9 < proven.epsilon(1e-5) <= 2.0
+        assert 1.9 < proven.epsilon(DELTA) <= 2.0
 
 
 @pytest.mark.parametrize("name", PROTECTIONS)
@@ -136,7 +137,7 @@ def test_names_and_options_that_do_not_exist_are_refused():
     with pytest.raises(BadInput, match="replace neighbours"):
         make_protection("piecewise", limit=1.0, neighbours="zero-out")
     assert make_protection("llagp", clip=1.0).name == "layer-adaptive"
-    assert make_protection("dphsgd", clip=1.0, curvature="own").guarantee(SHAPES).proves_nothing
+    assert make_protection("dphsgd", epsilon=1.0, clip=1.0, curvature="own").guarantee(SHAPES).proves_nothing
 
 
 @pytest.mark.parametrize(("neighbours", "across"), [("replace", 2.0), ("zero-out", 1.0)])
@@ -222,7 +223,7 @@ def test_type_three_on_few_parameters_has_the_loss_that_clipped_values_can_have(
     distance = 2.0 / 4.0 + tensor.grid()
     assert average.event.noise_multiplier == pytest.approx(256.0 / (2.0 * distance), rel=1e-9)
     with pytest.raises(BadInput, match="at least twice the clip"):
-        TensorPaper(clip=200.0)
+        TensorPaper(epsilon=1.0, clip=200.0)
 
 
 def test_no_two_clients_or_rounds_share_noise_and_secure_noise_stays_secure():

@@ -49,6 +49,7 @@ from sfumato.learn.federated.secure.terms import SecureSum
 from sfumato.mechanisms.parameters import known_neighbours, positive
 from sfumato.noise import NORMAL, Keyed, Randomness, Rounded, Secure, grid_step, onto_grid
 from sfumato.privacy import Guarantee, Neighbours, Unit
+from sfumato.privacy.defaults import FEDERATED
 
 __all__ = ["NoiseShare", "gap", "share_of"]
 
@@ -86,7 +87,7 @@ class NoiseShare:
     clip: float
     sigma: float
     honest: int
-    neighbours: str = "replace"
+    neighbours: str = FEDERATED.neighbours
 
     def __post_init__(self) -> None:
         share_of(self.sigma, self.honest)

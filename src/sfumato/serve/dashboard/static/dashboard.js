@@ -88,7 +88,7 @@
     const choose = () => {
       const taken = chooser.selectedOptions[0].dataset.fields?.split(" ");
       for (const [name, control] of known) {
-        const shown = taken ? taken.includes(name) : !["trust", "epsilon_max"].includes(name);
+        const shown = taken ? taken.includes(name) : !["distrust", "epsilon_max"].includes(name);
         control.closest(".field").hidden = !shown;
         control.disabled = !shown;
       }
