@@ -68,7 +68,7 @@ class TableSource:
         categories are refused with their column and data row, counted from 1.
         """
         if max_rows < 1:
-            raise BadInput(f"max_rows is {max_rows}; a positive number is accepted.")
+            raise BadInput(f"`max_rows` was {max_rows}; a positive number is accepted.", parameter="max_rows")
         columns = [column.name for column in self.schema.released]
         if self._parquet:
             batches = self._parquet_batches(columns, max_rows)

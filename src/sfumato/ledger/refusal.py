@@ -7,7 +7,6 @@ and :func:`refusal` and :class:`~sfumato.ledger.balance.Balance` find them by th
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_DOWN, Context
@@ -50,18 +49,20 @@ def no_budget(
     *,
     missing: str | None = None,
 ) -> BudgetRefused:
-    """The refusal to charge dataset ``name``, which has no budget, with the command that opens one.
+    """The refusal to charge dataset ``name``, which has no budget, with the call that opens one.
 
     ``unit`` and ``neighbours`` are those of what was to be charged; ``missing`` is the URL of a ledger that
     is not there at all.
     """
-    words = ["sfumato", "budget", "open", shlex.quote(name), "--epsilon … --delta …"]
-    words += [] if unit == RECORD else ["--unit", str(unit).replace("(", ":").rstrip(")")]
-    words += [] if neighbours is Neighbours.REPLACE else ["--neighbours", str(neighbours)]
-    words += [] if missing is None else ["--ledger", shlex.quote(missing)]
+    words = [repr(name), "epsilon=...", "delta=..."]
+    words += [] if unit == RECORD else [f"unit={str(unit).replace('(', ':').rstrip(')')!r}"]
+    words += [] if neighbours is Neighbours.REPLACE else [f"neighbours={str(neighbours)!r}"]
+    ledger = "ledger" if missing is None else f"sf.Ledger({missing!r})"
     where = "" if missing is None else f", and there is no ledger at {missing}"
     return BudgetRefused(
-        f"no budget was opened for dataset {short(name)}{where}; open one with '{' '.join(words)}'.", 0.0
+        f"no budget was opened for dataset {short(name)}{where}; open one by "
+        f"`{ledger}.open({', '.join(words)})`.",
+        0.0,
     )
 
 

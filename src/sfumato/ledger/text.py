@@ -29,7 +29,10 @@ def checked_name(dataset: str) -> str:
 def printable_name(dataset: str) -> str:
     """``dataset``, if a release can name it: what a certificate shows has to be legible."""
     if not (dataset.strip() and dataset.isprintable()):
-        raise BadInput(f"the dataset is named {dataset!r}; a name in printable characters is accepted.")
+        raise BadInput(
+            f"the `dataset` is named {dataset!r}; a name in printable characters is accepted.",
+            parameter="dataset",
+        )
     return checked_name(dataset)
 
 

@@ -93,10 +93,10 @@ def _plain(name: str, value: Any) -> Any:
         return value
     if isinstance(value, list) and all(isinstance(one, int | float) for one in value):
         return value
-    raise BadInput(f"the parameter {name} must be a number, a word or a list of numbers.")
+    raise BadInput(f"`{name}` must be a number, a word or a list of numbers.", parameter=name)
 
 
 def _pair(bounds: Any) -> tuple[float, float]:
     if not isinstance(bounds, list) or len(bounds) != 2:
-        raise BadInput("bounds are two numbers, the lowest and the highest value.")
+        raise BadInput("`bounds` must be two numbers, the lowest and the highest value.", parameter="bounds")
     return bounds[0], bounds[1]

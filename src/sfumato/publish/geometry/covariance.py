@@ -33,7 +33,9 @@ def extrinsic_curvature(
     """
     data = numeric(points)
     if data is None or data.ndim != 2 or data.shape[1] < 2 or not np.isfinite(data).all():
-        raise BadInput("points must be an array (n, D) of finite numbers with D at least 2.")
+        raise BadInput(
+            "`points` must be an array (n, D) of finite numbers with D at least 2.", parameter="points"
+        )
     count, width = data.shape
     tangent = width - 1 if dimension is None else dimension
     if not 1 <= tangent < width:
