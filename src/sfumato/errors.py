@@ -141,8 +141,9 @@ def _remedy(call: ast.Call, span: str, door: Door) -> str:
         return f"`{_OPERATIONS[name]}`" if name in _OPERATIONS else span
     if name not in _COMMANDS:
         return span
+    given = [value for value in call.args if ast.unparse(value) != "..."]
     options = [_option(word.arg, word.value) for word in call.keywords if word.arg is not None]
-    return f"'{' '.join([_COMMANDS[name], *map(_word, call.args), *options, *ledger])}'"
+    return f"'{' '.join([_COMMANDS[name], *map(_word, given), *options, *ledger])}'"
 
 
 def _option(name: str, value: ast.expr | None = None) -> str:

@@ -418,7 +418,7 @@ class Ledger:
 
 def _unknown(name: str) -> BadInput:
     return BadInput(
-        f"no budget was opened for dataset {short(name)}; open one by `ledger.open({name!r}, epsilon=..., "
+        f"no budget was opened for dataset {short(name)}; open one with `ledger.open({name!r}, epsilon=..., "
         "delta=...)`."
     )
 

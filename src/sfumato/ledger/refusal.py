@@ -60,7 +60,7 @@ def no_budget(
     ledger = "ledger" if missing is None else f"sf.Ledger({missing!r})"
     where = "" if missing is None else f", and there is no ledger at {missing}"
     return BudgetRefused(
-        f"no budget was opened for dataset {short(name)}{where}; open one by "
+        f"no budget was opened for dataset {short(name)}{where}; open one with "
         f"`{ledger}.open({', '.join(words)})`.",
         0.0,
     )

@@ -45,8 +45,8 @@ def refuse_foreign(
                 if option in inspect.signature(kind).parameters
             ]
             known = ", ".join(map(quoted, taken)) or "no parameters"
-            theirs = f", which is for {', '.join(takers)}" if takers else ""
-            raise BadInput(f"{name} has no {quoted(option)}{theirs}; it takes {known}.", parameter=option)
+            theirs = f"; {quoted(option)} is for {', '.join(takers)}" if takers else ""
+            raise BadInput(f"{name} has no {quoted(option)}; it takes {known}{theirs}.", parameter=option)
 
 
 def imported(module: str, attribute: str | None, what: str) -> Any:

@@ -142,7 +142,7 @@ class KeyRing:
     def signing(self) -> SigningKey:
         """The signing key; its passphrase, if it has one, is taken from ``SFUMATO_PASSPHRASE``."""
         if not self.signing_file.exists():
-            raise NoKey("there is no signing key yet; make one by `KeyRing().create()`.")
+            raise NoKey("there is no signing key yet; make one with `KeyRing().create()`.")
         return SigningKey.read(self.signing_file, _passphrase())
 
     def signing_or_new(self) -> SigningKey:

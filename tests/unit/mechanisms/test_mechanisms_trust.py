@@ -197,10 +197,10 @@ def test_keyed_tiers_repeat_but_share_no_noise_with_another_ladder() -> None:
         ([0.0, 1.0, -0.0], "one or more different trust levels"),
         (0.5, "one or more different trust levels, not 0.5"),
         (None, "one or more different trust levels"),
-        ([0.0, 1.5], "trust must lie between 0 and 1, not 1.5"),
-        ([0.0, math.nan], "trust must lie between 0 and 1, not nan"),
-        ([0.0, True], "trust must lie between 0 and 1, not True"),
-        ("01", "trust must lie between 0 and 1, not '0'"),
+        ([0.0, 1.5], "`trust` must lie between 0 and 1, not 1.5"),
+        ([0.0, math.nan], "`trust` must lie between 0 and 1, not nan"),
+        ([0.0, True], "`trust` must lie between 0 and 1, not True"),
+        ("01", "`trust` must lie between 0 and 1, not '0'"),
     ],
 )
 def test_refused_tiers(trusts, message) -> None:
@@ -209,7 +209,7 @@ def test_refused_tiers(trusts, message) -> None:
 
 
 def test_tiers_of_one_epsilon_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"the epsilon range \(3.0, 3.0\) is one value"):
+    with pytest.raises(BadInput, match=r"the range `epsilon` \(3.0, 3.0\) is one value"):
         sf.TrustAdaptive(epsilon=(3.0, 3.0), clip=1.0).tiers([0.0, 1.0])
 
 

@@ -71,7 +71,7 @@ def test_a_request_needs_somewhere_to_be_remembered(ledger, dataset):
 
 
 def test_a_dataset_without_a_budget_is_refused_whatever_else_the_ledger_holds(ledger):
-    opens = re.escape("sfumato budget open clinic --epsilon … --delta …'.")
+    opens = re.escape("`ledger.open('clinic', epsilon=..., delta=...)`.")
     for request in (None, "r"):
         with pytest.raises(BudgetRefused, match=opens):
             pay(Payment("clinic", ledger, request), gaussian(keyed()))
@@ -79,7 +79,7 @@ def test_a_dataset_without_a_budget_is_refused_whatever_else_the_ledger_holds(le
             Payment("clinic", ledger, request).require_budget()
         ledger.open("other", 4, 1e-6)
     region = sf.Guarantee.gaussian(1.0, unit="region:16", neighbours="zero-out")
-    with pytest.raises(BudgetRefused, match=re.escape("--unit region:16 --neighbours zero-out'.")):
+    with pytest.raises(BudgetRefused, match=re.escape("unit='region:16', neighbours='zero-out')`.")):
         Payment("clinic", ledger).require_budget(region)
     with pytest.raises(BudgetRefused, match="'clinic' came without a ledger"):
         Payment("clinic")

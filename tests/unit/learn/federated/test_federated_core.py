@@ -271,7 +271,7 @@ def test_clients_are_sampled_by_coins_of_their_own():
     assert len(set(counts)) > 1
     with pytest.raises(BadInput, match="zero-out"):
         CentralGaussian(multiplier=1.0, clip=1.0, sample=0.25, neighbours="replace")
-    with pytest.raises(BadInput, match="sample was"):
+    with pytest.raises(BadInput, match="`sample` was"):
         CentralGaussian(multiplier=1.0, clip=1.0, sample=0.0)
 
 
@@ -440,7 +440,7 @@ def test_local_training_refuses_what_does_not_fit():
 
     with pytest.raises(BadInput, match="3 records and 2 labels"):
         LocalTraining(model, np.zeros((3, 2)), np.zeros(2))
-    with pytest.raises(BadInput, match="epochs was 0"):
+    with pytest.raises(BadInput, match="`epochs` was 0"):
         LocalTraining(model, np.zeros((2, 2)), np.zeros(2), epochs=0)
     with pytest.raises(BadInput, match="were given to a model of"):
         LocalTraining(model, np.zeros((2, 2)), np.zeros(2)).trained([np.zeros(3, np.float32)])
@@ -450,10 +450,12 @@ def test_local_training_refuses_what_does_not_fit():
 
 
 def test_a_missing_flower_is_answered_with_the_pip_line(monkeypatch):
-    require_flower("--engine simulation")
+    require_flower("`engine='simulation'`")
     monkeypatch.setitem(sys.modules, "flwr", None)
-    with pytest.raises(BadInput, match=r"--engine simulation needs flwr: pip install 'sfumato\[federated\]'"):
-        require_flower("--engine simulation")
+    with pytest.raises(
+        BadInput, match=r"`engine='simulation'` needs flwr: pip install 'sfumato\[federated\]'"
+    ):
+        require_flower("`engine='simulation'`")
 
 
 def test_neither_flower_nor_ray_report_their_use():
