@@ -208,5 +208,7 @@ def picture_unit(unit: str | Unit) -> Unit:
     """``unit``, if it is one that pictures have: region(m), pixels(m) or item."""
     parsed = Unit.parse(unit)
     if parsed.name not in _UNITS:
-        raise BadInput(f"pictures have the units region(m), pixels(m) and item, not {parsed}.")
+        raise BadInput(
+            f"pictures have the units region(m), pixels(m) and item, not {parsed}.", parameter="unit"
+        )
     return parsed

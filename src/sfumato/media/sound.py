@@ -232,7 +232,9 @@ def sound_unit(unit: str | Unit) -> Unit:
     """``unit``, if it is one that sounds have: window(ms), clip, channel or item."""
     parsed = Unit.parse(unit)
     if parsed.name not in _UNITS:
-        raise BadInput(f"sounds have the units window(ms), clip, channel and item, not {parsed}.")
+        raise BadInput(
+            f"sounds have the units window(ms), clip, channel and item, not {parsed}.", parameter="unit"
+        )
     return parsed
 
 

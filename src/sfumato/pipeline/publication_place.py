@@ -51,7 +51,7 @@ def check_places(source: Path, output: Path, page: Path | None, checkpoint: Path
             if page is not None and page.resolve() == private.resolve():
                 raise BadInput(
                     f"`report` {page} and `checkpoint` {checkpoint} would be one file; name two.",
-                    parameter="checkpoint",
+                    parameter="report",
                 )
 
 

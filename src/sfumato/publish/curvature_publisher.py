@@ -197,5 +197,7 @@ class CurvaturePublisher(Publisher):
 
 def _known(strategy: str) -> str:
     if strategy not in STRATEGIES:
-        raise BadInput(f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.")
+        raise BadInput(
+            f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.", parameter="strategy"
+        )
     return strategy

@@ -73,7 +73,7 @@ def test_arrays_are_copied_read_only_and_can_be_chosen_from():
         ([[1.0], [1.0]], [0, 0], "got shape (2, 1)"),
         (np.empty((0, 3)), [], "got shape (0, 3)"),
         ([["a", "b"]], [0], "must be an array of numbers"),
-        ([[0.5, 0.5]], [0, 1], "`labels` must be one a record, shape (1,): got shape (2,)"),
+        ([[0.5, 0.5]], [0, 1], "labels must be one a record, shape (1,): got shape (2,)"),
         ([[0.5, 0.5]], [[0]], "got shape (1, 1)"),
         ([[0.5, 0.5]], [2], "labels lie outside 0 to 1 in 1 rows, first in row 0"),
         ([[0.5, 0.5]], [-1], "outside 0 to 1"),

@@ -79,7 +79,7 @@ def test_arrays_are_named_where_names_are_unusual(archive):
             "'x' and 'X' of set.npz could each be the pictures",
         ),
         ({"x": PICTURES, "y": LABELS, "labels": LABELS}, {}, "could each be the labels; choose one by"),
-        ({"x": PICTURES}, {}, "name the labels with --labels: it holds 'x'"),
+        ({"x": PICTURES}, {}, "name one of its arrays by `labels`; accepted: 'x'"),
         ({"a": PICTURES, "y": LABELS}, {}, "name one of its arrays by `pictures`"),
         (
             {"x": PICTURES, "y": LABELS},

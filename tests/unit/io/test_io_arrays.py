@@ -243,7 +243,7 @@ def test_a_file_that_changes_between_two_readings_is_refused(tmp_path):
 
 def test_blocks_need_a_positive_size(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((4, 2)))
-    with pytest.raises(BadInput, match="max_bytes is 0"):
+    with pytest.raises(BadInput, match="`max_bytes` was 0"):
         next(open_array(tmp_path / "x.npy").blocks(max_bytes=0))
 
 

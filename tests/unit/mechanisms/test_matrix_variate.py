@@ -153,8 +153,8 @@ def test_scikit_learn_accepts_it():
     ("parameters", "words"),
     [
         ({"row_directions": np.ones((M, M))}, "rows must be orthonormal"),
-        ({"column_directions": 2.0 * np.eye(N)}, "`columns` must be orthonormal"),
-        ({"column_directions": basis(M)}, r"`columns` must be a matrix of shape \(4, 4\)"),
+        ({"column_directions": 2.0 * np.eye(N)}, "columns must be orthonormal"),
+        ({"column_directions": basis(M)}, r"columns must be a matrix of shape \(4, 4\)"),
         ({"row_precision": [0.5, 0.5]}, "`row_precision` must hold 3 numbers"),
         ({"row_precision": [0.5, 0.5, 0.0]}, "`row_precision` must be positive"),
         ({"column_precision": [1.0, -1.0, 1.0, 1.0]}, "`column_precision` must be positive"),

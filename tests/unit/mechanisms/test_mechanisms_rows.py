@@ -79,7 +79,7 @@ def test_tables_of_one_kind_of_column_say_so() -> None:
         (sf.Laplace(bounds=(0.0, 1.0)), "leave out `clip` and `bounds`"),
         (sf.Gaussian(-1.0), "`epsilon` must be a positive number"),
         (sf.TrustAdaptive(2.0), "`trust` must lie between 0 and 1"),
-        (sf.TrustAdaptive(0.5, calibration="paper"), "declare clip, not bounds"),
+        (sf.TrustAdaptive(0.5, calibration="paper"), "declare `clip`, not `bounds`"),
     ],
 )
 def test_refused_tables(mechanism, message) -> None:

@@ -107,7 +107,7 @@ def test_the_paper_tables_are_the_paper_at_any_other_trust(trust) -> None:
 def test_the_paper_calibrations_need_a_ball() -> None:
     for calibration in ("paper", "paper-tables"):
         mechanism = sf.TrustAdaptive(0.5, bounds=(0.0, 1.0), calibration=calibration)
-        with pytest.raises(BadInput, match="declare clip, not bounds"):
+        with pytest.raises(BadInput, match="declare `clip`, not `bounds`"):
             mechanism.guarantee()
 
 

@@ -111,7 +111,7 @@ def test_a_map_of_a_picture_is_not_public():
     [
         ({"map": "open"}, "`map` must be one of"),
         ({"map": "public"}, "needs a declared map"),
-        ({"map": "private", "declared": [[0.5]]}, "leave out declared"),
+        ({"map": "private", "declared": [[0.5]]}, "leave out `declared`"),
         ({"map": "private", "map_share": 1.0}, "strictly between 0 and 1"),
         ({"map": "private", "tile": 0}, "whole number of pixels"),
         ({"map": "public", "declared": [[0.5]], "low": 0.0}, "infinitely noisy"),

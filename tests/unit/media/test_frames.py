@@ -170,7 +170,7 @@ def test_bad_clips_are_refused():
         noise(delta=1e-6, beta=0.5).release(clip(dtype=np.uint16))
     with pytest.raises(BadInput, match="was to have 12 frames, and 3 came"):
         list(noise(frames=12, shape=SHAPE).released(iter(clip(3))))
-    with pytest.raises(BadInput, match="give frames"):
+    with pytest.raises(BadInput, match="give `frames`"):
         noise(unit="clip", shape=SHAPE).guarantee()
     with pytest.raises(BadInput, match="`mechanism` must be one for pictures"):
         FrameNoise(BandNoise()).release(clip())

@@ -237,7 +237,7 @@ GOOD = {"scores": [0.2, 0.8], "labels": [0, 1], "epsilon": 1.0}
         ({"labels": [0, 1, 1]}, "`labels` must be 2 numbers"),
         ({"labels": ["no", "yes"]}, "`labels` must be 2 numbers"),
         ({"epsilon": 0.0}, "`epsilon` must be a positive number"),
-        ({"costs": (1.0, -1.0)}, "c_fn must be a positive number"),
+        ({"costs": (1.0, -1.0)}, "`c_fn` must be a positive number"),
         ({"costs": 3.0}, "`costs` must be two finite numbers"),
         ({"bounds": (1.0, 0.0)}, "`bounds` must be a range"),
         ({"positives": 1.0}, "`positives` must be a share"),

@@ -197,5 +197,5 @@ def test_parameters_are_refused_in_a_sentence(options, words):
 
 
 def test_a_guarantee_needs_a_shape():
-    with pytest.raises(BadInput, match="give shape="):
+    with pytest.raises(BadInput, match="give `shape="):
         PlaneMeans(1.0).guarantee()

@@ -236,7 +236,7 @@ def test_the_expected_error_is_the_share_of_wrong_shapes(epsilon):
         ({"weighting": "a"}, "`weighting` must be"),
         ({"restore": "b"}, "`restore` must be"),
         ({"keep": "coefficients", "cutoff": -1.0}, "`cutoff` must be"),
-        ({"shape": None}, "give shape"),
+        ({"shape": None}, "give `shape="),
         ({"shape": (10, 99)}, "`shape` must be"),
         ({"shape": "ten"}, "`shape` must be"),
     ],
@@ -252,7 +252,7 @@ def test_parameters_out_of_range_are_refused(parameters, says):
         (np.full(100, np.nan), "NaN"),
         (np.array([0.0, np.inf]), "infinity"),
         (np.zeros(100, dtype=np.uint8), "uint8"),
-        (np.zeros((2, 2, 2, 2)), "expected clips|shape must be"),
+        (np.zeros((2, 2, 2, 2)), "expected clips|`shape` must be"),
         (np.zeros(0), "expected clips"),
     ],
 )

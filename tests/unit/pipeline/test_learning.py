@@ -93,7 +93,7 @@ def test_pictures_of_any_white_are_the_same_pictures(place):
         for done, pictures in ((a, PICTURES[1400:]), (b, PICTURES[1400:] / 255.0))
     ]
     np.testing.assert_allclose(*shares, atol=1e-3)
-    with pytest.raises(VerificationFailed, match="`a` was not loaded"):
+    with pytest.raises(VerificationFailed, match="a was not loaded"):
         load_model("a")
 
 
@@ -317,7 +317,7 @@ def test_places_are_checked_before_anything_is_done(place, output, page, sentenc
     ("held", "sentence"),
     [
         ({"x": PICTURES[:5, :7], "y": LABELS[:5]}, "have the shape"),
-        ({"x": PICTURES[:5], "y": LABELS[:5] + 20}, "--test held.npz: the label of record 0 is not one of"),
+        ({"x": PICTURES[:5], "y": LABELS[:5] + 20}, "held.npz: the label of record 0 is not one of"),
         ({"z": PICTURES[:5], "y": LABELS[:5]}, "name one of its arrays by `pictures`"),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_commitment_is_under_the_secret_and_the_names_of_the_noise():
 
 @pytest.mark.parametrize("dataset", [None, "clinic"])
 def test_a_request_needs_somewhere_to_be_remembered(ledger, dataset):
-    with pytest.raises(BadInput, match="a request is paid from a budget"):
+    with pytest.raises(BadInput, match="`request` is paid from a budget"):
         Payment(dataset, None if dataset else ledger, "r")
 
 
@@ -104,7 +104,7 @@ def test_who_names_no_dataset_is_not_charged_nor_who_says_so(ledger):
         said, paid = payment.pay(statement, "out.npy", Content(), None)
         assert paid is None
         assert said.notes == ("not charged to the budget of the dataset, as was asked for",)
-    with pytest.raises(BadInput, match="a request is paid from a budget"):
+    with pytest.raises(BadInput, match="`request` is paid from a budget"):
         Payment("clinic", ledger, "r", uncharged=True)
     assert ledger.balance("clinic").spends == 0
 

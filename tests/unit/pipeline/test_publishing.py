@@ -161,7 +161,7 @@ def test_bad_input_spends_nothing_and_writes_nothing(place):
         before = sorted(os.listdir())
         for source, options, sentence in (
             ("nan.npz", {"top": 255.0}, "picture 5 holds a value that is not finite"),
-            ("wide.npz", {"top": 1.0}, "picture 0 holds a value that is not between 0 and 1"),
+            ("wide.npz", {"top": 1.0}, "picture 0 holds a value outside 0"),
             ("digits.npz", {"classes": 5}, "the label of picture 5 is not one of 0 to 4"),
             ("float.npz", {}, "one whole number for each"),
         ):

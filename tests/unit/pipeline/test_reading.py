@@ -74,5 +74,5 @@ def test_refusals(folder):
 @pytest.mark.parametrize("name", ["a.jpg", "b.wav", "c.mp4", "folder"])
 def test_media_are_no_records_to_compare(tmp_path, name):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(BadInput, match="holds pictures or sound, and what is compared here are records"):
+    with pytest.raises(BadInput, match="holds pictures or sound, and records are compared here"):
         read_records(tmp_path / name)

@@ -127,7 +127,7 @@ def test_bad_delta_is_refused(delta):
 @pytest.mark.parametrize("mu", [-1.0, float("nan"), float("inf")])
 def test_bad_mu_is_refused(mu):
     for call in (gaussian_epsilon, lambda m, d: gaussian_delta(d, m), lambda m, d: gaussian_tradeoff(d, m)):
-        with pytest.raises(BadInput, match="mu "):
+        with pytest.raises(BadInput, match="`mu` "):
             call(mu, 0.1)
 
 

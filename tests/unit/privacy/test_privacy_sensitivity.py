@@ -84,7 +84,7 @@ def test_bad_parameters_are_refused():
         joint_sum_sensitivity(1.0, (1, 1))
     with pytest.raises(BadInput, match="neighbours"):
         joint_sum_sensitivity(1.0, (1, 1, 1), "swap")
-    with pytest.raises(BadInput, match="kappa was"):
+    with pytest.raises(BadInput, match="`kappa` was"):
         augmented_second_moment_sensitivity(math.nan, 1.0)
 
 

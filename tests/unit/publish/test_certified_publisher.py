@@ -100,7 +100,7 @@ def test_colour_pictures_are_published_in_colour(digits):
         ({"parts": 0}, "`parts` was 0"),
         ({"kept": 1}, "`kept` was 1"),
         ({"shape": (8,)}, "a picture is"),
-        ({"neighbours": "close"}, "neighbours 'close'"),
+        ({"neighbours": "close"}, "`neighbours` 'close'"),
         ({"top": -1.0}, "`top` must be"),
     ],
 )

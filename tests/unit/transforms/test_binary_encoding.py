@@ -100,5 +100,5 @@ def test_bits_are_a_whole_number_up_to_32(bits) -> None:
 
 @pytest.mark.parametrize(("flip", "epsilon"), [(None, None), (0.1, 1.0)])
 def test_exactly_one_of_flip_and_epsilon_is_declared(flip, epsilon) -> None:
-    with pytest.raises(BadInput, match="exactly one of flip"):
+    with pytest.raises(BadInput, match="exactly one of `flip`"):
         sf.BinaryEncoding(8, flip, epsilon=epsilon).guarantee(2)

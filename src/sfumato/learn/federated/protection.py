@@ -31,7 +31,10 @@ def protection_name(name: str) -> str:
     """The name in ``PROTECTIONS`` that ``name`` stands for."""
     known = _ALSO.get(name, name)
     if known not in PROTECTIONS:
-        raise BadInput(f"there is no mechanism {name!r} for clients: accepted are {', '.join(PROTECTIONS)}.")
+        raise BadInput(
+            f"there is no mechanism {name!r} for clients: accepted are {', '.join(PROTECTIONS)}.",
+            parameter="mechanism",
+        )
     return known
 
 

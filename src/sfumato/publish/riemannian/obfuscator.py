@@ -68,7 +68,10 @@ class Obfuscator:
                 "a model needs embed(z), contributions(z) and centres."
             )
         if strategy not in STRATEGIES:
-            raise BadInput(f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.")
+            raise BadInput(
+                f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.",
+                parameter="strategy",
+            )
         self.model, self.estimator, self.strategy = model, estimator, strategy
         self.samples, self.least = whole("samples", samples, 2), whole("least", least, 0)
         if self.least >= self.samples:

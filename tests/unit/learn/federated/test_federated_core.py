@@ -122,16 +122,16 @@ def test_a_training_that_diverged_leaves_as_if_nothing_had_been_learned(name):
     ("name", "needed"), [("gaussian", "clip"), ("piecewise", "limit"), ("laplace", "clip")]
 )
 def test_a_bound_is_declared_or_nothing_is_made(name, needed):
-    with pytest.raises(BadInput, match=f"{name} needs {needed}"):
+    with pytest.raises(BadInput, match=f"{name} needs `{needed}`"):
         make_protection(name, epsilon=1.0)
 
 
 def test_names_and_options_that_do_not_exist_are_refused():
     with pytest.raises(BadInput, match="accepted are gaussian"):
         make_protection("gausian", clip=1.0)
-    with pytest.raises(BadInput, match="takes no levels"):
+    with pytest.raises(BadInput, match="takes no `levels`"):
         make_protection("gaussian", clip=1.0, levels=3)
-    with pytest.raises(BadInput, match="takes no curvature"):
+    with pytest.raises(BadInput, match="takes no `curvature`"):
         make_protection("tensor-ldp", curvature="own")
     with pytest.raises(BadInput, match="replace neighbours"):
         make_protection("piecewise", limit=1.0, neighbours="zero-out")
