@@ -59,7 +59,7 @@ class TableSource:
         try:
             schema.check_against(self._names)
         except BadInput as error:
-            raise BadInput(f"{self.path.name}: {error}") from None
+            raise error.at(self.path.name) from None
 
     def blocks(self, max_rows: int = _BLOCK_ROWS) -> Iterator[TableBlock]:
         """Consecutive blocks of at most ``max_rows`` rows; every call reads the file anew.

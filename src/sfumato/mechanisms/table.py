@@ -52,7 +52,8 @@ class Rows:
         if not accepted or isinstance(mechanism, Personalised):
             raise BadInput(
                 "tables are released by gaussian, laplace or trust-adaptive noise, "
-                f"not by {type(mechanism).__name__}."
+                f"not by {type(mechanism).__name__}.",
+                parameter="mechanism",
             )
         if mechanism.clip is not None or mechanism.bounds is not None:
             raise BadInput(

@@ -57,7 +57,9 @@ def opener_of(
                 raise BadInput(f"`{name}` is for {of}, and {source.word} is {what}.", parameter=name)
         return MediaMechanisms.of(mechanism)
     if isinstance(mechanism, MediaMechanisms):
-        raise BadInput(f"{source.word} holds records; mechanisms for media are not for them.")
+        raise BadInput(
+            f"{source.word} holds records; mechanisms for media are not for them.", parameter="mechanism"
+        )
     if source.name is not None and disjoint:
         raise BadInput(
             f"`disjoint` is for folders of arrays or tables, and {source.word} is one file.",

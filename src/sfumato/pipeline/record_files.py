@@ -70,7 +70,8 @@ class RecordFiles:
         if "randomness" not in parameters:
             raise BadInput(
                 f"the noise of {type(self.mechanism).__name__} cannot be keyed, so it is for no request and "
-                "no cluster, where the same work may be done twice."
+                "no cluster, where the same work may be done twice.",
+                parameter="request",
             )
         return replace(self, mechanism=type(self.mechanism)(**(parameters | {"randomness": noise})))
 
