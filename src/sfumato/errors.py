@@ -10,6 +10,7 @@ What is not refused, and should be known before it is done, is a :class:`Forewar
 from __future__ import annotations
 
 import ast
+import copy
 import json
 import re
 import shlex
@@ -67,8 +68,9 @@ class BadInput(SfumatoError, ValueError):
 
     def at(self, place: str) -> Self:
         """Return the same refusal, said of ``place``."""
-        inner = place if self.place is None else f"{place}: {self.place}"
-        return type(self)(self.problem, parameter=self.parameter, place=inner, accepted=self.accepted)
+        placed = copy.copy(self)
+        placed.place = place if self.place is None else f"{place}: {self.place}"
+        return placed
 
 
 class RequestReused(BadInput):

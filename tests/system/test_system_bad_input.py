@@ -211,7 +211,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(command, folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--epsilon", "1"], "a table needs --schema FILE"),
+        (["--epsilon", "1"], "a table needs --schema"),
         (["--schema", "t.toml"], "gaussian needs a privacy budget (--epsilon 1)."),
         (["--schema", "t.toml", *BOUNDED], "leave out --clip and --bounds"),
         (

@@ -208,7 +208,7 @@ def test_bad_options_are_refused_in_one_sentence(called, archive, arguments, wor
 
 
 SPOILED = [
-    (lambda x, y: {"x": x}, "name the labels with --labels"),
+    (lambda x, y: {"x": x}, "name one of its arrays by --labels"),
     (lambda x, y: {"x": x[:, 0], "y": y}, "or features of shape (n, d), are accepted"),
     (lambda x, y: {"x": x, "y": y[:-1]}, "1400 records; one label for each is needed"),
     (lambda x, y: {"x": x, "y": y.astype(float)}, "one whole number for each"),
