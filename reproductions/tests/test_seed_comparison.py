@@ -114,8 +114,8 @@ def test_comparisons_without_a_test_do_not_count():
         (lambda: holm([0.5, 1.2]), "between 0 and 1"),
         (lambda: holm([0.5, float("nan")]), "between 0 and 1"),
         (lambda: compare({"a": ONE}, baseline="a"), "one of at least two methods"),
-        (lambda: compare({"a": ONE, "b": TWO}, baseline="c"), "baseline was 'c'"),
-        (lambda: compare({"a": ONE, "b": TWO}, baseline="a", test="z"), "test was 'z'"),
+        (lambda: compare({"a": ONE, "b": TWO}, baseline="c"), "`baseline` was 'c'"),
+        (lambda: compare({"a": ONE, "b": TWO}, baseline="a", test="z"), "`test` was 'z'"),
     ],
 )
 def test_results_that_cannot_be_compared_are_refused(make, sentence):

@@ -28,7 +28,7 @@ from sfumato import (
     cli_serve,
     terminal,
 )
-from sfumato.errors import BadInput, Forewarning, SfumatoError
+from sfumato.errors import BadInput, Forewarning, SfumatoError, spell
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -138,7 +138,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except click.UsageError as error:
         sentence, code = _usage(error, given), 2
     except SfumatoError as error:
-        sentence, code = str(error), error.exit_code
+        sentence, code = spell(error, "command line"), error.exit_code
     except click.Abort:
         sentence, code = "nothing was entered, so nothing was done.", 2
     except terminal.Stopped as stopped:

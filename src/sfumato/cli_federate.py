@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +26,7 @@ from sfumato.cli_options import (
     White,
     option,
 )
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, spell
 from sfumato.privacy.defaults import DELTA, FEDERATED
 
 if TYPE_CHECKING:
@@ -41,11 +37,6 @@ __all__ = ["federate"]
 _TRAINING, _RUN = "The training", "The run"
 # Options that are parameters of some mechanisms.
 _OPTIONS = ("noise", "span", "retain", "levels", "curvature", "calibration")
-# Mechanisms speak of their parameters: at the beginning of a sentence, or as what is needed or not taken.
-_PARAMETER = rf"\b(?:{'|'.join((*_OPTIONS, 'delta', 'clip', 'limit', 'neighbours', 'sample'))})\b"
-_SPOKEN_OF = re.compile(
-    rf"^{_PARAMETER}(?= must| was)|needs {_PARAMETER}|takes no {_PARAMETER}(, {_PARAMETER})*"
-)
 
 
 def federate(
@@ -192,7 +183,7 @@ def federate(
         "seed": seed,
     }
     cli_budget.refuse_idle(dataset)
-    with terminal.progress(not as_json) as progress, _naming_options():
+    with terminal.progress(not as_json) as progress:
         opened = open_federation(
             source,
             terms,
@@ -208,7 +199,7 @@ def federate(
         )
         planned = plan_federation(opened)
         if plan or output is None:
-            print(json.dumps(planned.to_dict()) if as_json else terminal.in_line(_planned(planned)))
+            print(cli_shown.json_text(planned.to_dict()) if as_json else terminal.in_line(_planned(planned)))
             return
         for sentence in () if as_json else (_cost(planned), *planned.warnings):
             terminal.complain(f"{sentence}.")
@@ -220,17 +211,7 @@ def federate(
             test=test,
             report=progress,
         )
-    print(json.dumps(done.to_dict()) if as_json else terminal.in_line(_told(done)))
-
-
-@contextmanager
-def _naming_options() -> Iterator[None]:
-    """Parameters that a refusal names are written as the options that they are here."""
-    try:
-        yield
-    except BadInput as error:
-        said = _SPOKEN_OF.sub(lambda found: re.sub(_PARAMETER, r"--\g<0>", found[0]), str(error))
-        raise BadInput(said) from None
+    print(cli_shown.json_text(done.to_dict()) if as_json else terminal.in_line(_told(done)))
 
 
 def _cost(planned: FederationPlan) -> str:
@@ -281,7 +262,7 @@ def _told(done: FederatedModel) -> str:
     lines += cli_shown.classes(done.folders)
     if made.stopped is not None:
         lines.append(f"Stopped: {name(made.stopped)}")
-    lines += [f"Not used: {name(item)}" for item in made.refused]
+    lines += [f"Not used: {name(spell(str(item), 'command line'))}" for item in made.refused]
     lines += [
         f"Paid by {name(client)}: {len(rows)} rounds" for client, rows in sorted(done.spends.items()) if rows
     ]

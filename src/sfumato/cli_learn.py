@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -199,7 +198,11 @@ def learn(
         )
         if plan or output is None:
             planned = plan_learning(made, dataset=dataset, ledger=book, uncharged=uncharged)
-            print(json.dumps(planned.to_dict()) if as_json else terminal.in_line(cli_shown.planned(planned)))
+            print(
+                cli_shown.json_text(planned.to_dict())
+                if as_json
+                else terminal.in_line(cli_shown.planned(planned))
+            )
             return
         for warning in () if as_json else made.warnings:
             terminal.complain(f"{warning}.")
@@ -213,7 +216,7 @@ def learn(
             uncharged=uncharged,
             report=progress,
         )
-    print(json.dumps(done.to_dict()) if as_json else terminal.in_line(_told(done)))
+    print(cli_shown.json_text(done.to_dict()) if as_json else terminal.in_line(_told(done)))
 
 
 def _bandwidth(given: str) -> str | float:

@@ -276,7 +276,7 @@ def protect(
                 report=report,
             )
             tell(done)
-    print(json.dumps(done.to_dict()) if as_json else terminal.in_line(cli_shown.told(done)))
+    print(cli_shown.json_text(done.to_dict()) if as_json else terminal.in_line(cli_shown.told(done)))
     if isinstance(done, pipeline.ProtectedFolder) and done.skipped:
         raise typer.Exit(_SKIPPED)
 
@@ -346,7 +346,11 @@ def plan(**options: Any) -> None:
             public_names=options["public_names"],
             uncharged=options["uncharged"],
         )
-    print(json.dumps(made.to_dict()) if options["as_json"] else terminal.in_line(cli_shown.planned(made)))
+    print(
+        cli_shown.json_text(made.to_dict())
+        if options["as_json"]
+        else terminal.in_line(cli_shown.planned(made))
+    )
 
 
 def _like_protect(command: Callable[..., None]) -> None:

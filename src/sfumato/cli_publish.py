@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -192,7 +191,11 @@ def publish(
         )
         if plan or output is None:
             planned = plan_publication(made, dataset=dataset, ledger=book, uncharged=uncharged)
-            print(json.dumps(planned.to_dict()) if as_json else terminal.in_line(cli_shown.planned(planned)))
+            print(
+                cli_shown.json_text(planned.to_dict())
+                if as_json
+                else terminal.in_line(cli_shown.planned(planned))
+            )
             return
         done = run(
             made,
@@ -206,7 +209,7 @@ def publish(
             overwrite=overwrite,
             report=progress,
         )
-    print(json.dumps(done.to_dict()) if as_json else terminal.in_line(_told(done)))
+    print(cli_shown.json_text(done.to_dict()) if as_json else terminal.in_line(_told(done)))
 
 
 def _told(done: Published) -> str:

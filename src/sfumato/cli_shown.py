@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato import terminal
 from sfumato.cli_budget import gaussian_left
+from sfumato.errors import spell
 
 if TYPE_CHECKING:
     from sfumato.pipeline import Plan, Protected
     from sfumato.pipeline.folder import ProtectedFolder
 
-__all__ = ["classes", "planned", "told", "width"]
+__all__ = ["classes", "json_text", "planned", "told", "width"]
 
 
 def planned(made: Plan) -> str:
@@ -42,8 +44,21 @@ def planned(made: Plan) -> str:
         lines.append(f"Cost: it fits; {left.used:.1%} of the budget would be used; after it would fit")
         lines.append(f"  {gaussian_left(left)}")
     else:
-        lines.append(f"Cost: refused, {name(made.cost.refusal)}")
+        lines.append(f"Cost: refused, {name(spell(made.cost.refusal or '', 'command line'))}")
     return "\n".join(lines)
+
+
+def json_text(result: Any) -> str:
+    """Return ``result`` as JSON, with the refusals in it as the command line spells them."""
+
+    def spelled(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: spelled(inner) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [spelled(inner) for inner in value]
+        return spell(value, "command line") if isinstance(value, str) else value
+
+    return json.dumps(spelled(result))
 
 
 def width() -> int:
@@ -90,7 +105,10 @@ def _skipped(word: str, skipped: Sequence[tuple[str, str]]) -> list[str]:
 
     if not skipped:
         return []
-    lines = [f"  {terminal.printable(file)}: {terminal.printable(why)}" for file, why in skipped]
+    lines = [
+        f"  {terminal.printable(file)}: {terminal.printable(spell(why, 'command line'))}"
+        for file, why in skipped
+    ]
     return [f"{word}: {count_of(skipped)}", *lines]
 
 

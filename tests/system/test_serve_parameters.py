@@ -181,8 +181,8 @@ def test_a_block_that_nobody_can_draw_is_refused_before_it_is_paid_for_or_held(t
     asked = Asked("dp-pix", {"epsilon": 1, "block": 2**70})
     dataset, before = trial.datasets["pixels(16)"], trial.spent()
     for work in (trial.service.plan, trial.service.protect):
-        with pytest.raises(BadInput, match="block must be a whole number of pixels"):
+        with pytest.raises(BadInput, match="`block` must be a whole number of pixels"):
             work(trial.owner, asked, files["picture"], dataset)
-    with pytest.raises(BadInput, match="block must be a whole number of pixels"):
+    with pytest.raises(BadInput, match="`block` must be a whole number of pixels"):
         trial.job(asked, files["picture"], dataset)
     assert trial.spent() == before

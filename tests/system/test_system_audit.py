@@ -217,7 +217,7 @@ def test_a_table_is_audited_under_its_schema(folder, called, reproduced):
     ).result
     assert result["consistent"]
     assert {"attribute inference", "pair game"} <= {item["attack"] for item in result["findings"]}
-    assert "give --schema" in called("audit", "in.csv", "out.csv").sentence
+    assert "give the --schema" in called("audit", "in.csv", "out.csv").sentence
     words = ("--schema", "schema.json", "--labels", "group", "-o", "page.html")
     assert called("report", "out.csv", "--original", "in.csv", *words).code == 0
     page = (folder / "page.html").read_text("utf-8")
@@ -306,7 +306,7 @@ def test_under_zero_out_a_bound_is_halved_and_stays_below_the_proof(digits):
     ("change", "sentence"),
     [
         ({"original": np.zeros((3, 2))}, "compares them row by row"),
-        ({"confidence": 1.0}, "confidence was 1.0"),
+        ({"confidence": 1.0}, "--confidence was 1.0"),
         ({"labels": np.zeros(140)}, "class"),
         ({"nonmembers": np.zeros((30, 5))}, "columns"),
     ],

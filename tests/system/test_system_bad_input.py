@@ -98,7 +98,7 @@ OPTIONS = [
     (
         "distrust above 1",
         [*TRUST, "--epsilon", "1", "8", "--distrust", "1.5"],
-        "distrust must lie between 0 and 1, not 1.5",
+        "--distrust must lie between 0 and 1, not 1.5",
     ),
     (
         "trust",
@@ -108,28 +108,28 @@ OPTIONS = [
     (
         "distrust below 0",
         [*TRUST, "--epsilon", "1", "8", "--distrust", "-0.1"],
-        "distrust must lie between 0 and 1",
+        "--distrust must lie between 0 and 1",
     ),
     (
         "distrust of nan",
         [*TRUST, "--epsilon", "1", "8", "--distrust", "nan"],
-        "distrust must lie between 0 and 1",
+        "--distrust must lie between 0 and 1",
     ),
-    ("ε of 0", ["--epsilon", "0", "--clip", "1"], "epsilon must be a positive number"),
-    ("negative ε", ["--epsilon", "-1", "--clip", "1"], "epsilon must be a positive number"),
-    ("infinite ε", ["--epsilon", "inf", "--clip", "1"], "epsilon must be a positive number"),
-    ("δ of 0", [*BOUNDED, "--delta", "0"], "delta must lie strictly between 0 and 1"),
-    ("δ of 1", [*BOUNDED, "--delta", "1"], "delta must lie strictly between 0 and 1"),
+    ("ε of 0", ["--epsilon", "0", "--clip", "1"], "--epsilon must be a positive number"),
+    ("negative ε", ["--epsilon", "-1", "--clip", "1"], "--epsilon must be a positive number"),
+    ("infinite ε", ["--epsilon", "inf", "--clip", "1"], "--epsilon must be a positive number"),
+    ("δ of 0", [*BOUNDED, "--delta", "0"], "--delta must lie strictly between 0 and 1"),
+    ("δ of 1", [*BOUNDED, "--delta", "1"], "--delta must lie strictly between 0 and 1"),
     ("reversed ε", [*TRUST, "--epsilon", "8", "1"], "is reversed"),
     ("no bound", ["--epsilon", "1"], "--clip 1.0"),
-    ("a clip of 0", ["--epsilon", "1", "--clip", "0"], "clip must be a positive number"),
+    ("a clip of 0", ["--epsilon", "1", "--clip", "0"], "--clip must be a positive number"),
     (
         "reversed bounds",
         ["--epsilon", "1", "--bounds", "1", "0"],
         "lower bound must lie below its upper bound",
     ),
-    ("an α of 0", [*BOUNDED, "--alpha", "0"], "alpha must be a number and not zero"),
-    ("a flip of a half", ["--mechanism", "binary-encoding", "--flip", "0.5"], "flip must lie below 0.5"),
+    ("an α of 0", [*BOUNDED, "--alpha", "0"], "--alpha must be a number and not zero"),
+    ("a flip of a half", ["--mechanism", "binary-encoding", "--flip", "0.5"], "--flip must lie below 0.5"),
     ("codes beyond the categories", ["--mechanism", "randomised-response", "--epsilon", "1"], "codes 0 to 1"),
     ("unknown neighbours", [*BOUNDED, "--neighbours", "add/remove"], "'replace' or 'zero-out'"),
 ]
@@ -224,7 +224,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(command, folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--epsilon", "1"], "a table needs --schema FILE"),
+        (["--epsilon", "1"], "a table needs --schema"),
         (["--schema", "t.toml"], "gaussian needs a privacy budget (--epsilon 1)."),
         (["--schema", "t.toml", *BOUNDED], "leave out --clip and --bounds"),
         (
@@ -235,7 +235,10 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(command, folder):
         (["--schema", "t.toml", "--epsilon", "1", "--array", "X"], "--array is for .npy and .npz"),
         (["--schema", "no.toml", "--epsilon", "1"], "no.toml does not exist."),
         (["--schema", "t.toml", "--epsilon", "0"], ", not 0.0."),
-        (["--schema", "t.toml", "--epsilon", "1", "--delta", "2"], "delta must lie strictly between 0 and 1"),
+        (
+            ["--schema", "t.toml", "--epsilon", "1", "--delta", "2"],
+            "--delta must lie strictly between 0 and 1",
+        ),
         (
             ["--schema", "t.toml", "--epsilon", "1", "--mechanism", "randomised-response"],
             "not by RandomisedResponse",
@@ -269,8 +272,8 @@ def test_parquet_cells_that_cannot_be_released(called, folder, kind):
     [
         (np.ones(3), "ε was declared for 3 records, and X.npy holds 4"),
         (np.ones(5), "ε was declared for 5 records, and X.npy holds 4"),
-        (np.array([1.0, 1.0, 0.0, 1.0]), "epsilon must be one positive number"),
-        (np.array([1.0, np.nan, 1.0, 1.0]), "epsilon must be one positive number"),
+        (np.array([1.0, 1.0, 0.0, 1.0]), "--epsilon must be one positive number"),
+        (np.array([1.0, np.nan, 1.0, 1.0]), "--epsilon must be one positive number"),
         (np.ones((4, 1)), "must hold one ε a record"),
     ],
 )

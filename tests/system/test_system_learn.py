@@ -142,7 +142,7 @@ def test_methods_that_prove_nothing_say_so(called, archive, method):
     assert statement.proven.proves_nothing
     assert result["epsilon"] is None
     assert result["accuracy"]["records"] == 400
-    said = any("--epsilon cannot be heeded" in note for note in statement.notes)
+    said = any("epsilon cannot be heeded" in note for note in statement.notes)
     assert said == (method == "compact")
     assert {item["attack"] for item in result["findings"]} >= {"loss threshold", "label only"}
     assert len(result["class_by_class"]["leakage"]) == len(result["class_by_class"]["profile"]) == 10
@@ -186,19 +186,19 @@ REFUSED = [
     (("-o", "m", *PROVEN, "--method", "dpsgd"), "did you mean dp-sgd?"),
     (("-o", "m", *PROVEN, "--bandwidth", "2"), "dp-sgd has no --bandwidth"),
     (("-o", "m", *PROVEN, "--rate", "0.1"), "dp-sgd has no --rate"),
-    (("-o", "m", *PROVEN, "--shadows", "2"), "shadows was 2: give 0 for no shadow models, or 4 or more"),
+    (("-o", "m", *PROVEN, "--shadows", "2"), "--shadows was 2: give 0 for no shadow models, or 4 or more"),
     (("-o", "m", *PROVEN, "--shadows", "4", "--no-audit"), "--shadows is for an audit"),
     (("-o", "m", *PROVEN, "--spread", "1", "--pace", "1"), "--spread sets the pace, and --pace was given"),
     (("-o", "m", *PROVEN, "--reach", "2"), "--reach is for features"),
     (("-o", "m", "--classes", "10", "--epsilon", "1", "8"), "takes one ε"),
-    (("-o", "m", "--classes", "10", "--epsilon", "1", "--extractor", "pixel"), "extractor was 'pixel'"),
-    (("-o", "m", *PROVEN, "--neighbours", "any"), "neighbours must be"),
+    (("-o", "m", "--classes", "10", "--epsilon", "1", "--extractor", "pixel"), "--extractor was 'pixel'"),
+    (("-o", "m", *PROVEN, "--neighbours", "any"), "--neighbours must be"),
     (("-o", "m", *PROVEN, "--delta", "0"), "strictly between 0 and 1"),
     (("-o", "m", *PROVEN, "--test", "nothing.npz"), "nothing.npz does not exist"),
     (("-o", "m", *PROVEN, "--test", "features.npz"), "have the shape (64,)"),
     (("-o", "digits.npz", *PROVEN), "lie in one another"),
     (("-o", "features.npz", *PROVEN), "exists and is not a folder"),
-    (("-o", "m", *PROVEN, "--clip", "-1"), "clip must be a positive number"),
+    (("-o", "m", *PROVEN, "--clip", "-1"), "--clip must be a positive number"),
 ]
 
 
@@ -208,7 +208,7 @@ def test_bad_options_are_refused_in_one_sentence(called, archive, arguments, wor
 
 
 SPOILED = [
-    (lambda x, y: {"x": x}, "name the labels with --labels"),
+    (lambda x, y: {"x": x}, "name one of its arrays by --labels"),
     (lambda x, y: {"x": x[:, 0], "y": y}, "or features of shape (n, d), are accepted"),
     (lambda x, y: {"x": x, "y": y[:-1]}, "1400 records; one label for each is needed"),
     (lambda x, y: {"x": x, "y": y.astype(float)}, "one whole number for each"),

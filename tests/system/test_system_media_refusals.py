@@ -220,7 +220,7 @@ def kinds(folder):
         (["in", "-o", "taken", *PINNED], "taken exists and is not a folder"),
         (["a.png", "-o", "in", *PINNED], "-o in is a folder: name the file in it, as in -o in/a.png."),
         (["a.png", "-o", "nowhere/out.png", *PINNED], "the folder nowhere does not exist."),
-        (["a.png", "-o", "out.png", "--epsilon", "0"], "epsilon must be a positive number"),
+        (["a.png", "-o", "out.png", "--epsilon", "0"], "--epsilon must be a positive number"),
         (["a.png", "-o", "out.png", "--epsilon", "1", "2"], "one number, as in --epsilon 1, not 1 2."),
         (
             ["a.png", "-o", "out.png", "--epsilon", "4", "--unit", "window:20"],
@@ -304,11 +304,11 @@ def kinds(folder):
             "list.json must map the names of pictures",
         ),
         (["a.png", "-o", "out.png", *PINNED, "--map", "privat"], "privat does not exist."),
-        (["a.png", "-o", "out.png", *PINNED, "--restore", "magic"], "restore must be"),
+        (["a.png", "-o", "out.png", *PINNED, "--restore", "magic"], "--restore must be"),
         (["a.png", "-o", "out.png", *PINNED, "--block", "0"], "block"),
         (
             ["a.png", "-o", "out.png", *PINNED, "--mechanism", "selective-noise", "--strategy", "luck"],
-            "strategy must be",
+            "--strategy must be",
         ),
         (["a.png", "-o", "out.png", *PINNED, "--request", "r"], "name it with --dataset."),
         (["b.png", "-o", "out.png", *PINNED], "b.png does not exist."),

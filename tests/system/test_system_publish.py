@@ -130,7 +130,7 @@ REFUSED = [
     (("-o", "x.npz", *CERTIFIED), "certified needs --classes N"),
     (("-o", "x.npz", "--classes", "10"), "certified needs a privacy budget"),
     (("-o", "x.npz", "--classes", "9", *CERTIFIED), "is not one of 0 to 8"),
-    (("-o", "x.npz", "--classes", "1", *CERTIFIED), "classes was 1"),
+    (("-o", "x.npz", "--classes", "1", *CERTIFIED), "--classes was 1"),
     (("--classes", "10", *CERTIFIED), "publish needs -o/--output"),
     (("-o", "x.npz", "--method", "certifed", *CERTIFIED), "did you mean certified?"),
     (("-o", "x.npz", "--method", "blur", *CERTIFIED), "blur has no --epsilon; it takes --radius"),
@@ -138,12 +138,15 @@ REFUSED = [
     (("-o", "x.npz", "--classes", "10", *CERTIFIED, "--time-budget", "20"), "such as 90s, 20m or 1h30m"),
     (("-o", "x.npz", "--classes", "10", "--epsilon", "1", "8"), "takes one ε"),
     (("-o", "x.npz", "--classes", "10", *CERTIFIED, "--neighbours", "any"), "accepted are replace"),
-    (("-o", "x.npz", "--classes", "10", *CERTIFIED, "--pictures", "z"), "holds no array 'z'"),
+    (
+        ("-o", "x.npz", "--classes", "10", *CERTIFIED, "--pictures", "z"),
+        "--pictures was 'z', which is no array of",
+    ),
     (("-o", "x.npz", "--classes", "10", *CERTIFIED, "--report", "x.pdf"), "must name an .html file"),
     (("-o", "digits.npz", "--classes", "10", *CERTIFIED), "lie in one another"),
     (("-o", "x.csv", "--classes", "10", *CERTIFIED), "a dataset is an .npz file, or a folder"),
     (("-o", "no/x.npz", "--classes", "10", *CERTIFIED), "the folder no does not exist"),
-    (("-o", "x.npz", "--classes", "10", *CERTIFIED, "--top", "100"), "not between 0 and 100"),
+    (("-o", "x.npz", "--classes", "10", *CERTIFIED, "--top", "100"), "outside 0 (black) to 100 (white)"),
     (("-o", "x.npz", "--classes", "10", *CERTIFIED, "--top", "300"), "hold numbers up to 255"),
 ]
 
@@ -154,12 +157,15 @@ def test_bad_options_are_refused_in_one_sentence(called, archive, arguments, wor
 
 
 SPOILED = [
-    (lambda x, y: {"x": x}, "name the labels with --labels"),
+    (lambda x, y: {"x": x}, "name one of its arrays by --labels"),
     (lambda x, y: {"x": x.reshape(len(x), -1), "y": y}, "(n, height, width)"),
     (lambda x, y: {"x": x, "y": y[:-1]}, "one label for each is needed"),
     (lambda x, y: {"x": x, "y": y.astype(float)}, "one whole number for each"),
     (lambda x, y: {"x": x, "y": y - 1}, "is not one of 0 to 9"),
-    (lambda x, y: {"x": x.astype(np.float32), "y": y}, "pictures of type float32 need --top"),
+    (
+        lambda x, y: {"x": x.astype(np.float32), "y": y},
+        "pictures of type float32 need the value of white, as in --top 1",
+    ),
     (lambda x, y: {"x": x[:0], "y": y[:0]}, "has no rows"),
     (lambda x, y: {"x": x.astype(object), "y": y}, "holds pickled Python objects"),
 ]
@@ -194,7 +200,7 @@ def test_no_sentence_shows_a_private_value(called, archive):
     pictures[7, 0, 0] = 0.0
     np.savez("bad.npz", x=pictures, y=labels)
     sentence = called("publish", "bad.npz", *given).sentence
-    assert "picture 8 holds a value that is not between 0 and 255" in sentence
+    assert "picture 8 holds a value outside 0 (black) to 255 (white)" in sentence
     assert "54321" not in sentence
 
 

@@ -195,13 +195,16 @@ def test_a_repeated_request_gives_the_same_bytes_and_is_paid_once(called, home):
 REFUSALS = {
     "outside": (("tensor-ldp", "--epsilon", "1", "--bounds", "0", "200"), "lies outside the bounds 0 to 200"),
     "reversed": (("tensor-ldp", "--epsilon", "1", "--bounds", "256", "0"), "below its upper bound"),
-    "unit": (("grid-tensor-ldp", "--epsilon", "1", *BOX, "--unit", "pixel"), "unit must be one of component"),
+    "unit": (
+        ("grid-tensor-ldp", "--epsilon", "1", *BOX, "--unit", "pixel"),
+        "--unit must be one of component",
+    ),
     "one level": (("grid-tensor-ldp", "--epsilon", "1", *BOX, "--levels", "1"), "from 2 to 4096, not 1"),
     "many levels": (("grid-tensor-ldp", "--epsilon", "1", *BOX, "--levels", "5000"), "from 2 to 4096"),
     "tiny ε": (("grid-tensor-ldp", "--epsilon", "1e-12", *BOX), "too small for a coin of 64 bits"),
-    "noise": (("tensor-ldp", "--epsilon", "1", *BOX, "--noise", "pink"), "noise must be one of laplace"),
-    "formula": (("tensor-ldp", "--epsilon", "1", *BOX, "--retain", "x"), "retain must be one of algorithm"),
-    "clipping": (("duchi", "--epsilon", "1", *BOX, "--outside", "wrap"), "outside must be one of refuse"),
+    "noise": (("tensor-ldp", "--epsilon", "1", *BOX, "--noise", "pink"), "--noise must be one of laplace"),
+    "formula": (("tensor-ldp", "--epsilon", "1", *BOX, "--retain", "x"), "--retain must be one of algorithm"),
+    "clipping": (("duchi", "--epsilon", "1", *BOX, "--outside", "wrap"), "--outside must be one of refuse"),
     "coordinates": (("duchi", "--epsilon", "1", *BOX, "--coordinates", "61"), "to the 60 columns, not 61"),
     "no weights": (("weighted-tensor-ldp", "--epsilon", "1", *BOX, "--weights", "V.npy"), "does not exist"),
     "data as weights": (

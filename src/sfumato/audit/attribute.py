@@ -143,7 +143,10 @@ def _codes(labels: ArrayLike, rows: int) -> tuple[NDArray[Any], NDArray[np.intp]
 def _stratified_share(codes: NDArray[np.intp], share: float, rng: np.random.Generator) -> NDArray[np.intp]:
     """Rows to be tested: of every class the given share, at least one in all, and never a whole class."""
     if not 0.0 < share < 1.0:
-        raise BadInput(f"held_out was {share:g}: it is the share of rows to test on, between 0 and 1.")
+        raise BadInput(
+            f"`held_out` was {share:g}: it is the share of rows to test on, between 0 and 1.",
+            parameter="held_out",
+        )
     test = []
     for label in range(codes.max() + 1):
         rows = rng.permutation(np.flatnonzero(codes == label))
@@ -159,7 +162,10 @@ def _stratified_folds(
 ) -> list[NDArray[np.intp]]:
     """The rows of each fold, every class spread evenly over them."""
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
-        raise BadInput(f"folds was {folds!r}: cross-validation needs a whole number of folds, 2 or more.")
+        raise BadInput(
+            f"`folds` was {folds!r}: cross-validation needs a whole number of folds, 2 or more.",
+            parameter="folds",
+        )
     counts = np.bincount(codes)
     if counts.min() < folds:
         raise BadInput(

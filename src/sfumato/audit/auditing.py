@@ -78,7 +78,9 @@ def audit(
     of the games with the mechanism). The attacker's random choices follow from ``seed``.
     """
     if not 0.5 <= confidence < 1.0:
-        raise BadInput(f"confidence was {confidence!r}: it must be at least 0.5 and below 1.")
+        raise BadInput(
+            f"`confidence` was {confidence!r}: it must be at least 0.5 and below 1.", parameter="confidence"
+        )
     if mechanism_only:
         if original is not None:
             raise BadInput("an audit of the mechanism alone looks at no data: leave out original.")

@@ -18,7 +18,7 @@ _LARGEST_DELTA = 1e-5
 def check_delta(delta: float) -> float:
     """``delta`` as a float, or a refusal of what is not in [0, 1)."""
     if isinstance(delta, bool) or not 0.0 <= delta < 1.0:
-        raise BadInput(f"delta was {delta!r}: it must be 0 or more and below 1.")
+        raise BadInput(f"`delta` was {delta!r}: it must be 0 or more and below 1.", parameter="delta")
     return float(delta)
 
 

@@ -56,7 +56,9 @@ class Canaries:
     def drawn(cls, records: int, neighbours: Neighbours, rng: np.random.Generator) -> Canaries:
         """Canaries among ``records`` records; none where the number of records is public and too small."""
         if records < 1:
-            raise BadInput(f"records was {records}: 1 or more are needed to choose from.")
+            raise BadInput(
+                f"`records` was {records}: 1 or more are needed to choose from.", parameter="records"
+            )
         second: Indices | None = None
         if neighbours is Neighbours.ADD_REMOVE:
             first = np.flatnonzero(rng.random(records) < _PROBABILITY)

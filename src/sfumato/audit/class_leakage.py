@@ -99,7 +99,9 @@ def class_leakage(
     """
     check_comparable(members, nonmembers)
     if isinstance(fewest, bool) or fewest < 2:
-        raise BadInput(f"fewest was {fewest!r}: an interval needs 2 records of each side or more.")
+        raise BadInput(
+            f"`fewest` was {fewest!r}: an interval needs 2 records of each side or more.", parameter="fewest"
+        )
     known = [item.name for item in CONFIGURATIONS]
     if attack != LOSS and attack not in known:
         raise BadInput(f"{attack!r} is no attack on a class: choose {LOSS} or one of {', '.join(known)}.")

@@ -138,7 +138,10 @@ def one_run_audit(
     """
     features, labels, classes = checked_records(X, y)
     if isinstance(canaries, bool) or not isinstance(canaries, int) or canaries < _FEWEST:
-        raise BadInput(f"canaries was {canaries!r}: {_FEWEST} coins are the fewest that bound anything.")
+        raise BadInput(
+            f"`canaries` was {canaries!r}: {_FEWEST} coins are the fewest that bound anything.",
+            parameter="canaries",
+        )
     delta, tell = check_delta(delta), report or (lambda stage, share: None)
     learner = make()
     classes = max(classes, getattr(learner, "classes", None) or 0)

@@ -186,7 +186,7 @@ def cross_fit(
     """
     check_comparable(members, nonmembers)
     if folds < 2:
-        raise BadInput(f"folds was {folds}: cross-validation needs 2 or more.")
+        raise BadInput(f"`folds` was {folds}: cross-validation needs 2 or more.", parameter="folds")
     for group, name in ((members, "members"), (nonmembers, "non-members")):
         if len(group) < 2 * folds:
             raise BadInput(f"{folds} folds need at least {2 * folds} {name}, two a fold: got {len(group)}.")

@@ -53,7 +53,10 @@ def distinguish(
     bound states. The noise is the mechanism's own; ``seed`` is for splits of the games.
     """
     if method not in _CHOOSING:
-        raise BadInput(f"method was {method!r}: it must be 'likelihood', 'classifier' or 'gaussian'.")
+        raise BadInput(
+            f"`method` was {method!r}: it must be 'likelihood', 'classifier' or 'gaussian'.",
+            parameter="method",
+        )
     _check_games(games, 16)
     if (record is None) != (neighbour is None):
         raise BadInput("one of record and neighbour is missing: give both, or neither for the worst pair.")
@@ -135,7 +138,9 @@ def _check_neighbours(mechanism: Mechanism, one: Array, other: Array) -> None:
 
 def _check_games(games: int, least: int) -> None:
     if isinstance(games, bool) or not isinstance(games, int) or games < least:
-        raise BadInput(f"games was {games!r}: it must be a whole number, {least} or more.")
+        raise BadInput(
+            f"`games` was {games!r}: it must be a whole number, {least} or more.", parameter="games"
+        )
 
 
 def _shown(row: Array) -> str:

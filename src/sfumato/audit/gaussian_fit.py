@@ -67,7 +67,10 @@ def gaussian_bound(
 def needs_delta(delta: float) -> float:
     """``delta``, or a refusal of 0 and of what is no δ."""
     if check_delta(delta) == 0.0:
-        raise BadInput("delta was 0: a Gaussian curve has no finite epsilon there; give a delta above 0.")
+        raise BadInput(
+            "`delta` was 0: a Gaussian curve has no finite epsilon there; give a delta above 0.",
+            parameter="delta",
+        )
     return float(delta)
 
 

@@ -34,7 +34,10 @@ def held_out(records: int, *, share: float = 0.2, seed: int = 0) -> HeldOut:
     where a part would be empty.
     """
     if not 0.0 < share < 1.0:
-        raise BadInput(f"share was {share!r}: the part that is held out lies strictly between 0 and 1.")
+        raise BadInput(
+            f"`share` was {share!r}: the part that is held out lies strictly between 0 and 1.",
+            parameter="share",
+        )
     count = round(share * records)
     if not 0 < count < records:
         raise BadInput(

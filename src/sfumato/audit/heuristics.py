@@ -43,7 +43,7 @@ def from_advantage(advantage: float, *, delta: float) -> Heuristic:
     """
     delta = check_delta(delta)
     if not -1.0 <= advantage <= 1.0:
-        raise BadInput(f"advantage was {advantage!r}: it must lie between -1 and 1.")
+        raise BadInput(f"`advantage` was {advantage!r}: it must lie between -1 and 1.", parameter="advantage")
     inside = 1.0 + advantage - 2.0 * delta
     if inside <= 0.0:
         raise BadInput(
@@ -58,10 +58,11 @@ def from_rates(tpr: float, fpr: float) -> Heuristic:
     """log(TPR/FPR); refused where one of them is 0, since no ratio can be read off what never happened."""
     for name, rate in (("tpr", tpr), ("fpr", fpr)):
         if not 0.0 <= rate <= 1.0:
-            raise BadInput(f"{name} was {rate!r}: a rate lies between 0 and 1.")
+            raise BadInput(f"`{name}` was {rate!r}: a rate lies between 0 and 1.", parameter=name)
         if rate == 0.0:
             raise BadInput(
-                f"{name} was 0: log(TPR/FPR) does not exist; take Clopper–Pearson bounds of both instead."
+                f"`{name}` was 0: log(TPR/FPR) does not exist; take Clopper–Pearson bounds of both instead.",
+                parameter=name,
             )
     return Heuristic("rates", math.log(tpr) - math.log(fpr), "log(TPR/FPR)")
 
@@ -72,7 +73,7 @@ def from_auc(auc: float, calibration: Iterable[tuple[float, float]]) -> Heuristi
     Two or more pairs with different AUC are needed. The line is not cut off, so ε may come out negative.
     """
     if not 0.0 <= auc <= 1.0:
-        raise BadInput(f"auc was {auc!r}: it must lie between 0 and 1.")
+        raise BadInput(f"`auc` was {auc!r}: it must lie between 0 and 1.", parameter="auc")
     try:
         pairs = np.array([tuple(map(float, pair)) for pair in calibration], dtype=np.float64)
     except (TypeError, ValueError):

@@ -66,7 +66,7 @@ def mutual_information(
     """
     released = _columns(Y, "release")
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise BadInput(f"k was {k!r}: it must be a whole number, 1 or more.")
+        raise BadInput(f"`k` was {k!r}: it must be a whole number, 1 or more.", parameter="k")
     attribute = np.asarray(S)
     if attribute.shape[:1] != released.shape[:1]:
         raise BadInput(

@@ -59,8 +59,9 @@ def label_only(
     queries = [1 if np.ndim(array) == 1 else np.shape(array)[1] for array in (members, nonmembers)]
     if queries[0] != queries[1]:
         raise BadInput(
-            f"members were queried {queries[0]} times and non-members {queries[1]} times: "
-            "both must be queried equally often."
+            f"`members` were queried {queries[0]} times and non-members {queries[1]} times: "
+            "both must be queried equally often.",
+            parameter="members",
         )
     note = f"accuracy {np.mean(first):.4g} on members and {np.mean(second):.4g} on non-members"
     plural = "" if queries[0] == 1 else f" of {queries[0]} perturbed copies of a record"

@@ -37,8 +37,9 @@ def checked_shadows(shadows: Any) -> int:
     """How many shadow models are trained: none, or as many as show a spread on both sides."""
     if isinstance(shadows, bool) or not isinstance(shadows, int) or (shadows != 0 and shadows < _FEWEST):
         raise BadInput(
-            f"shadows was {shadows!r}: give 0 for no shadow models, or {_FEWEST} or more, so that each "
-            "record is in two of them and out of two."
+            f"`shadows` was {shadows!r}: give 0 for no shadow models, or {_FEWEST} or more, so that each "
+            "record is in two of them and out of two.",
+            parameter="shadows",
         )
     return shadows
 

@@ -70,8 +70,9 @@ def lira(
     truth = np.asarray(members)
     if truth.dtype != np.bool_ or truth.shape != scores.shape or truth.all() or not truth.any():
         raise BadInput(
-            f"members must be True or False for each of the {scores.size} records, some of each: "
-            f"got {truth.dtype} of shape {truth.shape}."
+            f"`members` must be True or False for each of the {scores.size} records, some of each: "
+            f"got {truth.dtype} of shape {truth.shape}.",
+            parameter="members",
         )
     count = len(np.asarray(inside))
     return finding_from_scores(

@@ -95,7 +95,9 @@ def positive_scales(scale: ArrayLike, columns: int, name: str = "scale") -> Floa
         or not (scales > 0.0).all()
         or np.isinf(scales).any()
     ):
-        raise BadInput(f"{name} must be a positive number, or one for each of the {columns} columns.")
+        raise BadInput(
+            f"`{name}` must be a positive number, or one for each of the {columns} columns.", parameter=name
+        )
     return np.broadcast_to(scales, columns).astype(np.float64)
 
 
@@ -141,7 +143,9 @@ def likelihood_matching(
     the L2 distance; an original outside of them counts as missed.
     """
     if law not in ("gaussian", "laplace"):
-        raise BadInput(f"law was {law!r}: the likelihood is known for 'gaussian' and 'laplace' noise.")
+        raise BadInput(
+            f"`law` was {law!r}: the likelihood is known for 'gaussian' and 'laplace' noise.", parameter="law"
+        )
     before, after = _distinct(original, released, view)
     scales = positive_scales(scale, before.shape[1])
     rng = np.random.default_rng(seed)
@@ -164,7 +168,7 @@ def _distinct(original: ArrayLike, released: ArrayLike, view: View | None) -> tu
 
 def _drawn(rng: np.random.Generator, rows: int, limit: int) -> NDArray[np.intp]:
     if limit < 10:
-        raise BadInput(f"limit was {limit}: at least 10 released rows must be matched.")
+        raise BadInput(f"`limit` was {limit}: at least 10 released rows must be matched.", parameter="limit")
     return np.arange(rows) if rows <= limit else np.sort(rng.permutation(rows)[:limit])
 
 

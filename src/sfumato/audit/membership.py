@@ -164,7 +164,9 @@ def _game(
     """The honest split; see the head of this module."""
     before, after = corresponding(original, released, view, fewest=_FEWEST)
     if limit < _FEWEST:
-        raise BadInput(f"limit was {limit}: at least {_FEWEST} candidates must take part.")
+        raise BadInput(
+            f"`limit` was {limit}: at least {_FEWEST} candidates must take part.", parameter="limit"
+        )
     order = rng.permutation(len(before))
     if nonmembers is None:
         inside, others = np.array_split(order[:limit], 2)

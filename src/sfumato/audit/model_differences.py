@@ -55,7 +55,9 @@ def model_differences(
     check_comparable(members, nonmembers)
     _check_bins(bins)
     if resamples < 50:
-        raise BadInput(f"resamples was {resamples}: 50 are the least that give a deviation.")
+        raise BadInput(
+            f"`resamples` was {resamples}: 50 are the least that give a deviation.", parameter="resamples"
+        )
     for group, name in ((members, "members"), (nonmembers, "non-members")):
         if len(group) < 2:
             raise BadInput(f"a difference needs at least two {name} to show their spread: got {len(group)}.")
@@ -135,11 +137,13 @@ def _calibration_errors(group: Predictions, rows: npt.NDArray[np.int64], bins: i
 
 def _normal(value: float, deviation: float, confidence: float) -> tuple[float, float]:
     if not 0.0 < confidence < 1.0:
-        raise BadInput(f"confidence was {confidence!r}: it must lie strictly between 0 and 1.")
+        raise BadInput(
+            f"`confidence` was {confidence!r}: it must lie strictly between 0 and 1.", parameter="confidence"
+        )
     reach = -float(special.ndtri((1.0 - confidence) / 2.0)) * deviation
     return value - reach, value + reach
 
 
 def _check_bins(bins: int) -> None:
     if bins < 1:
-        raise BadInput(f"bins was {bins}: use at least one.")
+        raise BadInput(f"`bins` was {bins}: use at least one.", parameter="bins")

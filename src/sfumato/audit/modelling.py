@@ -55,8 +55,10 @@ def audit_model(
         raise BadInput("a bound on ε needs its delta: give one with fair_coins, as 1e-5.")
     if delta is not None and not fair_coins:
         raise BadInput(
-            "delta was given without fair_coins: one trained model bounds ε only where fair coins chose its "
-            "records."
+            "`delta` was given without fair_coins: one trained model bounds ε only where fair coins chose "
+            "its "
+            "records.",
+            parameter="delta",
         )
 
     def step(stage: str, share: float) -> None:

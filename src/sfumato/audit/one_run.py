@@ -123,7 +123,7 @@ def check_guesses(correct: int, guesses: int, canaries: int) -> None:
     """Refuse what are not whole numbers with 0 ≤ correct ≤ guesses ≤ canaries and one guess or more."""
     for name, value in (("correct", correct), ("guesses", guesses), ("canaries", canaries)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise BadInput(f"{name} was {value!r}: it must be a whole number.")
+            raise BadInput(f"`{name}` was {value!r}: it must be a whole number.", parameter=name)
     if not (0 <= correct <= guesses <= canaries and guesses >= 1):
         raise BadInput(
             f"{correct} correct of {guesses} guesses among {canaries} canaries cannot be: at least one guess "
@@ -141,5 +141,5 @@ def _checked(scores: ArrayLike, bits: ArrayLike) -> tuple[np.ndarray, np.ndarray
     if np.isnan(values).any():
         raise BadInput(f"canary {int(np.argmax(np.isnan(values))) + 1} has the score NaN: give it a number.")
     if not np.isin(coins, (0, 1)).all():
-        raise BadInput("bits must be 0 (out) or 1 (in), as the coins fell.")
+        raise BadInput("`bits` must be 0 (out) or 1 (in), as the coins fell.", parameter="bits")
     return values, coins

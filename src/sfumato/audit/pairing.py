@@ -67,7 +67,10 @@ def recover_pairs(released: ArrayLike, *, largest: float = 100.0) -> Pairing:
     if columns % 2:
         raise BadInput(f"the release has {columns} columns, but an embedding has two for each value.")
     if not 0.0 < largest < math.inf:
-        raise BadInput(f"largest was {largest!r}: the largest alpha to look for is a positive number.")
+        raise BadInput(
+            f"`largest` was {largest!r}: the largest alpha to look for is a positive number.",
+            parameter="largest",
+        )
     # Columns are read one by one, so each should lie in one piece.
     search = _Search(np.asarray(table, dtype=np.float64, order="F"), precision, largest)
     # Columns with the most values that are not zero come first: they have the most to be told apart by.

@@ -85,7 +85,10 @@ def pair_games(
     """
     before, after = corresponding(original, released, view, fewest=_FEWEST)
     if law not in (None, "gaussian", "laplace"):
-        raise BadInput(f"law was {law!r}: it must be 'gaussian', 'laplace', or None where it is not known.")
+        raise BadInput(
+            f"`law` was {law!r}: it must be 'gaussian', 'laplace', or None where it is not known.",
+            parameter="law",
+        )
     told = _Told(unit, Neighbours(neighbours), confidence)
     rng = np.random.default_rng(seed)
     pairs = draw_pairs(before, partners=partners, law=law, rng=rng)
@@ -121,7 +124,10 @@ def draw_pairs(
     if partners == "random":
         return order[: len(order) // 2 * 2].reshape(-1, 2)
     if partners != "farthest":
-        raise BadInput(f"partners was {partners!r}: rows are paired with 'random' or with 'farthest' ones.")
+        raise BadInput(
+            f"`partners` was {partners!r}: rows are paired with 'random' or with 'farthest' ones.",
+            parameter="partners",
+        )
     pairs = np.empty((len(order) // 2, 2), dtype=np.intp)
     free, left = order, len(order)
     for pair in pairs:
@@ -151,7 +157,10 @@ def _numbers_of_guesses(guesses: Sequence[int] | None, pairs: int) -> list[int]:
         return sorted({round(1.1 * pairs ** (2.0 / 3.0)), pairs // 4, pairs // 2, pairs})
     tried = sorted(set(guesses))
     if not tried or tried[0] < 1 or tried[-1] > pairs:
-        raise BadInput(f"guesses must be whole numbers from 1 to the number of pairs, which is {pairs}.")
+        raise BadInput(
+            f"`guesses` must be whole numbers from 1 to the number of pairs, which is {pairs}.",
+            parameter="guesses",
+        )
     return tried
 
 

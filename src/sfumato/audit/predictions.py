@@ -41,7 +41,9 @@ class Predictions:
     def __post_init__(self) -> None:
         probabilities = _matrix(self.probabilities, "probabilities")
         if not 0.0 < self.floor <= 0.1:
-            raise BadInput(f"floor was {self.floor!r}: it must lie above 0 and at most at 0.1.")
+            raise BadInput(
+                f"`floor` was {self.floor!r}: it must lie above 0 and at most at 0.1.", parameter="floor"
+            )
         low = np.flatnonzero((probabilities < 0.0).any(axis=1))
         if low.size:
             raise BadInput(

@@ -102,7 +102,10 @@ def chernoff_upper(count: int, total: int, chance: float) -> float:
 def failure_chance(confidence: float) -> float:
     """1 − ``confidence``, or a refusal of what is not strictly between 0 and 1."""
     if isinstance(confidence, bool) or not 0.0 < confidence < 1.0:
-        raise BadInput(f"confidence was {confidence!r}: it must lie strictly between 0 and 1, as 0.99 does.")
+        raise BadInput(
+            f"`confidence` was {confidence!r}: it must lie strictly between 0 and 1, as 0.99 does.",
+            parameter="confidence",
+        )
     return 1.0 - float(confidence)
 
 
@@ -116,7 +119,7 @@ def _checked(count: ArrayLike, total: int, chance: float) -> Array:
     if isinstance(total, bool) or int(total) != total or total < 1:
         raise BadInput(f"the total was {total!r}: a proportion needs a whole number of trials, 1 or more.")
     if not 0.0 < chance < 1.0:
-        raise BadInput(f"chance was {chance!r}: it must lie strictly between 0 and 1.")
+        raise BadInput(f"`chance` was {chance!r}: it must lie strictly between 0 and 1.", parameter="chance")
     counts = np.asarray(count, dtype=np.float64)
     if not ((counts >= 0.0) & (counts <= total) & (counts == np.floor(counts))).all():
         raise BadInput(f"a count lies outside 0 to {total}, or is no whole number: it counts among those.")

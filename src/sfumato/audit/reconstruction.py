@@ -54,9 +54,12 @@ def ridge_reconstruction(
             "from row i of the other."
         )
     if not (isinstance(penalty, int | float) and 0.0 < penalty < math.inf):
-        raise BadInput(f"penalty was {penalty!r}: it must be a positive number.")
+        raise BadInput(f"`penalty` was {penalty!r}: it must be a positive number.", parameter="penalty")
     if not 0.0 < held_out < 1.0:
-        raise BadInput(f"held_out was {held_out:g}: it is the share of rows to test on, between 0 and 1.")
+        raise BadInput(
+            f"`held_out` was {held_out:g}: it is the share of rows to test on, between 0 and 1.",
+            parameter="held_out",
+        )
     order = np.random.default_rng(seed).permutation(len(before))
     cut = min(max(round((1.0 - held_out) * len(order)), 2), len(order) - 2)
     known, tested = order[:cut], order[cut:]
@@ -96,7 +99,8 @@ def informed_inverter(
             low = high = np.full(1, np.nan)
         if not (low < high).all():
             raise BadInput(
-                "bounds must be (low, high): two numbers, or one of each a column, low below high."
+                "`bounds` must be (low, high): two numbers, or one of each a column, low below high.",
+                parameter="bounds",
             )
         after = np.clip(after, low, high)
     known = "knows every public parameter, inverts the transform" if view is not None else "sees the release"

@@ -47,9 +47,11 @@ def rmia_scores(
     record; p(x) is the mean of the two averages. ``population_inside`` (models, k) says the same of z.
     """
     if not gamma > 0.0 or not np.isfinite(gamma):
-        raise BadInput(f"gamma was {gamma!r}: it must be a positive number, and 1 or more is usual.")
+        raise BadInput(
+            f"`gamma` was {gamma!r}: it must be a positive number, and 1 or more is usual.", parameter="gamma"
+        )
     if not 0.0 <= a <= 1.0:
-        raise BadInput(f"a was {a!r}: it must lie in 0 to 1.")
+        raise BadInput(f"`a` was {a!r}: it must lie in 0 to 1.", parameter="a")
     asked, answers = _checked(target, references, "records")
     others, other_answers = _checked(population, population_references, "population")
     if len(answers) != len(other_answers):
@@ -90,8 +92,9 @@ def rmia(
     truth = np.asarray(members)
     if truth.dtype != np.bool_ or truth.shape != scores.shape or truth.all() or not truth.any():
         raise BadInput(
-            f"members must be True or False for each of the {scores.size} records, some of each: "
-            f"got {truth.dtype} of shape {truth.shape}."
+            f"`members` must be True or False for each of the {scores.size} records, some of each: "
+            f"got {truth.dtype} of shape {truth.shape}.",
+            parameter="members",
         )
     count = len(np.asarray(references))
     return finding_from_scores(

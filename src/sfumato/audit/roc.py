@@ -130,7 +130,10 @@ class Placements:
         nothing about spread, and the answer is (0, 1).
         """
         if not 0.0 < confidence < 1.0:
-            raise BadInput(f"confidence was {confidence!r}: it must lie strictly between 0 and 1.")
+            raise BadInput(
+                f"`confidence` was {confidence!r}: it must lie strictly between 0 and 1.",
+                parameter="confidence",
+            )
         tail = (1.0 - confidence) / 2.0
         value, pairs = self.auc, min(self.above.size, self.below.size)
         if pairs < 2:
@@ -199,7 +202,7 @@ def tpr_at_fpr(
     """The true positive rate at the lowest threshold whose empirical FPR is at most ``fpr``."""
     first, second = _checked(members, nonmembers)
     if not 0.0 < fpr < 1.0:
-        raise BadInput(f"fpr was {fpr!r}: it must lie strictly between 0 and 1.")
+        raise BadInput(f"`fpr` was {fpr!r}: it must lie strictly between 0 and 1.", parameter="fpr")
     allowed = math.floor(fpr * second.size + 1e-9)
     # Everything strictly above this non-member may be flagged; it may not be, nor may its ties.
     barrier = np.sort(second)[second.size - 1 - allowed]

@@ -132,9 +132,11 @@ def scale_invariance(
     held out, by default the standard audit of a model; with ``canaries``, also a one-run audit each.
     """
     if not 0.0 < scale < np.inf:
-        raise BadInput(f"scale was {scale!r}: it must be above 0 and finite.")
+        raise BadInput(f"`scale` was {scale!r}: it must be above 0 and finite.", parameter="scale")
     if not 0.0 <= tolerance < np.inf:
-        raise BadInput(f"tolerance was {tolerance!r}: it must be 0 or more and finite.")
+        raise BadInput(
+            f"`tolerance` was {tolerance!r}: it must be 0 or more and finite.", parameter="tolerance"
+        )
     features, labels, _ = checked_records(X, y)
     tell = report or (lambda stage, share: None)
     split = held_out(len(features), share=share, seed=seed)

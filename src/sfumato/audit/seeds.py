@@ -149,7 +149,10 @@ def without_noise(first: Floats, second: Floats, *, scales: tuple[float, float])
     """(σ₂y₁ − σ₁y₂)/(σ₂ − σ₁): the records, if both releases add one noise to them at these scales."""
     low, high = scales
     if not (0.0 <= low < math.inf and 0.0 <= high < math.inf) or low == high:
-        raise BadInput(f"scales were {low!r} and {high!r}: two different numbers, 0 or more, are needed.")
+        raise BadInput(
+            f"`scales` were {low!r} and {high!r}: two different numbers, 0 or more, are needed.",
+            parameter="scales",
+        )
     return np.asarray((high * first - low * second) / (high - low))
 
 
@@ -171,7 +174,10 @@ def _noise(original: ArrayLike, released: ArrayLike, view: View | None) -> Float
 def _limit(false_alarm: float, rows: int) -> float:
     """The threshold of the test, which no number of ``rows`` below its square could reach."""
     if not 0.0 < false_alarm < 1.0:
-        raise BadInput(f"false_alarm was {false_alarm!r}: it must lie strictly between 0 and 1.")
+        raise BadInput(
+            f"`false_alarm` was {false_alarm!r}: it must lie strictly between 0 and 1.",
+            parameter="false_alarm",
+        )
     limit = math.sqrt(2.0 * math.log(2.0 / false_alarm))
     if rows <= limit**2:
         raise BadInput(

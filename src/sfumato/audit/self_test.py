@@ -102,11 +102,17 @@ def self_test(
     repetitions = usual[1] if repetitions is None else repetitions
     for name, value, least in (("games", games, 1000), ("repetitions", repetitions, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise BadInput(f"{name} was {value!r}: it must be a whole number, {least} or more.")
+            raise BadInput(
+                f"`{name}` was {value!r}: it must be a whole number, {least} or more.", parameter=name
+            )
     if isinstance(confidence, bool) or not 0.5 <= confidence < 1.0:
-        raise BadInput(f"confidence was {confidence!r}: it must be at least 0.5 and below 1.")
+        raise BadInput(
+            f"`confidence` was {confidence!r}: it must be at least 0.5 and below 1.", parameter="confidence"
+        )
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise BadInput(f"seed was {seed!r}: it must be a whole number, or None for fresh noise.")
+        raise BadInput(
+            f"`seed` was {seed!r}: it must be a whole number, or None for fresh noise.", parameter="seed"
+        )
     tell = report or (lambda stage, share: None)
     suspects, trusted = broken(), sound()
     caught, cleared = [], []

@@ -102,7 +102,7 @@ def train_shadows(
     """
     records, labels = as_array(X, "the records"), as_array(y, "the labels")
     if count < 1:
-        raise BadInput(f"count was {count}: train at least one shadow model.")
+        raise BadInput(f"`count` was {count}: train at least one shadow model.", parameter="count")
     if records.ndim < 1 or labels.ndim != 1 or len(records) != len(labels) or len(labels) < 2:
         raise BadInput(
             f"shadow models need at least two records with one label each: "
@@ -161,7 +161,7 @@ def train_attack_network(
     except ImportError:
         raise BadInput("the shadow-model attack needs torch: pip install 'sfumato[learn]'.") from None
     if epochs < 1:
-        raise BadInput(f"epochs was {epochs}: train for at least one.")
+        raise BadInput(f"`epochs` was {epochs}: train for at least one.", parameter="epochs")
     flat = [item for pair in shadows for item in pair]
     if not flat:
         raise BadInput("no shadow models were given: train at least one.")

@@ -135,7 +135,9 @@ def _checked(
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """The number of each recording's label, and which are tested on."""
     if isinstance(rate, bool) or not isinstance(rate, int | np.integer) or rate < 1000:
-        raise BadInput(f"rate was {rate!r}: a whole number of hertz, 1000 or more, is accepted.")
+        raise BadInput(
+            f"`rate` was {rate!r}: a whole number of hertz, 1000 or more, is accepted.", parameter="rate"
+        )
     if clean != protected:
         raise BadInput(f"there are {protected} released recordings of {clean} originals; give one each.")
     names, test = np.asarray(labels), np.asarray(held_out)
@@ -143,7 +145,7 @@ def _checked(
         if values.shape != (clean,):
             raise BadInput(f"the {what} have shape {values.shape}; one a recording is needed: ({clean},).")
     if test.dtype != np.bool_:
-        raise BadInput("held_out must be True or False for each recording.")
+        raise BadInput("`held_out` must be True or False for each recording.", parameter="held_out")
     if test.all() or not test.any():
         raise BadInput("some recordings must be held out, and some not; the attacks learn from the latter.")
     classes, codes = np.unique(names, return_inverse=True)

@@ -97,7 +97,10 @@ def held_out_parts(
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """The choosing games of both worlds, and the judging games of both; at least one game in each of them."""
     if isinstance(held_out, bool) or not 0.0 < held_out < 1.0:
-        raise BadInput(f"held_out was {held_out!r}: it is the share of games that choose, between 0 and 1.")
+        raise BadInput(
+            f"`held_out` was {held_out!r}: it is the share of games that choose, between 0 and 1.",
+            parameter="held_out",
+        )
     rng = np.random.default_rng(seed)
     choosing, judging = [], []
     for scores, world in ((first, "record"), (second, "neighbour")):

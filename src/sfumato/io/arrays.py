@@ -60,7 +60,9 @@ class ArraySource:
         those before are passed over, and those after are not read.
         """
         if max_bytes < 1:
-            raise BadInput(f"max_bytes is {max_bytes}; a positive number is accepted.")
+            raise BadInput(
+                f"`max_bytes` was {max_bytes}; a positive number is accepted.", parameter="max_bytes"
+            )
         label = _label(self.path, self.name)
         step = max(1, max_bytes // self._layout.row_bytes)
         wanted = range(self.rows) if rows is None else rows
@@ -114,7 +116,7 @@ def open_array(path: str | os.PathLike[str], array: str | None = None) -> ArrayS
     if magic == MAGIC:
         if array is not None:
             raise BadInput(
-                f"{path.name} holds one array, which has no name, so --array does not apply to it."
+                f"{path.name} holds one array, which has no name: leave out `array`.", parameter="array"
             )
     elif magic.startswith(npz.MAGICS):
         names = npz.array_names(path)
@@ -224,10 +226,16 @@ def _choose(names: tuple[str, ...], wanted: str | None, path: Path) -> str:
     shown = ", ".join(repr(name) for name in names[:20]) + (", …" if len(names) > 20 else "")
     if wanted is None:
         if len(names) > 1:
-            raise BadInput(f"{path.name} holds {len(names)} arrays ({shown}); name one of them with --array.")
+            raise BadInput(
+                f"{path.name} holds {len(names)} arrays; name one of them by `array`",
+                parameter="array",
+                accepted=shown,
+            )
         return names[0]
     if wanted not in names:
-        raise BadInput(f"{path.name} holds no array {wanted!r}; --array accepts {shown}.")
+        raise BadInput(
+            f"`array` was {wanted!r}, which is no array of {path.name}", parameter="array", accepted=shown
+        )
     return wanted
 
 

@@ -65,7 +65,7 @@ class ClassFolders:
             try:
                 values = read_picture(self.path / file).values
             except BadInput as error:
-                raise BadInput(f"{file.parent.name}: {error}") from None
+                raise error.at(file.parent.name) from None
             if values.shape != self.shape or values.dtype != self.dtype:
                 raise BadInput(f"{file.as_posix()} has changed since it was opened.")
             pictures[number] = values
@@ -178,7 +178,7 @@ def _header(entry: os.DirEntry[str], name: str) -> PictureHeader:
     try:
         return picture_header(entry.path)
     except BadInput as error:
-        raise BadInput(f"{Path(name).parent}: {error}") from None
+        raise error.at(str(Path(name).parent)) from None
 
 
 def _sized(header: PictureHeader) -> str:

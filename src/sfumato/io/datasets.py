@@ -109,14 +109,18 @@ def open_dataset(
     if not source.exists():
         raise BadInput(f"{source.name or source} does not exist.")
     if not is_archive(source):
-        for flag, given in (("--pictures", pictures), ("--labels", labels)):
+        for name, given in (("pictures", pictures), ("labels", labels)):
             if given is not None:
-                raise BadInput(f"{flag} names an array of an .npz, and {source.name or source} is a folder.")
+                raise BadInput(
+                    f"`{name}` names an array of an .npz, and {source.name or source} is a folder.",
+                    parameter=name,
+                )
         return open_class_folders(source, public_names=public_names)
     if public_names:
         raise BadInput(
-            f"names of class folders are declared public, and {source.name} is an archive, whose classes are "
-            "numbers."
+            f"`public_names` declares names of class folders public, and {source.name} is an archive, whose "
+            "classes are numbers.",
+            parameter="public_names",
         )
     names = array_names(file_to_read(source))
     usual = (*_PICTURES, *_FEATURES) if or_features else _PICTURES
@@ -201,7 +205,8 @@ def check_top(top: float, dtype: np.dtype[Any]) -> None:
     """Refuse a ``top``, the value of white, that whole numbers of type ``dtype`` cannot hold."""
     if dtype.kind in "ui" and top > np.iinfo(dtype).max:
         raise BadInput(
-            f"--top was {top:g}, and pictures of type {dtype} hold numbers up to {np.iinfo(dtype).max}."
+            f"`top` was {top:g}, and pictures of type {dtype} hold numbers up to {np.iinfo(dtype).max}.",
+            parameter="top",
         )
 
 
@@ -220,15 +225,24 @@ def _chosen(path: Path, names: Sequence[str], wanted: str | None, usual: Sequenc
     shown = ", ".join(repr(name) for name in names[:20]) + (", …" if len(names) > 20 else "")
     if wanted is not None:
         if wanted not in names:
-            raise BadInput(f"{path.name} holds no array {wanted!r}; --{what} accepts {shown or 'none'}.")
+            raise BadInput(
+                f"`{what}` was {wanted!r}, which is no array of {path.name}",
+                parameter=what,
+                accepted=shown or "none",
+            )
         return wanted
     found = [name for name in names if name in usual]
     if len(found) == 1:
         return found[0]
     if found:
         several = " and ".join(repr(name) for name in found)
-        raise BadInput(f"{several} of {path.name} could each be the {what}; choose one with --{what} NAME.")
+        raise BadInput(
+            f"{several} of {path.name} could each be the {what}; choose one by `{what}`.", parameter=what
+        )
     raise BadInput(
-        f"{path.name} holds no array called {', '.join(usual[:-1])} or {usual[-1]}; name the {what} with "
-        f"--{what}: it holds {shown or 'no arrays'}."
+        f"{path.name} holds no array called {', '.join(usual[:-1])} or {usual[-1]}; name one of its arrays "
+        "by "
+        f"`{what}`",
+        parameter=what,
+        accepted=shown or "none",
     )

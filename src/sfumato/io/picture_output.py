@@ -56,7 +56,9 @@ def encode_picture(values: NDArray[Any], suffix: str, *, quality: int = QUALITY)
     """
     check_storable(f"a picture{suffix}", values.shape, values.dtype)
     if isinstance(quality, bool) or not isinstance(quality, int) or not 1 <= quality <= 100:
-        raise BadInput(f"quality must be a whole number from 1 to 100, not {quality!r}.")
+        raise BadInput(
+            f"`quality` must be a whole number from 1 to 100, not {quality!r}.", parameter="quality"
+        )
     pixels = values[:, :, 0] if values.ndim == 3 and values.shape[2] == 1 else values
     format = FORMATS[suffix.lower()]
     if format == "jpeg":

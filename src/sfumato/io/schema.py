@@ -197,7 +197,7 @@ class Schema:
                 raise BadInput("the schema must be a .toml or .json file.")
             return cls.from_dict(content)
         except BadInput as error:
-            raise BadInput(f"{path.name}: {error}") from None
+            raise error.at(path.name) from None
         except (ValueError, RecursionError, OSError) as error:  # of syntax, of nesting, of encoding
             reason = str(error).splitlines()[0].rstrip(".") if str(error) else "it cannot be parsed"
             raise BadInput(f"{path.name} is not valid {path.suffix[1:].upper()}: {reason}.") from None

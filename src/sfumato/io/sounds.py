@@ -68,7 +68,9 @@ class SoundSource:
         decoded, are refused where they are met.
         """
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise BadInput(f"size was {size!r}: a block has a whole number of samples, 1 or more.")
+            raise BadInput(
+                f"`size` was {size!r}: a block has a whole number of samples, 1 or more.", parameter="size"
+            )
         if rate is None or rate == self.rate:
             return self._read(size)
         return resampled(self._read(size), self.rate, check_rate(rate, "rate"), self.channels)

@@ -256,7 +256,7 @@ def named(path: Path, name: str) -> Iterator[None]:
     try:
         yield
     except BadInput as error:
-        raise BadInput(str(error).replace(path.name, Path(name).name)) from None
+        raise BadInput(str(error).replace(path.name, Path(name).name), parameter=error.parameter) from None
 
 
 def _on_disk(path: Path) -> PurePosixPath:

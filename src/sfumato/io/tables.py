@@ -59,7 +59,7 @@ class TableSource:
         try:
             schema.check_against(self._names)
         except BadInput as error:
-            raise BadInput(f"{self.path.name}: {error}") from None
+            raise error.at(self.path.name) from None
 
     def blocks(self, max_rows: int = _BLOCK_ROWS) -> Iterator[TableBlock]:
         """Consecutive blocks of at most ``max_rows`` rows; every call reads the file anew.
@@ -68,7 +68,7 @@ class TableSource:
         categories are refused with their column and data row, counted from 1.
         """
         if max_rows < 1:
-            raise BadInput(f"max_rows is {max_rows}; a positive number is accepted.")
+            raise BadInput(f"`max_rows` was {max_rows}; a positive number is accepted.", parameter="max_rows")
         columns = [column.name for column in self.schema.released]
         if self._parquet:
             batches = self._parquet_batches(columns, max_rows)

@@ -29,7 +29,9 @@ class NormalisedSum(ClippedSum):
         super().__init__(1.0)
         self.gamma = positive("gamma", gamma)
         if not 1e-30 <= self.gamma <= 1e30:
-            raise BadInput(f"gamma was {shown(gamma)}: it must lie between 1e-30 and 1e30.")
+            raise BadInput(
+                f"`gamma` was {shown(gamma)}: it must lie between 1e-30 and 1e30.", parameter="gamma"
+            )
 
     def _of_lengths(self, lengths: Tensor) -> Tensor:
         return RADIUS * MARGIN / (lengths + self.gamma)

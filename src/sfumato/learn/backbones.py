@@ -145,12 +145,17 @@ class Backbone(NetworkExtractor):
 
     def __init__(self, name: str, shape: tuple[int, ...], *, size: int | None = None) -> None:
         if name not in _SOURCES:
-            raise BadInput(f"backbone was {name!r}: it is one of {', '.join(BACKBONES)}.")
+            raise BadInput(
+                f"`backbone` was {name!r}: it is one of {', '.join(BACKBONES)}.", parameter="backbone"
+            )
         self.name, source = name, _SOURCES[name]
         self.mean, self.deviation, self.dimension = source.mean, source.deviation, source.dimension
         super().__init__(shape, source.size if size is None else size)
         if source.fixed and self.size != source.size:
-            raise BadInput(f"size was {size}: {name} looks at {source.size} pixels a side and nothing else.")
+            raise BadInput(
+                f"`size` was {size}: {name} looks at {source.size} pixels a side and nothing else.",
+                parameter="size",
+            )
         package = source.weights.package.replace("_", "-")
         self.origin = (
             f"{name} trained on ImageNet, public, from the package {package}; "

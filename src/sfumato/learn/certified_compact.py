@@ -234,7 +234,9 @@ class CertifiedCompact(Learner):
         anchors, moments = positive("anchors", self.anchors), positive("moments", self.moments)
         if anchors + moments >= 1.0:
             raise BadInput(
-                f"anchors and moments were {anchors:g} and {moments:g}: together they must leave some of the "
-                "budget, 1, to the head."
+                f"`anchors` and `moments` were {anchors:g} and {moments:g}: together they must leave some "
+                "of the "
+                "budget, 1, to the head.",
+                parameter="anchors",
             )
         return anchors, moments, 1.0 - anchors - moments

@@ -159,7 +159,10 @@ class CorrelatedSteps(StepsInTurn):
         _check_whole("bands", self.bands)
         _check_whole("steps", self.steps)
         if self.bands > self.steps:
-            raise BadInput(f"bands was {self.bands}: at most one a step, of {self.steps}, can be used.")
+            raise BadInput(
+                f"`bands` was {self.bands}: at most one a step, of {self.steps}, can be used.",
+                parameter="bands",
+            )
         super().__post_init__()
 
     @classmethod
@@ -236,7 +239,7 @@ class CorrelatedSteps(StepsInTurn):
 
 def _check_whole(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise BadInput(f"{name} was {shown(value)}: a whole number, 1 or more, is needed.")
+        raise BadInput(f"`{name}` was {shown(value)}: a whole number, 1 or more, is needed.", parameter=name)
 
 
 class CorrelatedNoise:

@@ -141,6 +141,8 @@ def _of_examples(parameter: Parameter, taken: int) -> Tensor:
 def check_sampling(rate: float, steps: int) -> None:
     """Refuse a rate or a number of steps that cannot be sampled with."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0.0 < rate <= 1.0:
-        raise BadInput(f"rate was {rate!r}: it must lie above 0 and be at most 1.")
+        raise BadInput(f"`rate` was {rate!r}: it must lie above 0 and be at most 1.", parameter="rate")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise BadInput(f"steps was {steps!r}: a whole number of steps, 1 or more, is needed.")
+        raise BadInput(
+            f"`steps` was {steps!r}: a whole number of steps, 1 or more, is needed.", parameter="steps"
+        )

@@ -52,7 +52,9 @@ def checked_features(X: Any, dimension: int | None = None) -> NDArray[np.floatin
 def checked_classes(classes: Any) -> int:
     """The number of classes, two or more."""
     if isinstance(classes, bool) or not isinstance(classes, int | np.integer) or classes < 2:
-        raise BadInput(f"classes was {shown(classes)}: a whole number, 2 or more, is needed.")
+        raise BadInput(
+            f"`classes` was {shown(classes)}: a whole number, 2 or more, is needed.", parameter="classes"
+        )
     return int(classes)
 
 
@@ -75,5 +77,8 @@ def checked_number(records: int | None, given: int) -> int:
     if records is None:
         return given
     if isinstance(records, bool) or not isinstance(records, int) or records < given:
-        raise BadInput(f"records was {records!r}: a whole number, at least as many as are given, is needed.")
+        raise BadInput(
+            f"`records` was {records!r}: a whole number, at least as many as are given, is needed.",
+            parameter="records",
+        )
     return records

@@ -39,6 +39,8 @@ def make_extractor(name: str, shape: _Shape) -> Extractor:
     if Path(name).is_dir():
         return LocalBackbone(name, shape)
     raise BadInput(
-        f"extractor was {name!r}: it is one of {', '.join(EXTRACTORS)}, or a folder with config.json and the "
-        "weights of a ViT, DINOv2 or ResNet."
+        f"`extractor` was {name!r}: it is one of {', '.join(EXTRACTORS)}, or a folder with config.json and "
+        "the "
+        "weights of a ViT, DINOv2 or ResNet.",
+        parameter="extractor",
     )

@@ -81,7 +81,7 @@ class Momentum:
 
     def __post_init__(self) -> None:
         if share("beta", self.beta) > 0.99:
-            raise BadInput(f"beta was {shown(self.beta)}: it must be 0.99 at most.")
+            raise BadInput(f"`beta` was {shown(self.beta)}: it must be 0.99 at most.", parameter="beta")
 
     def rows(self, steps: int) -> Array:
         """C for ``steps`` steps."""
@@ -103,9 +103,13 @@ class FactoredSteps(StepsInTurn):
 
     def __post_init__(self) -> None:
         if not isinstance(self.factor, Factor | Momentum):
-            raise BadInput(f"factor was {shown(self.factor)}: a Factor or a Momentum is needed.")
+            raise BadInput(
+                f"`factor` was {shown(self.factor)}: a Factor or a Momentum is needed.", parameter="factor"
+            )
         if isinstance(self.steps, int) and self.steps > MOST_STEPS:
-            raise BadInput(f"steps was {self.steps}: a factor can have at most {MOST_STEPS}.")
+            raise BadInput(
+                f"`steps` was {self.steps}: a factor can have at most {MOST_STEPS}.", parameter="steps"
+            )
         super().__post_init__()
         if not np.isfinite(self._inverse).all():
             raise BadInput("the factor has no finite inverse: noise would leave the numbers.")

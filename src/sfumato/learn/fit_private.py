@@ -147,7 +147,10 @@ def fit_private(
         factor=factor,
     )
     if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
-        raise BadInput("randomness of a model must be None or Seeded(…): keyed noise belongs to records.")
+        raise BadInput(
+            "`randomness` of a model must be None or Seeded(…): keyed noise belongs to records.",
+            parameter="randomness",
+        )
     if isinstance(model, Learner):
         if training != Training():
             raise BadInput("options of noisy steps were given with a learner: they belong to torch modules.")
@@ -238,9 +241,10 @@ def _check_signal(model: Module, plan: NoiseSchedule | StepsInTurn, records: int
     signal, noise = plan.steps * plan.expected(records), plan.total_deviation() * math.sqrt(weights)
     if NoisyRelease("the gradient sums", "model", signal, noise).drowned:
         raise BadInput(
-            f"epsilon {epsilon:g} is so small that noise exceeds any signal: over {plan.steps} steps it is "
+            f"`epsilon` {epsilon:g} is so small that noise exceeds any signal: over {plan.steps} steps it is "
             f"about {noise / signal:.3g} times as long as all clipped gradients of {records} records could "
-            f"add up to in {weights} weights; take a larger epsilon, more records or a smaller model."
+            f"add up to in {weights} weights; take a larger epsilon, more records or a smaller model.",
+            parameter="epsilon",
         )
 
 

@@ -122,7 +122,10 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _randomness(self) -> Randomness:
         if isinstance(self.randomness, Keyed) or not isinstance(self.randomness, Randomness | None):
-            raise BadInput("randomness of a model must be None or Seeded(…): keyed noise belongs to records.")
+            raise BadInput(
+                "`randomness` of a model must be None or Seeded(…): keyed noise belongs to records.",
+                parameter="randomness",
+            )
         return Secure() if self.randomness is None else self.randomness
 
     def _fitted(self, name: str) -> Any:

@@ -30,8 +30,9 @@ def least_noise(
         widening = 2.0 if widening > 1.3 else widening**2
         if high > _LARGEST:
             raise BadInput(
-                f"epsilon {epsilon:g} at delta {delta:g} needs more than {_LARGEST:g} times the clip as "
-                f"noise over {steps} steps: take fewer steps, or a larger epsilon."
+                f"`epsilon` {epsilon:g} at delta {delta:g} needs more than {_LARGEST:g} times the clip as "
+                f"noise over {steps} steps: take fewer steps, or a larger epsilon.",
+                parameter="epsilon",
             )
         at_high = proven(high)
     while at_low <= epsilon and low > _LEAST:

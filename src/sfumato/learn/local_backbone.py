@@ -50,7 +50,8 @@ class LocalBackbone(NetworkExtractor):
         patch = config.get("patch_size") if self._kind in _FIRST_TOKEN else 1
         if not isinstance(patch, int) or patch < 1 or self.size % patch:
             raise BadInput(
-                f"size was {self.size}: the {self._kind} model in {place} needs a multiple of {patch}."
+                f"`size` was {self.size}: the {self._kind} model in {place} needs a multiple of {patch}.",
+                parameter="size",
             )
         self.mean, self.deviation = _colours(place / "preprocessor_config.json")
         self._stretched = self._kind in ("vit", "deit") and self.size != named

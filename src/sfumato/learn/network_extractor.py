@@ -41,10 +41,14 @@ class NetworkExtractor(Extractor):
         sides = len(shape) in (2, 3) and all(isinstance(side, int) and side > 0 for side in shape)
         if not sides or (*shape, 1)[2] not in (1, 3):
             raise BadInput(
-                f"shape was {shape!r}: {self.name} takes pictures (height, width) or (height, width, 1 or 3)."
+                f"`shape` was {shape!r}: {self.name} takes pictures (height, width) or (height, width, 1 "
+                "or 3).",
+                parameter="shape",
             )
         if not isinstance(size, int) or not 32 <= size <= 1024:
-            raise BadInput(f"size was {size!r}: {self.name} looks at 32 to 1024 pixels a side.")
+            raise BadInput(
+                f"`size` was {size!r}: {self.name} looks at 32 to 1024 pixels a side.", parameter="size"
+            )
         self.shape, self.size = tuple(shape), size
 
     @abstractmethod

@@ -166,8 +166,9 @@ def factors_of(schedule: str | Sequence[float], steps: int) -> list[float]:
         return [float(factor) for factor in given]
     if schedule not in SCHEDULES:
         raise BadInput(
-            f"schedule must be one of {', '.join(SCHEDULES)}, or one factor for each of {steps} steps, not "
-            f"{shown(schedule)}."
+            f"`schedule` must be one of {', '.join(SCHEDULES)}, or one factor for each of {steps} steps, not "
+            f"{shown(schedule)}.",
+            parameter="schedule",
         )
     stages = 1 if schedule == "constant" else min(_STAGES, steps)
     sign = -1.0 if schedule == "decreasing" else 1.0

@@ -46,9 +46,14 @@ class Descent:
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise BadInput(f"steps was {shown(self.steps)}: a whole number, 1 or more, is needed.")
+            raise BadInput(
+                f"`steps` was {shown(self.steps)}: a whole number, 1 or more, is needed.", parameter="steps"
+            )
         if share("momentum", self.momentum) == 1.0:
-            raise BadInput(f"momentum was {self.momentum!r}: it must lie below 1, or no step comes to rest.")
+            raise BadInput(
+                f"`momentum` was {self.momentum!r}: it must lie below 1, or no step comes to rest.",
+                parameter="momentum",
+            )
         positive("clip", self.clip)
         positive("spread", self.spread)
         if self.pace is not None:

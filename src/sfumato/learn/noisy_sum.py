@@ -50,13 +50,16 @@ def clip_and_multiplier(clip: float, multiplier: float) -> tuple[float, float]:
     clip, multiplier = positive("clip", clip), positive("multiplier", multiplier)
     if not _SMALLEST_CLIP <= clip <= _LARGEST_CLIP:
         raise BadInput(
-            f"clip was {shown(clip)}: gradients are summed for clips from {_SMALLEST_CLIP:g} to "
-            f"{_LARGEST_CLIP:g}."
+            f"`clip` was {shown(clip)}: gradients are summed for clips from {_SMALLEST_CLIP:g} to "
+            f"{_LARGEST_CLIP:g}.",
+            parameter="clip",
         )
     if multiplier > _LARGEST_MULTIPLIER:
         raise BadInput(
-            f"multiplier was {shown(multiplier)}: noise of at most {_LARGEST_MULTIPLIER:g} times the clip is "
-            "drawn."
+            f"`multiplier` was {shown(multiplier)}: noise of at most {_LARGEST_MULTIPLIER:g} times the "
+            "clip is "
+            "drawn.",
+            parameter="multiplier",
         )
     return clip, multiplier
 

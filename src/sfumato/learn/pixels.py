@@ -29,7 +29,9 @@ class Pixels(Extractor):
     def __init__(self, shape: tuple[int, ...]) -> None:
         if len(shape) not in (2, 3) or not all(isinstance(side, int) and side > 0 for side in shape):
             raise BadInput(
-                f"shape was {shape!r}: a picture is (height, width) or (height, width, channels), each ≥ 1."
+                f"`shape` was {shape!r}: a picture is (height, width) or (height, width, channels), each ≥ "
+                "1.",
+                parameter="shape",
             )
         self.shape = tuple(shape)
         self.dimension = math.prod(shape)

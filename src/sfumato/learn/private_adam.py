@@ -46,9 +46,9 @@ class PrivateAdam:
             positive("floor", floor),
             positive("least", least),
         )
-        self.betas = (share("a beta", betas[0]), share("a beta", betas[1]))
+        self.betas = (share("betas", betas[0]), share("betas", betas[1]))
         if max(self.betas) >= 1.0:
-            raise BadInput(f"betas were {shown(betas)}: each must be below 1.")
+            raise BadInput(f"`betas` were {shown(betas)}: each must be below 1.", parameter="betas")
         self.unbiased = bool(unbiased)
         self._first = [torch.zeros_like(part, dtype=torch.float64) for part in self.parameters]
         self._second = [torch.zeros_like(part, dtype=torch.float64) for part in self.parameters]

@@ -116,7 +116,8 @@ class PrivateSoftmax(Learner):
         epsilon, delta = positive("epsilon", self.epsilon), delta_between(self.delta)
         if not 0.0 < positive("sampling", self.sampling) <= 1.0:
             raise BadInput(
-                f"sampling was {self.sampling!r}: the chance of a record to be taken is at most 1."
+                f"`sampling` was {self.sampling!r}: the chance of a record to be taken is at most 1.",
+                parameter="sampling",
             )
         steps = self._descent().steps
         if self.sampling == 1.0:

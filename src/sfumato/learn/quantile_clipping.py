@@ -47,7 +47,10 @@ _HAIR = 1.0 + 2.0**-48
 def gradient_stretch(share: float) -> float:
     """z_Δ/z = 1/√(1 − ``share``): how much more noise gradients get, so that the bit can be paid."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 1e-6 <= share <= 0.999:
-        raise BadInput(f"share was {shown(share)}: the bit's part of a step's budget lies in [1e-6, 0.999].")
+        raise BadInput(
+            f"`share` was {shown(share)}: the bit's part of a step's budget lies in [1e-6, 0.999].",
+            parameter="share",
+        )
     return _HAIR / math.sqrt(1.0 - share)
 
 
@@ -66,7 +69,9 @@ class QuantileStep:
     def __post_init__(self) -> None:
         quantile = self.quantile
         if isinstance(quantile, bool) or not isinstance(quantile, int | float) or not 0.0 < quantile < 1.0:
-            raise BadInput(f"quantile was {shown(quantile)}: it must lie above 0 and below 1.")
+            raise BadInput(
+                f"`quantile` was {shown(quantile)}: it must lie above 0 and below 1.", parameter="quantile"
+            )
         for name in ("expected", "pace"):
             positive(name, getattr(self, name))
         gradient_stretch(self.share)

@@ -40,8 +40,10 @@ class ScatteringFeatures(Extractor):
         self.scattering = Scattering(tuple(shape), scales)
         if not isinstance(groups, int) or groups < 1 or self.scattering.channels % groups:
             raise BadInput(
-                f"groups was {groups!r}: a whole number that divides the {self.scattering.channels} channels "
-                "of one colour is needed."
+                f"`groups` was {groups!r}: a whole number that divides the {self.scattering.channels} "
+                "channels "
+                "of one colour is needed.",
+                parameter="groups",
             )
         self.shape, self.scales, self.groups = tuple(shape), scales, groups
         self.dimension = math.prod(self.scattering.features)

@@ -45,8 +45,9 @@ class Scattering:
         sizes = len(self.shape) in (2, 3) and all(isinstance(side, int) and side > 0 for side in self.shape)
         if not sizes or min(self.shape[:2]) < 2**self.scales:
             raise BadInput(
-                f"shape was {self.shape!r}: a picture is (height, width) or (height, width, channels) with "
-                f"sides of at least {2**self.scales} pixels for {self.scales} scales."
+                f"`shape` was {self.shape!r}: a picture is (height, width) or (height, width, channels) with "
+                f"sides of at least {2**self.scales} pixels for {self.scales} scales.",
+                parameter="shape",
             )
         if not 1 <= self.scales <= 6 or not 1 <= self.angles <= 64:
             raise BadInput("a scattering transform has 1 to 6 scales and 1 to 64 angles.")

@@ -63,13 +63,19 @@ class Training:
         for name in ("batch", "steps", "bands"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise BadInput(f"{name} was {shown(value)}: a whole number, 1 or more, is needed.")
+                raise BadInput(
+                    f"`{name}` was {shown(value)}: a whole number, 1 or more, is needed.", parameter=name
+                )
         if self.pace is not None:
             positive("pace", self.pace)
         if share("momentum", self.momentum) >= 1.0:
-            raise BadInput(f"momentum was {shown(self.momentum)}: it must be below 1.")
+            raise BadInput(
+                f"`momentum` was {shown(self.momentum)}: it must be below 1.", parameter="momentum"
+            )
         if not isinstance(self.unbiased, bool):
-            raise BadInput(f"unbiased was {shown(self.unbiased)}: True or False is needed.")
+            raise BadInput(
+                f"`unbiased` was {shown(self.unbiased)}: True or False is needed.", parameter="unbiased"
+            )
         if self.noise == "correlated" and self.clipping in ("quantile", "layer-quantiles"):
             raise BadInput(
                 f"correlated noise was asked for with clipping={self.clipping!r}: its proof needs the same "
@@ -80,13 +86,21 @@ class Training:
                 "correlated noise was asked for with a schedule: schedules are for independent noise."
             )
         if self.noise == "independent" and self.bands is not None:
-            raise BadInput("bands were given with independent noise: they belong to noise='correlated'.")
+            raise BadInput(
+                "`bands` were given with independent noise: they belong to noise='correlated'.",
+                parameter="bands",
+            )
         if self.noise == "independent" and self.factor is not None:
             raise BadInput("a factor was given with independent noise: it belongs to noise='correlated'.")
         if self.bands is not None and self.factor is not None:
-            raise BadInput("bands were given with a factor: they are those of the square root.")
+            raise BadInput(
+                "`bands` were given with a factor: they are those of the square root.", parameter="bands"
+            )
         if self.clipping not in ("layers", "layer-quantiles") and self.layer_clips is not None:
-            raise BadInput("layer_clips were given without clipping='layers' or 'layer-quantiles'.")
+            raise BadInput(
+                "`layer_clips` were given without clipping='layers' or 'layer-quantiles'.",
+                parameter="layer_clips",
+            )
 
     def batch_for(self, records: int) -> int:
         """How many examples a step is expected to use."""

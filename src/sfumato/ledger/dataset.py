@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from sfumato.errors import BadInput
 from sfumato.ledger.filter import Filter
-from sfumato.ledger.text import command_to_open, short
+from sfumato.ledger.text import call_to_open, short
 from sfumato.privacy import Guarantee, Neighbours, Unit
 
 __all__ = ["Dataset"]
@@ -56,5 +56,5 @@ class Dataset:
             raise BadInput(
                 f"the budget of {short(self.name)} counts per {self.unit} under {self.neighbours}; a "
                 f"guarantee per {guarantee.unit} under {guarantee.neighbours} cannot be charged to it; "
-                f"open one for it with '{command_to_open('NAME', guarantee.unit, guarantee.neighbours)}'."
+                f"open one for it with {call_to_open('NAME', guarantee.unit, guarantee.neighbours)}."
             )

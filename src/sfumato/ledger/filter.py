@@ -83,11 +83,14 @@ class Filter:
         """Orders and shares chosen from the budget alone."""
         if not 0.0 < epsilon <= _LARGEST_EPSILON:
             raise BadInput(
-                f"a budget needs an epsilon above 0 and of at most {_LARGEST_EPSILON:g}, not {epsilon!r}."
+                f"a budget needs an `epsilon` above 0 and of at most {_LARGEST_EPSILON:g}, not {epsilon!r}.",
+                parameter="epsilon",
             )
         if not (delta == 0.0 or _SMALLEST_DELTA <= delta < 1.0):
             raise BadInput(
-                f"a budget needs a delta of 0, or of at least {_SMALLEST_DELTA:g} and below 1, not {delta!r}."
+                f"a budget needs a `delta` of 0, or of at least {_SMALLEST_DELTA:g} and below 1, not "
+                f"{delta!r}.",
+                parameter="delta",
             )
         if delta == 0.0:
             return cls(epsilon, delta, (), (), 0.0)

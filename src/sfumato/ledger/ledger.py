@@ -79,7 +79,7 @@ class Ledger:
                 shown = place.render_as_string(hide_password=True)
                 if charging is not None:
                     raise no_budget(charging, Unit.parse(unit), _neighbours(neighbours), missing=shown)
-                raise LedgerUnavailable(f"there is no ledger at {shown}; 'sfumato budget open' makes one.")
+                raise LedgerUnavailable(f"there is no ledger at {shown}; `ledger.open(...)` makes one.")
             return prepare(engine)
 
         self._storage = Storage(url, found_or_made, what="ledger", unavailable=LedgerUnavailable)
@@ -422,14 +422,14 @@ class Ledger:
 
 def _unknown(name: str) -> BadInput:
     return BadInput(
-        f"no budget was opened for dataset {short(name)}; open one with "
-        "'sfumato budget open NAME --epsilon … --delta …'."
+        f"no budget was opened for dataset {short(name)}; open one with `ledger.open({name!r}, epsilon=..., "
+        "delta=...)`."
     )
 
 
 def _number(what: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadInput(f"{what} was {value!r}: it must be a number.")
+        raise BadInput(f"`{what}` was {value!r}: it must be a number.", parameter=what)
     return float(value)
 
 
@@ -438,4 +438,6 @@ def _neighbours(value: Neighbours | str) -> Neighbours:
         return Neighbours(value)
     except ValueError:
         accepted = ", ".join(Neighbours)
-        raise BadInput(f"neighbours must be one of {accepted}, not {value!r}.") from None
+        raise BadInput(
+            f"`neighbours` must be one of {accepted}, not {value!r}.", parameter="neighbours"
+        ) from None

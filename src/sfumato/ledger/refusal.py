@@ -7,7 +7,6 @@ and :func:`refusal` and :class:`~sfumato.ledger.balance.Balance` find them by th
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_DOWN, Context
@@ -26,7 +25,7 @@ from sfumato.ledger.account import Account
 from sfumato.ledger.dataset import Dataset
 from sfumato.ledger.errors import BudgetRefused
 from sfumato.ledger.filter import add
-from sfumato.ledger.text import command_to_open, short
+from sfumato.ledger.text import call_to_open, short
 from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
 from sfumato.privacy.events import composed, curve_of, repeated, response_event
 from sfumato.privacy.wording import downward, upward
@@ -50,15 +49,16 @@ def no_budget(
     *,
     missing: str | None = None,
 ) -> BudgetRefused:
-    """The refusal to charge dataset ``name``, which has no budget, with the command that opens one.
+    """The refusal to charge dataset ``name``, which has no budget, with the call that opens one.
 
     ``unit`` and ``neighbours`` are those of what was to be charged; ``missing`` is the URL of a ledger that
     is not there at all.
     """
-    command = command_to_open(shlex.quote(name), unit, neighbours, missing)
     where = "" if missing is None else f", and there is no ledger at {missing}"
     return BudgetRefused(
-        f"no budget was opened for dataset {short(name)}{where}; open one with '{command}'.", 0.0
+        f"no budget was opened for dataset {short(name)}{where}; open one with "
+        f"{call_to_open(name, unit, neighbours, missing)}.",
+        0.0,
     )
 
 

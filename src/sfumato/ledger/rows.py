@@ -264,5 +264,5 @@ def _totals(account: Account) -> dict[str, Any]:
 
 def _damaged(what: str) -> LedgerUnavailable:
     return LedgerUnavailable(
-        f"{what}: another hand than the ledger's was here; 'sfumato budget check' names every such place."
+        f"{what}: another hand than the ledger's was here; `ledger.check()` names every such place."
     )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 
 from sfumato.errors import BadInput
 from sfumato.privacy import Neighbours, Unit
 from sfumato.privacy.defaults import RECORDS
 
 __all__ = [
+    "call_to_open",
     "checked_key",
     "checked_name",
     "checked_purpose",
-    "command_to_open",
     "digest",
     "lock_number",
     "printable_name",
@@ -33,7 +32,10 @@ def checked_name(dataset: str) -> str:
 def printable_name(dataset: str) -> str:
     """``dataset``, if a release can name it: what a certificate shows has to be legible."""
     if not (dataset.strip() and dataset.isprintable()):
-        raise BadInput(f"the dataset is named {dataset!r}; a name in printable characters is accepted.")
+        raise BadInput(
+            f"the `dataset` is named {dataset!r}; a name in printable characters is accepted.",
+            parameter="dataset",
+        )
     return checked_name(dataset)
 
 
@@ -47,12 +49,15 @@ def checked_key(key: str | None) -> str | None:
     return None if key is None else _checked("an idempotency key", key, 1, _MAX_KEY)
 
 
-def command_to_open(name: str, unit: Unit, neighbours: Neighbours, ledger: str | None = None) -> str:
-    """The command that opens a budget called ``name`` for ``unit`` under ``neighbours``, as it is typed."""
-    words = ["sfumato", "budget", "open", name, "--epsilon … --delta …"]
-    words += [] if str(unit) == RECORDS.unit else ["--unit", str(unit).replace("(", ":").rstrip(")")]
-    words += [] if str(neighbours) == RECORDS.neighbours else ["--neighbours", str(neighbours)]
-    return " ".join(words + ([] if ledger is None else ["--ledger", shlex.quote(ledger)]))
+def call_to_open(name: str, unit: Unit, neighbours: Neighbours, ledger: str | None = None) -> str:
+    """Return the call that opens a budget ``name`` for ``unit`` under ``neighbours``, as errors name it.
+
+    ``ledger`` is the URL of a ledger that is not open yet.
+    """
+    words = [repr(name), "epsilon=...", "delta=..."]
+    words += [] if str(unit) == RECORDS.unit else [f"unit={str(unit).replace('(', ':').rstrip(')')!r}"]
+    words += [] if str(neighbours) == RECORDS.neighbours else [f"neighbours={str(neighbours)!r}"]
+    return f"`{'ledger' if ledger is None else f'sf.Ledger({ledger!r})'}.open({', '.join(words)})`"
 
 
 def digest(name: str) -> str:

@@ -19,7 +19,10 @@ def one_box(bounds: Any) -> Box:
     box = declared_domain("l2", None, bounds)
     assert isinstance(box, Box)  # bounds declare nothing else
     if box.low.ndim:
-        raise BadInput(f"bounds of tensors are two numbers for all components, not {shown(bounds)}.")
+        raise BadInput(
+            f"`bounds` of tensors are two numbers for all components, not {shown(bounds)}.",
+            parameter="bounds",
+        )
     return box
 
 

@@ -146,8 +146,9 @@ class _BoxReport(Mechanism):
         whole = isinstance(self.coordinates, int | np.integer) and not isinstance(self.coordinates, bool)
         if not whole or not 1 <= self.coordinates <= columns:
             raise BadInput(
-                f"coordinates must be a whole number from 1 to the {columns} columns, "
-                f"not {shown(self.coordinates)}."
+                f"`coordinates` must be a whole number from 1 to the {columns} columns, "
+                f"not {shown(self.coordinates)}.",
+                parameter="coordinates",
             )
         return int(self.coordinates)
 
@@ -272,7 +273,10 @@ def _two(epsilon: float) -> _Two:
     high = int(_COIN / (1.0 + math.exp(-epsilon * (1.0 - 1e-12))) * (1.0 - 2.0**-50))
     made = _Two(min(high, _COIN - 1))
     if 2 * made.high <= _COIN or made.epsilon > epsilon:
-        raise BadInput(f"an epsilon of {epsilon:g} for one coordinate is too small for a coin of 64 bits.")
+        raise BadInput(
+            f"an `epsilon` of {epsilon:g} for one coordinate is too small for a coin of 64 bits.",
+            parameter="epsilon",
+        )
     return made
 
 
@@ -285,7 +289,10 @@ def _window(epsilon: float) -> _Window:
     hit = int(_COIN / (1.0 + math.exp(-log_odds)) * (1.0 - 2.0**-45))
     made = _Window(width, min(hit, _COIN - 1))
     if made.epsilon > epsilon or made._slope <= 0.0:
-        raise BadInput(f"an epsilon of {epsilon:g} for one coordinate is too small for {_CELLS:,} cells.")
+        raise BadInput(
+            f"an `epsilon` of {epsilon:g} for one coordinate is too small for {_CELLS:,} cells.",
+            parameter="epsilon",
+        )
     return made
 
 

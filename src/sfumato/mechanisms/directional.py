@@ -233,7 +233,8 @@ class IndependentDirectional(DirectionalGaussian):
             stretch = np.broadcast_to(deviations, shape).reshape(-1)
         except ValueError:
             raise BadInput(
-                f"deviations of shape {deviations.shape} do not broadcast to tensors of shape {shape}."
+                f"`deviations` of shape {deviations.shape} do not broadcast to tensors of shape {shape}.",
+                parameter="deviations",
             ) from None
         if self.directions is None:
             return Frame(shape, (None,) * len(shape), stretch / stretch.min())
@@ -242,8 +243,10 @@ class IndependentDirectional(DirectionalGaussian):
         sides = (columns,) if given is not self.directions else shape
         if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != len(sides):
             raise BadInput(
-                f"directions must hold one matrix, or None, for each of the {len(shape)} modes of tensors of "
-                f"shape {shape}, or be one matrix of shape ({columns}, {columns})."
+                f"`directions` must hold one matrix, or None, for each of the {len(shape)} modes of "
+                "tensors of "
+                f"shape {shape}, or be one matrix of shape ({columns}, {columns}).",
+                parameter="directions",
             )
         bases = tuple(orthonormal(f"mode {k + 1}", given[k], sides[k]) for k in range(len(sides)))
         return Frame(sides, bases, stretch / stretch.min())

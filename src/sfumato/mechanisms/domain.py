@@ -80,14 +80,21 @@ class Box:
     def __init__(self, low: Any, high: Any) -> None:
         lows, highs = numeric(low), numeric(high)
         if lows is None or highs is None:
-            raise BadInput(f"bounds must be numbers, not {shown((low, high))}.")
+            raise BadInput(f"`bounds` must be numbers, not {shown((low, high))}.", parameter="bounds")
         self.low, self.high = lows, highs
         if self.low.shape != self.high.shape or self.low.ndim > 1:
-            raise BadInput("bounds must be two numbers, or two lists with one number a column.")
+            raise BadInput(
+                "`bounds` must be two numbers, or two lists with one number a column.", parameter="bounds"
+            )
         if not (self.low < self.high).all() or not self.low.size:
-            raise BadInput("bounds must be numbers and each lower bound must lie below its upper bound.")
+            raise BadInput(
+                "`bounds` must be numbers and each lower bound must lie below its upper bound.",
+                parameter="bounds",
+            )
         if not self.reach <= LARGEST or not (self.high - self.low).min() >= SMALLEST:
-            raise BadInput(f"bounds must be within ±{LARGEST:g} and at least {SMALLEST:g} apart.")
+            raise BadInput(
+                f"`bounds` must be within ±{LARGEST:g} and at least {SMALLEST:g} apart.", parameter="bounds"
+            )
         self.half = (self.high - self.low) / 2.0
         self.centre: Array | float = self.low + self.half
 
@@ -98,7 +105,10 @@ class Box:
 
     def _halves(self, columns: int) -> Array:
         if self.half.ndim and self.half.size != columns:
-            raise BadInput(f"bounds were declared for {self.half.size} columns, but the data has {columns}.")
+            raise BadInput(
+                f"`bounds` were declared for {self.half.size} columns, but the data has {columns}.",
+                parameter="bounds",
+            )
         return np.broadcast_to(self.half, columns)
 
     def sensitivity(self, norm: Norm, columns: int, neighbours: Neighbours) -> float:
@@ -122,8 +132,9 @@ class Box:
         limit = np.floor(self.half / step)
         if limit.max() > _MAX_CELLS:
             raise BadInput(
-                f"bounds {2.0 * float(self.half.max()):g} apart are too wide for a grid of {step:g}; so "
-                "little noise hides nothing: ask for a smaller ε, or declare bounds of similar width."
+                f"`bounds` {2.0 * float(self.half.max()):g} apart are too wide for a grid of {step:g}; so "
+                "little noise hides nothing: ask for a smaller ε, or declare bounds of similar width.",
+                parameter="bounds",
             )
         with np.errstate(over="ignore"):  # what overflows is clipped
             steps = np.trunc((values - self.centre) / step)
@@ -134,11 +145,12 @@ def declared_domain(norm: Norm, clip: Any, bounds: Any) -> Domain:
     """The domain that exactly one of ``clip`` and ``bounds`` declares."""
     if (clip is None) == (bounds is None):
         raise BadInput(
-            "declare exactly one bound on the records: a radius (--clip 1.0) or the lowest and highest value "
-            "(--bounds 0 255); a bound read off the data would leak it."
+            "declare exactly one bound on the records: a radius (`clip=1.0`) or the lowest and highest value "
+            "(`bounds=(0, 255)`); a bound read off the data would leak it.",
+            parameter="clip",
         )
     if clip is not None:
         return Ball(norm, positive("clip", clip))
     if isinstance(bounds, str) or not hasattr(bounds, "__len__") or len(bounds) != 2:
-        raise BadInput(f"bounds must be a pair (low, high), not {shown(bounds)}.")
+        raise BadInput(f"`bounds` must be a pair (low, high), not {shown(bounds)}.", parameter="bounds")
     return Box(*bounds)

@@ -124,8 +124,9 @@ def stretches(name: str, value: Any) -> Array:
     array = numeric(value)
     if array is None or not array.size or not 0.0 < array.max() <= _WIDEST * array.min() < math.inf:
         raise BadInput(
-            f"{name} must be positive numbers, the largest at most {_WIDEST:g} times the smallest, not "
-            f"{shown(value)}."
+            f"`{name}` must be positive numbers, the largest at most {_WIDEST:g} times the smallest, not "
+            f"{shown(value)}.",
+            parameter=name,
         )
     return array
 

@@ -156,7 +156,8 @@ class GridTensorLDP(TensorMechanism):
         whole = isinstance(self.levels, int | np.integer) and not isinstance(self.levels, bool)
         if not whole or not 2 <= self.levels <= MOST_LEVELS:
             raise BadInput(
-                f"levels must be a whole number from 2 to {MOST_LEVELS}, not {shown(self.levels)}."
+                f"`levels` must be a whole number from 2 to {MOST_LEVELS}, not {shown(self.levels)}.",
+                parameter="levels",
             )
         return int(self.levels)
 
@@ -170,7 +171,10 @@ def best_channel(epsilon: float, levels: int) -> tuple[float, float, Transition]
     """(p, b, channel): of all q that keep to ``epsilon``, the one of smallest mean squared error."""
     asked = epsilon * (1.0 - _MARGIN) - 1e-12
     if asked <= 0.0:
-        raise BadInput(f"an epsilon of {epsilon:g} for one component is too small for a coin of 64 bits.")
+        raise BadInput(
+            f"an `epsilon` of {epsilon:g} for one component is too small for a coin of 64 bits.",
+            parameter="epsilon",
+        )
     # k-ary randomised response: all noise uniform. 1 − p is what is searched for, since p may be next to one.
     least = levels / (math.expm1(min(asked, _LARGEST_LOSS)) + levels)
     best = min((_error_at(rest, asked, levels), rest) for rest in least + (1.0 - least) * _SHARES)

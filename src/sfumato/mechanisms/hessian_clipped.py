@@ -148,7 +148,10 @@ class HessianClipped(LayerAdaptive):
     def _own(self) -> bool:
         if isinstance(self.curvature, str) and self.curvature != "own":
             found = shown(self.curvature)
-            raise BadInput(f"curvature must be positive numbers, a release of them, or 'own', not {found}.")
+            raise BadInput(
+                f"`curvature` must be positive numbers, a release of them, or 'own', not {found}.",
+                parameter="curvature",
+            )
         return isinstance(self.curvature, str)
 
     def _curvature(self, count: int) -> Array:
@@ -159,8 +162,10 @@ class HessianClipped(LayerAdaptive):
             return values
         if values.shape != (int(sizes.sum()),):
             raise BadInput(
-                f"curvature must hold one number for each of {count} layers or {sizes.sum()} parameters, not "
-                f"an array of shape {values.shape}."
+                f"`curvature` must hold one number for each of {count} layers or {sizes.sum()} parameters, "
+                "not "
+                f"an array of shape {values.shape}.",
+                parameter="curvature",
             )
         return np.asarray(np.add.reduceat(values, np.cumsum(sizes) - sizes) / sizes)
 
@@ -197,7 +202,9 @@ def private_curvature(
     """
     rows, sizes = numbers(X).astype(np.float64), np.array(LayerAdaptive(layers=layers)._sizes())
     if rows.shape[1] != sizes.sum():
-        raise BadInput(f"layers of {sizes.sum()} parameters do not fit {rows.shape[1]} columns.")
+        raise BadInput(
+            f"`layers` of {sizes.sum()} parameters do not fit {rows.shape[1]} columns.", parameter="layers"
+        )
     relation, square = known_neighbours(neighbours), positive("clip", clip) ** 2
     multiplier = noise_multiplier(positive("epsilon", epsilon), delta_between(delta))
     apart = square * (math.sqrt(2.0) * (1.0 + 2.0**-50) if relation is Neighbours.REPLACE else 1.0)

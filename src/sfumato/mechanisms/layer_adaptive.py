@@ -75,7 +75,9 @@ class _Layers:
         """That of a ball with the same joint radius."""
         if columns != sum(self.sizes):
             raise BadInput(
-                f"layers of {sum(self.sizes)} parameters were declared, but the data has {columns} columns."
+                f"`layers` of {sum(self.sizes)} parameters were declared, but the data has {columns} "
+                "columns.",
+                parameter="layers",
             )
         return math.hypot(*self.radii) / math.sqrt(columns)
 
@@ -151,13 +153,18 @@ class LayerAdaptive(AdditiveMechanism):
         """C_l, the radius that layer l is clipped to."""
         count = len(self._sizes() or (0,))
         if self.clip is None:
-            raise BadInput("declare clip, one radius for all layers or one for each; read off data it leaks.")
+            raise BadInput(
+                "declare `clip`, one radius for all layers or one for each; read off data it leaks.",
+                parameter="clip",
+            )
         if isinstance(self.clip, Real):
             return np.full(count, positive("clip", self.clip) / math.sqrt(count))
         radii = positives(self.clip)
         if radii is None or len(radii) != count:
             raise BadInput(
-                f"clip must be a positive number, or one for each of {count} layers, not {shown(self.clip)}."
+                f"`clip` must be a positive number, or one for each of {count} layers, not "
+                f"{shown(self.clip)}.",
+                parameter="clip",
             )
         return radii
 
@@ -198,7 +205,10 @@ class LayerAdaptive(AdditiveMechanism):
         given = list(self.layers) if isinstance(self.layers, Sequence | np.ndarray) else []
         sizes = [tensor_size((layer,) if isinstance(layer, int | np.integer) else layer) for layer in given]
         if not sizes or isinstance(self.layers, str):
-            raise BadInput(f"layers must hold the size or shape of each layer, not {shown(self.layers)}.")
+            raise BadInput(
+                f"`layers` must hold the size or shape of each layer, not {shown(self.layers)}.",
+                parameter="layers",
+            )
         return tuple(size for size in sizes if size is not None)
 
     def _shares(self) -> Array:
@@ -209,7 +219,9 @@ class LayerAdaptive(AdditiveMechanism):
         else:
             weights = stretches("shares", self.shares)
             if weights.shape != (count,):
-                raise BadInput(f"shares must hold one number for each of {count} layers.")
+                raise BadInput(
+                    f"`shares` must hold one number for each of {count} layers.", parameter="shares"
+                )
         return np.asarray(weights / weights.sum())
 
     def _domain(self) -> Domain:
@@ -250,7 +262,10 @@ def flatten_layers(layers: Sequence[Any]) -> tuple[NDArray[Any], tuple[tuple[int
     """Layers of shape (n, …) each, n clients, as rows (n, d), and the shape of one layer for each of them."""
     arrays = [as_array(layer, "the layers") for layer in layers]
     if not arrays or any(array.ndim < 1 or len(array) != len(arrays[0]) for array in arrays):
-        raise BadInput("layers must be arrays (n, …) that all hold the same n clients, and at least one.")
+        raise BadInput(
+            "`layers` must be arrays (n, …) that all hold the same n clients, and at least one.",
+            parameter="layers",
+        )
     rows = [array.reshape(len(array), -1) for array in arrays]
     return np.concatenate(rows, axis=1), tuple(array.shape[1:] or (1,) for array in arrays)
 
@@ -261,7 +276,8 @@ def unflatten_layers(rows: Any, shapes: Sequence[Sequence[int]]) -> list[NDArray
     sizes = [tensor_size(shape) or 0 for shape in shapes]
     if array.ndim != 2 or array.shape[1] != sum(sizes):
         raise BadInput(
-            f"layers of {sum(sizes)} parameters do not fit an array of shape {array.shape}; give (n, d)."
+            f"`layers` of {sum(sizes)} parameters do not fit an array of shape {array.shape}; give (n, d).",
+            parameter="layers",
         )
     parts = np.split(array, np.cumsum(sizes)[:-1], axis=1)
     return [part.reshape(len(array), *shape) for part, shape in zip(parts, shapes, strict=True)]

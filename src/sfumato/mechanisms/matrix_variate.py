@@ -124,7 +124,10 @@ class MatrixVariateGaussian(DirectionalGaussian):
         ):
             precision = np.ones(side) if shares is None else stretches(name, shares)
             if precision.shape != (side,):
-                raise BadInput(f"{name} must hold {side} numbers, not an array of shape {precision.shape}.")
+                raise BadInput(
+                    f"`{name}` must hold {side} numbers, not an array of shape {precision.shape}.",
+                    parameter=name,
+                )
             made.append(np.sqrt(precision.max() / precision))
         return made[0], made[1]
 

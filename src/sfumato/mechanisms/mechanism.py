@@ -215,7 +215,9 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if source is None:
             return Secure()
         if not isinstance(source, Randomness):
-            raise BadInput(f"randomness must be None, Seeded(…) or Keyed(…), not {source!r}.")
+            raise BadInput(
+                f"`randomness` must be None, Seeded(…) or Keyed(…), not {source!r}.", parameter="randomness"
+            )
         return source
 
     def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:

@@ -59,7 +59,8 @@ def positive(name: str, value: Any) -> float:
     """``value`` as a float, if it is a positive number that can be squared and summed."""
     if not SMALLEST <= (number := _number(value)) <= LARGEST:
         raise BadInput(
-            f"{name} must be a positive number from {SMALLEST:g} to {LARGEST:g}, not {shown(value)}."
+            f"`{name}` must be a positive number from {SMALLEST:g} to {LARGEST:g}, not {shown(value)}.",
+            parameter=name,
         )
     return number
 
@@ -71,7 +72,9 @@ def in_range(name: str, value: Any) -> Any:
     """
     for one in value if isinstance(value, list | tuple) else (value,):
         if isinstance(one, int) and abs(one) > LARGEST:
-            raise BadInput(f"{name} must be given in numbers within ±{LARGEST:g}, not {shown(value)}.")
+            raise BadInput(
+                f"`{name}` must be given in numbers within ±{LARGEST:g}, not {shown(value)}.", parameter=name
+            )
     return value
 
 
@@ -79,7 +82,8 @@ def whole(name: str, value: Any, largest: int, what: str = "number") -> int:
     """``value`` as an int, if it is a whole ``what`` from 1 to ``largest``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
         raise BadInput(
-            f"{name} must be a whole {what}, 1 or more and at most {largest:,}, not {shown(value)}."
+            f"`{name}` must be a whole {what}, 1 or more and at most {largest:,}, not {shown(value)}.",
+            parameter=name,
         )
     return int(value)
 
@@ -106,7 +110,7 @@ def positives(value: Any) -> NDArray[np.float64] | None:
 def share(name: str, value: Any) -> float:
     """``value`` as a float, if it lies in [0, 1]."""
     if not 0.0 <= (number := _number(value)) <= 1.0:
-        raise BadInput(f"{name} must lie between 0 and 1, not {shown(value)}.")
+        raise BadInput(f"`{name}` must lie between 0 and 1, not {shown(value)}.", parameter=name)
     return number
 
 
@@ -114,8 +118,9 @@ def proper_share(name: str, value: Any) -> float:
     """``value`` as a float, if it lies strictly between 0 and 1 and is as good as neither."""
     if not _SMALLEST_PART <= (number := _number(value)) <= 1.0 - _SMALLEST_PART:
         raise BadInput(
-            f"{name} must lie strictly between 0 and 1, at least {_SMALLEST_PART:g} from both, not "
-            f"{shown(value)}."
+            f"`{name}` must lie strictly between 0 and 1, at least {_SMALLEST_PART:g} from both, not "
+            f"{shown(value)}.",
+            parameter=name,
         )
     return number
 
@@ -124,7 +129,8 @@ def delta_between(value: Any) -> float:
     """δ as a float, if it lies strictly between 0 and 1 and is not so small that it means 0."""
     if not SMALLEST <= (number := _number(value)) < 1.0:
         raise BadInput(
-            f"delta must lie strictly between 0 and 1 (Gaussian noise needs one), not {shown(value)}."
+            f"`delta` must lie strictly between 0 and 1 (Gaussian noise needs one), not {shown(value)}.",
+            parameter="delta",
         )
     return number
 
@@ -132,10 +138,15 @@ def delta_between(value: Any) -> float:
 def epsilon_range(value: Any) -> tuple[float, float]:
     """(ε_min, ε_max) as floats, if 0 < ε_min ≤ ε_max."""
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
-        raise BadInput(f"epsilon must be a range such as (1.0, 8.0), not {shown(value)}.")
-    low, high = positive("the smaller epsilon", value[0]), positive("the larger epsilon", value[1])
+        raise BadInput(
+            f"`epsilon` must be a range such as (1.0, 8.0), not {shown(value)}.", parameter="epsilon"
+        )
+    low, high = positive("epsilon", value[0]), positive("epsilon", value[1])
     if low > high:
-        raise BadInput(f"the epsilon range {shown(value)} is reversed; give the smaller value first.")
+        raise BadInput(
+            f"`epsilon` was {shown(value)}, which is reversed; give the smaller value first.",
+            parameter="epsilon",
+        )
     return low, high
 
 
@@ -147,8 +158,9 @@ def known_neighbours(value: Any) -> Neighbours:
         neighbours = None
     if neighbours not in (Neighbours.REPLACE, Neighbours.ZERO_OUT):
         raise BadInput(
-            "neighbours must be 'replace' or 'zero-out' (a release row by row shows how many rows there "
-            f"are), not {shown(value)}."
+            "`neighbours` must be 'replace' or 'zero-out' (a release row by row shows how many rows there "
+            f"are), not {shown(value)}.",
+            parameter="neighbours",
         )
     return neighbours
 
@@ -156,5 +168,5 @@ def known_neighbours(value: Any) -> Neighbours:
 def one_of(name: str, value: Any, accepted: Sequence[str]) -> str:
     """``value``, if it is one of ``accepted``."""
     if not isinstance(value, str) or value not in accepted:
-        raise BadInput(f"{name} must be one of {', '.join(accepted)}, not {shown(value)}.")
+        raise BadInput(f"`{name}` must be one of {', '.join(accepted)}, not {shown(value)}.", parameter=name)
     return str(value)

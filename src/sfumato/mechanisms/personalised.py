@@ -70,13 +70,18 @@ class Personalised(Gaussian):
         data = super()._records(X, reset=reset)
         declared = self._budgets().size
         if declared not in (1, data.shape[0]):
-            raise BadInput(f"epsilon was declared for {declared} records, but the data has {data.shape[0]}.")
+            raise BadInput(
+                f"`epsilon` was declared for {declared} records, but the data has {data.shape[0]}.",
+                parameter="epsilon",
+            )
         return data
 
     def _require_budgets(self, rows: int) -> None:
         declared = self._budgets().size
         if 1 < declared < rows:
-            raise BadInput(f"epsilon was declared for {declared} records, but the data has more.")
+            raise BadInput(
+                f"`epsilon` was declared for {declared} records, but the data has more.", parameter="epsilon"
+            )
 
     def _budgets(self) -> Array:
         if isinstance(self.epsilon, Real):
@@ -84,7 +89,8 @@ class Personalised(Gaussian):
         budgets = positives(self.epsilon)
         if budgets is None:
             raise BadInput(
-                f"epsilon must be one positive number, or one for each record, not {shown(self.epsilon)}."
+                f"`epsilon` must be one positive number, or one for each record, not {shown(self.epsilon)}.",
+                parameter="epsilon",
             )
         return budgets
 

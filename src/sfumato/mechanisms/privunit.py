@@ -254,7 +254,10 @@ def _best_cap(kind: type[_Report], epsilon: float, columns: int) -> Cap:
             break
         centre, width = best.threshold, width / 8.0
     if best is None:
-        raise BadInput(f"an epsilon of {epsilon:g} is too small for a report of {columns:,} columns.")
+        raise BadInput(
+            f"an `epsilon` of {epsilon:g} is too small for a report of {columns:,} columns.",
+            parameter="epsilon",
+        )
     return best
 
 

@@ -42,7 +42,8 @@ def keep_threshold(epsilon: float, categories: int) -> int:
     if threshold * categories < 1 << 64:
         # Below 1/k the other answers would be the likelier ones, by more than e^ε.
         raise BadInput(
-            f"an epsilon of {epsilon:g} for {categories} categories is too small for a coin of 64 bits."
+            f"an `epsilon` of {epsilon:g} for {categories} categories is too small for a coin of 64 bits.",
+            parameter="epsilon",
         )
     return threshold
 
@@ -135,8 +136,9 @@ class RandomisedResponse(Mechanism):
         whole = counts.dtype.kind in "iu" and counts.ndim <= 1 and counts.size > 0
         if not whole or (counts < 2).any() or (counts > _MOST_CATEGORIES).any():
             raise BadInput(
-                f"categories must be a whole number from 2 to {_MOST_CATEGORIES}, or one for each column, "
-                f"not {shown(self.categories)}."
+                f"`categories` must be a whole number from 2 to {_MOST_CATEGORIES}, or one for each column, "
+                f"not {shown(self.categories)}.",
+                parameter="categories",
             )
         if columns is not None and columns > _MOST_COLUMNS:
             raise BadInput(f"randomised response takes up to {_MOST_COLUMNS:,} columns, not {columns:,}.")
@@ -145,7 +147,10 @@ class RandomisedResponse(Mechanism):
                 np.full(columns or 1, counts, dtype=np.int64) if counts.ndim == 0 else counts.astype(np.int64)
             )
         if counts.size != columns:
-            raise BadInput(f"categories were declared for {counts.size} columns, but the data has {columns}.")
+            raise BadInput(
+                f"`categories` were declared for {counts.size} columns, but the data has {columns}.",
+                parameter="categories",
+            )
         return counts.astype(np.int64)
 
     def _keep(self, columns: int) -> list[int]:
@@ -158,7 +163,10 @@ class RandomisedResponse(Mechanism):
         weights = self._weights()
         shares = np.ones(columns) if weights is None else weights
         if shares.size != columns:
-            raise BadInput(f"weights were declared for {shares.size} columns, but the data has {columns}.")
+            raise BadInput(
+                f"`weights` were declared for {shares.size} columns, but the data has {columns}.",
+                parameter="weights",
+            )
         total = positive("epsilon", self.epsilon) * (1.0 - 2.0**-48)
         return [float(share) for share in total * (shares / shares.sum())]
 
@@ -167,7 +175,10 @@ class RandomisedResponse(Mechanism):
             return None
         weights = positives(self.weights)
         if weights is None:
-            raise BadInput(f"weights must be positive numbers, one a column, not {shown(self.weights)}.")
+            raise BadInput(
+                f"`weights` must be positive numbers, one a column, not {shown(self.weights)}.",
+                parameter="weights",
+            )
         return weights
 
     def _codes(self, block: NDArray[Any], first: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:

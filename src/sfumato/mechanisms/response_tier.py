@@ -126,12 +126,16 @@ def _steps(allowed: Sequence[int], k: int) -> tuple[list[int], list[Fraction]]:
         before = kept[-1]
         other = (1 - before) / (k - 1)
         if before <= other:
-            raise BadInput(f"the epsilon for {k} categories is too small for tiers below it.")
+            raise BadInput(
+                f"the `epsilon` for {k} categories is too small for tiers below it.", parameter="epsilon"
+            )
         coin = min(math.floor((Fraction(most, _WHOLE) - other) / (before - other) * _WHOLE), _WHOLE - 1)
         after = other + (before - other) * Fraction(coin, _WHOLE)
         if after * k < 1:
             # The other answers would be the likelier ones.
-            raise BadInput(f"the epsilon for {k} categories is too small for a coin of 64 bits.")
+            raise BadInput(
+                f"the `epsilon` for {k} categories is too small for a coin of 64 bits.", parameter="epsilon"
+            )
         coins_of.append(coin)
         kept.append(after)
     return coins_of, kept

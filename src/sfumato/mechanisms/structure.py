@@ -157,20 +157,26 @@ class SymmetricTensors(Mechanism):
         inner, asked = self._inner(), one_of("weights", self.weights, ("auto", "l2", "l1", "none"))
         bounded = getattr(inner, "bounds", None) is not None
         if bounded and asked in ("l1", "l2"):
-            raise BadInput("weights would move values out of the declared bounds; use 'auto' or 'none'.")
+            raise BadInput(
+                "`weights` would move values out of the declared bounds; use 'auto' or 'none'.",
+                parameter="weights",
+            )
         if asked == "none" or bounded:
             return np.ones_like(times)
         return times if asked == "l1" or (asked == "auto" and isinstance(inner, Laplace)) else np.sqrt(times)
 
     def _order(self) -> int:
         if isinstance(self.order, bool) or not isinstance(self.order, int | np.integer) or self.order < 1:
-            raise BadInput(f"order must be a positive whole number, not {shown(self.order)}.")
+            raise BadInput(
+                f"`order` must be a positive whole number, not {shown(self.order)}.", parameter="order"
+            )
         return int(self.order)
 
     def _inner(self) -> Mechanism:
         if not isinstance(self.mechanism, Mechanism):
             raise BadInput(
-                f"mechanism must be a mechanism such as sf.Gaussian(…), not {shown(self.mechanism)}."
+                f"`mechanism` must be a mechanism such as sf.Gaussian(…), not {shown(self.mechanism)}.",
+                parameter="mechanism",
             )
         return self.mechanism
 
@@ -284,5 +290,5 @@ def _rows(X: Any) -> tuple[Array, tuple[int, ...]]:
 def _total(total: Any) -> float:
     value = numeric(total)
     if value is None or value.ndim or not np.isfinite(value):
-        raise BadInput(f"total must be a finite number, not {shown(total)}.")
+        raise BadInput(f"`total` must be a finite number, not {shown(total)}.", parameter="total")
     return float(value)

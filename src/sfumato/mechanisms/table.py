@@ -52,10 +52,14 @@ class Rows:
         if not accepted or isinstance(mechanism, Personalised):
             raise BadInput(
                 "tables are released by gaussian, laplace or trust-adaptive noise, "
-                f"not by {type(mechanism).__name__}."
+                f"not by {type(mechanism).__name__}.",
+                parameter="mechanism",
             )
         if mechanism.clip is not None or mechanism.bounds is not None:
-            raise BadInput("a table's bounds stand in its schema; leave out --clip and --bounds.")
+            raise BadInput(
+                "a table's bounds stand in its schema; leave out `clip` and `bounds`.",
+                parameter="bounds" if mechanism.clip is None else "clip",
+            )
         # A guarantee on some bounds checks every parameter, also those that this table's columns do not need.
         type(mechanism)(**(mechanism.get_params(deep=False) | {"bounds": (0.0, 1.0)})).guarantee()
         shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)

@@ -310,16 +310,23 @@ class WeightedTensorLDP(TensorLDP):
         if weights is None or not weights.size or not ((weights >= 0.0) & (weights <= 1.0)).all():
             # An array may be the data itself, taken for weights by mistake: its values are not shown.
             given = f"an array of shape {weights.shape}" if weights is not None else shown(self.weights)
-            raise BadInput(f"weights must be numbers from 0 to 1, 'grey' or 'saliency', not {given}.")
+            raise BadInput(
+                f"`weights` must be numbers from 0 to 1, 'grey' or 'saliency', not {given}.",
+                parameter="weights",
+            )
         tensor_size(self.shape)
         shape = (size,) if self.shape is None else tuple(self.shape)
         if weights.ndim > len(shape):
-            raise BadInput(f"weights of shape {weights.shape} do not fit tensors of shape {shape}.")
+            raise BadInput(
+                f"`weights` of shape {weights.shape} do not fit tensors of shape {shape}.",
+                parameter="weights",
+            )
         modes = weights.shape + (1,) * (len(shape) - weights.ndim)
         try:
             np.broadcast_to(weights.reshape(modes), shape)
         except ValueError:
             raise BadInput(
-                f"weights of shape {weights.shape} do not broadcast over tensors of shape {shape}."
+                f"`weights` of shape {weights.shape} do not broadcast over tensors of shape {shape}.",
+                parameter="weights",
             ) from None
         return weights.reshape(modes), shape

@@ -74,7 +74,7 @@ class TensorMechanism(Mechanism):
         size = columns if declared is None else declared
         if size is None and needed:
             raise BadInput(
-                "a guarantee per tensor depends on its size: give the number of columns, or shape."
+                "a guarantee per tensor depends on its size: give `columns` or `shape`.", parameter="shape"
             )
         return 1 if size is None else size
 
@@ -85,7 +85,10 @@ def tensor_size(shape: Any) -> int | None:
         return None
     sides = list(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else []
     if not sides or any(isinstance(s, bool) or not isinstance(s, int | np.integer) or s < 1 for s in sides):
-        raise BadInput(f"shape must hold the sides of one tensor, as in (28, 28), not {shown(shape)}.")
+        raise BadInput(
+            f"`shape` must hold the sides of one tensor, as in (28, 28), not {shown(shape)}.",
+            parameter="shape",
+        )
     size = 1
     for side in sides:
         size *= int(side)

@@ -31,10 +31,14 @@ class Tier(Mechanism):
         given = list(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else []
         known = tuple(sorted({share("levels", level) for level in given}))
         if not known or len(known) != len(given):
-            raise BadInput(f"levels must be one or more different numbers from 0 to 1, not {shown(levels)}.")
+            raise BadInput(
+                f"`levels` must be one or more different numbers from 0 to 1, not {shown(levels)}.",
+                parameter="levels",
+            )
         if share("distrust", self.distrust) not in known:
             raise BadInput(
-                f"distrust must be one of the levels {shown(list(known))}, not {shown(self.distrust)}."
+                f"`distrust` must be one of the levels {shown(list(known))}, not {shown(self.distrust)}.",
+                parameter="distrust",
             )
         return known, known.index(float(self.distrust))
 
@@ -43,7 +47,8 @@ class Tier(Mechanism):
         if self.keyed is None:
             raise BadInput(
                 "a tier that is drawn on its own needs keyed noise: randomness=sf.Keyed(…); "
-                "TrustAdaptive.tiers draws all of them at once without."
+                "TrustAdaptive.tiers draws all of them at once without.",
+                parameter="randomness",
             )
         return super()._streams(first, content)
 

@@ -109,7 +109,8 @@ class TrustAdaptive(AdditiveMechanism):
             return math.nextafter(sensitivity * noise_multiplier(self.budget(), delta), math.inf)
         if self.clip is None:
             raise BadInput(
-                "the paper's calibration is defined for records in an L2 ball; declare clip, not bounds."
+                "the paper's calibration is defined for records in an L2 ball; declare `clip`, not `bounds`.",
+                parameter="bounds",
             )
         return 0.0 if self._noiseless() else classical_sigma(self.budget(), delta, float(self.clip))
 
@@ -159,7 +160,8 @@ class Tiers:
         low, high = epsilon_range(mechanism.epsilon)
         if len(known) > 1 and low == high:
             raise BadInput(
-                f"tiers differ in their ε, but the epsilon range {shown(mechanism.epsilon)} is one value."
+                f"tiers differ in their ε, but the range `epsilon` {shown(mechanism.epsilon)} is one value.",
+                parameter="epsilon",
             )
 
     def guarantee(self) -> Guarantee:

@@ -69,7 +69,7 @@ def noise_weights(utility: Any, sensitivity: Any, *, reach: Any = 1.0) -> Array:
     """
     scores = numeric(sensitivity)
     if scores is None or not ((scores >= 0.0) & (scores <= 1.0)).all():
-        raise BadInput("sensitivity must hold numbers between 0 and 1.")
+        raise BadInput("`sensitivity` must hold numbers between 0 and 1.", parameter="sensitivity")
     return _weights("utility", utility) * np.square(_weights("reach", reach)) * (1.0 - scores)
 
 
@@ -158,7 +158,7 @@ def _weights(name: str, value: Any) -> Array:
     """``value`` as an array, if it holds numbers from 0 on that can be squared and summed."""
     array = numeric(value)
     if array is None or not array.size or not ((array >= 0.0) & (array <= LARGEST)).all():
-        raise BadInput(f"{name} must hold finite numbers, 0 or more, at least one of them.")
+        raise BadInput(f"`{name}` must hold finite numbers, 0 or more, at least one of them.", parameter=name)
     return np.where(array < SMALLEST, 0.0, array)
 
 
@@ -167,8 +167,13 @@ def _limits(low: Any, high: Any, shape: tuple[int, ...]) -> tuple[Array, Array]:
     for name, value in (("low", low), ("high", high)):
         array = _weights(name, value)
         if array.shape not in ((), shape):
-            raise BadInput(f"{name} has the shape {array.shape}: it must be one number or of shape {shape}.")
+            raise BadInput(
+                f"`{name}` has the shape {array.shape}: it must be one number or of shape {shape}.",
+                parameter=name,
+            )
         limits.append(np.broadcast_to(array, shape))
     if (limits[0] > limits[1]).any():
-        raise BadInput(f"low exceeds high for {int((limits[0] > limits[1]).sum())} elements.")
+        raise BadInput(
+            f"`low` exceeds `high` for {int((limits[0] > limits[1]).sum())} elements.", parameter="low"
+        )
     return limits[0], limits[1]

@@ -81,7 +81,7 @@ def annotated_map(
     :data:`CATEGORY_FACTORS` alone count.
     """
     if not factors or any(name not in FACTORS for name in factors):
-        raise BadInput(f"factors must be among {', '.join(FACTORS)}, not {factors!r}.")
+        raise BadInput(f"`factors` must be among {', '.join(FACTORS)}, not {factors!r}.", parameter="factors")
     found: dict[str, list[Sequence[float]]] = {name: [] for name in factors}
     for number, box in enumerate(boxes):
         if not isinstance(box, Mapping) or not {"category", "bbox_xywh"} <= set(box):

@@ -137,9 +137,14 @@ class BandNoise(SoundMechanism):
         one_of("weighting", self.weighting, ("iso226", "flat"))
         one_of("restore", self.restore, ("wiener", "none"))
         if isinstance(self.delta, bool) or not isinstance(self.delta, int | float) or not 0 <= self.delta < 1:
-            raise BadInput(f"delta must be a number from 0 to below 1, not {shown(self.delta)}.")
+            raise BadInput(
+                f"`delta` must be a number from 0 to below 1, not {shown(self.delta)}.", parameter="delta"
+            )
         if self.shapes is not None and self.shapes not in SIZES:
-            raise BadInput(f"shapes must be one of {', '.join(map(str, SIZES))}, not {shown(self.shapes)}.")
+            raise BadInput(
+                f"`shapes` must be one of {', '.join(map(str, SIZES))}, not {shown(self.shapes)}.",
+                parameter="shapes",
+            )
 
     def _keep(self) -> Keep:
         return cast(Keep, one_of("keep", self.keep, ("shapes", "coefficients")))

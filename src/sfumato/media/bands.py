@@ -75,7 +75,10 @@ class Band:
 
     def __post_init__(self) -> None:
         if not self.colour or not all(math.isfinite(c) and abs(c) <= LARGEST for c in self.colour):
-            raise BadInput(f"colour must hold one finite number a channel, not {shown(self.colour)}.")
+            raise BadInput(
+                f"`colour` must hold one finite number a channel, not {shown(self.colour)}.",
+                parameter="colour",
+            )
         for name, wanted in zip(("rows", "columns"), self.kept, strict=True):
             scales = np.array(getattr(self, name), dtype=np.float64)
             if scales.shape != (wanted,) or not ((scales >= SMALLEST) & (scales <= LARGEST)).all():
@@ -84,7 +87,9 @@ class Band:
                 )
             object.__setattr__(self, name, scales)
         if not 0.0 <= self.step <= LARGEST:
-            raise BadInput(f"step must be a positive number, or 0 for none, not {shown(self.step)}.")
+            raise BadInput(
+                f"`step` must be a positive number, or 0 for none, not {shown(self.step)}.", parameter="step"
+            )
 
 
 def coefficient_bounds(unit: Unit | str, shape: Sequence[int], kept: tuple[int, int]) -> tuple[Array, Array]:
@@ -105,7 +110,7 @@ def shaped_scales(
 ) -> tuple[Array, Array]:
     """(rows, columns) of scales, the largest 1 each: bound_f^½ for Gaussian, bound_f^⅓ for Laplace noise."""
     if law not in ("gaussian", "laplace"):
-        raise BadInput(f"law must be 'gaussian' or 'laplace', not {shown(law)}.")
+        raise BadInput(f"`law` must be 'gaussian' or 'laplace', not {shown(law)}.", parameter="law")
     power = 1.0 / 2.0 if law == "gaussian" else 1.0 / 3.0
     rows, columns = (bound**power for bound in coefficient_bounds(unit, shape, kept))
     return rows / rows.max(), columns / columns.max()

@@ -78,7 +78,9 @@ class ClipNoise:
             if given.name in _WHOLE:
                 sound = _part(sound, 1.0 - part)
         elif given.name == "window":
-            raise BadInput(f"{given} is a unit of sound, and there is no sound that is released.")
+            raise BadInput(
+                f"{given} is a unit of sound, and there is no sound that is released.", parameter="unit"
+            )
         silenced = source.sound is not None and self.sound is None
         return ClipNoise(picture, sound, given, self.share, silenced)
 
@@ -100,12 +102,15 @@ class ClipNoise:
             return picture.proven(unit, shape)
         if unit.name == "window":
             if sound is None:
-                raise BadInput(f"{unit} is a unit of sound, and there is no sound that is released.")
+                raise BadInput(
+                    f"{unit} is a unit of sound, and there is no sound that is released.", parameter="unit"
+                )
             return sound.proven(unit, sound._clip(None))
         if unit.name not in (*_WHOLE, "channel"):
             raise BadInput(
                 "videos have the units region(m), pixels(m), frame, window(ms), channel, clip and item, not "
-                f"{unit}."
+                f"{unit}.",
+                parameter="unit",
             )
         parts = [picture.proven(Unit("clip"), shape)]
         if sound is not None:
@@ -206,5 +211,5 @@ def _part(mechanism: Any, part: float) -> Any:
 def _proper(part: float) -> float:
     number = isinstance(part, int | float) and not isinstance(part, bool)
     if not number or not 0.0 < part < 1.0:
-        raise BadInput(f"share must lie strictly between 0 and 1, not {shown(part)}.")
+        raise BadInput(f"`share` must lie strictly between 0 and 1, not {shown(part)}.", parameter="share")
     return float(part)

@@ -249,7 +249,9 @@ class ContentAdaptive(PictureMechanism):
         share_limits(self.low, self.reserve)  # refused here, before any noise is drawn
         if kind == "private" and self.declared is not None:
             raise BadInput(
-                "a private map is computed by detectors, with noise: leave out declared, or say public."
+                "a private map is computed by detectors, with noise: leave out `declared`, or give "
+                "`map='public'`.",
+                parameter="declared",
             )
         return kind
 
@@ -263,12 +265,16 @@ class ContentAdaptive(PictureMechanism):
 
     def _public_map(self) -> SensitivityMap:
         if self.declared is None:
-            raise BadInput("map='public' needs a declared map: give declared=SensitivityMap.from_boxes(…).")
+            raise BadInput(
+                "`map='public'` needs a declared map: give `declared`, such as SensitivityMap.from_boxes(…).",
+                parameter="declared",
+            )
         found = self._declared_map()
         if found.private:
             raise BadInput(
                 "the declared map was computed from a picture, so it is not public: "
-                "use map='private' with detectors, or map='unaccounted'."
+                "use `map='private'` with detectors, or `map='unaccounted'`.",
+                parameter="map",
             )
         return found
 

@@ -45,8 +45,9 @@ class Innovations:
         self.k = round(_STEPS * beta) if number else 0
         if not 0 < self.k < _STEPS:
             raise BadInput(
-                "beta must be 0, or lie between 1/128 and 127/128 (it is rounded to 128ths), not "
-                f"{shown(beta)}."
+                "`beta` must be 0, or lie between 1/128 and 127/128 (it is rounded to 128ths), not "
+                f"{shown(beta)}.",
+                parameter="beta",
             )
         self.c = math.isqrt(_STEPS**2 - self.k**2)
         self._previous: NDArray[np.uint8] | None = None

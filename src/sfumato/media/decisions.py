@@ -46,21 +46,31 @@ class Decisions:
         """Decisions about ``scores`` (n,) with ``labels`` (n,) of 0 and 1, clipped to ``bounds``."""
         low, high = _pair("bounds", bounds)
         if not low < high:
-            raise BadInput(f"bounds must be a range such as (0.0, 1.0), not {shown(bounds)}.")
+            raise BadInput(
+                f"`bounds` must be a range such as (0.0, 1.0), not {shown(bounds)}.", parameter="bounds"
+            )
         each = [
             positive(name, cost) for name, cost in zip(("c_fp", "c_fn"), _pair("costs", costs), strict=True)
         ]
         if positives is not None:
             declared = share("positives", positives)
             if not 1e-6 <= declared <= 1.0 - 1e-6:
-                raise BadInput(f"positives must be a share between 0 and 1, not {shown(positives)}.")
+                raise BadInput(
+                    f"`positives` must be a share between 0 and 1, not {shown(positives)}.",
+                    parameter="positives",
+                )
             each = [each[0] / (1.0 - declared), each[1] / declared]
         values, truth = numeric(scores), np.asarray(labels)
         if values is None or values.ndim != 1 or not values.size or not np.isfinite(values).all():
-            raise BadInput("scores must be one column of finite numbers, at least one of them.")
+            raise BadInput(
+                "`scores` must be one column of finite numbers, at least one of them.", parameter="scores"
+            )
         known = truth.dtype.kind in "biuf" and bool(((truth == 0) | (truth == 1)).all())
         if not known or truth.shape != values.shape:
-            raise BadInput(f"labels must be {values.size} numbers, each 0 or 1, one for each score.")
+            raise BadInput(
+                f"`labels` must be {values.size} numbers, each 0 or 1, one for each score.",
+                parameter="labels",
+            )
         values, yes = np.clip(values, low, high), truth.astype(bool)
         return cls(np.sort(values[~yes]), np.sort(values[yes]), each[0], each[1], low, high)
 
@@ -87,9 +97,14 @@ class Decisions:
             return np.linspace(self.low, self.high, thresholds)
         grid = numeric(thresholds)
         if grid is None or grid.ndim != 1 or not 1 <= grid.size <= _MOST_THRESHOLDS:
-            raise BadInput(f"thresholds must be a number of them or a list, not {shown(thresholds)}.")
+            raise BadInput(
+                f"`thresholds` must be a number of them or a list, not {shown(thresholds)}.",
+                parameter="thresholds",
+            )
         if not (self.low <= grid[0] and grid[-1] <= self.high and (np.diff(grid) > 0).all()):
-            raise BadInput("thresholds must rise, and lie inside the bounds of the scores.")
+            raise BadInput(
+                "`thresholds` must rise, and lie inside the bounds of the scores.", parameter="thresholds"
+            )
         return grid
 
     def described(self, **more: Any) -> dict[str, Any]:
@@ -114,5 +129,5 @@ def threshold_cost(
 def _pair(name: str, value: Any) -> tuple[float, float]:
     pair = numeric(value) if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else None
     if pair is None or pair.shape != (2,) or not np.isfinite(pair).all():
-        raise BadInput(f"{name} must be two finite numbers, not {shown(value)}.")
+        raise BadInput(f"`{name}` must be two finite numbers, not {shown(value)}.", parameter=name)
     return float(pair[0]), float(pair[1])

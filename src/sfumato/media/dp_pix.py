@@ -106,7 +106,10 @@ class DPPix(ChannelMeans):
     def design(self, shape: Shape) -> Design:
         """Blocks and noise scales; its neighbours are pictures that differ in some pixels, anywhere."""
         if picture_unit(self.unit).name != "pixels":
-            raise BadInput(f"DP-Pix is calibrated for any m pixels, unit='pixels(m)', not {self.unit}.")
+            raise BadInput(
+                f"DP-Pix is calibrated for any m pixels, `unit='pixels(m)'`, not {self.unit}.",
+                parameter="unit",
+            )
         return super().design(shape)
 
     def _side(self) -> int:

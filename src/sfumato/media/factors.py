@@ -35,13 +35,16 @@ def factor_weights(
         total = sum(DEFAULT_WEIGHTS[name] for name in known)
         return {name: DEFAULT_WEIGHTS[name] / total if name in known else 0.0 for name in FACTORS}
     if isinstance(weights, str) or not isinstance(weights, Mapping | Sequence | np.ndarray):
-        raise BadInput(f"weights must be numbers for {', '.join(FACTORS)}, not {shown(weights)}.")
+        raise BadInput(
+            f"`weights` must be numbers for {', '.join(FACTORS)}, not {shown(weights)}.", parameter="weights"
+        )
     given = dict(weights) if isinstance(weights, Mapping) else dict(zip(FACTORS, weights, strict=False))
     values = numeric(list(given.values()))
     named = set(given) <= set(FACTORS) and (isinstance(weights, Mapping) or len(weights) == len(FACTORS))
     if not named or values is None or not (values >= 0.0).all() or abs(values.sum() - 1.0) > _ROUNDING:
         raise BadInput(
-            f"weights must be numbers ≥ 0 that sum to 1, for {', '.join(FACTORS)}, not {shown(weights)}."
+            f"`weights` must be numbers ≥ 0 that sum to 1, for {', '.join(FACTORS)}, not {shown(weights)}.",
+            parameter="weights",
         )
     return {name: float(given.get(name, 0.0)) for name in FACTORS}
 

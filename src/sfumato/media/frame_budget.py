@@ -25,7 +25,8 @@ def video_unit(unit: str | Unit) -> Unit:
     parsed = Unit.parse(unit)
     if parsed.name not in (*IN_A_FRAME, "frame", *WHOLE):
         raise BadInput(
-            f"frames have the units region(m), pixels(m), frame, channel, clip and item, not {parsed}."
+            f"frames have the units region(m), pixels(m), frame, channel, clip and item, not {parsed}.",
+            parameter="unit",
         )
     return parsed
 

@@ -121,7 +121,10 @@ class FrameNoise(Mechanism):
         factor = innovations.clip_factor(self._count()) if everywhere else innovations.frame_factor
         event = one.event
         if not isinstance(event, GaussianDpEvent):
-            raise BadInput("correlated noise (beta > 0) is Gaussian: give the mechanism a delta above 0.")
+            raise BadInput(
+                "correlated noise (`beta` above 0) is Gaussian: give the mechanism a delta above 0.",
+                parameter="beta",
+            )
         return replace(
             one,
             event=GaussianDpEvent(event.noise_multiplier / (factor * _HAIR)),
@@ -276,8 +279,9 @@ class FrameNoise(Mechanism):
     def _mechanism(self) -> PictureMechanism:
         if not isinstance(self.mechanism, PictureMechanism):
             raise BadInput(
-                "mechanism must be one for pictures, such as PlaneMeans(epsilon=4.0), not "
-                f"{shown(self.mechanism)}."
+                "`mechanism` must be one for pictures, such as PlaneMeans(epsilon=4.0), not "
+                f"{shown(self.mechanism)}.",
+                parameter="mechanism",
             )
         return self.mechanism
 
@@ -298,7 +302,10 @@ class FrameNoise(Mechanism):
         if self.follow is None:
             return "motion" if able else "nothing"
         if one_of("follow", self.follow, FOLLOWS) == "motion" and not able:
-            raise BadInput("motion is seen in noisy block averages: follow='motion' needs PlaneMeans.")
+            raise BadInput(
+                "motion is seen in noisy block averages: `follow='motion'` needs PlaneMeans.",
+                parameter="follow",
+            )
         return self.follow
 
     def _check_correlation(self, values: dict[str, Any]) -> None:
@@ -306,27 +313,41 @@ class FrameNoise(Mechanism):
             return
         if not isinstance(self._mechanism(), PlaneMeans) or not is_gaussian(values):
             raise BadInput(
-                "correlated noise (beta > 0) is Gaussian noise on block sums: it needs PlaneMeans with a "
-                "delta above 0; Laplace noise is drawn anew for every frame."
+                "correlated noise (`beta` above 0) is Gaussian noise on block sums: it needs PlaneMeans "
+                "with a "
+                "delta above 0; Laplace noise is drawn anew for every frame.",
+                parameter="beta",
             )
         if values["shape"][2] not in (1, 3):
-            raise BadInput("correlated noise (beta > 0) is for frames in grey or in colour, without alpha.")
+            raise BadInput(
+                "correlated noise (`beta` above 0) is for frames in grey or in colour, without alpha.",
+                parameter="beta",
+            )
 
     def _check_type(self, X: NDArray[Any]) -> None:
         if self._innovations() is not None and X.dtype != np.uint8:
-            raise BadInput(f"correlated noise (beta > 0) is for 8-bit frames, not {X.dtype}.")
+            raise BadInput(
+                f"correlated noise (`beta` above 0) is for 8-bit frames, not {X.dtype}.", parameter="beta"
+            )
 
     def _count(self) -> int:
         count = self.frames
         if count is None:
-            raise BadInput("a guarantee for a clip depends on how many frames it has: give frames.")
+            raise BadInput(
+                "a guarantee for a clip depends on how many frames it has: give `frames`.", parameter="frames"
+            )
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise BadInput(f"frames must be a whole number, 1 or more, not {shown(count)}.")
+            raise BadInput(
+                f"`frames` must be a whole number, 1 or more, not {shown(count)}.", parameter="frames"
+            )
         return int(count)
 
     def _picture(self, columns: int | None) -> Shape:
         if self.shape is None:
-            raise BadInput("a guarantee for frames depends on their size: give shape=(height, width, 3).")
+            raise BadInput(
+                "a guarantee for frames depends on their size: give `shape=(height, width, 3)`.",
+                parameter="shape",
+            )
         shape = picture_shape(self.shape)
         if columns is not None and columns != math.prod(shape):
             raise BadInput(f"frames of shape {tuple(self.shape)} do not have {columns} values.")

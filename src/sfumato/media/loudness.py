@@ -45,7 +45,10 @@ _USUAL = 60.0
 def contour(phon: float = _USUAL) -> Array:
     """Sound pressure levels in dB, one for each of ``FREQUENCIES``, that sound as loud as ``phon``."""
     if isinstance(phon, bool) or not isinstance(phon, int | float) or not _PHONS[0] <= phon <= _PHONS[1]:
-        raise BadInput(f"phon was {phon!r}: the contours are known from {_PHONS[0]:g} to {_PHONS[1]:g} phon.")
+        raise BadInput(
+            f"`phon` was {phon!r}: the contours are known from {_PHONS[0]:g} to {_PHONS[1]:g} phon.",
+            parameter="phon",
+        )
     alpha, transfer, threshold = _TABLE[:, 1], _TABLE[:, 2], _TABLE[:, 3]
     floor = (0.4 * 10.0 ** ((threshold + transfer) / 10.0 - 9.0)) ** alpha
     loudness = 4.47e-3 * (10.0 ** (0.025 * phon) - 1.15) + floor

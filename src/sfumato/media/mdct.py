@@ -46,13 +46,19 @@ class Lapped:
         for name in ("hop", "lap"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer):
-                raise BadInput(f"{name} was {value!r}: it must be a whole number of samples.")
+                raise BadInput(
+                    f"`{name}` was {value!r}: it must be a whole number of samples.", parameter=name
+                )
         if self.hop < 1 or not 0 <= 2 * self.lap <= self.hop:
             raise BadInput(
-                f"hop was {self.hop} and lap {self.lap}: a hop is 1 sample or more, a lap at most half of it."
+                f"`hop` was {self.hop} and lap {self.lap}: a hop is 1 sample or more, a lap at most half "
+                "of it.",
+                parameter="hop",
             )
         if self.window not in ("sine", "kbd"):
-            raise BadInput(f"window was {self.window!r}: 'sine' and 'kbd' are accepted.")
+            raise BadInput(
+                f"`window` was {self.window!r}: 'sine' and 'kbd' are accepted.", parameter="window"
+            )
 
     def blocks(self, samples: int) -> int:
         """How many blocks a signal of ``samples`` samples has."""

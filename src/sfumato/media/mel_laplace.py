@@ -175,7 +175,10 @@ class MelLaplace(SoundMechanism):
         if moment is not None and (
             isinstance(moment, bool) or not isinstance(moment, int | float) or not abs(moment) <= LARGEST
         ):
-            raise BadInput(f"moment must be a number of milliseconds, or None, not {shown(moment)}.")
+            raise BadInput(
+                f"`moment` must be a number of milliseconds, or None, not {shown(moment)}.",
+                parameter="moment",
+            )
         if shape[0] > _LONGEST * self._rate():
             raise BadInput(
                 f"a clip of {shape[0] / self._rate():.0f} seconds was given, and MelLaplace holds a clip "

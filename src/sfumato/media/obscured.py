@@ -73,7 +73,9 @@ class Blur(_Obscured):
     def _width(self) -> float:
         sigma = positive("sigma", self.sigma)
         if sigma > _WIDEST:
-            raise BadInput(f"sigma must be at most {_WIDEST:g} pixels, not {shown(self.sigma)}.")
+            raise BadInput(
+                f"`sigma` must be at most {_WIDEST:g} pixels, not {shown(self.sigma)}.", parameter="sigma"
+            )
         return sigma
 
 
@@ -145,7 +147,10 @@ class Mask(_Obscured):
         given = np.asarray(self.mask)
         array = numeric(given.astype(np.uint8) if given.dtype == bool else given)
         if array is None or array.ndim != 2 or not array.size:
-            raise BadInput("mask must be None or an array (rows, columns); what is not 0 is painted over.")
+            raise BadInput(
+                "`mask` must be None or an array (rows, columns); what is not 0 is painted over.",
+                parameter="mask",
+            )
         return _touched(_touched(array != 0.0, height).T, width).T
 
     def _notes(self) -> tuple[str, ...]:

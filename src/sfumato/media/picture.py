@@ -155,7 +155,10 @@ class PictureMechanism(Mechanism):
 
     def _picture(self, columns: int | None) -> Shape:
         if self.shape is None:
-            raise BadInput("a guarantee for pictures depends on their size: give shape=(height, width, 3).")
+            raise BadInput(
+                "a guarantee for pictures depends on their size: give `shape=(height, width, 3)`.",
+                parameter="shape",
+            )
         shape = picture_shape(self.shape)
         if columns is not None and columns != shape[0] * shape[1] * shape[2]:
             raise BadInput(f"pictures of shape {tuple(self.shape)} do not have {columns} values.")
@@ -194,8 +197,9 @@ def picture_shape(shape: Any) -> Shape:
     whole = all(isinstance(side, int | np.integer) and not isinstance(side, bool) for side in sides)
     if len(sides) not in (2, 3) or not whole or min(sides) < 1 or (len(sides) == 3 and sides[2] > 4):
         raise BadInput(
-            f"shape must be (height, width) or (height, width, channels), with 1 to 4 channels, not "
-            f"{shown(shape)}."
+            f"`shape` must be (height, width) or (height, width, channels), with 1 to 4 channels, not "
+            f"{shown(shape)}.",
+            parameter="shape",
         )
     return int(sides[0]), int(sides[1]), int(sides[2]) if len(sides) == 3 else 1
 
@@ -204,5 +208,7 @@ def picture_unit(unit: str | Unit) -> Unit:
     """``unit``, if it is one that pictures have: region(m), pixels(m) or item."""
     parsed = Unit.parse(unit)
     if parsed.name not in _UNITS:
-        raise BadInput(f"pictures have the units region(m), pixels(m) and item, not {parsed}.")
+        raise BadInput(
+            f"pictures have the units region(m), pixels(m) and item, not {parsed}.", parameter="unit"
+        )
     return parsed

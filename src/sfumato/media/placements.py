@@ -80,12 +80,20 @@ class Layer:
 
     def __post_init__(self) -> None:
         if isinstance(self.block, bool) or not isinstance(self.block, int | np.integer) or self.block < 1:
-            raise BadInput(f"block must be a whole number of pixels, 1 or more, not {shown(self.block)}.")
+            raise BadInput(
+                f"`block` must be a whole number of pixels, 1 or more, not {shown(self.block)}.",
+                parameter="block",
+            )
         if not self.colour or not all(math.isfinite(c) and abs(c) <= LARGEST for c in self.colour):
-            raise BadInput(f"colour must hold one finite number a channel, not {shown(self.colour)}.")
+            raise BadInput(
+                f"`colour` must hold one finite number a channel, not {shown(self.colour)}.",
+                parameter="colour",
+            )
         scale = np.asarray(self.scale, dtype=np.float64)
         if scale.ndim not in (0, 2) or not scale.size or not ((scale >= SMALLEST) & (scale <= LARGEST)).all():
-            raise BadInput("scale must be a positive number, or an array (rows, columns) of them.")
+            raise BadInput(
+                "`scale` must be a positive number, or an array (rows, columns) of them.", parameter="scale"
+            )
 
 
 def laplace_epsilon(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float) -> float:

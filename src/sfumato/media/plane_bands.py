@@ -131,7 +131,7 @@ class PlaneBands(CosineNoise):
         kept = None if self.kept is None else share("kept", self.kept)
         chroma = proper_share("chroma", self.chroma)
         if kept == 0.0:
-            raise BadInput(f"kept must be None or lie in (0, 1], not {shown(self.kept)}.")
+            raise BadInput(f"`kept` must be None or lie in (0, 1], not {shown(self.kept)}.", parameter="kept")
         unit, gaussian = picture_unit(self.unit), self._delta() > 0.0
         return _design(shape, unit, self._target(), gaussian, kept, chroma, self.restore)
 

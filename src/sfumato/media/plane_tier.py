@@ -91,7 +91,8 @@ class PlaneTier(Tier, PlaneMeans):
         low, high = epsilon_range(self.epsilon)
         if len(levels) > 1 and low == high:
             raise BadInput(
-                f"tiers differ in their ε, but the epsilon range {shown(self.epsilon)} is one value."
+                f"tiers differ in their ε, but the range `epsilon` {shown(self.epsilon)} is one value.",
+                parameter="epsilon",
             )
         members = [self._member(level) for level in levels]
         # A hair more where divided, so that no tier has less noise than it says.

@@ -55,7 +55,9 @@ class SensitivityScorer:
         self.update = one_of("update", update, ("average", "paper"))
         self.beta, self.dropout = share("beta", beta), share("dropout", dropout)
         if self.dropout >= 1.0 or self.beta >= 1.0:
-            raise BadInput("beta and dropout must lie below 1: at 1 nothing is learned.")
+            raise BadInput(
+                "`beta` and `dropout` must lie below 1: at 1 nothing is learned.", parameter="beta"
+            )
         self.rate, self.caution = (
             positive("rate", rate),
             0.0 if caution == 0 else positive("caution", caution),
@@ -170,5 +172,5 @@ def _embeddings(value: Any) -> Array:
 
 def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise BadInput(f"{name} must be a whole number, 1 or more, not {shown(value)}.")
+        raise BadInput(f"`{name}` must be a whole number, 1 or more, not {shown(value)}.", parameter=name)
     return value

@@ -190,13 +190,14 @@ class SelectiveNoise(PictureMechanism):
     def _deviations(self) -> float:
         k = numeric(self.k)
         if k is None or k.ndim or not abs(float(k)) <= LARGEST:
-            raise BadInput(f"k must be a number, not {shown(self.k)}.")
+            raise BadInput(f"`k` must be a number, not {shown(self.k)}.", parameter="k")
         return float(k)
 
     def _attribution(self) -> Callable[[Array], Array]:
         if self.attribution is not None and not callable(self.attribution):
             raise BadInput(
-                f"attribution must be None or a function of pictures, not {shown(self.attribution)}."
+                f"`attribution` must be None or a function of pictures, not {shown(self.attribution)}.",
+                parameter="attribution",
             )
         return self.attribution or contrast_gradient
 
@@ -209,7 +210,10 @@ class SelectiveNoise(PictureMechanism):
     def _coverage(self) -> float:
         coverage = share("coverage", self.coverage)
         if coverage <= 0.0:
-            raise BadInput("coverage must lie above 0: where nothing is chosen there is no noise.")
+            raise BadInput(
+                "`coverage` must lie above 0: where nothing is chosen there is no noise.",
+                parameter="coverage",
+            )
         return coverage
 
     def _importance(self, strategy: str, values: Array) -> Array:

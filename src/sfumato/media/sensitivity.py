@@ -54,7 +54,10 @@ class SensitivityMap:
     ) -> None:
         if not isinstance(factors, Mapping) or not factors or any(name not in FACTORS for name in factors):
             given = sorted(factors) if isinstance(factors, Mapping) else factors
-            raise BadInput(f"factors must be maps named after {', '.join(FACTORS)}, not {shown(given)}.")
+            raise BadInput(
+                f"`factors` must be maps named after {', '.join(FACTORS)}, not {shown(given)}.",
+                parameter="factors",
+            )
         maps = {name: _scores(name, factors[name]) for name in FACTORS if name in factors}
         shapes = {each.shape for each in maps.values()}
         if len(shapes) > 1:
@@ -190,7 +193,8 @@ def share_limits(low: float, reserve: float) -> tuple[float, float]:
     least, kept_back = share("low", low), share("reserve", reserve)
     if least < _SMALLEST_SHARE:
         raise BadInput(
-            f"low must lie between {_SMALLEST_SHARE:g} and 1: no share at all is infinitely noisy."
+            f"`low` must lie between {_SMALLEST_SHARE:g} and 1: no share at all is infinitely noisy.",
+            parameter="low",
         )
     return least, kept_back
 

@@ -51,7 +51,9 @@ def shares_of(value: Any) -> Shares | None:
         return value
     array = numeric(value)
     if array is None or array.ndim != 2 or not array.size or not ((array > 1e-6) & (array <= 1.0)).all():
-        raise BadInput("shares must be an array (rows, columns) of numbers from 0.000001 to 1.")
+        raise BadInput(
+            "`shares` must be an array (rows, columns) of numbers from 0.000001 to 1.", parameter="shares"
+        )
     rows, columns = array.shape
     return Shares(rows, columns, np.ascontiguousarray(array, dtype="<f8").tobytes())
 

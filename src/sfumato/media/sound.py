@@ -176,7 +176,10 @@ class SoundMechanism(Mechanism):
 
     def _clip(self, columns: int | None) -> SoundShape:
         if self.shape is None:
-            raise BadInput("a guarantee for sounds depends on their length: give shape=(samples, channels).")
+            raise BadInput(
+                "a guarantee for sounds depends on their length: give `shape=(samples, channels)`.",
+                parameter="shape",
+            )
         shape = sound_shape(self.shape)
         if columns is not None and columns != shape[0] * shape[1]:
             raise BadInput(f"clips of shape {tuple(self.shape)} do not have {columns} values.")
@@ -188,7 +191,8 @@ class SoundMechanism(Mechanism):
         whole = isinstance(rate, int | np.integer) and not isinstance(rate, bool)
         if rate is None or not whole or not _RATES[0] <= rate <= _RATES[1]:
             raise BadInput(
-                f"rate must be a whole number of hertz from {_RATES[0]} to {_RATES[1]}, not {shown(rate)}."
+                f"`rate` must be a whole number of hertz from {_RATES[0]} to {_RATES[1]}, not {shown(rate)}.",
+                parameter="rate",
             )
         return int(rate)
 
@@ -217,8 +221,9 @@ def sound_shape(shape: Any) -> SoundShape:
     whole = all(isinstance(side, int | np.integer) and not isinstance(side, bool) for side in sides)
     if len(sides) not in (1, 2) or not whole or min(sides) < 1 or (len(sides) == 2 and sides[1] > _CHANNELS):
         raise BadInput(
-            f"shape must be (samples,) or (samples, channels), with 1 to {_CHANNELS} channels, not "
-            f"{shown(shape)}."
+            f"`shape` must be (samples,) or (samples, channels), with 1 to {_CHANNELS} channels, not "
+            f"{shown(shape)}.",
+            parameter="shape",
         )
     return int(sides[0]), int(sides[1]) if len(sides) == 2 else 1
 
@@ -227,7 +232,9 @@ def sound_unit(unit: str | Unit) -> Unit:
     """``unit``, if it is one that sounds have: window(ms), clip, channel or item."""
     parsed = Unit.parse(unit)
     if parsed.name not in _UNITS:
-        raise BadInput(f"sounds have the units window(ms), clip, channel and item, not {parsed}.")
+        raise BadInput(
+            f"sounds have the units window(ms), clip, channel and item, not {parsed}.", parameter="unit"
+        )
     return parsed
 
 

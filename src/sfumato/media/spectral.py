@@ -98,7 +98,7 @@ class SpectralLaplace(CosineNoise):
         """All coefficients of all channels, and the noise that the paper names."""
         alpha = self.alpha
         if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0.0 <= alpha <= 16.0:
-            raise BadInput(f"alpha must be a number from 0 to 16, not {shown(alpha)}.")
+            raise BadInput(f"`alpha` must be a number from 0 to 16, not {shown(alpha)}.", parameter="alpha")
         return _design(shape, positive("epsilon", self.epsilon), float(alpha), self._gaussian())
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:

@@ -112,7 +112,10 @@ def temporal_filter(beta: float, follow: str) -> TemporalFilter:
 def memory(beta: float) -> float:
     """``beta``, once known to be what a filter can remember: in [0, 1)."""
     if share("smoothing", beta) == 1.0:
-        raise BadInput(f"smoothing must be less than 1, not {shown(beta)}: nothing new would be shown.")
+        raise BadInput(
+            f"`smoothing` must be less than 1, not {shown(beta)}: nothing new would be shown.",
+            parameter="smoothing",
+        )
     return float(beta)
 
 

@@ -100,7 +100,9 @@ def projected_gradient_threshold(
     problem, epsilon = Decisions.read(scores, labels, costs, positives, bounds), positive("epsilon", epsilon)
     delta = delta_between(delta)
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= _MOST_STEPS:
-        raise BadInput(f"steps must be a whole number from 1 to {_MOST_STEPS}, not {shown(steps)}.")
+        raise BadInput(
+            f"`steps` must be a whole number from 1 to {_MOST_STEPS}, not {shown(steps)}.", parameter="steps"
+        )
     wide = (problem.high - problem.low) / max(problem.false_alarm, problem.miss)
     first = wide if rate is None else positive("rate", rate)
     multiplier = _multiplier(epsilon, delta, steps)

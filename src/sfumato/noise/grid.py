@@ -42,7 +42,8 @@ def grid_step(scale: float, typical: float) -> float:
     if scale / step > MAX_SCALE:
         raise BadInput(
             f"noise of scale {scale:g} on values of size {typical:g} drowns them beyond what the sampler "
-            "resolves; ask for a larger ε or declare a larger clip."
+            "resolves; ask for a larger `epsilon` or declare a larger `clip`.",
+            parameter="epsilon",
         )
     return step
 
@@ -55,8 +56,9 @@ def onto_grid(values: Array, radius: float, norm: Literal["l1", "l2"], step: flo
     """
     if radius / step > _MAX_RADIUS[norm]:
         raise BadInput(
-            f"a clip of {radius:g} is more than {_MAX_RADIUS[norm]:g} grid steps of {step:g}; so little "
-            "noise hides nothing: ask for a smaller ε."
+            f"a `clip` of {radius:g} is more than {_MAX_RADIUS[norm]:g} grid steps of {step:g}; so little "
+            "noise hides nothing: ask for a smaller ε.",
+            parameter="clip",
         )
     size = _norms(values, norm)
     with np.errstate(divide="ignore", over="ignore"):  # of rows near zero, which are not scaled

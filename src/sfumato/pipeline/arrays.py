@@ -168,16 +168,22 @@ def _of_media(mechanism: Mechanism) -> TypeGuard[PictureMechanism | SoundMechani
 def _bounded_by_data(source: ArraySource, mechanism: Mechanism, report: Report) -> Mechanism:
     parameters = mechanism.get_params(deep=False)
     if "bounds" not in parameters:
-        raise BadInput(f"{type(mechanism).__name__} takes no bounds; leave out --bounds-from-data.")
+        raise BadInput(
+            f"{type(mechanism).__name__} takes no bounds; leave out `bounds_from_data`.",
+            parameter="bounds_from_data",
+        )
     if parameters.get("clip") is not None:
-        raise BadInput("--bounds-from-data and --clip each give a bound; one of them is accepted.")
+        raise BadInput(
+            "`bounds_from_data` and `clip` each give a bound; one of them is accepted.",
+            parameter="bounds_from_data",
+        )
     low, high = np.inf, -np.inf
     for first, block in _blocks(source, mechanism, "looking for bounds", report, range(source.rows)):
         check_finite(block, first)
         low, high = min(low, float(block.min())), max(high, float(block.max()))
     if low == high:
         raise BadInput(
-            f"every value of {source.path.name} is {low:g}, so it has no bounds; declare some with --bounds."
+            f"every value of {source.path.name} is {low:g}, so it has no bounds; declare them by `bounds`."
         )
     return type(mechanism)(**(parameters | {"bounds": (low, high)}))
 

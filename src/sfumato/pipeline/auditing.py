@@ -208,7 +208,9 @@ def _stated(file: Path, keys: KeyRing) -> tuple[Statement, int | None]:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
-        raise BadInput(f"{file.name} is no JSON; a statement as sfumato plan --json prints it is.") from None
+        raise BadInput(
+            f"{file.name} is not JSON; a statement in JSON, such as a plan contains, is accepted."
+        ) from None
     inside = document.get("statement", document) if isinstance(document, Mapping) else document
     return Statement.from_dict(inside), document.get("columns") if isinstance(document, Mapping) else None
 

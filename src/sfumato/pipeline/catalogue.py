@@ -41,7 +41,7 @@ from sfumato.media import (
     SpectralLaplace,
     UniformPixels,
 )
-from sfumato.pipeline.choosing import chosen, flag, refuse_foreign
+from sfumato.pipeline.choosing import chosen, refuse_foreign
 from sfumato.transforms import BinaryEncoding, RandomProjection, ReconstructionResistant
 
 __all__ = ["MECHANISMS", "make_mechanism"]
@@ -106,49 +106,48 @@ def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = Fal
     given = {option: in_range(option, value) for option, value in options.items() if value is not None}
     if "trust" in given and "distrust" in accepted:
         raise BadInput(
-            f"{name} has no {flag('trust')}; give {flag('distrust')}, 0 for the most trusted reader."
+            f"{name} has no `trust`; give `distrust`, 0 for the most trusted reader.", parameter="trust"
         )
-    refuse_foreign(name, given, [parameter for parameter in accepted if parameter in options])
+    refuse_foreign(name, given, [parameter for parameter in accepted if parameter in options], MECHANISMS)
     missing = _missing(kind, accepted, given, bounded)
     if missing:
-        raise BadInput(f"{name} needs {' and '.join(missing)}.")
+        raise BadInput(f"{name} needs {' and '.join(missing.values())}.", parameter=next(iter(missing)))
     if "epsilon" in given:
         given["epsilon"] = _epsilon(name, kind, given["epsilon"])
         if kind is BinaryEncoding:
-            # It has a flip by default; --flip beside --epsilon is for the mechanism itself to refuse.
+            # It has a flip by default; a flip beside an ε is for the mechanism itself to refuse.
             given.setdefault("flip", None)
     if "epsilon_file" in given:
         if "epsilon" in given:
-            raise BadInput("give either --epsilon or --epsilon-file, not both.")
+            raise BadInput("give either `epsilon` or `epsilon_file`, not both.", parameter="epsilon_file")
         given["epsilon"] = given.pop("epsilon_file")
     return kind(**given)
 
 
 def _missing(
     kind: type[Mechanism], accepted: Sequence[str], given: Mapping[str, Any], bounded: bool
-) -> list[str]:
-    """What has no default that could be right for everybody: a budget, and a bound on the records."""
-    missing = []
+) -> dict[str, str]:
+    """Return what has no default that is right for everybody, by parameter: a budget, a bound on records."""
+    missing = {}
     if "epsilon" in accepted and not {"epsilon", "epsilon_file", "flip"} & set(given):
-        others = [flag(other) for other in ("epsilon_file", "flip") if other in accepted]
-        example = "--epsilon 1 8" if "distrust" in accepted else "--epsilon 1"
-        missing.append(" or ".join([f"a privacy budget ({example})", *others]))
+        others = [f"`{other}`" for other in ("epsilon_file", "flip") if other in accepted]
+        example = "`epsilon=(1, 8)`" if "distrust" in accepted else "`epsilon=1`"
+        missing["epsilon"] = " or ".join([f"a privacy budget ({example})", *others])
     ways = {
-        "clip": "a radius (--clip 1.0)",
-        "bounds": "the lowest and highest value (--bounds 0 255)",
+        "clip": "a radius (`clip=1.0`)",
+        "bounds": "the lowest and highest value (`bounds=(0, 255)`)",
     }
     possible = [way for option, way in ways.items() if option in accepted]
     if possible and not bounded and not set(ways) & set(given) and kind is not BinaryEncoding:
-        missing.append(
-            f"a bound on the records, {' or '.join(possible)}, which must not be read off the data"
-        )
+        bound = f"a bound on the records, {' or '.join(possible)}, which must not be read off the data"
+        missing["clip" if "clip" in accepted else "bounds"] = bound
     return missing
 
 
 def _epsilon(name: str, kind: type[Mechanism], values: Sequence[Any]) -> float | tuple[float, float]:
     wanted = 2 if kind is TrustAdaptive else 1
     if len(values) != wanted:
-        form = "a range, as in --epsilon 1 8" if wanted == 2 else "one number, as in --epsilon 1"
+        form = "a range, as in `epsilon=(1, 8)`" if wanted == 2 else "one number, as in `epsilon=1`"
         given = " ".join(f"{value:g}" if isinstance(value, int | float) else shown(value) for value in values)
-        raise BadInput(f"{name} takes {form}, not {given or 'none'}.")
+        raise BadInput(f"{name} takes {form}, not {given or 'none'}.", parameter="epsilon")
     return (values[0], values[1]) if wanted == 2 else values[0]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, quoted
 
-__all__ = ["chosen", "flag", "imported", "refuse_foreign"]
+__all__ = ["chosen", "imported", "refuse_foreign"]
 
 # What the extra learn adds.
 _LEARN = ("torch", "opacus", "safetensors")
@@ -25,16 +26,27 @@ def chosen(name: str, names: Iterable[str], what: str, *, meant: str | None = No
         typed = (name.lower() if meant is None else meant).replace("_", "-")
         near = difflib.get_close_matches(typed, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}."
-        raise BadInput(f"there is no {what} {name!r}; {hint}")
+        raise BadInput(f"there is no {what} {name!r}; {hint}", parameter=what)
     return name
 
 
-def refuse_foreign(name: str, given: Iterable[str], taken: Sequence[str]) -> None:
-    """Refuse the first option of ``given`` that ``name`` does not take, saying which ones it does."""
+def refuse_foreign(
+    name: str, given: Iterable[str], taken: Sequence[str], others: Mapping[str, type] | None = None
+) -> None:
+    """Refuse the first parameter of ``given`` that ``name`` does not take, saying which ones it does.
+
+    ``others`` are classes by name; those that take the parameter are named too.
+    """
     for option in given:
         if option not in taken:
-            flags = ", ".join(flag(each) for each in taken)
-            raise BadInput(f"{name} has no {flag(option)}; it takes {flags or 'no options'}.")
+            takers = [
+                other
+                for other, kind in (others or {}).items()
+                if option in inspect.signature(kind).parameters
+            ]
+            known = ", ".join(map(quoted, taken)) or "no parameters"
+            theirs = f"; {quoted(option)} is for {', '.join(takers)}" if takers else ""
+            raise BadInput(f"{name} has no {quoted(option)}; it takes {known}{theirs}.", parameter=option)
 
 
 def imported(module: str, attribute: str | None, what: str) -> Any:
@@ -47,8 +59,3 @@ def imported(module: str, attribute: str | None, what: str) -> Any:
             raise
         raise BadInput(f"{what} needs {missing}: pip install 'sfumato[learn]'.") from None
     return found if attribute is None else getattr(found, attribute)
-
-
-def flag(option: str) -> str:
-    """``time_budget`` as it is typed: ``--time-budget``."""
-    return "--" + option.replace("_", "-")

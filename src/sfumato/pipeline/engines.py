@@ -18,7 +18,7 @@ ENGINES = ("local", "ray")
 def opened_engine(name: str = "local", workers: int | None = None) -> Iterator[Engine]:
     """The engine ``name`` with ``workers``, or as many as there are processors, while the block lasts."""
     if workers is not None and workers < 1:
-        raise BadInput(f"--workers was {workers}; at least 1 is accepted.")
+        raise BadInput(f"`workers` was {workers}", parameter="workers", accepted="1 or more")
     if chosen(name, ENGINES, "engine") == "local":
         yield LocalEngine(workers)
         return

@@ -69,9 +69,11 @@ def open_federation(
         source, pictures=pictures, labels=labels, or_features=True, public_names=public_names
     )
     if len(found.shape) == 1:
-        for flag, given in (("--extractor", extractor), ("--top", top)):
+        for name, given in (("extractor", extractor), ("top", top)):
             if given is not None:
-                raise BadInput(f"{flag} is for pictures, and {found.path.name} holds features.")
+                raise BadInput(
+                    f"`{name}` is for pictures, and {found.path.name} holds features.", parameter=name
+                )
         inputs, count, factor = ModelInputs(found.shape), declared_classes(found, classes), 1.0
     else:
         facts = facts_of(found, classes=classes, top=top)
@@ -81,15 +83,20 @@ def open_federation(
         factor = float(np.sqrt(made.dimension))
     if count is None or count < 2:
         raise BadInput(
-            "federate needs --classes N, 2 or more: how many classes there are is public, and must not be "
-            "read off the labels."
+            "federate needs `classes=N`, 2 or more: the number of classes is public, and must not be read "
+            "off "
+            "the labels.",
+            parameter="classes",
         )
     records = records_of(found)
     # A network over pixels may see them as pictures; over other features it sees a row.
     seen = found.shape if inputs.extractor_name == "pixels" else (inputs.dimension,)
     asked = Federation(**{**terms, "shape": seen, "classes": count, "factor": factor})
     if asked.clients > records:
-        raise BadInput(f"--clients was {asked.clients}, and {found.path.name} holds {records} records.")
+        raise BadInput(
+            f"`clients` was {asked.clients}, and {found.path.name} holds {records} records.",
+            parameter="clients",
+        )
     budgets = ClientBudgets(dataset, ledger if dataset is not None else None, uncharged=uncharged)
     settled = asked.settled(budget=budgets.charged)
     settled.round_guarantee()  # what is wrong with the parameters is said before any record is read

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, quoted
 from sfumato.learn.federated.calibration import calibrated
 from sfumato.learn.federated.central import AveragedTensors, Central, CentralGaussian
 from sfumato.learn.federated.classifier import FederatedClassifier
@@ -71,34 +71,49 @@ class Federation:
         for name in ("clients", "rounds", "epochs", "batch"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise BadInput(f"--{name} was {value!r}: a whole number, 1 or more, is needed.")
+                raise BadInput(
+                    f"`{name}` was {value!r}", parameter=name, accepted="a whole number, 1 or more"
+                )
         if self.mechanism != "none" and self.epsilon is None:
             raise BadInput(
-                f"{self.mechanism} needs --epsilon, the budget of one client over all rounds; "
-                "--mechanism none adds no noise and promises nothing."
+                f"{self.mechanism} needs `epsilon`, the budget of one client over all rounds; "
+                "`mechanism='none'` adds no noise and promises nothing.",
+                parameter="epsilon",
             )
-        positive("--rate", self.rate)
+        positive("rate", self.rate)
         if self.epsilon is not None:
-            positive("--epsilon", self.epsilon)
+            positive("epsilon", self.epsilon)
         if not 0.0 <= self.delta < 1.0:
-            raise BadInput(f"--delta was {self.delta!r}: a number from 0 to below 1 is needed.")
+            raise BadInput(
+                f"`delta` was {self.delta!r}", parameter="delta", accepted="a number from 0 to below 1"
+            )
         if not self.central and self.sample != 1.0:
             raise BadInput(
-                "--sample needs --central: it is the server that samples clients and adds the noise."
+                "`sample` needs `central=True`: it is the server that samples clients and adds the noise.",
+                parameter="sample",
             )
         if self.central and self.mechanism not in ("gaussian", "tensor-ldp"):
             raise BadInput(
-                f"--central is for gaussian and tensor-ldp, not for {self.mechanism}: the others are drawn "
-                "by each client."
+                f"`central` is for gaussian and tensor-ldp, not for {self.mechanism}: the others are drawn "
+                "by "
+                "each client.",
+                parameter="central",
             )
         if self.sample != 1.0 and self.mechanism != "gaussian":
             raise BadInput(
-                f"--sample is for gaussian, not for {self.mechanism}, of which no amplification is proven."
+                f"`sample` is for gaussian, not for {self.mechanism}, of which no amplification is proven.",
+                parameter="sample",
             )
         if self.central and self.mechanism == "gaussian" and self.options:
-            raise BadInput(f"a central gaussian takes no {', '.join(self.options)}.")
+            named = list(self.options)
+            raise BadInput(
+                f"a central gaussian takes no {', '.join(map(quoted, named))}.", parameter=named[0]
+            )
         if self.mechanism == "none" and (self.options or self.epsilon is not None):
-            raise BadInput("--mechanism none adds no noise: leave out --epsilon and options of mechanisms.")
+            raise BadInput(
+                "`mechanism='none'` adds no noise: leave out `epsilon` and options of mechanisms.",
+                parameter="epsilon" if self.epsilon is not None else next(iter(self.options)),
+            )
 
     @property
     def paper(self) -> bool:
@@ -189,7 +204,8 @@ class Federation:
             return AveragedTensors(tensor=tensor)
         if self.clip is None:
             raise BadInput(
-                "a central gaussian needs --clip, the largest L2 norm of an update; read off data it leaks."
+                "a central gaussian needs `clip`, the largest L2 norm of an update; read off data it leaks.",
+                parameter="clip",
             )
         return CentralGaussian(
             multiplier=1.0 / self.strength,

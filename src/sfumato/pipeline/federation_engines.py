@@ -26,9 +26,9 @@ Engine = Callable[[FederatedRun], Federated]
 def engine_of(name: str) -> Engine:
     """The engine of that name, if there is one and what it needs is installed."""
     if name not in ENGINES:
-        raise BadInput(f"--engine was {name!r}: accepted are {', '.join(ENGINES)}.")
+        raise BadInput(f"`engine` was {name!r}", parameter="engine", accepted=", ".join(ENGINES))
     if name != "rounds":
-        require_flower(f"--engine {name}")
+        require_flower(f"`engine={name!r}`")
     return ENGINES[name]
 
 
@@ -124,7 +124,8 @@ def _grpc(run: FederatedRun) -> Federated:
         from sfumato.pipeline.federation_grpc import run_grpc
     except ImportError as missing:
         raise BadInput(
-            f"--engine grpc needs Flower's older gRPC service, which this flwr does not have: {missing}."
+            f"`engine='grpc'` needs Flower's older gRPC service, which this flwr does not have: {missing}.",
+            parameter="engine",
         ) from None
 
     with _hushed():

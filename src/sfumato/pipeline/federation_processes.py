@@ -176,7 +176,9 @@ def _script(name: str) -> str:
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
-        raise BadInput(f"--engine processes needs {name}: pip install 'sfumato[federated]'.")
+        raise BadInput(
+            f"`engine='processes'` needs {name}: pip install 'sfumato[federated]'.", parameter="engine"
+        )
     return found
 
 

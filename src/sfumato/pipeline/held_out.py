@@ -88,7 +88,7 @@ def read_held_out(
         features = inputs.features(records, report)
         return HeldOut(place, *checked_examples(features, labels, classes))
     except BadInput as error:
-        raise BadInput(f"--test {place.name}: {error}") from None
+        raise error.at(place.name) from None
 
 
 def _opened(place: Path, learned: DatasetSource) -> DatasetSource:
@@ -101,6 +101,9 @@ def _opened(place: Path, learned: DatasetSource) -> DatasetSource:
     ]
     if place.resolve() == learned.path.resolve() and chosen[0] == learned.pictures.name:
         raise BadInput(
-            f"--test {place.name} holds what is learned from, and no arrays called x_test and y_test."
+            f"{place.name}, given as `test`, holds the records that are learned from, and no arrays called "
+            "x_test "
+            "and y_test.",
+            parameter="test",
         )
     return open_dataset(place, pictures=chosen[0], labels=chosen[1], or_features=True)

@@ -187,7 +187,9 @@ def _inputs(described: Mapping[str, Any], given: str | os.PathLike[str] | None) 
     kept = described["extractor"]
     if kept is None:
         if given is not None:
-            raise BadInput("this model is asked about features; leave out extractor.")
+            raise BadInput(
+                "this model is asked about features; leave out `extractor`.", parameter="extractor"
+            )
         return ModelInputs(shape)
     from sfumato.learn.extractors import EXTRACTORS, make_extractor
 
@@ -195,7 +197,8 @@ def _inputs(described: Mapping[str, Any], given: str | os.PathLike[str] | None) 
     if name not in EXTRACTORS and given is None:
         raise BadInput(
             f"this model needs the extractor {name!r}, whose weights are not part of it: "
-            "load_model(folder, extractor=FOLDER) says where they are."
+            "`extractor=FOLDER` says where they are.",
+            parameter="extractor",
         )
     made = make_extractor(name if given is None else os.fspath(given), shape)
     if made.dimension != kept["dimension"] or (name not in EXTRACTORS and made.origin != kept["origin"]):

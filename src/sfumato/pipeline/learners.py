@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.errors import BadInput, Forewarning
 from sfumato.noise import Randomness
-from sfumato.pipeline.choosing import chosen, flag, imported, refuse_foreign
+from sfumato.pipeline.choosing import chosen, imported, refuse_foreign
 
 if TYPE_CHECKING:
     from sfumato.learn import Learner
@@ -81,22 +81,27 @@ def make_learner(
     }
     refuse_foreign(name, given, [option for option in options if option in accepted])
     if "epsilon" in accepted and "epsilon" not in given:
-        raise BadInput(f"{name} needs a privacy budget (--epsilon 1).")
+        raise BadInput(f"{name} needs a privacy budget, as in `epsilon=1`.", parameter="epsilon")
     if classes is None:
         raise BadInput(
-            f"{name} needs --classes N: how many classes there are is public, and must not be read off the "
-            "labels."
+            f"{name} needs `classes=N`: the number of classes is public, and must not be read off the "
+            "labels.",
+            parameter="classes",
         )
     if classes < 2:
-        raise BadInput(f"--classes was {classes}: two classes or more are needed.")
+        raise BadInput(f"`classes` was {classes}", parameter="classes", accepted="2 or more")
     if "reach" in accepted and reach is None:
         raise BadInput(
-            f"{name} needs --reach LENGTH for features: longer ones are scaled back to it, and it must not "
-            "be read off the data."
+            f"{name} needs `reach=LENGTH` for features: longer ones are scaled back to it, and it must not "
+            "be "
+            "read off the data.",
+            parameter="reach",
         )
     for option in ("steps", "epochs", "batch"):
         if given.get(option, 1) < 1:
-            raise BadInput(f"{flag(option)} was {given[option]}: a whole number, 1 or more, is needed.")
+            raise BadInput(
+                f"`{option}` was {given[option]}", parameter=option, accepted="a whole number, 1 or more"
+            )
     known = {"classes": classes, "reach": reach, "randomness": randomness}
     made = kind(**given, **{fact: value for fact, value in known.items() if fact in accepted})
     made.guarantee()  # what is wrong with the parameters is said before any record is read
@@ -128,6 +133,4 @@ def unheeded(kind: type[Learner], options: Mapping[str, Any]) -> tuple[str, ...]
 
 def unheeded_note(names: tuple[str, ...]) -> str:
     """A sentence for the statement about what was asked for in vain."""
-    return (
-        f"{' and '.join(map(flag, names))} cannot be heeded: this method adds no noise and promises nothing"
-    )
+    return f"{' and '.join(names)} cannot be heeded: this method adds no noise and promises nothing"

@@ -167,15 +167,18 @@ def open_learning(
         source, pictures=pictures, labels=labels, or_features=True, public_names=public_names
     )
     if len(found.shape) == 1:
-        for flag, given in (("--extractor", extractor), ("--top", top)):
+        for name, given in (("extractor", extractor), ("top", top)):
             if given is not None and given != "none":
-                raise BadInput(f"{flag} is for pictures, and {found.path.name} holds features.")
+                raise BadInput(
+                    f"`{name}` is for pictures, and {found.path.name} holds features.", parameter=name
+                )
         inputs, classes = ModelInputs(found.shape), declared_classes(found, classes)
     else:
         if reach is not None:
             raise BadInput(
-                f"--reach is for features, and {found.path.name} holds pictures: every extractor gives "
-                "features of length 1 or less."
+                f"`reach` is for features, and {found.path.name} holds pictures: every extractor gives "
+                "features of length 1 or less.",
+                parameter="reach",
             )
         facts = facts_of(found, classes=classes, top=top)
         reach, classes = 1.0, facts.classes
@@ -299,7 +302,7 @@ def learn(
         try:
             write_learning_report(shown, target.name, audit, classes, accuracy)
         except BadInput as error:
-            raise BadInput(f"{target.name} is kept, and its report is not: {error}") from None
+            raise error.at(f"{target.name} is kept, and its report is not") from None
     said = (*learning.warnings, *statement.warnings)
     folders = owned_names(source)
     return Learned(target, done, audit, classes, learning.class_names, said, accuracy, shown, folders)

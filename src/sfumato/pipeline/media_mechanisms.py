@@ -53,7 +53,8 @@ class MediaMechanisms:
             return cls(sound=mechanism)
         raise BadInput(
             f"{type(mechanism).__name__} is for records; pictures and videos go through PlaneMeans and its "
-            "kin, sounds through BandNoise."
+            "kin, sounds through BandNoise.",
+            parameter="mechanism",
         )
 
     @property
@@ -132,5 +133,8 @@ def _draws(mechanism: PictureMechanism | SoundMechanism) -> bool:
 
 def _drawing(mechanism: _M, noise: Keyed) -> _M:
     if not _draws(mechanism):
-        raise BadInput(f"{type(mechanism).__name__} draws no noise, so none of it can be keyed to a request.")
+        raise BadInput(
+            f"{type(mechanism).__name__} draws no noise, so none of it can be keyed to a request.",
+            parameter="request",
+        )
     return type(mechanism)(**(mechanism.get_params(deep=False) | {"randomness": noise}))

@@ -35,26 +35,37 @@ def opener_of(
     """
     of_media = isinstance(mechanism, MediaMechanisms | PictureMechanism | SoundMechanism)
     if source.name is None and not of_media and bounds_from_data:
-        raise BadInput(f"--bounds-from-data is for one file, and {source.word} is a folder.")
+        raise BadInput(
+            f"`bounds_from_data=True` is for one file, and {source.word} is a folder.",
+            parameter="bounds_from_data",
+        )
     if source.name is None and isinstance(mechanism, Personalised) and np.ndim(mechanism.epsilon) > 0:
-        raise BadInput(f"an ε for each record is for the records of one file, and {source.word} is a folder.")
+        raise BadInput(
+            f"an ε for each record is for the records of one file, and {source.word} is a folder.",
+            parameter="epsilon",
+        )
     if source.of_media or (source.name is None and of_media):
         what = "a folder" if source.name is None else f"a {source.kind}"
-        for flag, given, of in (
-            ("--array", array is not None, ".npy and .npz files"),
-            ("--alpha", then is not None, ".npy and .npz files"),
-            ("--bounds-from-data", bounds_from_data, ".npy and .npz files"),
-            ("--schema", schema is not None, "tables"),
-            ("--disjoint", disjoint, "folders of arrays or tables"),
+        for name, given, of in (
+            ("array", array is not None, ".npy and .npz files"),
+            ("then", then is not None, ".npy and .npz files"),
+            ("bounds_from_data", bounds_from_data, ".npy and .npz files"),
+            ("schema", schema is not None, "tables"),
+            ("disjoint", disjoint, "folders of arrays or tables"),
         ):
             if given:
-                raise BadInput(f"{flag} is for {of}, and {source.word} is {what}.")
+                raise BadInput(f"`{name}` is for {of}, and {source.word} is {what}.", parameter=name)
         return MediaMechanisms.of(mechanism)
     if isinstance(mechanism, MediaMechanisms):
-        raise BadInput(f"{source.word} holds records; mechanisms for media are not for them.")
+        raise BadInput(
+            f"{source.word} holds records; mechanisms for media are not for them.", parameter="mechanism"
+        )
     if source.name is not None and disjoint:
-        raise BadInput(f"--disjoint is for folders of arrays or tables, and {source.word} is one file.")
+        raise BadInput(
+            f"`disjoint` is for folders of arrays or tables, and {source.word} is one file.",
+            parameter="disjoint",
+        )
     if source.kind == "array" and schema is not None:
-        raise BadInput("a schema declares a table; for an array give --clip or --bounds.")
+        raise BadInput("`schema` declares a table; for an array give `clip` or `bounds`.", parameter="schema")
     declared = schema if schema is None or isinstance(schema, Schema) else Schema.load(schema)
     return RecordFiles(mechanism, array, declared, then, bounds_from_data, disjoint, public_names)

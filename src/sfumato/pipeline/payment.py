@@ -129,11 +129,16 @@ class Payment:
     def __post_init__(self) -> None:
         name = self.dataset
         if isinstance(self.ledger, str | os.PathLike):
-            raise BadInput("the ledger was given as text: give the open ledger, as in ledger=sf.Ledger(url).")
+            raise BadInput(
+                "`ledger` was given as text: give the open ledger, as in `ledger=sf.Ledger(url)`.",
+                parameter="ledger",
+            )
         if name is not None:
             printable_name(name)
         if self.request is not None and self.payer is None:
-            raise BadInput("a request is paid from a budget; name the dataset and the ledger.")
+            raise BadInput(
+                "`request` is paid from a budget: name its `dataset` and `ledger`.", parameter="request"
+            )
         if name is not None and self.ledger is None and not self.uncharged:
             raise BudgetRefused(
                 f"the dataset {name!r} came without a ledger whose budget could pay; give the ledger, or say "
@@ -184,7 +189,10 @@ class Payment:
         if self.request is None:
             return None
         if keyed is None:
-            raise BadInput("a request that may be repeated needs keyed noise: randomness=sf.Keyed(…).")
+            raise BadInput(
+                "a request that may be repeated needs keyed noise: randomness=sf.Keyed(…).",
+                parameter="randomness",
+            )
         return keyed
 
     def keep(self, paid: Mapping[str, Any] | None, certificate: bytes) -> bytes:

@@ -46,10 +46,7 @@ def check_output(output: Path, inputs: Sequence[str | os.PathLike[str]]) -> None
 
 def refuse_existing(shown: str) -> None:
     """Refuse an output that is there already."""
-    raise BadInput(
-        f"{shown} exists already; choose another output, or replace it with --overwrite (in Python "
-        "overwrite=True)."
-    )
+    raise BadInput(f"{shown} exists already; choose another output, or replace it with `overwrite=True`.")
 
 
 @contextmanager

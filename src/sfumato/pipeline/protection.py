@@ -98,7 +98,8 @@ def protect(
         if engine is not None and engine.retries:
             raise BadInput(
                 f"one file is one piece of work, so no cluster helps with {given.word}; end the output in a "
-                "slash and it is cut into parts, or leave out the engine."
+                "slash and it is cut into parts, or leave out `engine`.",
+                parameter="engine",
             )
     payment = Payment(dataset, ledger, request, uncharged)
     opener = opener_of(

@@ -41,8 +41,10 @@ def facts_of(source: DatasetSource, *, classes: int | None, top: float | None) -
     top = _WHITE.get(source.dtype) if top is None else top
     if top is None:
         raise BadInput(
-            f"pictures of type {source.dtype} need --top, the value of white, as in --top 1; it must not be "
-            "read off the data."
+            f"pictures of type {source.dtype} need the value of white, as in `top=1`; it must not be read "
+            "off "
+            "the data.",
+            parameter="top",
         )
     check_top(top, source.dtype)
     return PublicFacts(source.shape, float(top), classes, records_of(source))
@@ -53,7 +55,9 @@ def declared_classes(source: DatasetSource, classes: int | None) -> int | None:
     if source.class_names is None:
         return classes
     if classes is not None:
-        raise BadInput("--classes is for an .npz: the classes of a folder are its sub-folders.")
+        raise BadInput(
+            "`classes` is for an .npz: the classes of a folder are its sub-folders.", parameter="classes"
+        )
     return len(source.class_names)
 
 
@@ -76,6 +80,6 @@ def check_range(pictures: NDArray[Any], top: float) -> None:
     wrong = np.flatnonzero((flat < 0).any(axis=1) | (flat > top).any(axis=1))
     if wrong.size:
         raise BadInput(
-            f"picture {wrong[0]} holds a value that is not between 0 and {top:g}, what is black and what is "
-            "white; declare white with --top."
+            f"picture {wrong[0]} holds a value outside 0 (black) to {top:g} (white); declare the value of "
+            "white by `top`."
         )

@@ -45,11 +45,14 @@ def check_places(source: Path, output: Path, page: Path | None, checkpoint: Path
         check_page(source, output, page)
     if checkpoint is not None:
         if checkpoint.is_dir():
-            raise BadInput(f"--checkpoint {checkpoint} is a folder: name a file.")
+            raise BadInput(f"`checkpoint` {checkpoint} is a folder: name a file.", parameter="checkpoint")
         for private in (checkpoint, _coins_of(checkpoint)):
-            _private("--checkpoint", private, inside, given)
+            _private("checkpoint", private, inside, given)
             if page is not None and page.resolve() == private.resolve():
-                raise BadInput(f"--report {page} and --checkpoint {checkpoint} would be one file; name two.")
+                raise BadInput(
+                    f"`report` {page} and `checkpoint` {checkpoint} would be one file; name two.",
+                    parameter="report",
+                )
 
 
 def check_apart(source: Path, output: Path) -> None:
@@ -70,8 +73,8 @@ def check_new_folder(output: Path) -> None:
 def check_page(source: Path, output: Path, page: Path) -> None:
     """Refuse a report that is no HTML file, or would stand in the input or the output."""
     if page.suffix != ".html":
-        raise BadInput(f"--report {page.name} must name an .html file.")
-    _private("--report", page, output.resolve(), source.resolve())
+        raise BadInput(f"`report` {page.name} must name an .html file.", parameter="report")
+    _private("report", page, output.resolve(), source.resolve())
 
 
 def drawn_coins(randomness: Randomness, checkpoint: Path | None) -> int:
@@ -105,10 +108,16 @@ def _coins_of(checkpoint: Path) -> Path:
     return checkpoint.with_name(checkpoint.name + ".coins")
 
 
-def _private(flag: str, path: Path, output: Path, source: Path) -> None:
+def _private(parameter: str, path: Path, output: Path, source: Path) -> None:
     place = path.resolve()
     if place in (output, certificate_file(output)) or place.is_relative_to(output):
-        raise BadInput(f"{flag} {path} holds what is private, and would be published with {output.name}.")
+        raise BadInput(
+            f"`{parameter}` {path} is private, and would be published with {output.name}.",
+            parameter=parameter,
+        )
     if place == source or place.is_relative_to(source):
-        raise BadInput(f"{flag} {path} would stand in the input {source.name}; choose another place.")
+        raise BadInput(
+            f"`{parameter}` {path} would stand in the input {source.name}; choose another place.",
+            parameter=parameter,
+        )
     check_output(path, [])

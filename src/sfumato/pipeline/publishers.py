@@ -56,12 +56,15 @@ def make_publisher(
     accepted = inspect.signature(kind).parameters
     given = {option: value for option, value in options.items() if value is not None}
     if "time_budget" not in accepted and "steps" in accepted and "time_budget" in given:
-        raise BadInput(f"{name} has no --time-budget: it takes --steps, which its guarantee depends on.")
+        raise BadInput(
+            f"{name} has no `time_budget`: it takes `steps`, which its guarantee depends on.",
+            parameter="time_budget",
+        )
     if "time_budget" not in accepted:
         given.pop("time_budget", None)
     refuse_foreign(name, given, [option for option in options if option in accepted])
     if "epsilon" in accepted and not {"epsilon", "multiplier"} & set(given):
-        raise BadInput(f"{name} needs a privacy budget (--epsilon 1).")
+        raise BadInput(f"{name} needs a privacy budget, as in `epsilon=1`.", parameter="epsilon")
     known: dict[str, Any] = {
         "shape": facts.shape,
         "top": facts.top,
@@ -71,8 +74,9 @@ def make_publisher(
     }
     if "classes" in accepted and facts.classes is None:
         raise BadInput(
-            f"{name} needs --classes N: how many classes there are is public, and must not be read off the "
-            "labels."
+            f"{name} needs `classes=N`: the number of classes is public, and must not be read off the "
+            "labels.",
+            parameter="classes",
         )
     return kind(**given, **{fact: value for fact, value in known.items() if fact in accepted})
 
@@ -94,7 +98,11 @@ def seconds_of(duration: str) -> float:
         float(number) * unit for number, unit in zip(parts, _UNITS.values(), strict=False) if number
     )
     if seconds <= 0.0:
-        raise BadInput(f"--time-budget was {duration!r}: a time such as 90s, 20m or 1h30m is accepted.")
+        raise BadInput(
+            f"`time_budget` was {duration!r}",
+            parameter="time_budget",
+            accepted="a time such as 90s, 20m or 1h30m",
+        )
     return seconds
 
 

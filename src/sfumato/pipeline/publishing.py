@@ -278,16 +278,18 @@ def publish(
                 rng=rng,
             )
         except BadInput as error:
-            raise BadInput(f"{target.name} is published, and its report is not: {error}") from None
+            raise error.at(f"{target.name} is published, and its report is not") from None
     return Published(target, done, measured, findings, names, shown, owned_names(source))
 
 
 def _check_number(publisher: Publisher, records: int | None) -> None:
     """Refuse a number of pictures that is none, or that the method cannot choose."""
     if publisher.one_to_one and records is not None:
-        raise BadInput("this method publishes one picture for each record; leave out --records.")
+        raise BadInput(
+            "this method publishes one picture for each record; leave out `records`.", parameter="records"
+        )
     if records is not None and records < 1:
-        raise BadInput(f"--records was {records}: 1 or more are accepted.")
+        raise BadInput(f"`records` was {records}", parameter="records", accepted="1 or more")
 
 
 def _some(shown: int, classes: int) -> str:

@@ -41,9 +41,14 @@ def read_records(
     refuse_media(path)
     if kind_of(path) == "table":
         if schema is None:
-            raise BadInput(f"{Path(path).name} is a table: give --schema FILE, as for sfumato protect.")
+            raise BadInput(
+                f"{Path(path).name} is a table: give the `schema` that it was released with.",
+                parameter="schema",
+            )
         if array is not None:
-            raise BadInput(f"--array is for .npy and .npz files, and {Path(path).name} is a table.")
+            raise BadInput(
+                f"`array` is for .npy and .npz files, and {Path(path).name} is a table.", parameter="array"
+            )
         return _table(path, schema)
     if array is None and beside is not None:
         others = [name for name in array_names(path) if name != beside]
@@ -57,8 +62,9 @@ def refuse_media(path: _Path) -> None:
     """Refuse a folder, a picture, a sound or a video: what is compared row by row are records."""
     if Path(path).is_dir() or kind_of(path) in MEDIA:
         raise BadInput(
-            f"{Path(path).name} holds pictures or sound, and what is compared here are records; "
-            "sfumato report shows them side by side, and sfumato.audit.speaker_recognition listens."
+            f"{Path(path).name} holds pictures or sound, and records are compared here; a report shows "
+            "pictures "
+            "side by side, and sfumato.audit.speaker_recognition compares voices."
         )
 
 
@@ -70,19 +76,29 @@ def read_labels(name: str, original: _Path, schema: Schema | None = None) -> NDA
     if kind_of(original) == "table":
         if schema is None or name not in [column.name for column in schema.coded]:
             known = "none" if schema is None else ", ".join(column.name for column in schema.coded)
-            raise BadInput(f"--labels {name} is no categorical or boolean column; the schema has {known}.")
+            raise BadInput(
+                f"`labels` was {name!r}, which is no categorical or boolean column of the schema",
+                parameter="labels",
+                accepted=known,
+            )
         at = [column.name for column in schema.coded].index(name)
         values = np.concatenate([block.codes[:, at] for block in TableSource(original, schema).blocks()])
     else:
         inside = name in array_names(original)
         if not inside and not Path(name).exists():
-            raise BadInput(f"--labels {name} is neither an array of {Path(original).name} nor a file.")
+            raise BadInput(
+                f"`labels` was {name!r}, which is neither an array of {Path(original).name} nor a file.",
+                parameter="labels",
+            )
         source = open_array(original, name) if inside else open_array(name)
         values = np.concatenate(list(source.blocks()))
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if values.ndim != 1:
-            raise BadInput(f"labels must be one value a record, an array of shape (n,), not {values.shape}.")
+            raise BadInput(
+                f"`labels` must be one value a record, an array of shape (n,), not {values.shape}.",
+                parameter="labels",
+            )
     return np.unique(_finite(values, name), return_inverse=True)[1].astype(np.int64)
 
 

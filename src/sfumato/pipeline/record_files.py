@@ -70,7 +70,8 @@ class RecordFiles:
         if "randomness" not in parameters:
             raise BadInput(
                 f"the noise of {type(self.mechanism).__name__} cannot be keyed, so it is for no request and "
-                "no cluster, where the same work may be done twice."
+                "no cluster, where the same work may be done twice.",
+                parameter="request",
             )
         return replace(self, mechanism=type(self.mechanism)(**(parameters | {"randomness": noise})))
 
@@ -87,7 +88,9 @@ class RecordFiles:
         kind = kind_of(path)
         if kind == "array":
             if self.schema is not None:
-                raise BadInput("a schema declares a table; for an array give --clip or --bounds.")
+                raise BadInput(
+                    "`schema` declares a table; for an array give `clip` or `bounds`.", parameter="schema"
+                )
             return ArrayFile(
                 open_array(path, self.array),
                 mechanism,
@@ -100,15 +103,18 @@ class RecordFiles:
             )
         if kind != "table":
             raise BadInput(f"{path.name} holds no records; release pictures and sounds by themselves.")
-        for flag, given in (
-            ("--array", self.array is not None),
-            ("--alpha", self.then is not None),
-            ("--bounds-from-data", self.bounds_from_data),
+        for option, given in (
+            ("array", self.array is not None),
+            ("then", self.then is not None),
+            ("bounds_from_data", self.bounds_from_data),
         ):
             if given:
-                raise BadInput(f"{flag} is for .npy and .npz files, and {path.name} is a table.")
+                raise BadInput(
+                    f"`{option}` is for .npy and .npz files, and {path.name} is a table.", parameter=option
+                )
         if self.schema is None:
             raise BadInput(
-                "a table needs --schema FILE, which declares the bounds or the categories of its columns."
+                "a table needs `schema`, which declares the bounds or the categories of its columns.",
+                parameter="schema",
             )
         return TableFile(TableSource(path, self.schema, groups=part), mechanism)

@@ -21,6 +21,6 @@ class Waiting:
     timeout: float = 600.0
 
     def __post_init__(self) -> None:
-        for name, said in (("patience", "patience"), ("timeout", "--wait")):
+        for name in ("patience", "timeout"):
             if not 0.0 < (given := getattr(self, name)) < math.inf:
-                raise BadInput(f"{said} was {given!r}: a finite number above 0 is needed.")
+                raise BadInput(f"`{name}` was {given!r}", parameter=name, accepted="a finite number above 0")

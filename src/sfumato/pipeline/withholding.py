@@ -82,7 +82,7 @@ def set_aside(guarantee: Guarantee, slack: float, delta: float) -> Guarantee:
     room = guarantee.slack == 0.0 and slack <= 0.5 * delta
     at_delta = delta if room else guarantee.at_delta + slack
     if at_delta >= 1.0:
-        reason = f"an audit may withhold it; ε is about {guarantee.epsilon():.3g} with --no-audit"
+        reason = f"an audit may withhold it; ε is about {guarantee.epsilon():.3g} without an audit"
         return Guarantee.nothing(reason, guarantee.unit, guarantee.neighbours)
     return replace(guarantee.with_slack(slack), at_delta=at_delta)
 
@@ -91,7 +91,7 @@ def withholding_note(slack: float) -> str:
     """A sentence for the statement, which everybody may read."""
     return (
         f"{slack:.3g} of δ is set aside, as slack, for the chance that an audit keeps back what is honest "
-        "(--no-audit sets nothing aside)"
+        "(without an audit nothing is set aside)"
     )
 
 

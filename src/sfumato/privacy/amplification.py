@@ -40,7 +40,10 @@ def poisson(guarantee: Guarantee, rate: float) -> Guarantee:
     if guarantee.proves_nothing or rate == 1.0:
         return guarantee
     if rate == 0.0:
-        raise BadInput("rate was 0: a release that reads nobody needs no guarantee; give a rate above 0.")
+        raise BadInput(
+            "`rate` was 0: a release that reads nobody needs no guarantee; give a rate above 0.",
+            parameter="rate",
+        )
     curve = guarantee.curve
     alone = curve.alone
     if isinstance(alone, GaussianLoss):
@@ -67,7 +70,9 @@ def shuffled(epsilon0: float, n: int, delta: float) -> float:
     """
     epsilon0, delta = check_epsilon(epsilon0), check_delta(delta)
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise BadInput(f"n was {n!r}: the number of reports must be a whole number, 1 or more.")
+        raise BadInput(
+            f"`n` was {n!r}: the number of reports must be a whole number, 1 or more.", parameter="n"
+        )
     if epsilon0 > math.log(n) - math.log(16.0 * math.log(2.0 / delta)):
         return epsilon0
     grown = math.exp(epsilon0)
@@ -106,5 +111,5 @@ def shuffle(guarantee: Guarantee, n: int, delta: float) -> Guarantee:
 
 def _check_rate(rate: float) -> float:
     if isinstance(rate, bool) or not 0.0 <= rate <= 1.0:
-        raise BadInput(f"rate was {rate!r}: a sampling rate lies between 0 and 1.")
+        raise BadInput(f"`rate` was {rate!r}: a sampling rate lies between 0 and 1.", parameter="rate")
     return float(rate)

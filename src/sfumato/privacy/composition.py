@@ -54,7 +54,7 @@ def rdp(event: DpEvent, k: int, delta: float) -> float:
 def zcdp(rho: float, k: int, delta: float) -> float:
     """ε = kρ + 2√(kρ ln(1/δ)) of ``k`` ρ-zCDP mechanisms (Bun & Steinke 2016, Proposition 1.3)."""
     if not (math.isfinite(rho) and rho >= 0.0):
-        raise BadInput(f"rho was {rho!r}: it must be a finite number, 0 or more.")
+        raise BadInput(f"`rho` was {rho!r}: it must be a finite number, 0 or more.", parameter="rho")
     total = _check_times(k) * rho
     return total + 2.0 * math.sqrt(total * math.log(1.0 / check_delta(delta)))
 
@@ -79,7 +79,9 @@ def parallel(
     if not parts:
         raise BadInput("no guarantees were given: parallel composition needs at least one branch.")
     if partition not in ("public", "data"):
-        raise BadInput(f"partition was {partition!r}: accepted are 'public' or 'data'.")
+        raise BadInput(
+            f"`partition` was {partition!r}: accepted are 'public' or 'data'.", parameter="partition"
+        )
     first = parts[0]
     for part in parts[1:]:
         first.require_same_unit(part)
@@ -135,11 +137,11 @@ def _single_size(loss: Loss) -> tuple[object, float]:
 
 def _check_times(k: int) -> int:
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise BadInput(f"k was {k!r}: it must be a whole number, 1 or more.")
+        raise BadInput(f"`k` was {k!r}: it must be a whole number, 1 or more.", parameter="k")
     return k
 
 
 def _check_approximation(delta: float) -> float:
     if not 0.0 <= delta < 1.0:
-        raise BadInput(f"delta was {delta!r}: it must be at least 0 and below 1.")
+        raise BadInput(f"`delta` was {delta!r}: it must be at least 0 and below 1.", parameter="delta")
     return float(delta)

@@ -39,7 +39,9 @@ def ar1_matrix(beta: float, T: int) -> NDArray[np.float64]:
     """L of AR(1) noise over ``T`` frames, shape (T, T): stationary start, every row of norm 1."""
     beta = _check_beta(beta)
     if isinstance(T, bool) or not isinstance(T, int) or T < 1:
-        raise BadInput(f"T was {T!r}: the number of frames must be a whole number, 1 or more.")
+        raise BadInput(
+            f"`T` was {T!r}: the number of frames must be a whole number, 1 or more.", parameter="T"
+        )
     lag = np.subtract.outer(np.arange(T), np.arange(T))
     lower = np.where(lag >= 0, beta ** np.maximum(lag, 0).astype(np.float64), 0.0)
     lower[:, 1:] *= math.sqrt((1.0 - beta) * (1.0 + beta))
@@ -72,7 +74,7 @@ def correlated_gaussian(
     unit = _check_unit(unit)
     for name, value in (("sigma", sigma), ("frame_sensitivity", frame_sensitivity)):
         if not (math.isfinite(value) and value > 0.0):
-            raise BadInput(f"{name} was {value!r}: it must be a finite number above 0.")
+            raise BadInput(f"`{name}` was {value!r}: it must be a finite number above 0.", parameter=name)
     inverse = _inverse(lower)
     columns = np.linalg.norm(inverse, axis=0)
     if unit == "frame":
@@ -110,11 +112,15 @@ def _inverse(lower: ArrayLike) -> NDArray[np.float64]:
 
 def _check_beta(beta: float) -> float:
     if not 0.0 <= beta < 1.0:
-        raise BadInput(f"beta was {beta!r}: the correlation of AR(1) noise lies in [0, 1).")
+        raise BadInput(
+            f"`beta` was {beta!r}: the correlation of AR(1) noise lies in [0, 1).", parameter="beta"
+        )
     return float(beta)
 
 
 def _check_unit(unit: FrameOrClip) -> FrameOrClip:
     if unit not in ("frame", "clip"):
-        raise BadInput(f"unit was {unit!r}: correlated noise is accounted per 'frame' or per 'clip'.")
+        raise BadInput(
+            f"`unit` was {unit!r}: correlated noise is accounted per 'frame' or per 'clip'.", parameter="unit"
+        )
     return unit

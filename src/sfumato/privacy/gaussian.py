@@ -32,7 +32,9 @@ def check_epsilon(epsilon: float) -> float:
     """Return ``epsilon`` as a float, or refuse what is not a finite number ≥ 0."""
     value = float(epsilon)
     if not (math.isfinite(value) and value >= 0.0):
-        raise BadInput(f"epsilon was {epsilon!r}: it must be a finite number, 0 or more.")
+        raise BadInput(
+            f"`epsilon` was {epsilon!r}: it must be a finite number, 0 or more.", parameter="epsilon"
+        )
     return value
 
 
@@ -40,14 +42,16 @@ def check_delta(delta: float) -> float:
     """Return ``delta`` as a float, or refuse what is not strictly between 0 and 1."""
     value = float(delta)
     if not 0.0 < value < 1.0:
-        raise BadInput(f"delta was {delta!r}: it must lie strictly between 0 and 1.")
+        raise BadInput(f"`delta` was {delta!r}: it must lie strictly between 0 and 1.", parameter="delta")
     return value
 
 
 def _check_mu(mu: float) -> float:
     value = float(mu)
     if not 0.0 <= value <= 1e100:
-        raise BadInput(f"mu (sensitivity / sigma) was {mu!r}: it must be a number from 0 to 1e100.")
+        raise BadInput(
+            f"`mu` (sensitivity / sigma) was {mu!r}: it must be a number from 0 to 1e100.", parameter="mu"
+        )
     return value
 
 
@@ -162,7 +166,7 @@ def check_alpha(alpha: float) -> float:
     """Return ``alpha`` as a float, or refuse what is not a probability."""
     value = float(alpha)
     if not 0.0 <= value <= 1.0:
-        raise BadInput(f"alpha was {alpha!r}: a type I error lies between 0 and 1.")
+        raise BadInput(f"`alpha` was {alpha!r}: a type I error lies between 0 and 1.", parameter="alpha")
     return value
 
 
@@ -174,7 +178,11 @@ def classical_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if epsilon == 0.0:
-        raise BadInput("epsilon was 0: the classical formula needs a positive epsilon.")
+        raise BadInput(
+            "`epsilon` was 0: the classical formula needs a positive epsilon.", parameter="epsilon"
+        )
     if not (math.isfinite(sensitivity) and sensitivity > 0.0):
-        raise BadInput(f"sensitivity was {sensitivity!r}: it must be a finite number above 0.")
+        raise BadInput(
+            f"`sensitivity` was {sensitivity!r}: it must be a finite number above 0.", parameter="sensitivity"
+        )
     return sensitivity * math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon

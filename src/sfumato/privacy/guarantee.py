@@ -63,15 +63,16 @@ class Guarantee:
         for name in ("slack", "revealed", "at_delta"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
-                raise BadInput(f"{name} was {value!r}: it must lie between 0 and 1.")
+                raise BadInput(f"`{name}` was {value!r}: it must lie between 0 and 1.", parameter=name)
             object.__setattr__(self, name, float(value))
         if not isinstance(self.theorem, str):
-            raise BadInput(f"theorem was {self.theorem!r}: it must be text.")
+            raise BadInput(f"`theorem` was {self.theorem!r}: it must be text.", parameter="theorem")
         if self.event is None:
             return
         if not isinstance(self.event, DpEvent):
             raise BadInput(
-                f"event was {self.event!r}: it must be a dp_accounting DpEvent, or None for nothing."
+                f"`event` was {self.event!r}: it must be a dp_accounting DpEvent, or None for nothing.",
+                parameter="event",
             )
         if self.slack + self.revealed >= 1.0:
             for name, value in (("event", None), ("slack", 0.0), ("revealed", 0.0), ("at_delta", 0.0)):
@@ -124,7 +125,10 @@ class Guarantee:
     ) -> Self:
         """One answer out of ``buckets``, the true one e^ε times as likely as each other one."""
         if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 2:
-            raise BadInput(f"buckets was {buckets!r}: randomised response needs a whole number ≥ 2.")
+            raise BadInput(
+                f"`buckets` was {buckets!r}: randomised response needs a whole number ≥ 2.",
+                parameter="buckets",
+            )
         return cls._of(response_event(check_epsilon(epsilon), buckets), unit, neighbours, theorem, at_delta)
 
     @classmethod
@@ -199,7 +203,7 @@ class Guarantee:
         """
         delta = self.at_delta if delta is None else float(delta)
         if not 0.0 <= delta <= 1.0:
-            raise BadInput(f"delta was {delta!r}: it must lie between 0 and 1.")
+            raise BadInput(f"`delta` was {delta!r}: it must lie between 0 and 1.", parameter="delta")
         if self._curve is None or delta >= 1.0:
             return math.inf
         taken = self.slack + self.revealed
@@ -401,4 +405,4 @@ def _headline(deltas: list[float], taken: float, count: int = 1) -> float:
 
 def _check_count(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise BadInput(f"count was {count!r}: it must be a whole number, 1 or more.")
+        raise BadInput(f"`count` was {count!r}: it must be a whole number, 1 or more.", parameter="count")

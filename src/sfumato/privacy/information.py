@@ -23,9 +23,14 @@ def pure_information(epsilon: float) -> float:
 def gaussian_information(second_moment: float, dimension: int, sigma: float) -> float:
     """(d/2)·log(1 + E‖X‖²/(dσ²)): the most that X + N(0, σ²I) says about X in R^d (TADP-RME, Theorem 4)."""
     if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
-        raise BadInput(f"dimension was {dimension!r}: it must be a whole number, 1 or more.")
+        raise BadInput(
+            f"`dimension` was {dimension!r}: it must be a whole number, 1 or more.", parameter="dimension"
+        )
     if not (math.isfinite(second_moment) and second_moment >= 0.0):
-        raise BadInput(f"second_moment was {second_moment!r}: it must be a finite number, 0 or more.")
+        raise BadInput(
+            f"`second_moment` was {second_moment!r}: it must be a finite number, 0 or more.",
+            parameter="second_moment",
+        )
     if not (math.isfinite(sigma) and sigma > 0.0):
-        raise BadInput(f"sigma was {sigma!r}: it must be a finite number above 0.")
+        raise BadInput(f"`sigma` was {sigma!r}: it must be a finite number above 0.", parameter="sigma")
     return 0.5 * dimension * math.log1p(second_moment / (dimension * sigma * sigma))

@@ -32,7 +32,9 @@ def joint_sum_sensitivity(
     clip = _check_positive("clip", clip)
     if len(weights) != 3 or not all(math.isfinite(weight) for weight in weights):
         raise BadInput(
-            f"weights were {weights!r}: three finite numbers are needed, for count, sum and outer products."
+            f"`weights` were {weights!r}: three finite numbers are needed, for count, sum and outer "
+            "products.",
+            parameter="weights",
         )
     count, first, second = (float(weight) ** 2 for weight in weights)
     square = clip * clip
@@ -80,5 +82,5 @@ def linear_sensitivity(
 
 def _check_positive(name: str, value: float) -> float:
     if not (math.isfinite(value) and value > 0.0):
-        raise BadInput(f"{name} was {value!r}: it must be a finite number above 0.")
+        raise BadInput(f"`{name}` was {value!r}: it must be a finite number above 0.", parameter=name)
     return float(value)

@@ -188,10 +188,11 @@ class Statement:
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, str) or not self.mechanism:
-            raise BadInput(f"mechanism was {self.mechanism!r}: it must be a name.")
+            raise BadInput(f"`mechanism` was {self.mechanism!r}: it must be a name.", parameter="mechanism")
         if not isinstance(self.parameters, Mapping):
             raise BadInput(
-                f"parameters were {self.parameters!r}: they must be a mapping from names to values."
+                f"`parameters` were {self.parameters!r}: they must be a mapping from names to values.",
+                parameter="parameters",
             )
         try:
             # The round trip also makes a copy of our own, with tuples as the lists that JSON has.
@@ -206,7 +207,7 @@ class Statement:
         if len(set(units)) < len(units):
             raise BadInput(f"the statement of {self.mechanism} proves two things of one unit.")
         if not all(isinstance(note, str) for note in self.notes):
-            raise BadInput(f"notes were {self.notes!r}: each must be text.")
+            raise BadInput(f"`notes` were {self.notes!r}: each must be text.", parameter="notes")
 
     @property
     def warnings(self) -> tuple[str, ...]:

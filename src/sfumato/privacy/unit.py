@@ -41,7 +41,10 @@ class Neighbours(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Neighbours:
-        raise BadInput(f"neighbours {value!r} are not known: accepted are replace, zero-out or add/remove.")
+        raise BadInput(
+            f"`neighbours` {value!r} are not known: accepted are replace, zero-out or add/remove.",
+            parameter="neighbours",
+        )
 
 
 @dataclass(frozen=True)
@@ -59,21 +62,26 @@ class Unit:
         if self.name in _PLAIN:
             if self.size is not None:
                 raise BadInput(
-                    f"unit {self.name!r} was given the size {self.size!r}: "
-                    f"it takes none, write '{self.name}'."
+                    f"`unit` {self.name!r} was given the size {self.size!r}: "
+                    f"it takes none, write '{self.name}'.",
+                    parameter="unit",
                 )
             return
         if self.name not in _SIZED:
-            raise BadInput(f"unit {self.name!r} is not known: accepted are {_ACCEPTED}.")
+            raise BadInput(f"`unit` {self.name!r} is not known: accepted are {_ACCEPTED}.", parameter="unit")
         whole = self.name != "window"
         number = isinstance(self.size, int | float) and not isinstance(self.size, bool)
         if self.size is None or not number or not math.isfinite(self.size) or self.size <= 0:
             raise BadInput(
-                f"unit {self.name!r} was given the size {self.size!r}: "
-                f"it takes a positive {'whole ' if whole else ''}number ({_SIZED[self.name]})."
+                f"`unit` {self.name!r} was given the size {self.size!r}: "
+                f"it takes a positive {'whole ' if whole else ''}number ({_SIZED[self.name]}).",
+                parameter="unit",
             )
         if whole and self.size != int(self.size):
-            raise BadInput(f"unit {self.name!r} was given the size {self.size!r}: it takes a whole number.")
+            raise BadInput(
+                f"`unit` {self.name!r} was given the size {self.size!r}: it takes a whole number.",
+                parameter="unit",
+            )
         object.__setattr__(self, "size", int(self.size) if whole else float(self.size))
 
     @classmethod
@@ -83,7 +91,7 @@ class Unit:
             return text
         match = _SPELLING.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            raise BadInput(f"unit {text!r} is not known: accepted are {_ACCEPTED}.")
+            raise BadInput(f"`unit` {text!r} is not known: accepted are {_ACCEPTED}.", parameter="unit")
         name, inside = match.group(1).lower(), match.group(2) if match.group(3) is None else match.group(3)
         if inside is None:
             return cls(name)
@@ -93,7 +101,8 @@ class Unit:
             if isinstance(error, BadInput):
                 raise
             raise BadInput(
-                f"unit {text!r} has the size {inside!r}, which is not a number: accepted are {_ACCEPTED}."
+                f"`unit` {text!r} has the size {inside!r}, which is not a number: accepted are {_ACCEPTED}.",
+                parameter="unit",
             ) from None
 
     def __str__(self) -> str:

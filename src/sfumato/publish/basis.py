@@ -47,11 +47,15 @@ class CosineBasis:
         sizes = len(self.shape) in (2, 3) and all(isinstance(s, int) and s > 0 for s in self.shape)
         if not sizes or min(self.shape[:2]) < 2:
             raise BadInput(
-                f"shape was {self.shape!r}: a picture is (height, width) or (height, width, channels), "
-                "2 pixels or more each way."
+                f"`shape` was {self.shape!r}: a picture is (height, width) or (height, width, channels), "
+                "2 pixels or more each way.",
+                parameter="shape",
             )
         if isinstance(self.kept, bool) or not isinstance(self.kept, int) or self.kept < 2:
-            raise BadInput(f"kept was {self.kept!r}: a whole number of frequencies, 2 or more, is needed.")
+            raise BadInput(
+                f"`kept` was {self.kept!r}: a whole number of frequencies, 2 or more, is needed.",
+                parameter="kept",
+            )
 
     @property
     def dimension(self) -> int:

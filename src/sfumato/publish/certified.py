@@ -93,7 +93,8 @@ class CertifiedPublisher(Publisher):
         self.embeddings = whole("embeddings", embeddings, 0)
         if self.embeddings % 2:
             raise BadInput(
-                f"embeddings was {embeddings!r}: features come in pairs, so an even number is needed."
+                f"`embeddings` was {embeddings!r}: features come in pairs, so an even number is needed.",
+                parameter="embeddings",
             )
         self.randomness = published_randomness(randomness)
         self._mixture: Mixture | Tilted | None = None

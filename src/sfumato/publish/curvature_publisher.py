@@ -73,14 +73,18 @@ class CurvaturePublisher(Publisher):
         self.latent, self.centres = whole("latent", latent, 1), whole("centres", centres, 1)
         self.samples, self.least = whole("samples", samples, 2), whole("least", least, 0)
         if self.least >= self.samples:
-            raise BadInput(f"least was {least}: of {samples} samples the last one is {samples - 1}.")
+            raise BadInput(
+                f"`least` was {least}: of {samples} samples the last one is {samples - 1}.", parameter="least"
+            )
         self.strategy = _known(strategy)
         if decoder not in ("dense", "conv"):
             raise BadInput(f"the decoder must be 'dense' or 'conv', not {decoder!r}.")
         self.decoder = decoder
         self.time_budget = None if time_budget is None else positive("time_budget", time_budget)
         if not isinstance(epochs, tuple | list) or len(epochs) != len(STAGES):
-            raise BadInput(f"epochs must be {len(STAGES)} whole numbers, one for each stage.")
+            raise BadInput(
+                f"`epochs` must be {len(STAGES)} whole numbers, one for each stage.", parameter="epochs"
+            )
         self.epochs = tuple(whole("epochs", count, 1) for count in epochs)
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.top = positive("top", top)
@@ -193,5 +197,7 @@ class CurvaturePublisher(Publisher):
 
 def _known(strategy: str) -> str:
     if strategy not in STRATEGIES:
-        raise BadInput(f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.")
+        raise BadInput(
+            f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.", parameter="strategy"
+        )
     return strategy

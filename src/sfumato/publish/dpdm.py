@@ -81,7 +81,10 @@ class DPDMPublisher(Publisher):
         randomness: Randomness | None = None,
     ) -> None:
         if epsilon is not None and multiplier is not None:
-            raise BadInput("epsilon and multiplier were both given: give one, the other follows from it.")
+            raise BadInput(
+                "`epsilon` and `multiplier` were both given: give one, the other follows from it.",
+                parameter="multiplier",
+            )
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon)
         self.delta = delta_between(delta)
         clip, steps = positive("clip", clip), whole("steps", steps, 1)
@@ -96,7 +99,7 @@ class DPDMPublisher(Publisher):
         self.top = positive("top", top)
         self.width = whole("width", width, 8)
         if self.width % 8:
-            raise BadInput(f"width was {width!r}: a multiple of 8 is needed.")
+            raise BadInput(f"`width` was {width!r}: a multiple of 8 is needed.", parameter="width")
         self.sampler = Sampler(whole("drawing", drawing, 2))
         self.randomness = published_randomness(randomness)
         self._denoiser: Denoiser | None = None
@@ -179,6 +182,9 @@ class DPDMPublisher(Publisher):
 
 def _picture_shape(shape: Any) -> tuple[int, ...]:
     sides = tuple(shape) if isinstance(shape, tuple | list) else ()
-    if len(sides) not in (2, 3) or min(whole("a side in shape", side, 1) for side in sides[:2]) < 8:
-        raise BadInput(f"shape was {shape!r}: (height, width[, channels]) of 8 × 8 pixels or more is needed.")
-    return tuple(whole("a side in shape", side, 1) for side in sides)
+    if len(sides) not in (2, 3) or min(whole("shape", side, 1) for side in sides[:2]) < 8:
+        raise BadInput(
+            f"`shape` was {shape!r}: (height, width[, channels]) of 8 × 8 pixels or more is needed.",
+            parameter="shape",
+        )
+    return tuple(whole("shape", side, 1) for side in sides)

@@ -63,7 +63,10 @@ class KAnonymityPublisher(ReplacingPublisher):
 
     def _replaced(self, data: Labelled, report: Progress) -> tuple[Array, NDArray[np.int64]]:
         if self.clusters > len(data):
-            raise BadInput(f"clusters was {self.clusters}: there are {len(data)} pictures to put into them.")
+            raise BadInput(
+                f"`clusters` was {self.clusters}: there are {len(data)} pictures to put into them.",
+                parameter="clusters",
+            )
         rows = data.varied().pictures.reshape(len(data), -1)
         rng = np.random.default_rng(self.randomness.stream(b"k-anonymity centres").integer(128))
         centres = rows[rng.choice(len(rows), size=self.clusters, replace=False)]

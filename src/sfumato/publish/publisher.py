@@ -69,12 +69,15 @@ class Publisher(ABC):
 def published_randomness(randomness: Any) -> Randomness:
     """``randomness`` if a publisher can use it, the operating system's for None."""
     if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
-        raise BadInput("randomness of a publisher must be None or Seeded(…): keyed noise belongs to records.")
+        raise BadInput(
+            "`randomness` of a publisher must be None or Seeded(…): keyed noise belongs to records.",
+            parameter="randomness",
+        )
     return Secure() if randomness is None else randomness
 
 
 def whole(name: str, value: Any, least: int) -> int:
     """``value`` if it is a whole number, ``least`` or more."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise BadInput(f"{name} was {value!r}: a whole number, {least} or more, is needed.")
+        raise BadInput(f"`{name}` was {value!r}: a whole number, {least} or more, is needed.", parameter=name)
     return int(value)

@@ -52,7 +52,9 @@ class RefinedPublisher(Publisher):
         time_budget: float = 300.0,
     ) -> None:
         if not isinstance(base, CertifiedPublisher):
-            raise BadInput(f"base was a {type(base).__name__}: a CertifiedPublisher is needed.")
+            raise BadInput(
+                f"`base` was a {type(base).__name__}: a CertifiedPublisher is needed.", parameter="base"
+            )
         self.base = base
         self.pool = None if pool is None else whole("pool", pool, 2)
         self.refiner = _curvature(base.top, time_budget) if by is None else by()
@@ -62,7 +64,8 @@ class RefinedPublisher(Publisher):
         self._fewest = max(getattr(self.refiner, name, 2) for name in ("centres", "clusters"))
         if self.pool is not None and self.pool < self._fewest:
             raise BadInput(
-                f"pool was {pool}: {type(self.refiner).__name__} needs {self._fewest} pictures or more."
+                f"`pool` was {pool}: {type(self.refiner).__name__} needs {self._fewest} pictures or more.",
+                parameter="pool",
             )
         self.randomness = base.randomness
         self._fitted = False

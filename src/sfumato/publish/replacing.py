@@ -57,7 +57,8 @@ class ReplacingPublisher(Publisher):
         n = len(labels) if n is None else whole("n", n, 1)
         if n > len(labels):
             raise BadInput(
-                f"n was {n}: there are {len(labels)} pictures to publish, one for a record at most."
+                f"`n` was {n}: there are {len(labels)} pictures to publish, one for a record at most.",
+                parameter="n",
             )
         return self._release(pictures[:n].copy(), labels[:n].copy())
 

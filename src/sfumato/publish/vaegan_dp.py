@@ -73,7 +73,10 @@ class VAEGANDPPublisher(Publisher):
         randomness: Randomness | None = None,
     ) -> None:
         if epsilon is not None and multiplier is not None:
-            raise BadInput("epsilon and multiplier were both given: the noise follows from one of them.")
+            raise BadInput(
+                "`epsilon` and `multiplier` were both given: the noise follows from one of them.",
+                parameter="multiplier",
+            )
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon)
         self.delta = delta_between(delta)
         self.multiplier = _MULTIPLIER if multiplier is None else multiplier
@@ -84,9 +87,10 @@ class VAEGANDPPublisher(Publisher):
         self.one_to_one = self.mode == "paper"
         if not isinstance(shape, tuple | list) or len(shape) not in (2, 3):
             raise BadInput(
-                f"shape was {shown(shape)}: a picture is (height, width) or (height, width, channels)."
+                f"`shape` was {shown(shape)}: a picture is (height, width) or (height, width, channels).",
+                parameter="shape",
             )
-        self.shape = tuple(whole("a side of shape", side, 1) for side in shape)
+        self.shape = tuple(whole("shape", side, 1) for side in shape)
         self.classes = whole("classes", classes, 2)
         self.latent, self.hidden = whole("latent", latent, 1), whole("hidden", hidden, 1)
         self.top = positive("top", top)
@@ -150,7 +154,7 @@ class VAEGANDPPublisher(Publisher):
             raise BadInput("nothing has been fitted: call fit(X, y) before publish(n).")
         n = self._records if n is None else whole("n", n, 1)
         if self._data is not None and n > self._records:
-            raise BadInput(f"n was {n}: there are {self._records} pictures to reconstruct.")
+            raise BadInput(f"`n` was {n}: there are {self._records} pictures to reconstruct.", parameter="n")
         stream = self.randomness.stream(f"vae-gan pictures {self._published}".encode())
         self._published += 1
         generator = torch.Generator().manual_seed(stream.integer(64) % 2**63)

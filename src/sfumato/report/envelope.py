@@ -73,7 +73,7 @@ def unseal(
     if not known:
         name = signatures[0][0][:16]
         raise VerificationFailed(
-            f"key: it was signed with key {name}…, which is not trusted; see 'sfumato key trust'."
+            f"key: it was signed with key {name}…, which is not trusted; see `KeyRing().trust(...)`."
         )
     if not any(key.signed(_authenticated(form, payload), signature) for key, signature in known):
         raise VerificationFailed(

@@ -41,7 +41,7 @@ class PublicKey:
             key = serialization.load_pem_public_key(file.read_bytes())
         except (ValueError, UnsupportedAlgorithm):
             raise BadInput(
-                f"{file.name} does not hold a public key; give the file 'sfumato key show' wrote."
+                f"{file.name} does not hold a public key; accepted is an Ed25519 public key in PEM."
             ) from None
         except OSError as error:
             raise BadInput(f"{file.name} cannot be read: {error.strerror}.") from None
@@ -142,7 +142,7 @@ class KeyRing:
     def signing(self) -> SigningKey:
         """The signing key; its passphrase, if it has one, is taken from ``SFUMATO_PASSPHRASE``."""
         if not self.signing_file.exists():
-            raise NoKey("there is no signing key yet; make one with 'sfumato key new'.")
+            raise NoKey("there is no signing key yet; make one with `KeyRing().create()`.")
         return SigningKey.read(self.signing_file, _passphrase())
 
     def signing_or_new(self) -> SigningKey:

@@ -67,7 +67,10 @@ def keyed_by(mechanism: Mechanism | MediaMechanisms, noise: Keyed) -> Mechanism 
         return mechanism.keyed_by(noise)
     parameters = mechanism.get_params(deep=False)
     if "randomness" not in parameters:
-        raise BadInput(f"the noise of {type(mechanism).__name__} cannot be keyed: ask without a request.")
+        raise BadInput(
+            f"the noise of {type(mechanism).__name__} cannot be keyed: ask without a request.",
+            parameter="request",
+        )
     return type(mechanism)(**(parameters | {"randomness": noise}))
 
 
@@ -77,13 +80,13 @@ def _name(asked: Asked, kind: str) -> str:
 
 def _picture(made: Mechanism) -> PictureMechanism:
     if not isinstance(made, PictureMechanism):
-        raise BadInput(f"{type(made).__name__} is not for pictures.")
+        raise BadInput(f"{type(made).__name__} is not for pictures.", parameter="mechanism")
     return made
 
 
 def _sound(made: Mechanism) -> SoundMechanism:
     if not isinstance(made, SoundMechanism):
-        raise BadInput(f"{type(made).__name__} is not for sounds.")
+        raise BadInput(f"{type(made).__name__} is not for sounds.", parameter="mechanism")
     return made
 
 
@@ -93,10 +96,10 @@ def _plain(name: str, value: Any) -> Any:
         return value
     if isinstance(value, list) and all(isinstance(one, int | float) for one in value):
         return value
-    raise BadInput(f"the parameter {name} must be a number, a word or a list of numbers.")
+    raise BadInput(f"`{name}` must be a number, a word or a list of numbers.", parameter=name)
 
 
 def _pair(bounds: Any) -> tuple[float, float]:
     if not isinstance(bounds, list) or len(bounds) != 2:
-        raise BadInput("bounds are two numbers, the lowest and the highest value.")
+        raise BadInput("`bounds` must be two numbers, the lowest and the highest value.", parameter="bounds")
     return bounds[0], bounds[1]

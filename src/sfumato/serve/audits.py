@@ -184,12 +184,15 @@ def _check(asked: AskedAudit, files: AuditFiles) -> None:
         raise BadInput("the certificate of the released file must stand beside it under its name.")
     table = kind_of(files.original) == "table"
     if table and asked.schema is None:
-        raise BadInput("a table needs columns, which declare the bounds or the categories of its columns.")
+        raise BadInput(
+            "a table needs `schema`, which declare the bounds or the categories of its columns.",
+            parameter="schema",
+        )
     if asked.labels is not None and files.labels is not None:
-        raise BadInput("labels are named or sent as a file, not both.")
+        raise BadInput("`labels` are named or sent as a file, not both.", parameter="labels")
     # Elsewhere a name may be that of a file; here it is a client's, and no file of ours is ever read by it.
     if asked.labels is not None and not table and asked.labels not in array_names(files.original):
-        raise BadInput(f"labels must name an array of {files.original.name}.")
+        raise BadInput(f"`labels` must name an array of {files.original.name}.", parameter="labels")
     if files.labels is not None and table:
         raise BadInput("the labels of a table are one of its columns: name it.")
     asked.declared()

@@ -98,13 +98,14 @@ def require_newest(certificates: Iterable[Path], keys: KeyRing, ledger: Ledger) 
         if lost.dataset not in ledger.names() or not _settled(lost, ledger):
             raise LedgerRewound(
                 f"the ledger lacks entry {lost.number} of {lost.dataset}, which paid for a release that is "
-                "kept here, as a ledger from a backup does; 'sfumato serve --data … lost-spends' lists what "
-                "is lost and with --charge pays for it again, or start with --accept-lost-spends."
+                "kept here, as a ledger from a backup does; 'sfumato serve lost-spends' lists what is lost "
+                "and "
+                "charges it again, or start with `accept_lost_spends=True`."
             )
     if ledgers and ledger.identity not in ledgers:
         raise LedgerRewound(
             "the ledger paid for none of the releases that are kept here, so its budgets are not those that "
-            "were spent; give the ledger that did, or start with --accept-lost-spends."
+            "were spent; give the ledger that did, or start with `accept_lost_spends=True`."
         )
 
 

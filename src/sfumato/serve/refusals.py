@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.errors import RequestReused, SfumatoError, StorageFailed, StorageFull
+from sfumato.errors import RequestReused, SfumatoError, StorageFailed, StorageFull, spell
 from sfumato.io.atomic import storage_fault
 from sfumato.ledger.errors import BudgetRefused, LedgerUnavailable
 from sfumato.serve.asking import TooManyGuesses, Unauthenticated
@@ -62,7 +62,7 @@ def said_of(error: SfumatoError) -> str:
     A dataset has its tenant's own name in it, and of a database nothing is said but that it cannot be used.
     """
     plain = next((sentence for kind, sentence in _OUT_OF_USE if isinstance(error, kind)), None)
-    return own_words(str(error)) if plain is None else plain
+    return own_words(spell(error, "service")) if plain is None else plain
 
 
 def seconds_to_wait(error: SfumatoError) -> float | None:

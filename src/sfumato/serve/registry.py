@@ -106,7 +106,7 @@ class Registry:
         with self._database.reading() as transaction:
             found = tenant_named(transaction, name)
         if found is None:
-            raise Unknown(f"there is no tenant named {name[:64]!r}; 'sfumato serve tenants' lists them.")
+            raise Unknown(f"there is no tenant named {name[:64]!r}.")
         return found
 
     def close_tenant(self, tenant_id: str) -> Tenant:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, spell
 from sfumato.io.formats import kind_of
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import Keyed
@@ -93,7 +93,9 @@ class Service(Tenancy):
         cost = found["cost"]
         if cost is not None:
             cost["balance"]["dataset"] = dataset
-            cost["refusal"] = None if cost["refusal"] is None else own_words(cost["refusal"])
+            cost["refusal"] = (
+                None if cost["refusal"] is None else own_words(spell(cost["refusal"], "service"))
+            )
         return found | {"source": file.name, "dataset": dataset}
 
     def protect(

@@ -72,7 +72,8 @@ class Settings(_FromEnvironment):
         if self.ledger is None and (self.database or "").startswith("postgresql"):
             # Several machines would share tenants, and each would let the budgets be spent once more.
             raise BadInput(
-                "tenants in PostgreSQL need their budgets there too: give --ledger, perhaps the same URL."
+                "tenants in PostgreSQL need their budgets there too: give `ledger`, perhaps the same URL.",
+                parameter="ledger",
             )
 
     @property
@@ -108,7 +109,8 @@ class Settings(_FromEnvironment):
             return tuple(network_of(word) for word in words if word)
         except ValueError:
             raise BadInput(
-                f"trusted proxies are networks, as in 10.0.0.0/8,192.0.2.7, not {self.trusted_proxies!r}."
+                f"`trusted_proxies` are networks, as in 10.0.0.0/8,192.0.2.7, not {self.trusted_proxies!r}.",
+                parameter="trusted_proxies",
             ) from None
 
 
@@ -136,9 +138,13 @@ class Listening(_FromEnvironment):
 
     def __post_init__(self) -> None:
         if self.grpc_port == self.port:
-            raise BadInput(f"REST and gRPC cannot share port {self.port}: give --grpc-port another.")
+            raise BadInput(
+                f"REST and gRPC cannot share port {self.port}: choose another `grpc_port`.",
+                parameter="grpc_port",
+            )
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise BadInput("TLS needs both, --tls-certificate and --tls-key.")
+            given = "tls_key" if self.tls_key is None else "tls_certificate"
+            raise BadInput("TLS needs both, `tls_certificate` and `tls_key`.", parameter=given)
 
     @property
     def address(self) -> str:

@@ -82,10 +82,16 @@ class TierTerms:
                     f"{name[:40]!r} is no parameter of a {self.kind}; {', '.join(KINDS[self.kind])} are."
                 )
         if "epsilon" not in self.parameters:
-            raise BadInput(f"a {self.kind} needs a range of ε for its tiers, as in epsilon: [1, 8].")
+            raise BadInput(
+                f"a {self.kind} needs a range of ε for its tiers, as in `epsilon=(1, 8)`.",
+                parameter="epsilon",
+            )
         low, high = epsilon_range(self.parameters["epsilon"])
         if len(levels) > 1 and low == high:
-            raise BadInput(f"tiers differ in their ε, but that of a {self.kind} is one value.")
+            raise BadInput(
+                f"tiers differ in their `epsilon`, but that of a {self.kind} is one value.",
+                parameter="epsilon",
+            )
         if (self.columns is None) == (self.kind == "table"):
             raise BadInput("the columns of a table are declared, and those of nothing else.")
         if self.array is not None and self.kind != "array":
@@ -158,5 +164,5 @@ class TierTerms:
 
 def _pair(bounds: Any) -> tuple[float, float]:
     if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-        raise BadInput("bounds are two numbers, the lowest and the highest value.")
+        raise BadInput("`bounds` must be two numbers, the lowest and the highest value.", parameter="bounds")
     return bounds[0], bounds[1]

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, spell
 from sfumato.serve import logs
 from sfumato.serve.lost_spends import newest_certificates, require_newest
 from sfumato.serve.metrics import FOLDER_VARIABLE, forget_worker
@@ -195,5 +195,5 @@ if __name__ == "__main__":
         _work()
     except SfumatoError as error:
         logs.told("worker cannot start", level="error", error=error)
-        _say(f"sfumato: {error}")
+        _say(f"sfumato: {spell(error, 'command line')}")
         sys.exit(error.exit_code)

@@ -104,14 +104,23 @@ class BinaryEncoding(Mechanism):
 
     def _record_epsilon(self, columns: int | None) -> float:
         if (self.flip is None) == (self.epsilon is None):
-            raise BadInput("declare exactly one of flip (a probability) and epsilon (for the whole record).")
+            raise BadInput(
+                "declare exactly one of `flip` (a probability) and `epsilon` (for the whole record).",
+                parameter="flip",
+            )
         if self.epsilon is not None:
             return positive("epsilon", self.epsilon)
         if columns is None:
-            raise BadInput("what the flips promise depends on the number of columns: guarantee(columns=…).")
+            raise BadInput(
+                "what the flips promise depends on the number of columns: guarantee(columns=…).",
+                parameter="columns",
+            )
         flip = positive("flip", self.flip)
         if flip >= 0.5:
-            raise BadInput(f"flip must lie below 0.5, where no information is left, not {shown(self.flip)}.")
+            raise BadInput(
+                f"`flip` must lie below 0.5, where no information is left, not {shown(self.flip)}.",
+                parameter="flip",
+            )
         return columns * self._bits() * math.log((1.0 - flip) / flip) * (1.0 + 2.0**-40)
 
     def _keep(self, columns: int) -> int:
@@ -125,7 +134,9 @@ class BinaryEncoding(Mechanism):
     def _bits(self) -> int:
         whole = isinstance(self.bits, int | np.integer) and not isinstance(self.bits, bool)
         if not whole or not 1 <= self.bits <= 32:
-            raise BadInput(f"bits must be a whole number from 1 to 32, not {shown(self.bits)}.")
+            raise BadInput(
+                f"`bits` must be a whole number from 1 to 32, not {shown(self.bits)}.", parameter="bits"
+            )
         return int(self.bits)
 
     def _box(self, columns: int | None) -> Box:

@@ -72,7 +72,9 @@ class ReverseManifold(Transform):
     ) -> Self:
         """α tied to the distrust τ: α = α_min + τ(α_max − α_min)."""
         if isinstance(alpha, str) or not isinstance(alpha, Sequence) or len(alpha) != 2:
-            raise BadInput(f"alpha must be a range such as (0.5, 2.0), not {shown(alpha)}.")
+            raise BadInput(
+                f"`alpha` must be a range such as (0.5, 2.0), not {shown(alpha)}.", parameter="alpha"
+            )
         low, high = (cls(end)._alpha() for end in alpha)
         return cls(low + share("distrust", distrust) * (high - low), key)
 
@@ -123,7 +125,9 @@ class ReverseManifold(Transform):
     def _alpha(self) -> float:
         number = isinstance(self.alpha, Real) and not isinstance(self.alpha, bool)
         if not number or not SMALLEST <= abs(self.alpha) <= LARGEST:
-            raise BadInput(f"alpha must be a number and not zero, not {shown(self.alpha)}.")
+            raise BadInput(
+                f"`alpha` must be a number and not zero, not {shown(self.alpha)}.", parameter="alpha"
+            )
         return float(self.alpha)
 
     def _order(self, columns: int) -> NDArray[np.intp]:

@@ -50,7 +50,7 @@ def _moderate(values: Array) -> tuple[Array, Array]:
 
 def _whole(name: str, count: Any) -> int:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise BadInput(f"{name} must be a positive whole number, not {shown(count)}.")
+        raise BadInput(f"`{name}` must be a positive whole number, not {shown(count)}.", parameter=name)
     return int(count)
 
 
@@ -133,7 +133,9 @@ class RandomProjection(Mechanism):
     def _noise(self) -> Mechanism:
         noise = AdditiveNoise(0.1) if self.noise is None else self.noise
         if not isinstance(noise, Mechanism):
-            raise BadInput(f"noise must be a mechanism such as sf.Gaussian(…), not {shown(noise)}.")
+            raise BadInput(
+                f"`noise` must be a mechanism such as sf.Gaussian(…), not {shown(noise)}.", parameter="noise"
+            )
         return noise
 
     def _randomness(self) -> Any:

@@ -247,8 +247,9 @@ def _check_shape(image_shape: tuple[int, ...] | None, first: NDArray[Any]) -> No
         return
     if len(image_shape) not in (2, 3) or int(np.prod(image_shape)) != first.shape[1]:
         raise BadInput(
-            f"image_shape was {tuple(image_shape)}, and records have {first.shape[1]} values; expected "
-            "(height, width) or (height, width, channels) with as many."
+            f"`image_shape` was {tuple(image_shape)}, and records have {first.shape[1]} values; expected "
+            "(height, width) or (height, width, channels) with as many.",
+            parameter="image_shape",
         )
 
 

@@ -73,7 +73,10 @@ def inception_style_score(released: Any, *, extractor: Extractor, splits: int = 
             f"the extractor {extractor.name!r} gave rows that are no probabilities: each must sum to 1."
         )
     if not 1 <= splits <= len(given):
-        raise BadInput(f"splits was {splits}; {len(given)} records can be cut into 1 to {len(given)} parts.")
+        raise BadInput(
+            f"`splits` was {splits}; {len(given)} records can be cut into 1 to {len(given)} parts.",
+            parameter="splits",
+        )
 
     def score(part: NDArray[np.float64]) -> float:
         return math.exp(float(rel_entr(part, part.mean(axis=0)).sum(axis=1).mean()))

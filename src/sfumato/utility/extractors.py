@@ -56,8 +56,9 @@ def principal_components(public: Any, components: int = 50, *, seed: int = 0) ->
     rows = rows_of(public, "public")
     if not 1 <= components <= min(rows.shape):
         raise BadInput(
-            f"components was {components}; {rows.shape[0]} public records of {rows.shape[1]} columns have "
-            f"between 1 and {min(rows.shape)}."
+            f"`components` was {components}; {rows.shape[0]} public records of {rows.shape[1]} columns have "
+            f"between 1 and {min(rows.shape)}.",
+            parameter="components",
         )
     model = PCA(components, random_state=seed).fit(rows.astype(np.float64))
 

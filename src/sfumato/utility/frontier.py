@@ -53,7 +53,7 @@ def knee(choices: Iterable[Choice], *, scale: Literal["linear", "log"] = "linear
     where there is no knee: fewer than three choices on the frontier, or none above the line.
     """
     if scale not in ("linear", "log"):
-        raise BadInput(f"scale was {scale!r}; accepted are 'linear' and 'log'.")
+        raise BadInput(f"`scale` was {scale!r}; accepted are 'linear' and 'log'.", parameter="scale")
     on = [choice for choice in frontier(choices) if math.isfinite(choice.cost)]
     if len(on) < 3:
         return None
@@ -83,14 +83,19 @@ def weighted_objective(
     [0, 1], and ``overhead`` is extra time as a share of unprotected time (0.31 for 31%), 0 or more.
     """
     if len(weights) != 3 or min(weights) < 0.0 or not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
-        raise BadInput(f"weights were {tuple(weights)}; give three, none negative, that sum to 1.")
+        raise BadInput(
+            f"`weights` were {tuple(weights)}; give three, none negative, that sum to 1.", parameter="weights"
+        )
     if not (0.0 < epsilon_max < math.inf and 0.0 <= epsilon <= epsilon_max):
         raise BadInput(
             f"ε was {epsilon} with epsilon_max={epsilon_max}; ε must lie between 0 and epsilon_max."
         )
     if not 0.0 <= utility <= 1.0:
-        raise BadInput(f"utility was {utility}; it must lie between 0 and 1.")
+        raise BadInput(f"`utility` was {utility}; it must lie between 0 and 1.", parameter="utility")
     if not 0.0 <= overhead < math.inf:
-        raise BadInput(f"overhead was {overhead}; give extra time as a share of unprotected time, 0 or more.")
+        raise BadInput(
+            f"`overhead` was {overhead}; give extra time as a share of unprotected time, 0 or more.",
+            parameter="overhead",
+        )
     privacy, use, speed = weights
     return privacy * (1.0 - epsilon / epsilon_max) + use * utility + speed * (1.0 - overhead)

@@ -44,7 +44,7 @@ def ssim(original: Any, released: Any, *, data_range: float, sigma: float = 1.5)
     first, second = _pictures(original, released, data_range)
     radius = int(3.5 * sigma + 0.5) if sigma > 0.0 else 0
     if radius < 1:
-        raise BadInput(f"sigma was {sigma}; a window needs at least 0.15 pixels.")
+        raise BadInput(f"`sigma` was {sigma}; a window needs at least 0.15 pixels.", parameter="sigma")
     height, width = first.shape[1:3]
     if min(height, width) < 2 * radius + 1:
         raise BadInput(
@@ -73,7 +73,10 @@ def ssim(original: Any, released: Any, *, data_range: float, sigma: float = 1.5)
 
 def _pictures(original: Any, released: Any, data_range: float) -> tuple[NDArray[Any], NDArray[Any]]:
     if not 0.0 < data_range < math.inf:
-        raise BadInput(f"data_range was {data_range}; give the span from black to white, 255 for bytes.")
+        raise BadInput(
+            f"`data_range` was {data_range}; give the span from black to white, 255 for bytes.",
+            parameter="data_range",
+        )
     first, second = numbers(original, "original"), numbers(released, "released")
     if first.shape != second.shape:
         raise BadInput(

@@ -118,7 +118,9 @@ def split(
     from sklearn.model_selection import train_test_split
 
     if not 0.0 < test_share < 1.0:
-        raise BadInput(f"test_share was {test_share}; it must lie strictly between 0 and 1.")
+        raise BadInput(
+            f"`test_share` was {test_share}; it must lie strictly between 0 and 1.", parameter="test_share"
+        )
     classes = int(numbered.max()) + 1
     tested = int(np.ceil(test_share * len(numbered)))
     if tested < classes or len(numbered) - tested < classes:

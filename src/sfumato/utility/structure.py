@@ -90,7 +90,10 @@ def structure(
     count = len(first)
     sizes = _checked_sizes(neighbours, count)
     if most_rows < _FEWEST:
-        raise BadInput(f"most_rows was {most_rows}; draw at least {_FEWEST} rows, or leave it out.")
+        raise BadInput(
+            f"`most_rows` was {most_rows}; draw at least {_FEWEST} rows, or leave it out.",
+            parameter="most_rows",
+        )
     queries = min(count, most_rows)
     sampled = queries < count
     rows = np.arange(count)
@@ -190,7 +193,10 @@ def _refuse_equal(equal: list[bool]) -> None:
 def _checked_sizes(neighbours: Sequence[int], count: int) -> list[int]:
     sizes = sorted(set(neighbours))
     if not sizes or sizes[0] < 1 or any(k != int(k) for k in sizes):
-        raise BadInput(f"neighbours were {list(neighbours)!r}; give whole numbers of at least 1.")
+        raise BadInput(
+            f"`neighbours` were {list(neighbours)!r}; give whole numbers of at least 1.",
+            parameter="neighbours",
+        )
     if count < 3 or sizes[-1] >= count:
         raise BadInput(
             f"{count} rows cannot have {sizes[-1]} neighbours each; give at least {max(3, sizes[-1] + 1)} "

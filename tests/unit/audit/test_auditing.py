@@ -37,7 +37,7 @@ def test_a_reader_may_ask_for_another_delta():
     for delta in (1e-3, 1e-7):
         found = sf.audit(released, original=IMAGES[:200], delta=delta)
         assert {item.delta for item in bounds(found)} == {delta}
-    with pytest.raises(sf.BadInput, match="delta was 1"):
+    with pytest.raises(sf.BadInput, match="`delta` was 1"):
         sf.audit(released, original=IMAGES[:200], delta=1.0)
 
 

@@ -93,7 +93,7 @@ def test_bad_input_is_refused_in_a_sentence():
     members, nonmembers = one_class_leaks()
     with pytest.raises(BadInput, match="'shadows' is no attack on a class: choose loss threshold or one of"):
         class_leakage(members, nonmembers, attack="shadows")
-    with pytest.raises(BadInput, match="fewest was 1"):
+    with pytest.raises(BadInput, match="`fewest` was 1"):
         class_leakage(members, nonmembers, fewest=1)
     with pytest.raises(BadInput, match="3 classes in one group and 4 in another"):
         class_leakage(members, forest()[1])

@@ -193,7 +193,7 @@ def same(count):
             "5 folds need at least 10 members, two a fold: got 9",
         ),
         (forest()[0], forest()[1].rows(np.arange(3)), {}, "at least 10 non-members, two a fold: got 3"),
-        (*forest(), {"folds": 1}, "folds was 1"),
+        (*forest(), {"folds": 1}, "`folds` was 1"),
         (*forest(), {"names": ["svm"]}, "'svm' is no configuration: choose among enhanced_probs"),
         (forest()[0], same(20), {}, "4 classes in one group and 2 in another"),
     ],

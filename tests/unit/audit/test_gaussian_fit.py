@@ -70,7 +70,9 @@ def test_certainty_is_finite():
     assert 4.0 < bound.numbers["mu"] < 7.0
 
 
-@pytest.mark.parametrize(("delta", "said"), [(0.0, "delta was 0: a Gaussian curve"), (1.0, "delta was 1.0")])
+@pytest.mark.parametrize(
+    ("delta", "said"), [(0.0, "`delta` was 0: a Gaussian curve"), (1.0, "`delta` was 1.0")]
+)
 def test_a_delta_without_a_finite_epsilon_is_refused(delta, said):
     with pytest.raises(BadInput, match=said):
         gaussian_bound(*_quantiles(1.0, 100), delta=delta)

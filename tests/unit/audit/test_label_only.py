@@ -84,5 +84,5 @@ def test_labels_that_cannot_be_compared_are_refused(predicted, labels, sentence)
 
 
 def test_groups_must_be_queried_equally_often():
-    with pytest.raises(BadInput, match="members were queried 2 times and non-members 1 times"):
+    with pytest.raises(BadInput, match="`members` were queried 2 times and non-members 1 times"):
         label_only([[0, 1], [1, 1]], [0, 1], [0, 1], [0, 1])

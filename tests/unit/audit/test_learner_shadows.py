@@ -96,5 +96,5 @@ def test_shadow_models_that_cannot_be_trained_are_noted_and_the_rest_is_done():
 
 @pytest.mark.parametrize("shadows", [-1, 1, 3, 2.5, True, "8"])
 def test_too_few_shadow_models_are_refused(shadows):
-    with pytest.raises(BadInput, match=r"^shadows was .*: give 0 for no shadow models, or 4 or more"):
+    with pytest.raises(BadInput, match=r"^`shadows` was .*: give 0 for no shadow models, or 4 or more"):
         audit_learner(Nearest, X, Y, shadows=shadows)

@@ -121,8 +121,8 @@ def test_progress_ends_at_one_and_results_repeat() -> None:
         (X, np.where(np.arange(64) == 7, np.nan, X), {}, "row 1, column 8 of the release is not a finite"),
         ([["a", "b"]] * 20, X[:20], {}, "the original must be a table of numbers"),
         ([[1.0], [1.0, 2.0]], X[:2], {}, "with rows of equal length"),
-        (X, X, {"limit": 5}, "limit was 5"),
-        (X, X, {"confidence": 1.5}, "confidence was 1.5"),
+        (X, X, {"limit": 5}, "`limit` was 5"),
+        (X, X, {"confidence": 1.5}, "`confidence` was 1.5"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(original, released, options, message) -> None:
@@ -133,9 +133,9 @@ def test_bad_input_is_refused_in_a_sentence(original, released, options, message
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scale": 0.0}, "scale must be a positive number"),
+        ({"scale": 0.0}, "`scale` must be a positive number"),
         ({"scale": [1.0, 2.0]}, "one for each of the 64 columns"),
-        ({"scale": 1.0, "law": "cauchy"}, "law was 'cauchy'"),
+        ({"scale": 1.0, "law": "cauchy"}, "`law` was 'cauchy'"),
     ],
 )
 def test_bad_noise_is_refused_in_a_sentence(options, message) -> None:

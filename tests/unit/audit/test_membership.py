@@ -158,9 +158,9 @@ CONSTANT = np.ones((50, 3))
         (X, np.where(X > 0.99, np.inf, X), {}, "of the release is not a finite number"),
         (X, X, {"nonmembers": X[:5]}, "table of non-members has 5 rows"),
         (X, X, {"nonmembers": X[:, :9]}, "non-members have 9 columns and the members 64"),
-        (X, X, {"sigma": -1.0}, "sigma must be a positive number"),
-        (X, X, {"limit": 10}, "limit was 10"),
-        (X, X, {"confidence": 0.0}, "confidence was 0"),
+        (X, X, {"sigma": -1.0}, "`sigma` must be a positive number"),
+        (X, X, {"limit": 10}, "`limit` was 10"),
+        (X, X, {"confidence": 0.0}, "`confidence` was 0"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(original, released, options, message) -> None:

@@ -423,14 +423,14 @@ def test_conversions_read_an_auc_against_models_of_known_epsilon():
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"canaries": 9}, "canaries was 9: 10 coins are the fewest"),
+        ({"canaries": 9}, "`canaries` was 9: 10 coins are the fewest"),
         ({"kind": "loud"}, "'loud' is no kind of canary: choose among directions, axes, mislabelled"),
         (
             {"kind": "mislabelled", "canaries": 401},
             "401 mislabelled canaries were asked for among 400 records",
         ),
         ({"length": 0.0}, "must be above 0 and finite"),
-        ({"delta": 1.0}, "delta was 1.0"),
+        ({"delta": 1.0}, "`delta` was 1.0"),
         ({"neighbours": "swap"}, "are not known"),
         ({"X": X[:, 0]}, "features of shape"),
         ({"X": np.where(np.arange(400)[:, None] == 3, np.nan, X)}, "record 3 are not all finite"),

@@ -94,8 +94,8 @@ def test_the_same_seed_gives_the_same_findings():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"bins": 0}, "bins was 0"),
-        ({"resamples": 3}, "resamples was 3"),
+        ({"bins": 0}, "`bins` was 0"),
+        ({"resamples": 3}, "`resamples` was 3"),
         ({"confidence": 1.0}, "strictly between"),
     ],
 )

@@ -119,7 +119,7 @@ def test_the_audit_bounds_epsilon_only_with_fair_coins_and_a_delta():
     assert last.evidence().epsilon_lower == last.epsilon_lower
     with pytest.raises(BadInput, match="needs its delta"):
         audit_model(members, nonmembers, fair_coins=True)
-    with pytest.raises(BadInput, match="delta was given without fair_coins"):
+    with pytest.raises(BadInput, match="`delta` was given without fair_coins"):
         audit_model(members, nonmembers, delta=1e-5)
 
 

@@ -132,9 +132,9 @@ def test_how_many_are_guessed_depends_on_their_number_alone(canaries, guesses):
         ((1, 11, 10), "cannot be"),
         ((0, 0, 10), "cannot be"),
         ((-1, 4, 10), "cannot be"),
-        ((1.0, 4, 10), "correct was 1.0"),
-        ((1, True, 10), "guesses was True"),
-        ((1, 4, "10"), "canaries was '10'"),
+        ((1.0, 4, 10), "`correct` was 1.0"),
+        ((1, True, 10), "`guesses` was True"),
+        ((1, 4, "10"), "`canaries` was '10'"),
     ],
 )
 def test_counts_that_cannot_be_are_refused(numbers, said):
@@ -148,7 +148,7 @@ def test_counts_that_cannot_be_are_refused(numbers, said):
         ([0.0, 1.0], [1], {}, "one score and one bit"),
         ([], [], {}, "one score and one bit"),
         ([0.0, math.nan], [0, 1], {}, "canary 2 has the score NaN"),
-        ([0.0, 1.0], [0, 2], {}, "bits must be 0"),
+        ([0.0, 1.0], [0, 2], {}, "`bits` must be 0"),
         ([0.0, 1.0], [0, 1], {"guesses": 3}, "cannot be"),
     ],
 )

@@ -178,7 +178,7 @@ def test_an_alpha_beyond_the_largest_is_not_found() -> None:
         (np.zeros((10, 4)), {}, "every value of the release is zero"),
         (np.ones((2, 4)), {}, "2 rows, but this attack needs at least 3"),
         (np.full((5, 4), np.nan), {}, "row 1, column 1 of the release is not a finite number"),
-        (DIGITS, {"largest": 0.0}, "largest was 0"),
+        (DIGITS, {"largest": 0.0}, "`largest` was 0"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(table, options, message) -> None:

@@ -166,12 +166,12 @@ def test_a_view_is_looked_through_and_results_repeat() -> None:
         (X, X[:, :5], {}, "give a view"),
         (np.ones((40, 2)), np.ones((40, 2)), {}, "the two records of every pair are the same"),
         (X, np.full(X.shape, np.inf), {}, "not a finite number"),
-        (X, X, {"law": "cauchy"}, "law was 'cauchy'"),
-        (X, X, {"partners": "nearest"}, "partners was 'nearest'"),
+        (X, X, {"law": "cauchy"}, "`law` was 'cauchy'"),
+        (X, X, {"partners": "nearest"}, "`partners` was 'nearest'"),
         (X, X, {"guesses": []}, "from 1 to the number of pairs, which is 898"),
         (X, X, {"guesses": [899]}, "from 1 to the number of pairs, which is 898"),
-        (X, X, {"delta": 1.0}, "delta was 1.0"),
-        (X, X, {"confidence": 1.0}, "confidence was 1.0"),
+        (X, X, {"delta": 1.0}, "`delta` was 1.0"),
+        (X, X, {"confidence": 1.0}, "`confidence` was 1.0"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(original, released, options, message) -> None:

@@ -96,7 +96,7 @@ def test_rounded_rows_and_whole_floats_are_accepted():
 
 @pytest.mark.parametrize("floor", [0.0, -1.0, 0.5, float("nan")])
 def test_a_floor_that_is_none_is_refused(floor):
-    with pytest.raises(BadInput, match="floor was"):
+    with pytest.raises(BadInput, match="`floor` was"):
         Predictions(np.array([[0.5, 0.5]]), np.array([0]), floor)
 
 

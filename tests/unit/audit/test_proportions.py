@@ -107,8 +107,8 @@ def test_counts_without_an_error_still_bound():
         (float("nan"), 10, 0.1, "no whole number"),
         (0, 0, 0.1, "the total was 0"),
         (0, 2.5, 0.1, "the total was 2.5"),
-        (1, 10, 0.0, "chance was 0.0"),
-        (1, 10, 1.0, "chance was 1.0"),
+        (1, 10, 0.0, "`chance` was 0.0"),
+        (1, 10, 1.0, "`chance` was 1.0"),
     ],
 )
 def test_what_is_no_count_is_refused(count, total, chance, said):
@@ -121,9 +121,9 @@ def test_what_is_no_count_is_refused(count, total, chance, said):
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, -0.1, True, float("nan")])
 def test_what_is_no_confidence_is_refused(confidence):
-    with pytest.raises(BadInput, match="confidence was"):
+    with pytest.raises(BadInput, match="`confidence` was"):
         failure_chance(confidence)
-    with pytest.raises(BadInput, match="confidence was"):
+    with pytest.raises(BadInput, match="`confidence` was"):
         interval(1, 2, confidence)
 
 

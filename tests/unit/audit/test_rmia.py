@@ -155,9 +155,9 @@ X2, R2, Z2, RZ2 = [0.5, 0.9], [[0.5, 0.5]], [0.5], [[0.5]]
         (([], np.empty((1, 0)), Z2, RZ2), {}, "got (0,)"),
         ((X2, np.empty((0, 2)), Z2, RZ2), {}, "no reference model was given"),
         ((X2, R2, Z2, [[0.5], [0.5]]), {}, "1 reference models answered about the records and 2 about"),
-        ((X2, R2, Z2, RZ2), {"gamma": 0.0}, "gamma was 0.0"),
-        ((X2, R2, Z2, RZ2), {"gamma": np.inf}, "gamma was inf"),
-        ((X2, R2, Z2, RZ2), {"a": 1.5}, "a was 1.5"),
+        ((X2, R2, Z2, RZ2), {"gamma": 0.0}, "`gamma` was 0.0"),
+        ((X2, R2, Z2, RZ2), {"gamma": np.inf}, "`gamma` was inf"),
+        ((X2, R2, Z2, RZ2), {"a": 1.5}, "`a` was 1.5"),
         ((X2, R2, Z2, RZ2), {"inside": [[1, 0]]}, "the mask must be True or False"),
         (
             (X2, R2, Z2, RZ2),

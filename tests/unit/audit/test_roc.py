@@ -200,7 +200,7 @@ def test_a_confidence_that_is_none_is_refused(confidence):
 
 @pytest.mark.parametrize("fpr", [0.0, 1.0, -0.1])
 def test_a_false_positive_rate_that_is_none_is_refused(fpr):
-    with pytest.raises(BadInput, match="fpr was"):
+    with pytest.raises(BadInput, match="`fpr` was"):
         tpr_at_fpr([1.0], [0.0], fpr)
 
 

@@ -111,9 +111,9 @@ def test_fresh_noise_is_no_change_of_ruler():
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"scale": 0.0}, "scale was 0.0: it must be above 0"),
-        ({"scale": float("inf")}, "scale was inf"),
-        ({"tolerance": -1.0}, "tolerance was -1.0"),
+        ({"scale": 0.0}, "`scale` was 0.0: it must be above 0"),
+        ({"scale": float("inf")}, "`scale` was inf"),
+        ({"tolerance": -1.0}, "`tolerance` was -1.0"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(change, match):

@@ -176,12 +176,12 @@ def test_an_embedding_hides_no_shared_noise() -> None:
         (shared_noise, (X, X, X + 1.0), {}, "no noise across the records"),
         (shared_noise, (X[:, :1], X[:, :1] + 1.0, X[:, :1] + 2.0), {}, "in at least two columns"),
         (shared_noise, (X[:20], X[:20] + 1.0, X[:20] - 1.0), {}, "20 rows to compare are too few"),
-        (shared_noise, (X, X + 1.0, X - 1.0), {"false_alarm": 0.0}, "false_alarm was 0"),
+        (shared_noise, (X, X + 1.0, X - 1.0), {"false_alarm": 0.0}, "`false_alarm` was 0"),
         (shared_noise, (X, X + 1.0, X[:9] - 1.0), {"other": X[:9]}, "only tables of one shape"),
         (noise_across_rows, (X[:50], X[:50] + 1.0), {}, "25 rows to compare are too few"),
         (noise_across_rows, (X, X * np.nan), {}, "row 1, column 1 of the release"),
         (one_noise_two_scales, (X, X, X), {"scales": (1.0, 1.0)}, "two different numbers"),
-        (one_noise_two_scales, (X, X, X), {"scales": (-1.0, 1.0)}, "scales were -1.0 and 1.0"),
+        (one_noise_two_scales, (X, X, X), {"scales": (-1.0, 1.0)}, "`scales` were -1.0 and 1.0"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(attack, arguments, options, message) -> None:

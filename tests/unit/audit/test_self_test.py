@@ -90,7 +90,7 @@ def test_progress_is_told():
     ],
 )
 def test_what_is_no_self_test_is_refused_in_a_sentence(options, word):
-    with pytest.raises(BadInput, match=f"^{word} was .*it must be") as refusal:
+    with pytest.raises(BadInput, match=f"^`{word}` was .*it must be") as refusal:
         self_test(**options)
     assert "\n" not in str(refusal.value)
 

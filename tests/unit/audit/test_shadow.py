@@ -169,7 +169,7 @@ def test_shadows_that_are_none_are_refused(predictions, inside, sentence):
 @pytest.mark.parametrize(
     ("X", "y", "count", "sentence"),
     [
-        (np.zeros((4, 1)), [0, 1, 0, 1], 0, "count was 0"),
+        (np.zeros((4, 1)), [0, 1, 0, 1], 0, "`count` was 0"),
         (np.zeros((4, 1)), [0, 1, 0], 2, "at least two records with one label each"),
         (np.zeros((4, 1)), [0, 0, 0, 0], 2, "two classes or more"),
         (np.zeros((4, 1)), [0.5, 1, 0, 1], 2, "whole numbers from 0"),
@@ -185,7 +185,7 @@ def test_records_that_cannot_train_shadow_models_are_refused(X, y, count, senten
 def test_attack_networks_that_cannot_be_trained_are_refused():
     with pytest.raises(BadInput, match="no shadow models were given"):
         train_attack_network([])
-    with pytest.raises(BadInput, match="epochs was 0"):
+    with pytest.raises(BadInput, match="`epochs` was 0"):
         train_attack_network([(SOME, SOME)], epochs=0)
     one = SOME.rows(np.array([0]))
     with pytest.raises(BadInput, match="same for every record: there is nothing to learn"):

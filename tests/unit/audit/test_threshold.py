@@ -154,11 +154,11 @@ def test_results_repeat_and_inputs_stay():
         ([0.0], [0.0, 1.0], {}, r"the record have shape \(1,\)"),
         ([0.0, 1.0], [[0.0, 1.0]], {}, r"the neighbour have shape \(1, 2\)"),
         (["a", "b"], [0.0, 1.0], {}, "are no numbers"),
-        ([0.0, 1.0], [0.0, 1.0], {"delta": 1.0}, "delta was 1.0"),
-        ([0.0, 1.0], [0.0, 1.0], {"delta": -0.1}, "delta was -0.1"),
-        ([0.0, 1.0], [0.0, 1.0], {"confidence": 1.0}, "confidence was 1.0"),
-        ([0.0, 1.0], [0.0, 1.0], {"held_out": 0.0}, "held_out was 0.0"),
-        ([0.0, 1.0], [0.0, 1.0], {"held_out": 1.0}, "held_out was 1.0"),
+        ([0.0, 1.0], [0.0, 1.0], {"delta": 1.0}, "`delta` was 1.0"),
+        ([0.0, 1.0], [0.0, 1.0], {"delta": -0.1}, "`delta` was -0.1"),
+        ([0.0, 1.0], [0.0, 1.0], {"confidence": 1.0}, "`confidence` was 1.0"),
+        ([0.0, 1.0], [0.0, 1.0], {"held_out": 0.0}, "`held_out` was 0.0"),
+        ([0.0, 1.0], [0.0, 1.0], {"held_out": 1.0}, "`held_out` was 1.0"),
     ],
 )
 def test_what_is_no_game_is_refused(first, second, options, said):
@@ -181,7 +181,7 @@ def test_a_bound_becomes_evidence_with_its_assumption():
         (-0.1, 0.0, 0.99, "epsilon of a bound"),
         (math.inf, 0.0, 0.99, "epsilon of a bound"),
         (math.nan, 0.0, 0.99, "epsilon of a bound"),
-        (1.0, 1.0, 0.99, "delta was"),
+        (1.0, 1.0, 0.99, "`delta` was"),
         (1.0, 0.0, 1.0, "confidence of a bound"),
     ],
 )

@@ -78,10 +78,14 @@ def test_arrays_are_named_where_names_are_unusual(archive):
             {},
             "'x' and 'X' of set.npz could each be the pictures",
         ),
-        ({"x": PICTURES, "y": LABELS, "labels": LABELS}, {}, "could each be the labels; choose one with"),
-        ({"x": PICTURES}, {}, "name the labels with --labels: it holds 'x'"),
-        ({"a": PICTURES, "y": LABELS}, {}, "name the pictures with --pictures"),
-        ({"x": PICTURES, "y": LABELS}, {"labels": "z"}, "holds no array 'z'; --labels accepts 'x', 'y'"),
+        ({"x": PICTURES, "y": LABELS, "labels": LABELS}, {}, "could each be the labels; choose one by"),
+        ({"x": PICTURES}, {}, "name one of its arrays by `labels`; accepted: 'x'"),
+        ({"a": PICTURES, "y": LABELS}, {}, "name one of its arrays by `pictures`"),
+        (
+            {"x": PICTURES, "y": LABELS},
+            {"labels": "z"},
+            "`labels` was 'z', which is no array of set.npz; accepted: 'x', 'y'",
+        ),
         ({"x": PICTURES, "y": LABELS}, {"labels": "x"}, "cannot be both"),
         ({"x": PICTURES.reshape(6, 20), "y": LABELS}, {}, r"has the shape \(6, 20\)"),
         ({"x": PICTURES, "y": LABELS[:5]}, {}, "one label for each is needed"),
@@ -123,7 +127,7 @@ def test_a_small_dataset_may_shrink_as_much_as_it_does(tmp_path):
 
 
 def test_a_folder_has_no_arrays_to_name(folder):
-    with pytest.raises(BadInput, match=r"--labels names an array of an \.npz, and set is a folder"):
+    with pytest.raises(BadInput, match=r"`labels` names an array of an \.npz, and set is a folder"):
         open_dataset(folder, labels="y")
 
 

@@ -295,7 +295,7 @@ def test_a_missing_library_is_named_with_the_line_that_adds_it(tmp_path, monkeyp
 
 def test_a_block_size_that_is_none_is_refused(tmp_path):
     source = open_sound(written(tmp_path / "a.wav", tone(10)))
-    with pytest.raises(BadInput, match="size was 0"):
+    with pytest.raises(BadInput, match="`size` was 0"):
         source.blocks(0)
     with pytest.raises(BadInput, match="sample rate"):
         source.blocks(rate=7)

@@ -68,7 +68,7 @@ def test_inception_is_the_archive_of_its_package(name) -> None:
     assert pooled.max() > 1.0
     expected = (pooled - pooled.mean()) / np.sqrt(pooled.var() + 1e-5) / np.sqrt(2048)
     np.testing.assert_allclose(Backbone(name, (299, 299, 3)).transform(picture[None])[0], expected, atol=1e-5)
-    with pytest.raises(BadInput, match="size was 96: inception-v3 looks at 299 pixels"):
+    with pytest.raises(BadInput, match="`size` was 96: inception-v3 looks at 299 pixels"):
         Backbone(name, (299, 299, 3), size=96)
 
 

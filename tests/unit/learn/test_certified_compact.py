@@ -110,8 +110,8 @@ def test_features_are_in_units_of_their_reach(digits) -> None:
         ({"epsilon": 0.0}, "epsilon"),
         ({"delta": 1.0}, "delta"),
         ({"neighbours": "none"}, "neighbours"),
-        ({"reach": "far"}, "reach must be a positive number"),
-        ({"reach": float("nan")}, "reach must be a positive number"),
+        ({"reach": "far"}, "`reach` must be a positive number"),
+        ({"reach": float("nan")}, "`reach` must be a positive number"),
     ],
 )
 def test_parameters_are_checked_before_anything_is_drawn(digits, change, sentence) -> None:

@@ -86,11 +86,11 @@ def test_a_record_that_changes_its_class_is_within_the_replace_guarantee() -> No
 def test_bad_input_is_refused() -> None:
     with pytest.raises(BadInput, match="one positive number for each of 2 classes"):
         paper_allocation(PROFILE, epsilon=1.0, delta=1e-5, sensitivity=[1.0, 2.0, 3.0])
-    with pytest.raises(BadInput, match="epsilon must be a positive number"):
+    with pytest.raises(BadInput, match="`epsilon` must be a positive number"):
         paper_allocation(PROFILE, epsilon=0.0, delta=1e-5)
-    with pytest.raises(BadInput, match="delta must lie strictly between 0 and 1"):
+    with pytest.raises(BadInput, match="`delta` must lie strictly between 0 and 1"):
         corrected_allocation(PROFILE, epsilon=1.0, delta=0.0)
-    with pytest.raises(BadInput, match="sigma was"):
+    with pytest.raises(BadInput, match="`sigma` was"):
         class_release_guarantee([1.0, -1.0], 1.0, delta=1e-5)
     flat = ClassProfile(PROFILE.count, PROFILE.diameter, np.array([0.5, 0.0]), np.zeros(2), np.zeros(2), 0)
     with pytest.raises(BadInput, match="class 1 has a diameter of 0"):

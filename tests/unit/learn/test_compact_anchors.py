@@ -51,9 +51,9 @@ def test_references_are_drawn_from_each_class() -> None:
 
 def test_bad_parameters_are_refused() -> None:
     densities = ClassDensities(POINTS, LABELS, 2, bandwidth=0.3)
-    with pytest.raises(BadInput, match=r"share was 1\.5"):
+    with pytest.raises(BadInput, match=r"`share` was 1\.5"):
         anchors_of(densities, share=1.5)
-    with pytest.raises(BadInput, match="share must be a positive number"):
+    with pytest.raises(BadInput, match="`share` must be a positive number"):
         anchors_of(densities, share=0.0)
-    with pytest.raises(BadInput, match="references was 1: a whole number, 2 or more"):
+    with pytest.raises(BadInput, match="`references` was 1: a whole number, 2 or more"):
         references_of(LABELS, 2, 1, sf.Seeded(1).stream(b"references"))

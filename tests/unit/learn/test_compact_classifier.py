@@ -125,12 +125,12 @@ def test_other_data_needs_no_more_than_features_and_labels() -> None:
         (X, Y.astype(float), {}, "one whole number"),
         (X, np.zeros(len(X), dtype=int), {}, "one class was given"),
         (np.ones_like(X), Y, {}, "all records have the same features"),
-        (X, Y, {"classes": 0}, "classes was 0"),
-        (X, Y, {"share": 2.0}, "share was 2"),
-        (X, Y, {"epochs": 0}, "epochs was 0"),
-        (X, Y, {"rate": -1.0}, "rate must be a positive number"),
-        (X, Y, {"bandwidth": "wide"}, "bandwidth was 'wide'"),
-        (X, Y, {"width": 1.5}, "width was 1.5"),
+        (X, Y, {"classes": 0}, "`classes` was 0"),
+        (X, Y, {"share": 2.0}, "`share` was 2"),
+        (X, Y, {"epochs": 0}, "`epochs` was 0"),
+        (X, Y, {"rate": -1.0}, "`rate` must be a positive number"),
+        (X, Y, {"bandwidth": "wide"}, "`bandwidth` was 'wide'"),
+        (X, Y, {"width": 1.5}, "`width` was 1.5"),
     ],
 )
 def test_bad_input_is_refused_in_words(features, labels, options, message) -> None:

@@ -119,7 +119,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
         trained(untrained(), rate=1000.0)
     with pytest.raises(BadInput, match="all records have the same features"):
         untrained(np.ones((5, 3)))
-    with pytest.raises(BadInput, match="dimension was 13: the features have only 12"):
+    with pytest.raises(BadInput, match="`dimension` was 13: the features have only 12"):
         untrained(dimension=13)
-    with pytest.raises(BadInput, match="dimension was 0: a whole number, 1 or more"):
+    with pytest.raises(BadInput, match="`dimension` was 0: a whole number, 1 or more"):
         untrained(dimension=0)

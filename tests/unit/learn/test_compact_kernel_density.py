@@ -92,9 +92,9 @@ def test_bad_input_is_refused_in_words() -> None:
         ClassDensities(points, labels, 2)
     with pytest.raises(BadInput, match="class 2 has no record"):
         ClassDensities(points, labels, 3, bandwidth=1.0)
-    with pytest.raises(BadInput, match="bandwidth was 'scott'"):
+    with pytest.raises(BadInput, match="`bandwidth` was 'scott'"):
         ClassDensities(points, labels, 2, bandwidth="scott")
-    with pytest.raises(BadInput, match="bandwidth must be a positive number"):
+    with pytest.raises(BadInput, match="`bandwidth` must be a positive number"):
         ClassDensities(points, labels, 2, bandwidth=-1.0)
     with pytest.raises(BadInput, match="3 features were given, and 2 were fitted"):
         ClassDensities(points, labels, 2, bandwidth=1.0).log_densities(np.ones((1, 3)))

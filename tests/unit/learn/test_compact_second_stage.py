@@ -139,10 +139,10 @@ def test_noise_beyond_any_signal_is_said_before_training() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "both"}, "mode must be one of accountant, paper"),
-        ({"epsilon": 0.0}, "epsilon must be a positive number"),
-        ({"delta": 0.0}, "delta must lie strictly between 0 and 1"),
-        ({"sampling": 1.5}, "sampling must lie between 0 and 1"),
+        ({"mode": "both"}, "`mode` must be one of accountant, paper"),
+        ({"epsilon": 0.0}, "`epsilon` must be a positive number"),
+        ({"delta": 0.0}, "`delta` must lie strictly between 0 and 1"),
+        ({"sampling": 1.5}, "`sampling` must lie between 0 and 1"),
         ({"classes": 8}, "is not one of 0 to 7"),
     ],
 )

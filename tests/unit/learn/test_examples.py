@@ -21,11 +21,14 @@ def test_ragged_rows_are_refused(kind):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        *(({"classes": given}, r"^classes was .*: a whole number, 2 or more") for given in ("a", 2.5, None)),
-        *(({"classes": given}, rf"^classes was {given}: a whole number") for given in (-1, 0, 1, True)),
-        *(({"momentum": given}, r"^momentum must lie between 0 and 1") for given in ("x", None, [0.5])),
-        ({"momentum": 1.0}, r"^momentum was 1\.0: it must lie below 1"),
-        *(({"steps": given}, r"^steps was .*: a whole number, 1 or more") for given in ("x", None, 2.5, 0)),
+        *(
+            ({"classes": given}, r"^`classes` was .*: a whole number, 2 or more")
+            for given in ("a", 2.5, None)
+        ),
+        *(({"classes": given}, rf"^`classes` was {given}: a whole number") for given in (-1, 0, 1, True)),
+        *(({"momentum": given}, r"^`momentum` must lie between 0 and 1") for given in ("x", None, [0.5])),
+        ({"momentum": 1.0}, r"^`momentum` was 1\.0: it must lie below 1"),
+        *(({"steps": given}, r"^`steps` was .*: a whole number, 1 or more") for given in ("x", None, 2.5, 0)),
     ],
 )
 def test_parameters_that_are_no_numbers_are_refused(kind, change, sentence):

@@ -112,7 +112,7 @@ def test_sums_beyond_64_bits_are_refused():
         (lambda: FactoredSteps(1.0, 3, 1, Factor(np.eye(2))), "2 rows: one a step, of 3"),
         (lambda: FactoredSteps(1.0, 2, 1, Factor(1e-6 * np.eye(2))), "rounds to 0"),
         (lambda: FactoredSteps(1.0, 2, 1, Factor(1e3 * np.eye(2))), "units"),
-        (lambda: FactoredSteps(1.0, 3000, 1, Momentum(0.5)), "steps was 3000"),
+        (lambda: FactoredSteps(1.0, 3000, 1, Momentum(0.5)), "`steps` was 3000"),
         (lambda: FactoredSteps(1.0, 2, 0, Momentum(0.5)), "period"),
         (lambda: FactoredSteps(1.0, 2, 1, np.eye(2)), "a Factor or a Momentum"),
         (

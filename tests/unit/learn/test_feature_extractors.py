@@ -124,7 +124,7 @@ def test_other_pictures_are_refused(name, pictures, message) -> None:
 @pytest.mark.parametrize("name", EXTRACTORS)
 @pytest.mark.parametrize("shape", [(28,), (0, 28), (28, 28, 3, 1)])
 def test_shapes_that_are_no_pictures_are_refused(name, shape) -> None:
-    with pytest.raises(BadInput, match="shape was"):
+    with pytest.raises(BadInput, match="`shape` was"):
         make_extractor(name, shape)
 
 

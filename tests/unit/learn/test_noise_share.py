@@ -104,11 +104,11 @@ def test_noisy_vectors_are_clipped_and_summed_exactly():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"honest": 0}, "honest was 0: at least one client must keep its noise to itself"),
-        ({"sigma": 0.0}, "sigma must be a positive number"),
+        ({"honest": 0}, "`honest` was 0: at least one client must keep its noise to itself"),
+        ({"sigma": 0.0}, "`sigma` must be a positive number"),
         ({"sigma": 0.2}, "is 0.1 times the sensitivity: shares are proven from 0.125 times on"),
-        ({"clip": -1.0}, "clip must be a positive number"),
-        ({"neighbours": "add/remove"}, "neighbours must be 'replace' or 'zero-out'"),
+        ({"clip": -1.0}, "`clip` must be a positive number"),
+        ({"neighbours": "add/remove"}, "`neighbours` must be 'replace' or 'zero-out'"),
     ],
 )
 def test_what_is_not_proven_is_refused(options, sentence):

@@ -89,7 +89,7 @@ def test_bad_input_is_refused_before_anything_is_drawn(features, labels, message
 
 
 def test_bad_parameters_and_unfitted_models_are_refused() -> None:
-    with pytest.raises(BadInput, match="epsilon must be a positive number"):
+    with pytest.raises(BadInput, match="`epsilon` must be a positive number"):
         PrivateSoftmax(-1.0).guarantee()
     with pytest.raises(BadInput, match="'replace' or 'zero-out'"):
         PrivateSoftmax(neighbours="add/remove", epsilon=1.0).guarantee()
@@ -117,11 +117,11 @@ def test_steps_on_samples_are_dp_sgd() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"steps": 0}, "steps was 0"),
-        ({"momentum": 1.0}, "momentum was 1.0"),
+        ({"steps": 0}, "`steps` was 0"),
+        ({"momentum": 1.0}, "`momentum` was 1.0"),
         ({"pace": 0.0}, "pace"),
         ({"spread": 0.0}, "spread"),
-        ({"sampling": 1.5}, "sampling was 1.5"),
+        ({"sampling": 1.5}, "`sampling` was 1.5"),
         ({"epsilon": 1e-4}, "take a larger epsilon, or fewer steps"),
     ],
 )

@@ -339,7 +339,7 @@ def test_a_mod_refuses_what_would_show_an_update():
     shy.train()(lambda message, context: message)
     with pytest.raises(BadInput, match="takes part in sums of at least 3 clients, and one of 2 was proposed"):
         shy(question("keys", clip=1.0, step=0.5, **terms), context)
-    with pytest.raises(BadInput, match="least was 1: a sum is of at least 2 clients"):
+    with pytest.raises(BadInput, match="`least` was 1: a sum is of at least 2 clients"):
         SecureSumMod(least=1)
 
 
@@ -359,7 +359,9 @@ def test_no_client_is_asked_to_evaluate():
     grid = LoopbackGrid(dict.fromkeys(range(1, 5), make_app()))
     strategy, arrays, _ = one_round(grid)
     assert list(strategy.configure_evaluate(1, arrays, ConfigRecord(), grid)) == []
-    with pytest.raises(BadInput, match=r"fraction_evaluate was 0\.5: clients of a secure sum are not asked"):
+    with pytest.raises(
+        BadInput, match=r"`fraction_evaluate` was 0\.5: clients of a secure sum are not asked"
+    ):
         SecureFedAvg(fraction_evaluate=0.5)
 
 

@@ -60,10 +60,10 @@ def test_values_that_are_no_numbers_are_refused(value):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"clip": 0.0}, "clip was 0.0: it must be a positive number"),
-        ({"clip": float("nan")}, "clip was nan"),
-        ({"step": True}, "step was True"),
-        ({"step": 0.3}, "step was 0.3: it must be a power of two"),
+        ({"clip": 0.0}, "`clip` was 0.0: it must be a positive number"),
+        ({"clip": float("nan")}, "`clip` was nan"),
+        ({"step": True}, "`step` was True"),
+        ({"step": 0.3}, "`step` was 0.3: it must be a power of two"),
         ({"step": 2.0**-1000}, "it must be a power of two, such as"),
         ({"clip": 0.1, "step": 1.0}, "the clip must be 1 to 2⁵³ steps wide"),
         ({"clip": 2.0**54, "step": 1.0}, "the clip must be 1 to 2⁵³ steps wide"),

@@ -306,7 +306,7 @@ def test_an_input_that_cannot_be_summed_is_refused_before_it_is_masked(integers,
         ({"clients": 4, "length": 0}, "vectors of 0 entries were agreed on"),
         ({"clients": 4, "bits": 33}, "a ring of 33 bits was asked for: it has 16, 32, 64 bits"),
         ({"clients": 4, "session": b"1"}, "a session is named by 16 bytes"),
-        ({"clients": 4.0}, "clients was 4.0: it must be a whole number"),
+        ({"clients": 4.0}, "`clients` was 4.0: it must be a whole number"),
     ],
 )
 def test_terms_that_make_no_sum_are_refused(terms, sentence):

@@ -67,9 +67,9 @@ def test_what_is_no_guarantee_no_budget_or_no_dataset_is_refused(ledger):
     ledger.open("clinic", epsilon=1.0, delta=0.0)
     with pytest.raises(BadInput, match=r"a guarantee is charged, not 0\.5"):
         ledger.spend("clinic", 0.5)
-    with pytest.raises(BadInput, match="epsilon was '1'"):
+    with pytest.raises(BadInput, match="`epsilon` was '1'"):
         ledger.open("other", epsilon="1", delta=0.0)
-    with pytest.raises(BadInput, match="neighbours must be one of"):
+    with pytest.raises(BadInput, match="`neighbours` must be one of"):
         ledger.open("other", epsilon=1.0, delta=0.0, neighbours="swap")
     for ask in (ledger.balance, ledger.history, ledger.check, ledger.close, ledger.fixed_plan_epsilon):
         with pytest.raises(BadInput, match="no budget was opened for dataset 'other'"):

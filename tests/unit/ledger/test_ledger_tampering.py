@@ -202,7 +202,7 @@ def test_an_altered_row_is_never_used(file):
             lambda: ledger.commit("clinic", 3),
             lambda: ledger.spend("clinic", Guarantee.gaussian(4.0), key="k"),
         ):
-            with pytest.raises(LedgerUnavailable, match="'sfumato budget check' names every such place"):
+            with pytest.raises(LedgerUnavailable, match=r"`ledger\.check\(\)` names every such place"):
                 paid = use()
         assert paid is None
         assert first is not None

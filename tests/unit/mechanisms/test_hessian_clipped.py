@@ -171,11 +171,11 @@ def test_scikit_learn_accepts_it():
     ("parameters", "words"),
     [
         ({"curvature": [1.0, 1.0]}, "each of 3 layers or 10 parameters"),
-        ({"curvature": [1.0, 0.0, 1.0]}, "curvature must be positive"),
-        ({"curvature": [1.0, -2.0, 1.0]}, "curvature must be positive"),
+        ({"curvature": [1.0, 0.0, 1.0]}, "`curvature` must be positive"),
+        ({"curvature": [1.0, -2.0, 1.0]}, "`curvature` must be positive"),
         ({"curvature": "hessian"}, "or 'own'"),
-        ({"clip": (1.0, 1.0, 1.0)}, "clip must be a positive number"),
-        ({"clip": None}, "clip must be a positive number"),
+        ({"clip": (1.0, 1.0, 1.0)}, "`clip` must be a positive number"),
+        ({"clip": None}, "`clip` must be a positive number"),
         ({"shares": (1.0, 1.0)}, "one number for each of 3 layers"),
         ({"layers": (6, 3)}, "each of 2 layers"),
         ({"layers": (6, 3, 2)}, "11 parameters were declared"),
@@ -192,7 +192,7 @@ def test_refusals_are_one_sentence(parameters, words):
 def test_what_private_curvature_refuses():
     with pytest.raises(BadInput, match="do not fit 9 columns"):
         private_curvature(np.zeros((2, 9)), layers=SIZES, epsilon=1.0, clip=1.0)
-    with pytest.raises(BadInput, match="clip must be"):
+    with pytest.raises(BadInput, match="`clip` must be"):
         private_curvature(np.zeros((2, 10)), layers=SIZES, epsilon=1.0, clip=0.0)
     with pytest.raises(BadInput, match="NaN"):
         private_curvature(np.full((2, 10), np.nan), layers=SIZES, epsilon=1.0, clip=1.0)

@@ -67,14 +67,16 @@ def test_a_trust_adaptive_epsilon_must_be_a_range(epsilon) -> None:
 
 
 def test_a_reversed_range_is_refused() -> None:
-    _refused(lambda: sf.TrustAdaptive(0.5, (8.0, 1.0), clip=1.0).guarantee(), r"\(8.0, 1.0\) is reversed")
+    _refused(
+        lambda: sf.TrustAdaptive(0.5, (8.0, 1.0), clip=1.0).guarantee(), r"\(8.0, 1.0\), which is reversed"
+    )
 
 
 @pytest.mark.parametrize("kind", [sf.Gaussian, sf.TrustAdaptive, sf.Personalised])
 @pytest.mark.parametrize("delta", [0, 0.0, 1, 1.0, -1e-6, 1.5, INF, NAN, "1e-6", None, True, GRID], ids=repr)
 def test_delta_must_lie_strictly_between_0_and_1(kind, delta) -> None:
     _refused(
-        lambda: _made(kind, delta=delta, clip=1.0).guarantee(), "delta must lie strictly between 0 and 1"
+        lambda: _made(kind, delta=delta, clip=1.0).guarantee(), "`delta` must lie strictly between 0 and 1"
     )
 
 
@@ -84,20 +86,20 @@ def test_delta_must_lie_strictly_between_0_and_1(kind, delta) -> None:
 @pytest.mark.parametrize("calibration", ["analytic", "paper", "paper-tables"])
 def test_distrust_must_lie_between_0_and_1(distrust, calibration) -> None:
     mechanism = sf.TrustAdaptive(distrust, clip=1.0, calibration=calibration, epsilon=(1.0, 8.0))
-    _refused(mechanism.guarantee, "distrust must lie between 0 and 1")
-    _refused(lambda: mechanism.release(np.ones((2, 2))), "distrust must lie between 0 and 1")
+    _refused(mechanism.guarantee, "`distrust` must lie between 0 and 1")
+    _refused(lambda: mechanism.release(np.ones((2, 2))), "`distrust` must lie between 0 and 1")
 
 
 @pytest.mark.parametrize("kind", CLIPPED.values(), ids=CLIPPED)
 @pytest.mark.parametrize("clip", [0.0, -1.0, INF, NAN, "1", True, [1.0], GRID, 1e-101, 1e101], ids=repr)
 def test_clip_must_be_a_positive_number(kind, clip) -> None:
-    _refused(lambda: _made(kind, clip=clip).guarantee(), "clip must be a positive number")
+    _refused(lambda: _made(kind, clip=clip).guarantee(), "`clip` must be a positive number")
 
 
 @pytest.mark.parametrize("kind", CLIPPED.values(), ids=CLIPPED)
-def test_exactly_one_bound_is_declared_and_the_message_names_the_flags(kind) -> None:
+def test_exactly_one_bound_is_declared_and_the_message_names_both(kind) -> None:
     for bound in ({}, {"clip": 1.0, "bounds": (0.0, 1.0)}):
-        _refused(lambda bound=bound: _made(kind, **bound).guarantee(), "exactly one bound.*--clip.*--bounds")
+        _refused(lambda bound=bound: _made(kind, **bound).guarantee(), "exactly one bound.*`clip=.*`bounds=")
     _refused(lambda: _made(kind).release(np.ones((2, 2))), "exactly one bound")
 
 
@@ -154,7 +156,7 @@ def test_columns_too_unlike_for_one_grid_are_refused() -> None:
 @pytest.mark.parametrize("neighbours", ["add/remove", "swap", "", None, 1, GRID], ids=repr)
 def test_neighbours_are_replace_or_zero_out(kind, neighbours) -> None:
     _refused(
-        lambda: _made(kind, clip=1.0, neighbours=neighbours).guarantee(), "neighbours must be 'replace' or"
+        lambda: _made(kind, clip=1.0, neighbours=neighbours).guarantee(), "`neighbours` must be 'replace' or"
     )
 
 
@@ -162,17 +164,17 @@ def test_neighbours_are_replace_or_zero_out(kind, neighbours) -> None:
 def test_an_unknown_calibration_is_refused(calibration) -> None:
     for distrust in (0.0, 1.0):
         mechanism = sf.TrustAdaptive(distrust, clip=1.0, calibration=calibration, epsilon=(1.0, 8.0))
-        _refused(mechanism.guarantee, "calibration must be one of analytic, paper, paper-tables, not")
+        _refused(mechanism.guarantee, "`calibration` must be one of analytic, paper, paper-tables, not")
 
 
 @pytest.mark.parametrize("source", [0, 42, np.random.default_rng(0), np.random, "secure", sf.Seeded])
 def test_randomness_is_no_seed(make, codes, source) -> None:
-    _refused(lambda: make(source).release(codes), r"randomness must be None, Seeded\(…\) or Keyed\(…\)")
+    _refused(lambda: make(source).release(codes), r"`randomness` must be None, Seeded\(…\) or Keyed\(…\)")
 
 
 @pytest.mark.parametrize("scale", [*NOT_POSITIVE, 1e-200, 1e200], ids=repr)
 def test_the_scale_of_additive_noise_is_positive(scale) -> None:
-    _refused(lambda: sf.AdditiveNoise(scale).guarantee(), "scale must be a positive number")
+    _refused(lambda: sf.AdditiveNoise(scale).guarantee(), "`scale` must be a positive number")
 
 
 @pytest.mark.parametrize(
@@ -180,15 +182,17 @@ def test_the_scale_of_additive_noise_is_positive(scale) -> None:
     [1, 0, -3, 2.0, "2", None, True, [], [2, 1], [2.0, 3.0], [[2]], [[2], [2, 3]], 2**60, 10**30],
 )
 def test_categories_are_whole_numbers_from_2(categories) -> None:
-    _refused(lambda: sf.RandomisedResponse(1.0, categories).guarantee(), "categories must be a whole number")
+    _refused(
+        lambda: sf.RandomisedResponse(1.0, categories).guarantee(), "`categories` must be a whole number"
+    )
 
 
 @pytest.mark.parametrize("weights", [[1.0, 0.0], [1.0, -1.0], [1.0, NAN], ["a", "b"], 1.0, [[1.0, 1.0]], []])
 def test_weights_are_positive_numbers(weights) -> None:
     for categories in (3, [3, 3]):
         mechanism = sf.RandomisedResponse(1.0, categories, weights=weights)
-        _refused(mechanism.guarantee, "weights must be positive numbers")
-        _refused(mechanism.statement, "weights must be positive numbers")
+        _refused(mechanism.guarantee, "`weights` must be positive numbers")
+        _refused(mechanism.statement, "`weights` must be positive numbers")
 
 
 def test_weights_and_categories_are_one_for_each_column() -> None:

@@ -75,11 +75,11 @@ def test_tables_of_one_kind_of_column_say_so() -> None:
         (sf.AdditiveNoise(), "not by AdditiveNoise"),
         (sf.RandomisedResponse(epsilon=1.0), "not by RandomisedResponse"),
         (sf.Personalised([1.0, 2.0]), "not by Personalised"),
-        (sf.Gaussian(clip=1.0, epsilon=1.0), "leave out --clip and --bounds"),
-        (sf.Laplace(bounds=(0.0, 1.0), epsilon=1.0), "leave out --clip and --bounds"),
-        (sf.Gaussian(-1.0), "epsilon must be a positive number"),
-        (sf.TrustAdaptive(2.0, epsilon=(1.0, 8.0)), "distrust must lie between 0 and 1"),
-        (sf.TrustAdaptive(0.5, calibration="paper", epsilon=(1.0, 8.0)), "declare clip, not bounds"),
+        (sf.Gaussian(clip=1.0, epsilon=1.0), "leave out `clip` and `bounds`"),
+        (sf.Laplace(bounds=(0.0, 1.0), epsilon=1.0), "leave out `clip` and `bounds`"),
+        (sf.Gaussian(-1.0), "`epsilon` must be a positive number"),
+        (sf.TrustAdaptive(2.0, epsilon=(1.0, 8.0)), "`distrust` must lie between 0 and 1"),
+        (sf.TrustAdaptive(0.5, calibration="paper", epsilon=(1.0, 8.0)), "declare `clip`, not `bounds`"),
     ],
 )
 def test_refused_tables(mechanism, message) -> None:

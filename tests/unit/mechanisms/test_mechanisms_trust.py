@@ -107,7 +107,7 @@ def test_the_paper_tables_are_the_paper_at_any_other_distrust(distrust) -> None:
 def test_the_paper_calibrations_need_a_ball() -> None:
     for calibration in ("paper", "paper-tables"):
         mechanism = sf.TrustAdaptive(0.5, bounds=(0.0, 1.0), calibration=calibration, epsilon=(1.0, 8.0))
-        with pytest.raises(BadInput, match="declare clip, not bounds"):
+        with pytest.raises(BadInput, match="declare `clip`, not `bounds`"):
             mechanism.guarantee()
 
 
@@ -197,10 +197,10 @@ def test_keyed_tiers_repeat_but_share_no_noise_with_another_ladder() -> None:
         ([0.0, 1.0, -0.0], "one or more different levels of distrust"),
         (0.5, "one or more different levels of distrust, not 0.5"),
         (None, "one or more different levels of distrust"),
-        ([0.0, 1.5], "distrust must lie between 0 and 1, not 1.5"),
-        ([0.0, math.nan], "distrust must lie between 0 and 1, not nan"),
-        ([0.0, True], "distrust must lie between 0 and 1, not True"),
-        ("01", "distrust must lie between 0 and 1, not '0'"),
+        ([0.0, 1.5], "`distrust` must lie between 0 and 1, not 1.5"),
+        ([0.0, math.nan], "`distrust` must lie between 0 and 1, not nan"),
+        ([0.0, True], "`distrust` must lie between 0 and 1, not True"),
+        ("01", "`distrust` must lie between 0 and 1, not '0'"),
     ],
 )
 def test_refused_tiers(levels, message) -> None:
@@ -209,7 +209,7 @@ def test_refused_tiers(levels, message) -> None:
 
 
 def test_tiers_of_one_epsilon_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"the epsilon range \(3.0, 3.0\) is one value"):
+    with pytest.raises(BadInput, match=r"the range `epsilon` \(3.0, 3.0\) is one value"):
         sf.TrustAdaptive(epsilon=(3.0, 3.0), clip=1.0).tiers([0.0, 1.0])
 
 

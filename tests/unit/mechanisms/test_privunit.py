@@ -180,11 +180,11 @@ def test_what_is_reported_lies_on_its_grid(kind):
         (sf.PrivUnitG, {}, 1, "reports vectors of 2 to 262,144 columns, not 1."),
         (sf.PrivUnit, {}, 65_537, "reports vectors of 2 to 65,536 columns, not 65,537."),
         (sf.PrivUnitG, {}, 262_145, "reports vectors of 2 to 262,144 columns, not 262,145."),
-        (sf.PrivUnit, {"epsilon": 1e-9}, 5, "an epsilon of 1e-09 is too small for a report of 5 columns."),
-        (sf.PrivUnitG, {"epsilon": 1e-9}, 5, "an epsilon of 1e-09 is too small for a report of 5 columns."),
-        (sf.PrivUnit, {"epsilon": 0.0}, 5, "epsilon must be a positive number"),
-        (sf.PrivUnitG, {"clip": -1.0}, 5, "clip must be a positive number"),
-        (sf.PrivUnitG, {"randomness": 7}, 5, "randomness must be None"),
+        (sf.PrivUnit, {"epsilon": 1e-9}, 5, "an `epsilon` of 1e-09 is too small for a report of 5 columns."),
+        (sf.PrivUnitG, {"epsilon": 1e-9}, 5, "an `epsilon` of 1e-09 is too small for a report of 5 columns."),
+        (sf.PrivUnit, {"epsilon": 0.0}, 5, "`epsilon` must be a positive number"),
+        (sf.PrivUnitG, {"clip": -1.0}, 5, "`clip` must be a positive number"),
+        (sf.PrivUnitG, {"randomness": 7}, 5, "`randomness` must be None"),
     ],
 )
 def test_refusals(kind, change, columns, sentence):

@@ -109,9 +109,9 @@ def test_a_map_of_a_picture_is_not_public():
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
-        ({"map": "open"}, "map must be one of"),
+        ({"map": "open"}, "`map` must be one of"),
         ({"map": "public"}, "needs a declared map"),
-        ({"map": "private", "declared": [[0.5]]}, "leave out declared"),
+        ({"map": "private", "declared": [[0.5]]}, "leave out `declared`"),
         ({"map": "private", "map_share": 1.0}, "strictly between 0 and 1"),
         ({"map": "private", "tile": 0}, "whole number of pixels"),
         ({"map": "public", "declared": [[0.5]], "low": 0.0}, "infinitely noisy"),
@@ -128,7 +128,7 @@ def test_parameters_that_make_no_sense_are_refused(wrong, word):
 
 
 def test_unknown_detectors_are_refused_before_a_statement_is_made():
-    with pytest.raises(BadInput, match="detectors must be among"):
+    with pytest.raises(BadInput, match="`detectors` must be among"):
         ContentAdaptive(map="private", detectors=("ears",), shape=SHAPE, epsilon=4.0).statement()
 
 

@@ -231,7 +231,7 @@ def test_maps_of_pictures_are_private_whole_or_tile_by_tile():
 
 @pytest.mark.parametrize("chosen", [[], ["ears"], [3], [["faces"]]])
 def test_detectors_that_do_not_exist_are_refused(chosen):
-    with pytest.raises(BadInput, match="detectors must be among"):
+    with pytest.raises(BadInput, match="`detectors` must be among"):
         named_detectors(chosen)
 
 
@@ -252,7 +252,7 @@ def test_a_missing_extra_is_named(monkeypatch):
 
 
 def test_readers_that_do_not_exist_are_refused():
-    with pytest.raises(BadInput, match="reader must be one of"):
+    with pytest.raises(BadInput, match="`reader` must be one of"):
         Text("eyes")
 
 

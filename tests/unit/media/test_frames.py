@@ -150,11 +150,11 @@ def test_correlation_costs_what_theory_says(beta):
     ("options", "words"),
     [
         ({"beta": 0.5}, "Laplace noise is drawn anew"),
-        ({"beta": 1.0, "delta": 1e-6}, "beta must be 0, or lie between"),
-        ({"beta": -0.1, "delta": 1e-6}, "beta must be 0, or lie between"),
-        ({"smoothing": 1.0}, "smoothing must be less than 1"),
-        ({"smoothing": -0.1}, "smoothing must lie between 0 and 1"),
-        ({"follow": "the ball"}, "follow must be one of motion, nothing"),
+        ({"beta": 1.0, "delta": 1e-6}, "`beta` must be 0, or lie between"),
+        ({"beta": -0.1, "delta": 1e-6}, "`beta` must be 0, or lie between"),
+        ({"smoothing": 1.0}, "`smoothing` must be less than 1"),
+        ({"smoothing": -0.1}, "`smoothing` must lie between 0 and 1"),
+        ({"follow": "the ball"}, "`follow` must be one of motion, nothing"),
         ({"unit": "window(20)"}, "frames have the units"),
     ],
 )
@@ -170,9 +170,9 @@ def test_bad_clips_are_refused():
         noise(delta=1e-6, beta=0.5).release(clip(dtype=np.uint16))
     with pytest.raises(BadInput, match="was to have 12 frames, and 3 came"):
         list(noise(frames=12, shape=SHAPE).released(iter(clip(3))))
-    with pytest.raises(BadInput, match="give frames"):
+    with pytest.raises(BadInput, match="give `frames`"):
         noise(unit="clip", shape=SHAPE).guarantee()
-    with pytest.raises(BadInput, match="mechanism must be one for pictures"):
+    with pytest.raises(BadInput, match="`mechanism` must be one for pictures"):
         FrameNoise(BandNoise(epsilon=4.0)).release(clip())
 
 
@@ -249,5 +249,5 @@ def test_sound_without_a_mechanism_is_left_out_and_the_notes_say_so():
     assert "the sound track is left out" in statement.notes
     with pytest.raises(BadInput, match="a unit of sound"):
         ClipNoise.of(noise(4.0), None, unit="window(20)").shaped(Source())
-    with pytest.raises(BadInput, match="share must lie"):
+    with pytest.raises(BadInput, match="`share` must lie"):
         ClipNoise.of(noise(4.0), BandNoise(4.0), unit="clip", share=1.0).shaped(Source())

@@ -190,15 +190,15 @@ def test_a_million_elements_take_less_than_a_second():
     ("weight", "total", "low", "high", "message"),
     [
         ([1.0, 1.0], 1.0, 0.6, 2.0, "lowest budgets alone add up to 1.2"),
-        ([1.0, 1.0], 0.0, 0.0, 2.0, "total must be a positive number"),
-        ([1.0, 1.0], math.inf, 0.0, 2.0, "total must be a positive number"),
-        ([1.0, 1.0], 1.0, 0.5, 0.4, "low exceeds high for 2 elements"),
-        ([1.0, 1.0], 1.0, [0.1, 0.1, 0.1], 0.4, r"low has the shape \(3,\)"),
+        ([1.0, 1.0], 0.0, 0.0, 2.0, "`total` must be a positive number"),
+        ([1.0, 1.0], math.inf, 0.0, 2.0, "`total` must be a positive number"),
+        ([1.0, 1.0], 1.0, 0.5, 0.4, "`low` exceeds `high` for 2 elements"),
+        ([1.0, 1.0], 1.0, [0.1, 0.1, 0.1], 0.4, r"`low` has the shape \(3,\)"),
         ([1.0, -1.0], 1.0, 0.1, 0.4, "finite numbers, 0 or more"),
         ([1.0, math.nan], 1.0, 0.1, 0.4, "finite numbers, 0 or more"),
         ([], 1.0, 0.1, 0.4, "at least one"),
         (["a"], 1.0, 0.1, 0.4, "finite numbers"),
-        ([1.0], 1.0, 0.1, math.inf, "high must hold finite numbers"),
+        ([1.0], 1.0, 0.1, math.inf, "`high` must hold finite numbers"),
     ],
 )
 def test_what_cannot_be_shared_out_is_refused(allocate, weight, total, low, high, message):
@@ -222,7 +222,7 @@ def test_smoothing_follows_the_paper_and_refuses_what_it_cannot_mix():
     assert smoothed([1.0, 2.0], [2.0, 1.0]) == pytest.approx([1.3, 1.7])
     with pytest.raises(BadInput, match=r"shapes \(2,\) and \(3,\)"):
         smoothed([1.0, 2.0], [1.0, 1.0, 1.0])
-    with pytest.raises(BadInput, match="gamma must lie between 0 and 1"):
+    with pytest.raises(BadInput, match="`gamma` must lie between 0 and 1"):
         smoothed([1.0], [1.0], 1.2)
 
 
@@ -239,9 +239,9 @@ def test_a_fifth_is_kept_by_default():
 
 
 def test_objectives_and_weights_refuse_what_they_cannot_read():
-    with pytest.raises(BadInput, match="sensitivity must hold numbers between 0 and 1"):
+    with pytest.raises(BadInput, match="`sensitivity` must hold numbers between 0 and 1"):
         noise_weights([1.0], [1.5])
-    with pytest.raises(BadInput, match="utility must hold finite numbers"):
+    with pytest.raises(BadInput, match="`utility` must hold finite numbers"):
         noise_weights([-1.0], [0.5])
     assert noise_objective([0.0, 2.0], [0.0, 8.0]) == 2.0
 

@@ -251,7 +251,7 @@ def test_wide_bands_and_large_units_are_bounded_too(unit):
         (((2, 2), (), np.ones(2), np.ones(2)), "one finite number a channel"),
         (((2, 2), GREY, np.ones(3), np.ones(2)), "rows of a band must hold 2"),
         (((2, 2), GREY, np.ones(2), np.zeros(2)), "columns of a band must hold 2"),
-        (((2, 2), GREY, np.ones(2), np.ones(2), -1.0), "step must be"),
+        (((2, 2), GREY, np.ones(2), np.ones(2), -1.0), "`step` must be"),
     ],
 )
 def test_bands_that_make_no_sense_are_refused(arguments, message):
@@ -268,9 +268,9 @@ def test_pictures_that_do_not_fit_are_refused():
             bound([band], "item", (4, 4, 3), 1.0)
         with pytest.raises(BadInput, match=r"keeps \(4, 4\) coefficients of a picture of 3×9"):
             bound([band], "item", (3, 9), 1.0)
-        with pytest.raises(BadInput, match="high must be"):
+        with pytest.raises(BadInput, match="`high` must be"):
             bound([band], "item", (4, 4), -1.0)
     with pytest.raises(BadInput, match="5 coefficients of 4 values"):
         basis(4, 5)
-    with pytest.raises(BadInput, match="law must be"):
+    with pytest.raises(BadInput, match="`law` must be"):
         shaped_scales("item", (4, 4), (2, 2), "cauchy")

@@ -230,13 +230,13 @@ def test_a_picture_of_224_pixels_takes_no_time():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, GREY, 1.0), "block must be a whole number"),
-        ((2.5, GREY, 1.0), "block must be a whole number"),
+        ((0, GREY, 1.0), "`block` must be a whole number"),
+        ((2.5, GREY, 1.0), "`block` must be a whole number"),
         ((2, (), 1.0), "one finite number a channel"),
         ((2, (math.nan,), 1.0), "one finite number a channel"),
-        ((2, GREY, 0.0), "scale must be a positive number"),
-        ((2, GREY, np.array([[1.0, -1.0]])), "scale must be a positive number"),
-        ((2, GREY, np.ones(3)), "scale must be a positive number"),
+        ((2, GREY, 0.0), "`scale` must be a positive number"),
+        ((2, GREY, np.array([[1.0, -1.0]])), "`scale` must be a positive number"),
+        ((2, GREY, np.ones(3)), "`scale` must be a positive number"),
     ],
 )
 def test_layers_that_make_no_sense_are_refused(arguments, message):
@@ -251,8 +251,8 @@ def test_layers_that_make_no_sense_are_refused(arguments, message):
         ([Layer(2, GREY, 1.0)], "item", (4, 4, 3), 1.0, "1 colour weights, but a picture 3"),
         ([Layer(2, GREY, np.ones((3, 2)))], "item", (4, 4), 1.0, r"shape \(3, 2\).*make \(2, 2\)"),
         ([Layer(2, GREY, 1.0)], "frame", (4, 4), 1.0, "region"),
-        ([Layer(2, GREY, 1.0)], "item", (4,), 1.0, "shape must be"),
-        ([Layer(2, GREY, 1.0)], "item", (4, 4), 0.0, "high must be a positive number"),
+        ([Layer(2, GREY, 1.0)], "item", (4,), 1.0, "`shape` must be"),
+        ([Layer(2, GREY, 1.0)], "item", (4, 4), 0.0, "`high` must be a positive number"),
     ],
 )
 def test_pictures_that_do_not_fit_are_refused(layers, unit, shape, high, message):

@@ -229,19 +229,19 @@ GOOD = {"scores": [0.2, 0.8], "labels": [0, 1], "epsilon": 1.0}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scores": [0.2, math.nan]}, "scores must be one column of finite numbers"),
-        ({"scores": []}, "scores must be one column"),
-        ({"scores": [[0.1], [0.2]]}, "scores must be one column"),
-        ({"scores": ["a", "b"]}, "scores must be one column"),
-        ({"labels": [0, 2]}, "labels must be 2 numbers, each 0 or 1"),
-        ({"labels": [0, 1, 1]}, "labels must be 2 numbers"),
-        ({"labels": ["no", "yes"]}, "labels must be 2 numbers"),
-        ({"epsilon": 0.0}, "epsilon must be a positive number"),
-        ({"costs": (1.0, -1.0)}, "c_fn must be a positive number"),
-        ({"costs": 3.0}, "costs must be two finite numbers"),
-        ({"bounds": (1.0, 0.0)}, "bounds must be a range"),
-        ({"positives": 1.0}, "positives must be a share"),
-        ({"positives": 1.5}, "positives must lie between 0 and 1"),
+        ({"scores": [0.2, math.nan]}, "`scores` must be one column of finite numbers"),
+        ({"scores": []}, "`scores` must be one column"),
+        ({"scores": [[0.1], [0.2]]}, "`scores` must be one column"),
+        ({"scores": ["a", "b"]}, "`scores` must be one column"),
+        ({"labels": [0, 2]}, "`labels` must be 2 numbers, each 0 or 1"),
+        ({"labels": [0, 1, 1]}, "`labels` must be 2 numbers"),
+        ({"labels": ["no", "yes"]}, "`labels` must be 2 numbers"),
+        ({"epsilon": 0.0}, "`epsilon` must be a positive number"),
+        ({"costs": (1.0, -1.0)}, "`c_fn` must be a positive number"),
+        ({"costs": 3.0}, "`costs` must be two finite numbers"),
+        ({"bounds": (1.0, 0.0)}, "`bounds` must be a range"),
+        ({"positives": 1.0}, "`positives` must be a share"),
+        ({"positives": 1.5}, "`positives` must lie between 0 and 1"),
         (
             {"randomness": Keyed(b"k" * 32, dataset="d", version="1", release="r")},
             "keyed noise belongs to the content of one unit",
@@ -264,7 +264,7 @@ def test_bad_input_is_refused_in_a_sentence(change, message):
     ("more", "message"),
     [
         ({"thresholds": 1}, "2 to 100000 thresholds"),
-        ({"thresholds": [0.5, 0.2]}, "thresholds must rise"),
+        ({"thresholds": [0.5, 0.2]}, "`thresholds` must rise"),
         ({"thresholds": [0.5, 1.2]}, "inside the bounds"),
         ({"thresholds": []}, "a number of them or a list"),
         ({"thresholds": "many"}, "a number of them or a list"),
@@ -278,10 +278,10 @@ def test_grids_that_make_no_sense_are_refused(more, message):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"delta": 0.0}, "delta must lie strictly between 0 and 1"),
-        ({"steps": 0}, "steps must be a whole number"),
-        ({"steps": 2.5}, "steps must be a whole number"),
-        ({"rate": -1.0}, "rate must be a positive number"),
+        ({"delta": 0.0}, "`delta` must lie strictly between 0 and 1"),
+        ({"steps": 0}, "`steps` must be a whole number"),
+        ({"steps": 2.5}, "`steps` must be a whole number"),
+        ({"rate": -1.0}, "`rate` must be a positive number"),
     ],
 )
 def test_walks_that_make_no_sense_are_refused(more, message):

@@ -159,5 +159,5 @@ def test_a_mask_hides_what_is_under_it_and_shows_the_rest():
     assert everything.epsilon() == 0.0
     # A pixel that a painted cell of a coarser or finer mask touches is painted.
     assert (Mask([[1, 0, 0]], 0.0).release(np.full((4, 4), 9, np.uint8)).value[0] == [0, 0, 9, 9]).all()
-    with pytest.raises(BadInput, match="mask must"):
+    with pytest.raises(BadInput, match="`mask` must"):
         Mask([1, 0]).release(original)

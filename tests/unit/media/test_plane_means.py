@@ -179,16 +179,16 @@ def test_sixteen_bits_lose_their_last_ones_under_noise_that_needs_a_coarser_grid
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"epsilon": 0.0}, "epsilon must be"),
-        ({"delta": 1.0}, "delta must"),
+        ({"epsilon": 0.0}, "`epsilon` must be"),
+        ({"delta": 1.0}, "`delta` must"),
         ({"block": 0}, "whole number of pixels"),
         ({"block": 2.5}, "whole number of pixels"),
-        ({"restore": "sharpen"}, "restore must be one of"),
-        ({"chroma": 1.0}, "chroma must"),
+        ({"restore": "sharpen"}, "`restore` must be one of"),
+        ({"chroma": 1.0}, "`chroma` must"),
         ({"unit": "frame"}, "pictures have the units"),
-        ({"shares": [0.5]}, "shares must be"),
-        ({"shares": [[0.0]]}, "shares must be"),
-        ({"shares": [[1.5]]}, "shares must be"),
+        ({"shares": [0.5]}, "`shares` must be"),
+        ({"shares": [[0.0]]}, "`shares` must be"),
+        ({"shares": [[1.5]]}, "`shares` must be"),
     ],
 )
 def test_parameters_are_refused_in_a_sentence(options, words):
@@ -197,5 +197,5 @@ def test_parameters_are_refused_in_a_sentence(options, words):
 
 
 def test_a_guarantee_needs_a_shape():
-    with pytest.raises(BadInput, match="give shape="):
+    with pytest.raises(BadInput, match="give `shape="):
         PlaneMeans(1.0).guarantee()

@@ -131,7 +131,7 @@ def test_a_scorer_is_a_detector(trained):
     boxes = detector.boxes(picture)
     assert [box[4] for box in boxes] == scores.ravel().tolist()
     assert trained.digest() in detector.name
-    with pytest.raises(BadInput, match="factor must be one of"):
+    with pytest.raises(BadInput, match="`factor` must be one of"):
         Learned(trained, factor="faces")
 
 

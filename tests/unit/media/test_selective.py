@@ -139,10 +139,10 @@ def test_occlusion_finds_the_tiles_that_move_a_score():
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
-        ({"strategy": "best"}, "strategy must be one of"),
-        ({"strategy": "random", "coverage": 0.0}, "coverage must lie above 0"),
+        ({"strategy": "best"}, "`strategy` must be one of"),
+        ({"strategy": "random", "coverage": 0.0}, "`coverage` must lie above 0"),
         ({"strategy": "random", "coverage": 1.5}, "between 0 and 1"),
-        ({"strategy": "gradient", "k": "high"}, "k must be a number"),
+        ({"strategy": "gradient", "k": "high"}, "`k` must be a number"),
         ({"strategy": "gradient", "attribution": lambda pictures: pictures}, "finite importances of shape"),
         ({"epsilon": 0.0}, "positive"),
     ],

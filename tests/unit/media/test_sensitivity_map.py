@@ -68,16 +68,16 @@ def test_left_out_weights_are_shared_out_among_the_factors_that_are_known():
     "weights", [(0.5, 0.5, 0.5, 0.5), (1.0, 0.0, 0.0), (1.5, -0.5, 0.0, 0.0), {"faces": 1.0}, "equal"]
 )
 def test_weights_that_do_not_sum_to_one_are_refused(weights):
-    with pytest.raises(BadInput, match="weights must be numbers"):
+    with pytest.raises(BadInput, match="`weights` must be numbers"):
         SensitivityMap({"identity": [[0.5]]}, weights=weights)
 
 
 @pytest.mark.parametrize(
     ("factors", "word"),
     [
-        ({}, "factors must be maps"),
-        ({"faces": [[0.5]]}, "factors must be maps"),
-        ([[0.5]], "factors must be maps"),
+        ({}, "`factors` must be maps"),
+        ({"faces": [[0.5]]}, "`factors` must be maps"),
+        ([[0.5]], "`factors` must be maps"),
         ({"identity": [0.5]}, "must be an array"),
         ({"identity": [[1.5]]}, "scores from 0 to 1"),
         ({"identity": [[math.nan]]}, "scores from 0 to 1"),

@@ -41,7 +41,7 @@ def test_shapes_are_samples_and_channels(given, shape):
 
 @pytest.mark.parametrize("given", [(), (0,), (1, 0), (1, 33), (1, 1, 1), (1.5,), (True,), "12", 12, None])
 def test_what_is_no_shape_is_refused(given):
-    with pytest.raises(BadInput, match="shape must be"):
+    with pytest.raises(BadInput, match="`shape` must be"):
         sound_shape(given)
 
 
@@ -65,7 +65,7 @@ def test_a_shape_and_a_rate_are_given_to_a_copy():
     assert (mechanism.shape, mechanism.rate) == (None, None)
     assert (shaped.shape, shaped.rate, shaped.weighting) == ((500, 2), 16000, "flat")
     assert shaped.shaped((10,)).rate == 16000
-    with pytest.raises(BadInput, match="rate must be"):
+    with pytest.raises(BadInput, match="`rate` must be"):
         mechanism.release(np.zeros(100))
 
 

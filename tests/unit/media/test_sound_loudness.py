@@ -48,7 +48,7 @@ def test_beyond_the_table_the_contour_goes_on_level():
 
 @pytest.mark.parametrize("phon", [0, 100, "60", True, float("nan")])
 def test_a_loudness_outside_the_standard_is_refused(phon):
-    with pytest.raises(BadInput, match="phon was"):
+    with pytest.raises(BadInput, match="`phon` was"):
         contour(phon)
 
 

@@ -100,7 +100,7 @@ def test_no_samples_touch_no_block():
 @pytest.mark.parametrize(
     ("hop", "lap", "window", "says"),
     [
-        (0, 0, "sine", "hop was 0"),
+        (0, 0, "sine", "`hop` was 0"),
         (8, 5, "sine", "lap 5"),
         (8, 4, "flat", "'sine' and 'kbd'"),
         (8.0, 4, "sine", "whole"),

@@ -135,10 +135,10 @@ def test_the_expected_error_is_in_decibels():
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"epsilon": 0.0}, "epsilon must be"),
-        ({"decay": 0.0}, "decay must be"),
-        ({"moment": "start"}, "moment must be"),
-        ({"phase": "guess"}, "phase must be"),
+        ({"epsilon": 0.0}, "`epsilon` must be"),
+        ({"decay": 0.0}, "`decay` must be"),
+        ({"moment": "start"}, "`moment` must be"),
+        ({"phase": "guess"}, "`phase` must be"),
         ({"unit": "frame"}, "units window"),
         ({"shape": (121 * MEL_RATE,)}, "at most 120 seconds"),
     ],

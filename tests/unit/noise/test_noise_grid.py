@@ -44,7 +44,7 @@ def test_a_grid_that_doubles_do_not_hold_is_refused(scale, typical):
 
 
 def test_noise_that_drowns_the_values_is_refused():
-    with pytest.raises(BadInput, match="larger ε"):
+    with pytest.raises(BadInput, match="larger `epsilon`"):
         grid_step(1.0, 1e-12)
 
 

@@ -51,7 +51,7 @@ def test_engines_by_name():
     with opened_engine("local", 2) as engine:
         assert isinstance(engine, LocalEngine)
         assert engine.workers == 2
-    for name, workers, sentence in (("rey", None, "did you mean ray"), ("local", 0, "at least 1")):
+    for name, workers, sentence in (("rey", None, "did you mean ray"), ("local", 0, "accepted: 1 or more")):
         with pytest.raises(BadInput, match=sentence), opened_engine(name, workers):
             pass
 

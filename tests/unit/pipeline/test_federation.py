@@ -104,16 +104,16 @@ def test_with_a_budget_every_round_fits_one_after_another(ledger):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"rounds": 0}, "--rounds was 0"),
-        ({"clients": 0}, "--clients was 0"),
-        ({"epsilon": None}, "needs --epsilon"),
-        ({"delta": 1.0}, "--delta was 1.0"),
-        ({"delta": math.nan}, "--delta was nan"),
-        ({"sample": 0.5}, "--sample needs --central"),
-        ({"mechanism": "laplace", "central": True}, "--central is for gaussian"),
+        ({"rounds": 0}, "`rounds` was 0"),
+        ({"clients": 0}, "`clients` was 0"),
+        ({"epsilon": None}, "needs `epsilon`"),
+        ({"delta": 1.0}, "`delta` was 1.0"),
+        ({"delta": math.nan}, "`delta` was nan"),
+        ({"sample": 0.5}, "`sample` needs `central=True`"),
+        ({"mechanism": "laplace", "central": True}, "`central` is for gaussian"),
         ({"mechanism": "nosuch"}, "there is no mechanism"),
-        ({"mechanism": "tensor-ldp", "central": True, "sample": 0.5}, "--sample is for gaussian"),
-        ({"central": True, "options": {"span": 3.0}}, "takes no span"),
+        ({"mechanism": "tensor-ldp", "central": True, "sample": 0.5}, "`sample` is for gaussian"),
+        ({"central": True, "options": {"span": 3.0}}, "takes no `span`"),
         ({"mechanism": "none"}, "adds no noise"),
     ],
 )
@@ -125,17 +125,17 @@ def test_terms_that_make_no_sense_are_refused(more, said):
 @pytest.mark.parametrize("mechanism", [name for name in PROTECTIONS if name != "none"])
 @pytest.mark.parametrize("epsilon", [0.0, math.nan, math.inf, -1.0])
 def test_an_epsilon_that_is_none_is_refused_for_every_mechanism(mechanism, epsilon):
-    with pytest.raises(BadInput, match=r"^--epsilon must be a positive number from .*\.$"):
+    with pytest.raises(BadInput, match=r"^`epsilon` must be a positive number from .*\.$"):
         terms(mechanism=mechanism, epsilon=epsilon)
 
 
 def test_parameters_that_are_missing_are_missed_before_any_record_is_read(digits):
-    for more, said in (({"clip": None}, "needs clip"), ({"clip": None, "central": True}, "needs --clip")):
+    for more, said in (({"clip": None}, "needs `clip`"), ({"clip": None, "central": True}, "needs `clip`")):
         with pytest.raises(BadInput, match=said):
             open_federation(digits / "digits.npz", {**TERMS, **more}, classes=10)
     with pytest.raises(BadInput, match="zero-out"):
         open_federation(digits / "digits.npz", {**TERMS, "central": True, "sample": 0.5}, classes=10)
-    with pytest.raises(BadInput, match="needs --classes"):
+    with pytest.raises(BadInput, match="needs `classes=N`"):
         open_federation(digits / "digits.npz", TERMS)
     with pytest.raises(BadInput, match="holds 1200 records"):
         open_federation(digits / "digits.npz", {**TERMS, "clients": 2000}, classes=10)
@@ -213,7 +213,7 @@ def test_more_rounds_than_budget_stop_in_time_and_are_foretold(digits, ledger, t
 def test_a_client_without_a_budget_is_refused(digits, ledger, tmp_path):
     opened(ledger, clients=2)
     made = open_federation(digits / "digits.npz", TERMS, classes=10, dataset="clinic", ledger=ledger)
-    with pytest.raises(BudgetRefused, match=r"budget open clinic/client-3 .* --unit client'"):
+    with pytest.raises(BudgetRefused, match=r"ledger\.open\('clinic/client-3', .*, unit='client'\)`"):
         federate(made, tmp_path / "model")
     assert not (tmp_path / "model").exists()
     with Ledger(ledger) as book:
@@ -252,7 +252,9 @@ def test_without_any_budget_a_run_is_refused_unless_it_says_that_nothing_is_char
     terms = {**TERMS, "rounds": 1}
     made = open_federation(digits / "digits.npz", terms, classes=10, dataset="clinic", ledger=ledger)
     for act in (plan_federation, lambda run: federate(run, tmp_path / "model")):
-        with pytest.raises(BudgetRefused, match=r"there is no ledger at .* --unit client --ledger "):
+        with pytest.raises(
+            BudgetRefused, match=r"there is no ledger at .*`sf\.Ledger\(.*\)\.open\(.*, unit='client'\)`"
+        ):
             act(made)
     assert not list(tmp_path.glob("*.db"))
     made = open_federation(digits / "digits.npz", terms, classes=10, dataset="clinic", uncharged=True)

@@ -148,9 +148,9 @@ def test_the_server_needs_the_secrets_by_which_clients_prove_their_names(tmp_pat
 
 def test_waiting_is_a_number_of_seconds():
     for wrong, said in (
-        ({"timeout": 0.0}, "--wait was 0.0"),
-        ({"timeout": float("inf")}, "--wait was inf"),
-        ({"patience": float("nan")}, "patience was nan"),
+        ({"timeout": 0.0}, "`timeout` was 0.0"),
+        ({"timeout": float("inf")}, "`timeout` was inf"),
+        ({"patience": float("nan")}, "`patience` was nan"),
     ):
         with pytest.raises(BadInput, match=said):
             Waiting(**wrong)

@@ -194,5 +194,5 @@ def test_children_end_with_an_interrupt_too(tmp_path):
 def test_a_flower_without_the_service_is_told_in_a_sentence(shares, monkeypatch):
     monkeypatch.delitem(sys.modules, "sfumato.pipeline.federation_grpc")
     monkeypatch.setitem(sys.modules, "flwr.server.superlink.fleet.grpc_bidi.grpc_server", None)
-    with pytest.raises(BadInput, match="--engine grpc needs Flower's older gRPC service, which this"):
+    with pytest.raises(BadInput, match="`engine='grpc'` needs Flower's older gRPC service, which this"):
         run(shares)

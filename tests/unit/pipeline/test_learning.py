@@ -205,7 +205,7 @@ def test_shadow_models_are_learned_and_attack(place):
     assert {"LiRA online", "RMIA online", "shadow models"} <= {item.attack for item in done.findings}
     assert {"audit: shadow models", "audit: attack network"} <= set(told)
     assert opened("some.npz", reach=5.0, shadows=SHADOWS).shadows == 8
-    with pytest.raises(BadInput, match="shadows was 3: give 0 for no shadow models, or 4 or more"):
+    with pytest.raises(BadInput, match="`shadows` was 3: give 0 for no shadow models, or 4 or more"):
         opened("some.npz", reach=5.0, shadows=3)
 
 
@@ -305,7 +305,7 @@ def test_a_plan_reads_no_record(place):
         ("nowhere/model", None, "the folder nowhere does not exist"),
         ("full", None, "full holds files already"),
         ("model", "page.pdf", "must name an .html file"),
-        ("model", "model/page.html", "holds what is private"),
+        ("model", "model/page.html", "is private, and would"),
     ],
 )
 def test_places_are_checked_before_anything_is_done(place, output, page, sentence):
@@ -319,8 +319,8 @@ def test_places_are_checked_before_anything_is_done(place, output, page, sentenc
     ("held", "sentence"),
     [
         ({"x": PICTURES[:5, :7], "y": LABELS[:5]}, "have the shape"),
-        ({"x": PICTURES[:5], "y": LABELS[:5] + 20}, "--test held.npz: the label of record 0 is not one of"),
-        ({"z": PICTURES[:5], "y": LABELS[:5]}, "name the pictures with --pictures"),
+        ({"x": PICTURES[:5], "y": LABELS[:5] + 20}, "held.npz: the label of record 0 is not one of"),
+        ({"z": PICTURES[:5], "y": LABELS[:5]}, "name one of its arrays by `pictures`"),
     ],
 )
 def test_held_out_records_that_do_not_fit_are_refused(place, held, sentence):
@@ -345,14 +345,14 @@ def test_every_method_is_known_by_its_name(method):
         ("dp_sgd", {"epsilon": 1.0}, (10, 1.0), "there is no method 'dp_sgd'; did you mean dp-sgd?"),
         ("boosting", {"epsilon": 1.0}, (10, 1.0), "choose one of dp-sgd, compact-certified"),
         ("dp-sgd", {}, (10, 1.0), "dp-sgd needs a privacy budget"),
-        ("dp-sgd", {"epsilon": 1.0}, (None, 1.0), "dp-sgd needs --classes N"),
-        ("dp-sgd", {"epsilon": 1.0}, (1, 1.0), "--classes was 1"),
-        ("dp-sgd", {"epsilon": 1.0}, (10, None), "dp-sgd needs --reach LENGTH"),
-        ("dp-sgd", {"epsilon": 1.0, "bandwidth": 2.0}, (10, 1.0), "dp-sgd has no --bandwidth; it takes"),
-        ("dp-sgd", {"epsilon": 1.0, "rate": 0.1}, (10, 1.0), "dp-sgd has no --rate; it takes"),
-        ("compact-certified", {"epsilon": 1.0, "sampling": 0.1}, (10, 1.0), "has no --sampling; it takes"),
-        ("dp-sgd", {"epsilon": 1.0, "steps": 0}, (10, 1.0), "--steps was 0"),
-        ("dp-sgd", {"epsilon": -1.0}, (10, 1.0), "epsilon must be a positive number"),
+        ("dp-sgd", {"epsilon": 1.0}, (None, 1.0), "dp-sgd needs `classes=N`"),
+        ("dp-sgd", {"epsilon": 1.0}, (1, 1.0), "`classes` was 1"),
+        ("dp-sgd", {"epsilon": 1.0}, (10, None), "dp-sgd needs `reach=LENGTH`"),
+        ("dp-sgd", {"epsilon": 1.0, "bandwidth": 2.0}, (10, 1.0), "dp-sgd has no `bandwidth`; it takes"),
+        ("dp-sgd", {"epsilon": 1.0, "rate": 0.1}, (10, 1.0), "dp-sgd has no `rate`; it takes"),
+        ("compact-certified", {"epsilon": 1.0, "sampling": 0.1}, (10, 1.0), "has no `sampling`; it takes"),
+        ("dp-sgd", {"epsilon": 1.0, "steps": 0}, (10, 1.0), "`steps` was 0"),
+        ("dp-sgd", {"epsilon": -1.0}, (10, 1.0), "`epsilon` must be a positive number"),
     ],
 )
 def test_what_a_method_does_not_take_is_refused(name, options, facts, sentence):

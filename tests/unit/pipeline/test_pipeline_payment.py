@@ -66,12 +66,12 @@ def test_a_commitment_is_under_the_secret_and_the_names_of_the_noise():
 
 @pytest.mark.parametrize("dataset", [None, "clinic"])
 def test_a_request_needs_somewhere_to_be_remembered(ledger, dataset):
-    with pytest.raises(BadInput, match="a request is paid from a budget"):
+    with pytest.raises(BadInput, match="`request` is paid from a budget"):
         Payment(dataset, None if dataset else ledger, "r")
 
 
 def test_a_dataset_without_a_budget_is_refused_whatever_else_the_ledger_holds(ledger):
-    opens = re.escape("sfumato budget open clinic --epsilon … --delta …'.")
+    opens = re.escape("`ledger.open('clinic', epsilon=..., delta=...)`.")
     for request in (None, "r"):
         with pytest.raises(BudgetRefused, match=opens):
             pay(Payment("clinic", ledger, request), gaussian(keyed()))
@@ -79,7 +79,7 @@ def test_a_dataset_without_a_budget_is_refused_whatever_else_the_ledger_holds(le
             Payment("clinic", ledger, request).require_budget()
         ledger.open("other", 4, 1e-6)
     region = sf.Guarantee.gaussian(1.0, unit="region:16", neighbours="zero-out")
-    with pytest.raises(BudgetRefused, match=re.escape("--unit region:16 --neighbours zero-out'.")):
+    with pytest.raises(BudgetRefused, match=re.escape("unit='region:16', neighbours='zero-out')`.")):
         Payment("clinic", ledger).require_budget(region)
     with pytest.raises(BudgetRefused, match="'clinic' came without a ledger"):
         Payment("clinic")
@@ -104,7 +104,7 @@ def test_who_names_no_dataset_is_not_charged_nor_who_says_so(ledger):
         said, paid = payment.pay(statement, "out.npy", Content(), None)
         assert paid is None
         assert said.notes == ("not charged to the budget of the dataset, as was asked for",)
-    with pytest.raises(BadInput, match="a request is paid from a budget"):
+    with pytest.raises(BadInput, match="`request` is paid from a budget"):
         Payment("clinic", ledger, "r", uncharged=True)
     assert ledger.balance("clinic").spends == 0
 

@@ -114,9 +114,9 @@ def test_without_an_audit_every_record_is_fitted(place):
 
 def test_as_many_as_asked_for_are_published(place):
     assert publish(opened(), "out.npz", records=25).certified.rows == 25
-    with pytest.raises(BadInput, match="leave out --records"):
+    with pytest.raises(BadInput, match="leave out `records`"):
         publish(opened("blur"), "blurred.npz", records=25)
-    with pytest.raises(BadInput, match="--records was 0"):
+    with pytest.raises(BadInput, match="`records` was 0"):
         publish(opened(), "none.npz", records=0)
 
 
@@ -161,7 +161,7 @@ def test_bad_input_spends_nothing_and_writes_nothing(place):
         before = sorted(os.listdir())
         for source, options, sentence in (
             ("nan.npz", {"top": 255.0}, "picture 5 holds a value that is not finite"),
-            ("wide.npz", {"top": 1.0}, "picture 0 holds a value that is not between 0 and 1"),
+            ("wide.npz", {"top": 1.0}, "picture 0 holds a value outside 0"),
             ("digits.npz", {"classes": 5}, "the label of picture 5 is not one of 0 to 4"),
             ("float.npz", {}, "one whole number for each"),
         ):
@@ -177,7 +177,7 @@ def test_bad_input_spends_nothing_and_writes_nothing(place):
 
 def test_types_without_a_white_of_their_own_must_declare_it(place):
     np.savez("real.npz", x=DIGITS.images, y=LABELS)
-    with pytest.raises(BadInput, match="pictures of type float64 need --top"):
+    with pytest.raises(BadInput, match="pictures of type float64 need the value of white, as in `top=1`"):
         opened(source="real.npz")
     publish(opened(source="real.npz", top=16.0), "out.npz")
     with np.load("out.npz") as held:
@@ -230,14 +230,14 @@ def test_a_plan_reads_no_picture_and_costs_nothing(place):
         ("nowhere/out.npz", None, None, "the folder nowhere does not exist"),
         ("full", None, None, "full holds files already"),
         ("out.npz", "page.pdf", None, "must name an .html file"),
-        ("out", "out/page.html", None, "holds what is private, and would be published"),
-        ("out", None, "out/state.pt", "holds what is private, and would be published"),
+        ("out", "out/page.html", None, "is private, and would be published"),
+        ("out", None, "out/state.pt", "is private, and would be published"),
         ("out.npz", None, "full", "is a folder: name a file"),
         ("out.npz", None, "digits.npz", "would stand in the input"),
         ("out.npz", "x.html", "x.html", "would be one file; name two"),
         ("out.npz", "x.html", "full/../x.html", "would be one file; name two"),
-        ("out.npz", None, "out.npz", "holds what is private, and would be published"),
-        ("taken.coins", None, "taken", "holds what is private, and would be published"),
+        ("out.npz", None, "out.npz", "is private, and would be published"),
+        ("taken.coins", None, "taken", "is private, and would be published"),
         ("out.csv", None, None, "a dataset is an .npz file, or a folder"),
     ],
 )
@@ -285,9 +285,9 @@ def test_every_method_is_known_by_its_name_and_takes_its_options():
     [
         ("blurr", {}, FACTS, "there is no method 'blurr'; did you mean blur?"),
         ("nothing", {}, FACTS, "choose one of certified, curvature"),
-        ("blur", {"epsilon": 1.0, "radius": None}, FACTS, "blur has no --epsilon; it takes --radius"),
+        ("blur", {"epsilon": 1.0, "radius": None}, FACTS, "blur has no `epsilon`; it takes `radius`"),
         ("certified", {}, FACTS, "certified needs a privacy budget"),
-        ("certified", {"epsilon": 1.0}, PublicFacts((8, 8), 255.0, None, 9), "certified needs --classes N"),
+        ("certified", {"epsilon": 1.0}, PublicFacts((8, 8), 255.0, None, 9), "certified needs `classes=N`"),
     ],
 )
 def test_what_a_method_does_not_take_is_refused(name, options, facts, sentence):
@@ -314,7 +314,7 @@ def test_a_time_budget_limits_what_trains_and_goes_with_what_does_not():
     assert make_publisher("certified", {"epsilon": 1.0, "time_budget": 60.0}, FACTS)
     pytest.importorskip("torch")
     assert make_publisher("curvature", {"time_budget": 60.0}, FACTS).parameters()["time_budget"] == 60.0
-    with pytest.raises(BadInput, match="it takes --steps, which its guarantee depends on"):
+    with pytest.raises(BadInput, match="it takes `steps`, which its guarantee depends on"):
         make_publisher("dpdm", {"multiplier": 2.0, "time_budget": 60.0}, FACTS)
 
 

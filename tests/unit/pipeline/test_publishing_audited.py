@@ -120,7 +120,7 @@ def test_coins_are_kept_for_their_owner_alone_once_a_fit_is_paid(place):
 
 def test_a_white_that_pictures_cannot_hold_is_refused_before_they_are_read(place):
     np.savez("signed.npz", x=(PICTURES // 4).astype(np.int8), y=LABELS)
-    with pytest.raises(BadInput, match="--top was 255, and pictures of type int8 hold numbers up to 127"):
+    with pytest.raises(BadInput, match="`top` was 255, and pictures of type int8 hold numbers up to 127"):
         opened("signed.npz", top=255.0)
 
 

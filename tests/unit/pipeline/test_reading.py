@@ -37,7 +37,7 @@ def test_the_array_beside_the_labels_is_meant(folder):
     np.savez("x.npz", X=np.ones((3, 2)), y=np.array([5, 7, 5]))
     assert read_records("x.npz", beside="y").values.shape == (3, 2)
     assert read_labels("y", "x.npz").tolist() == [0, 1, 0]
-    with pytest.raises(BadInput, match="name one of them with --array"):
+    with pytest.raises(BadInput, match="name one of them by `array`"):
         read_records("x.npz")
 
 
@@ -58,11 +58,11 @@ def test_a_table_is_scaled_by_its_schema(folder):
 
 
 def test_refusals(folder):
-    with pytest.raises(BadInput, match="give --schema"):
+    with pytest.raises(BadInput, match="give the `schema`"):
         read_records("t.csv")
-    with pytest.raises(BadInput, match="--array is for"):
+    with pytest.raises(BadInput, match="`array` is for"):
         read_records("t.csv", schema=SCHEMA, array="X")
-    with pytest.raises(BadInput, match="no categorical or boolean column; the schema has group"):
+    with pytest.raises(BadInput, match="no categorical or boolean column of the schema; accepted: group"):
         read_labels("age", "t.csv", SCHEMA)
     np.save("x.npy", np.array([[1.0], [np.inf]]))
     with pytest.raises(BadInput, match="not finite in row 2"):
@@ -74,5 +74,5 @@ def test_refusals(folder):
 @pytest.mark.parametrize("name", ["a.jpg", "b.wav", "c.mp4", "folder"])
 def test_media_are_no_records_to_compare(tmp_path, name):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(BadInput, match="holds pictures or sound, and what is compared here are records"):
+    with pytest.raises(BadInput, match="holds pictures or sound, and records are compared here"):
         read_records(tmp_path / name)

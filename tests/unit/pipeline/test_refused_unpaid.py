@@ -20,20 +20,30 @@ IMPOSSIBLE = [
     ("x.npz", "tensor-ldp", {"epsilon": [1e-100], "bounds": (-1, 1)}, "drowns them"),
     ("x.npz", "random-projection", {"seed": "x"}, "a seed must be a whole number"),
     ("x.csv", "gaussian", {"epsilon": [1e100]}, "so little noise hides nothing"),
-    ("x.png", "dp-pix", {"epsilon": [1], "block": 2**70}, "block must be a whole number of pixels"),
-    ("x.png", "pixelate", {"block": 2**70}, "block must be a whole number of pixels"),
-    ("x.png", "blur", {"sigma": 1e100}, "sigma must be at most 1000 pixels"),
-    ("x.png", "mask", {"value": 2}, "value must lie between 0 and 1"),
+    ("x.png", "dp-pix", {"epsilon": [1], "block": 2**70}, "`block` must be a whole number of pixels"),
+    ("x.png", "pixelate", {"block": 2**70}, "`block` must be a whole number of pixels"),
+    ("x.png", "blur", {"sigma": 1e100}, "`sigma` must be at most 1000 pixels"),
+    ("x.png", "mask", {"value": 2}, "`value` must lie between 0 and 1"),
     ("x.png", "scaled-pixels", {"epsilon": [1e-100]}, "cannot be drawn"),
-    ("x.png", "plane-means", {"epsilon": [1], "chroma": 5e-324}, "chroma must lie strictly between 0 and 1"),
-    ("x.png", "plane-bands", {"epsilon": [1], "chroma": 5e-324}, "chroma must lie strictly between 0 and 1"),
+    (
+        "x.png",
+        "plane-means",
+        {"epsilon": [1], "chroma": 5e-324},
+        "`chroma` must lie strictly between 0 and 1",
+    ),
+    (
+        "x.png",
+        "plane-bands",
+        {"epsilon": [1], "chroma": 5e-324},
+        "`chroma` must lie strictly between 0 and 1",
+    ),
     ("x.png", "selective-noise", {"epsilon": [1e-100]}, "drowns them"),
-    ("x.png", "selective-noise", {"epsilon": [1], "attribution": "x"}, "attribution must be None or"),
-    ("x.png", "selective-noise", {"epsilon": [1], "k": "x"}, "k must be a number"),
-    ("x.png", "content-adaptive", {"epsilon": [1], "map": "private", "detectors": 5}, "detectors must be"),
-    ("x.png", "content-adaptive", {"epsilon": [1], "map": "private", "weights": 5}, "weights must be"),
+    ("x.png", "selective-noise", {"epsilon": [1], "attribution": "x"}, "`attribution` must be None or"),
+    ("x.png", "selective-noise", {"epsilon": [1], "k": "x"}, "`k` must be a number"),
+    ("x.png", "content-adaptive", {"epsilon": [1], "map": "private", "detectors": 5}, "`detectors` must be"),
+    ("x.png", "content-adaptive", {"epsilon": [1], "map": "private", "weights": 5}, "`weights` must be"),
     ("x.wav", "mel-laplace", {"epsilon": [1e-100]}, "drowns them"),
-    ("x.wav", "mel-laplace", {"epsilon": [1], "moment": "x"}, "moment must be a number"),
+    ("x.wav", "mel-laplace", {"epsilon": [1], "moment": "x"}, "`moment` must be a number"),
 ]
 
 
@@ -74,11 +84,11 @@ def test_a_window_longer_than_the_clip_keeps_one_block(folder):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"epsilon": ["x"], "clip": 1}, "takes a range, as in --epsilon 1 8, not 'x'"),
-        ({"epsilon": [], "clip": 1}, "takes a range, as in --epsilon 1 8, not none"),
-        ({"epsilon": [10**400], "clip": 1}, "epsilon must be given in numbers within"),
-        ({"epsilon": [1, 10**5000], "clip": 1}, "epsilon must be given in numbers within"),
-        ({"epsilon": [1, 8], "clip": -(10**400)}, "clip must be given in numbers within"),
+        ({"epsilon": ["x"], "clip": 1}, r"takes a range, as in `epsilon=\(1, 8\)`, not 'x'"),
+        ({"epsilon": [], "clip": 1}, r"takes a range, as in `epsilon=\(1, 8\)`, not none"),
+        ({"epsilon": [10**400], "clip": 1}, "`epsilon` must be given in numbers within"),
+        ({"epsilon": [1, 10**5000], "clip": 1}, "`epsilon` must be given in numbers within"),
+        ({"epsilon": [1, 8], "clip": -(10**400)}, "`clip` must be given in numbers within"),
     ],
 )
 def test_what_no_mechanism_takes_is_refused_where_they_are_made(options, sentence):

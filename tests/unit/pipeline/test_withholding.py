@@ -79,7 +79,7 @@ def test_a_group_that_the_best_test_does_not_tell_for_sure_is_told_its_epsilon()
     assert five.at_delta < 1.0
     assert five.epsilon() == pytest.approx(one.group(5).epsilon(), rel=1e-9)
     assert ten.proves_nothing
-    assert ten.theorem == "an audit may withhold it; ε is about 284 with --no-audit"
+    assert ten.theorem == "an audit may withhold it; ε is about 284 without an audit"
 
 
 @pytest.mark.parametrize("multiplier", [0.5, 2.0, 20.0])

@@ -50,9 +50,9 @@ def test_poisson_refuses_other_neighbours_and_rates():
             poisson(Guarantee.gaussian(1.0, neighbours=neighbours), 0.1)
     base = Guarantee.gaussian(1.0, neighbours="add/remove")
     for rate in (-0.1, 1.1, math.nan):
-        with pytest.raises(BadInput, match="rate was"):
+        with pytest.raises(BadInput, match="`rate` was"):
             poisson(base, rate)
-    with pytest.raises(BadInput, match="rate was 0"):
+    with pytest.raises(BadInput, match="`rate` was 0"):
         poisson(base, 0.0)
     assert poisson(Guarantee.nothing("x", neighbours="add/remove"), 0.5).proves_nothing
 
@@ -87,6 +87,6 @@ def test_shuffle_refuses_what_its_theorem_does_not_cover():
         shuffle(Guarantee.approximate(1.0, 1e-9), 1000, 1e-6)
     with pytest.raises(BadInput, match="replaced values"):
         shuffle(Guarantee.pure(1.0, neighbours="add/remove"), 1000, 1e-6)
-    with pytest.raises(BadInput, match="n was"):
+    with pytest.raises(BadInput, match="`n` was"):
         shuffled(1.0, 0, 1e-6)
     assert shuffle(Guarantee.nothing("x"), 1000, 1e-6).proves_nothing

@@ -68,13 +68,13 @@ def test_rdp_of_a_sampled_gaussian_is_finite_and_sound_at_fractional_orders():
 
 def test_bad_numbers_are_refused():
     for k in (0, 1.5, True):
-        with pytest.raises(BadInput, match="k was"):
+        with pytest.raises(BadInput, match="`k` was"):
             composition.basic(1.0, 0.0, k)
-    with pytest.raises(BadInput, match="delta was"):
+    with pytest.raises(BadInput, match="`delta` was"):
         composition.rdp(GaussianDpEvent(1.0), 1, 0.0)
-    with pytest.raises(BadInput, match="delta was"):
+    with pytest.raises(BadInput, match="`delta` was"):
         composition.basic(1.0, 1.0, 1)
-    with pytest.raises(BadInput, match="rho was"):
+    with pytest.raises(BadInput, match="`rho` was"):
         composition.zcdp(-1.0, 1, 1e-6)
 
 
@@ -133,7 +133,7 @@ def test_parallel_refuses_other_units_and_passes_nothing_on():
         parallel([Guarantee.pure(1.0), Guarantee.pure(1.0, unit="channel")], partition="public")
     nothing = Guarantee.nothing("exact values")
     assert parallel([Guarantee.pure(1.0), nothing], partition="public").proves_nothing
-    with pytest.raises(BadInput, match="partition was"):
+    with pytest.raises(BadInput, match="`partition` was"):
         parallel([Guarantee.pure(1.0)], partition="private")
     with pytest.raises(BadInput, match="at least one"):
         parallel([], partition="public")

@@ -82,13 +82,13 @@ def test_unusable_matrices_are_refused(matrix, message):
 
 def test_bad_parameters_are_refused():
     for beta in (-0.1, 1.0, math.nan):
-        with pytest.raises(BadInput, match="beta was"):
+        with pytest.raises(BadInput, match="`beta` was"):
             ar1_factor(beta)
-    with pytest.raises(BadInput, match="unit was"):
+    with pytest.raises(BadInput, match="`unit` was"):
         ar1_factor(0.5, "record")
-    with pytest.raises(BadInput, match="T was"):
+    with pytest.raises(BadInput, match="`T` was"):
         ar1_matrix(0.5, 0)
-    with pytest.raises(BadInput, match="sigma was"):
+    with pytest.raises(BadInput, match="`sigma` was"):
         correlated_gaussian(np.eye(2), 0.0, 1.0)
-    with pytest.raises(BadInput, match="frame_sensitivity was"):
+    with pytest.raises(BadInput, match="`frame_sensitivity` was"):
         correlated_gaussian(np.eye(2), 1.0, math.inf)

@@ -113,21 +113,21 @@ def test_extremes_stay_finite_and_safe():
 @pytest.mark.parametrize("epsilon", [-1e-9, float("nan"), float("inf")])
 def test_bad_epsilon_is_refused(epsilon):
     for call in (gaussian_delta, gaussian_mu):
-        with pytest.raises(BadInput, match="epsilon was"):
+        with pytest.raises(BadInput, match="`epsilon` was"):
             call(epsilon, 1e-5)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 2.0, float("nan")])
 def test_bad_delta_is_refused(delta):
     for call in (gaussian_epsilon, gaussian_mu):
-        with pytest.raises(BadInput, match="delta was"):
+        with pytest.raises(BadInput, match="`delta` was"):
             call(1.0, delta)
 
 
 @pytest.mark.parametrize("mu", [-1.0, float("nan"), float("inf")])
 def test_bad_mu_is_refused(mu):
     for call in (gaussian_epsilon, lambda m, d: gaussian_delta(d, m), lambda m, d: gaussian_tradeoff(d, m)):
-        with pytest.raises(BadInput, match="mu "):
+        with pytest.raises(BadInput, match="`mu` "):
             call(mu, 0.1)
 
 

@@ -192,28 +192,28 @@ def test_poisson_sampling_never_switches_neighbours_silently(neighbours):
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, "0.1", True])
 def test_bad_slack_and_delta_are_refused(bad):
-    with pytest.raises(BadInput, match="slack was"):
+    with pytest.raises(BadInput, match="`slack` was"):
         Guarantee(event=GaussianDpEvent(1.0), theorem="test", slack=bad)
-    with pytest.raises(BadInput, match="at_delta was"):
+    with pytest.raises(BadInput, match="`at_delta` was"):
         Guarantee.pure(1.0, at_delta=bad)
 
 
 def test_bad_questions_are_refused():
     guarantee = Guarantee.pure(1.0)
-    with pytest.raises(BadInput, match="delta was"):
+    with pytest.raises(BadInput, match="`delta` was"):
         guarantee.epsilon(-1e-9)
-    with pytest.raises(BadInput, match="epsilon was"):
+    with pytest.raises(BadInput, match="`epsilon` was"):
         guarantee.delta(-1.0)
-    with pytest.raises(BadInput, match="alpha was"):
+    with pytest.raises(BadInput, match="`alpha` was"):
         guarantee.tradeoff(2.0)
     for count in (0, -1, 1.5, True):
-        with pytest.raises(BadInput, match="count was"):
+        with pytest.raises(BadInput, match="`count` was"):
             guarantee.times(count)
-        with pytest.raises(BadInput, match="count was"):
+        with pytest.raises(BadInput, match="`count` was"):
             guarantee.group(count)
-    with pytest.raises(BadInput, match="buckets was"):
+    with pytest.raises(BadInput, match="`buckets` was"):
         Guarantee.randomised_response(1.0, 1)
-    with pytest.raises(BadInput, match="epsilon was"):
+    with pytest.raises(BadInput, match="`epsilon` was"):
         Guarantee.pure(math.inf)
 
 

@@ -78,13 +78,13 @@ def test_the_augmented_second_moment(kappa, clip):
 
 
 def test_bad_parameters_are_refused():
-    with pytest.raises(BadInput, match="clip was"):
+    with pytest.raises(BadInput, match="`clip` was"):
         joint_sum_sensitivity(0.0, (1, 1, 1))
     with pytest.raises(BadInput, match="three finite numbers"):
         joint_sum_sensitivity(1.0, (1, 1))
     with pytest.raises(BadInput, match="neighbours"):
         joint_sum_sensitivity(1.0, (1, 1, 1), "swap")
-    with pytest.raises(BadInput, match="kappa was"):
+    with pytest.raises(BadInput, match="`kappa` was"):
         augmented_second_moment_sensitivity(math.nan, 1.0)
 
 

@@ -94,14 +94,14 @@ def test_colour_pictures_are_published_in_colour(digits):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"epsilon": 0.0}, "epsilon must be"),
-        ({"delta": 0.0}, "delta must lie"),
-        ({"classes": 1}, "classes was 1"),
-        ({"parts": 0}, "parts was 0"),
-        ({"kept": 1}, "kept was 1"),
+        ({"epsilon": 0.0}, "`epsilon` must be"),
+        ({"delta": 0.0}, "`delta` must lie"),
+        ({"classes": 1}, "`classes` was 1"),
+        ({"parts": 0}, "`parts` was 0"),
+        ({"kept": 1}, "`kept` was 1"),
         ({"shape": (8,)}, "a picture is"),
-        ({"neighbours": "close"}, "neighbours 'close'"),
-        ({"top": -1.0}, "top must be"),
+        ({"neighbours": "close"}, "`neighbours` 'close'"),
+        ({"top": -1.0}, "`top` must be"),
     ],
 )
 def test_bad_parameters_are_refused_at_once(change, said):

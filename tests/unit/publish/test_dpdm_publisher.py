@@ -148,5 +148,5 @@ def test_bad_data_is_refused(digits, change, said):
 def test_nothing_is_published_before_fit_or_in_bad_numbers(fitted):
     with pytest.raises(BadInput, match="fit"):
         DPDMPublisher().publish(1)
-    with pytest.raises(BadInput, match="n was 0"):
+    with pytest.raises(BadInput, match="`n` was 0"):
         fitted.publish(0)

@@ -118,8 +118,8 @@ def test_losses_are_reported_and_few_points_are_all_learned_from() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"steps": 0}, "steps was 0: a whole number, 1 or more"),
-        ({"batch": 0}, "batch was 0"),
+        ({"steps": 0}, "`steps` was 0: a whole number, 1 or more"),
+        ({"batch": 0}, "`batch` was 0"),
         ({"held_out": 1.0}, "the share held out must be from 0 to below 1"),
         ({"rate": 0.0}, "learning rate above 0"),
         ({"method": "guess"}, "'exact' or 'differences', not 'guess'"),
@@ -135,5 +135,5 @@ def test_points_of_another_dimension_are_refused() -> None:
         CurvatureEstimator(3)(torch.rand(5, 2))
     with pytest.raises(BadInput, match="takes 3 latent coordinates, not 2"):
         fit_estimator(CurvatureEstimator(3), Sphere(), torch.rand(5, 2), steps=1, generator=seeded())
-    with pytest.raises(BadInput, match="hidden was 0"):
+    with pytest.raises(BadInput, match="`hidden` was 0"):
         CurvatureEstimator(3, 0)

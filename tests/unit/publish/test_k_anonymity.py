@@ -118,9 +118,9 @@ def test_what_cannot_be_clustered_is_refused(digits):
         publisher().fit(np.ones((100, 3, 3)), np.arange(100) % 3)
     with pytest.raises(BadInput, match="no cluster has k = 10 members"):
         publisher().fit(digits[0][:60], digits[1][:60])
-    with pytest.raises(BadInput, match="k was 1"):
+    with pytest.raises(BadInput, match="`k` was 1"):
         KAnonymityPublisher(1)
-    with pytest.raises(BadInput, match="clusters was 0"):
+    with pytest.raises(BadInput, match="`clusters` was 0"):
         KAnonymityPublisher(clusters=0)
-    with pytest.raises(BadInput, match="small must be one of dropped, kept"):
+    with pytest.raises(BadInput, match="`small` must be one of dropped, kept"):
         KAnonymityPublisher(small="shown")

@@ -125,7 +125,7 @@ def test_embeddings_take_their_share_and_stand_in_the_parameters():
 
 @pytest.mark.parametrize("embeddings", [-2, 7, 2.0])
 def test_features_come_in_pairs(embeddings):
-    with pytest.raises(BadInput, match="embeddings was"):
+    with pytest.raises(BadInput, match="`embeddings` was"):
         CertifiedPublisher(1.0, embeddings=embeddings)
 
 

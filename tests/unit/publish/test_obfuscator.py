@@ -193,12 +193,12 @@ def test_joined_paths_are_one_after_the_other(globe, points) -> None:
     ("options", "said"),
     [
         ({"strategy": "best"}, "no strategy 'best'; choose from lowest, anywhere, highest, linear"),
-        ({"samples": 1}, "samples was 1"),
-        ({"least": 20}, "least was 20: of 20 samples the last one is 19"),
-        ({"least": -1}, "least was -1"),
+        ({"samples": 1}, "`samples` was 1"),
+        ({"least": 20}, "`least` was 20: of 20 samples the last one is 19"),
+        ({"least": -1}, "`least` was -1"),
         ({"knots": 9}, "9 knots do not fit 10 looks: at most 8 do"),
-        ({"iterations": 0}, "iterations was 0"),
-        ({"tolerance": 1.0}, "tolerance was 1.0: from 0 to below 1"),
+        ({"iterations": 0}, "`iterations` was 0"),
+        ({"tolerance": 1.0}, "`tolerance` was 1.0: from 0 to below 1"),
     ],
 )
 def test_refusals(options, said, globe) -> None:

@@ -97,7 +97,7 @@ def test_what_cannot_be_published_is_refused(publisher, digits):
     fitted = publisher().fit(*digits)
     with pytest.raises(BadInput, match="there are 1797 pictures"):
         fitted.publish(1798)
-    with pytest.raises(BadInput, match="n was 0"):
+    with pytest.raises(BadInput, match="`n` was 0"):
         fitted.publish(0)
     with pytest.raises(BadInput, match="one label"):
         publisher().fit(digits[0], np.zeros(1797, dtype=int))

@@ -100,7 +100,7 @@ def test_what_cannot_be_refined_is_refused():
         RefinedPublisher(Smoothing(), Smoothing)
     with pytest.raises(BadInput, match="a publisher is needed"):
         RefinedPublisher(base, lambda: 3)
-    with pytest.raises(BadInput, match="pool was 1"):
+    with pytest.raises(BadInput, match="`pool` was 1"):
         RefinedPublisher(base, Smoothing, pool=1)
     with pytest.raises(BadInput, match="call fit"):
         RefinedPublisher(base, Smoothing).publish(3)
@@ -120,7 +120,7 @@ class Demanding(Smoothing):
 def test_a_pool_is_as_large_as_the_second_publisher_needs():
     data = load_digits()
     base = CertifiedPublisher(20.0, randomness=Seeded(1), **DIGITS)
-    with pytest.raises(BadInput, match="pool was 89: Demanding needs 90 pictures or more"):
+    with pytest.raises(BadInput, match="`pool` was 89: Demanding needs 90 pictures or more"):
         RefinedPublisher(base, Demanding, pool=89)
     few = RefinedPublisher(base, Demanding).fit(data.images[:50], data.target[:50])
     assert few.publish().value[0].shape == (90, 8, 8)

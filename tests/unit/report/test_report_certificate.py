@@ -111,7 +111,7 @@ def test_an_encrypted_key_needs_its_passphrase(tmp_path, monkeypatch):
 
 
 def test_there_is_no_key_before_one_is_made(tmp_path):
-    with pytest.raises(NoKey, match="sfumato key new"):
+    with pytest.raises(NoKey, match=r"`KeyRing\(\)\.create\(\)`"):
         KeyRing(tmp_path).signing()
 
 

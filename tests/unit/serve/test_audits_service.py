@@ -101,7 +101,7 @@ def test_what_cannot_be_audited_fails_in_words(service, owner, iris, upload):
         service.submit_audit(owner, picture, release.file, "ward")
     table = upload().with_name("a.csv")
     table.write_text("a,b\n1,2\n")
-    with pytest.raises(BadInput, match="needs columns"):
+    with pytest.raises(BadInput, match="needs `schema`"):
         service.submit_audit(owner, table, release.file, "ward")
 
 

@@ -68,7 +68,7 @@ def test_a_budget_is_opened_once_and_shown_with_what_is_left(people):
     assert "Nothing was spent yet" in owner.get("/datasets/icu").text
     for wrong, sentence in (
         ({"epsilon": "5"}, "icu"),
-        ({"epsilon": "x"}, "The field epsilon must be a number."),
+        ({"epsilon": "x"}, "The field `epsilon` must be a number."),
         ({"dataset": "a/b"}, "The budget is malformed"),
         ({"epsilon": "-1"}, "greater than 0"),
         ({"unit": "nonsense"}, "nonsense"),
@@ -199,7 +199,7 @@ def test_what_does_not_fit_is_said_and_not_offered(people, ward):
 @pytest.mark.parametrize(
     ("fields", "files", "sentence"),
     [
-        ({"epsilon": "much"}, FILE, "The field epsilon must be a number."),
+        ({"epsilon": "much"}, FILE, "The field `epsilon` must be a number."),
         ({"clip": ""}, FILE, "a bound on the records"),
         ({"clip": "", "low": "0"}, FILE, "declared together, or neither"),
         ({"mechanism": "magic"}, FILE, "magic"),

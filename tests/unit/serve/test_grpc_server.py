@@ -289,7 +289,7 @@ def free_port():
 
 
 def test_rest_and_grpc_have_a_port_each():
-    with pytest.raises(BadInput, match="--grpc-port another"):
+    with pytest.raises(BadInput, match="choose another `grpc_port`"):
         Listening(port=1234, grpc_port=1234)
 
 

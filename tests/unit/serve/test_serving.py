@@ -71,9 +71,9 @@ def test_settings_go_through_the_environment(made):
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: Settings(Path("d"), trusted_proxies="10.0.0.0/8, all"), "trusted proxies are networks"),
-        (lambda: Settings(Path("d"), "postgresql://x/y"), "need their budgets there too: give --ledger"),
-        (lambda: Settings(Path("d"), "postgresql+psycopg://x/y"), "give --ledger"),
+        (lambda: Settings(Path("d"), trusted_proxies="10.0.0.0/8, all"), "`trusted_proxies` are networks"),
+        (lambda: Settings(Path("d"), "postgresql://x/y"), "need their budgets there too: give `ledger`"),
+        (lambda: Settings(Path("d"), "postgresql+psycopg://x/y"), "give `ledger`"),
         (lambda: Listening(port=5, grpc_port=5), "cannot share port 5"),
         (lambda: Listening(tls_key=Path("key")), "TLS needs both"),
         (lambda: Listening(metrics_token_file=Path("/none/x")).metrics_token(), "/metrics cannot be read"),

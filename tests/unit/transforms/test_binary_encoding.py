@@ -88,17 +88,17 @@ def test_the_promise_of_flips_depends_on_the_columns() -> None:
 
 @pytest.mark.parametrize("flip", [0.0, -0.1, 0.5, 0.9, math.nan, math.inf, "0.1", True, [0.1]])
 def test_a_flip_is_a_probability_below_one_half(flip) -> None:
-    with pytest.raises(BadInput, match="flip must"):
+    with pytest.raises(BadInput, match="`flip` must"):
         sf.BinaryEncoding(8, flip).guarantee(2)
 
 
 @pytest.mark.parametrize("bits", [0, 33, -1, 8.0, "8", None, True, [8]])
 def test_bits_are_a_whole_number_up_to_32(bits) -> None:
-    with pytest.raises(BadInput, match="bits must be a whole number from 1 to 32"):
+    with pytest.raises(BadInput, match="`bits` must be a whole number from 1 to 32"):
         sf.BinaryEncoding(bits).guarantee(2)
 
 
 @pytest.mark.parametrize(("flip", "epsilon"), [(None, None), (0.1, 1.0)])
 def test_exactly_one_of_flip_and_epsilon_is_declared(flip, epsilon) -> None:
-    with pytest.raises(BadInput, match="exactly one of flip"):
+    with pytest.raises(BadInput, match="exactly one of `flip`"):
         sf.BinaryEncoding(8, flip, epsilon=epsilon).guarantee(2)

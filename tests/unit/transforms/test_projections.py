@@ -68,9 +68,9 @@ def test_reconstruction_resistant_rows_have_length_one() -> None:
 
 @pytest.mark.parametrize("components", [0, -1, 2.0, "2", None, True])
 def test_components_are_a_positive_whole_number(components) -> None:
-    with pytest.raises(BadInput, match="components must be a positive whole number"):
+    with pytest.raises(BadInput, match="`components` must be a positive whole number"):
         sf.RandomProjection(components).release(np.ones((2, 2)))
-    with pytest.raises(BadInput, match="bits must be a positive whole number"):
+    with pytest.raises(BadInput, match="`bits` must be a positive whole number"):
         sf.LocalitySensitiveHash(components).release(np.ones((2, 2)))
 
 
@@ -83,7 +83,7 @@ def test_a_seed_is_a_whole_number(seed) -> None:
 
 @pytest.mark.parametrize("noise", [0.1, "gaussian", sf.Gaussian, sf.ReverseManifold()])
 def test_noise_is_a_mechanism(noise) -> None:
-    with pytest.raises(BadInput, match="noise must be a mechanism"):
+    with pytest.raises(BadInput, match="`noise` must be a mechanism"):
         sf.RandomProjection(2, noise).guarantee()
 
 

@@ -126,19 +126,19 @@ def test_the_key_is_kept_by_clones_copies_and_set_params() -> None:
 def test_alpha_must_be_a_number_other_than_zero(alpha) -> None:
     embedding = sf.ReverseManifold(alpha)
     repr(embedding)
-    with pytest.raises(BadInput, match="alpha must be a number and not zero"):
+    with pytest.raises(BadInput, match="`alpha` must be a number and not zero"):
         embedding.fit_transform(np.ones((1, 1)))
 
 
 @pytest.mark.parametrize("alpha", [1.0, (1.0,), "ab", (0.0, 1.0), (1.0, math.nan), None])
 def test_a_range_of_alpha_must_be_two_numbers(alpha) -> None:
-    with pytest.raises(BadInput, match="alpha must be"):
+    with pytest.raises(BadInput, match="`alpha` must be"):
         sf.ReverseManifold.for_distrust(0.5, alpha)
 
 
 @pytest.mark.parametrize("distrust", [-0.1, 1.1, math.nan, None, True])
 def test_distrust_must_lie_between_0_and_1(distrust) -> None:
-    with pytest.raises(BadInput, match="distrust must lie between 0 and 1"):
+    with pytest.raises(BadInput, match="`distrust` must lie between 0 and 1"):
         sf.ReverseManifold.for_distrust(distrust)
 
 

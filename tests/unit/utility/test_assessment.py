@@ -217,8 +217,8 @@ def test_progress_and_inputs_left_alone():
         (np.where(NOISY > 1.9, np.nan, NOISY), LABELS, {}, "of the released array holds NaN"),
         (NOISY, np.ones(600), {}, "all labels are of one class"),
         (NOISY, LABELS[:-1], {}, "labels have shape"),
-        (NOISY, LABELS, {"image_shape": (8, 9)}, r"image_shape was \(8, 9\), and records have 64 values"),
-        (NOISY, LABELS, {"image_shape": (64,)}, "image_shape was"),
+        (NOISY, LABELS, {"image_shape": (8, 9)}, r"`image_shape` was \(8, 9\), and records have 64 values"),
+        (NOISY, LABELS, {"image_shape": (64,)}, "`image_shape` was"),
         (NOISY, LABELS, {"view": NOISY[:, :5]}, r"the view has shape \(600, 5\)"),
     ],
 )

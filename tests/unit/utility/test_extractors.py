@@ -69,7 +69,7 @@ def test_a_network_alone_and_names_of_ones_own():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: principal_components(DIGITS, 65), "components was 65; 1797 public records of 64 columns"),
+        (lambda: principal_components(DIGITS, 65), "`components` was 65; 1797 public records of 64 columns"),
         (lambda: principal_components(DIGITS, 0), "between 1 and 64"),
         (lambda: principal_components(DIGITS, 3)(DIGITS[:, :5]), "'PCA-3' reads 64 columns, .* have 5"),
         (lambda: hidden_layer(NETWORK)(DIGITS[:, :5]), "reads 64 columns"),

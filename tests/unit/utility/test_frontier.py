@@ -112,10 +112,10 @@ GOOD = {"epsilon": 1.0, "utility": 0.5, "overhead": 0.1, "epsilon_max": 2.0, "we
         ({"epsilon": -0.1}, "ε must lie between"),
         ({"epsilon": math.nan}, "ε must lie between"),
         ({"epsilon_max": math.inf}, "ε must lie between"),
-        ({"utility": 1.1}, "utility was 1.1"),
-        ({"utility": -0.1}, "utility was -0.1"),
-        ({"overhead": -0.1}, "overhead was -0.1"),
-        ({"overhead": math.nan}, "overhead was nan"),
+        ({"utility": 1.1}, "`utility` was 1.1"),
+        ({"utility": -0.1}, "`utility` was -0.1"),
+        ({"overhead": -0.1}, "`overhead` was -0.1"),
+        ({"overhead": math.nan}, "`overhead` was nan"),
     ],
 )
 def test_an_objective_out_of_bounds_is_refused(changed, sentence):
@@ -130,7 +130,7 @@ def test_an_objective_out_of_bounds_is_refused(changed, sentence):
         (lambda: Choice("a", math.inf, 1.0), "utility of 'a' was inf"),
         (lambda: Choice("a", 1.0, math.nan), "cost of 'a' was nan"),
         (lambda: Choice("a", 1.0, -math.inf), "cost of 'a' was -inf"),
-        (lambda: knee([], scale="square"), "scale was 'square'"),
+        (lambda: knee([], scale="square"), "`scale` was 'square'"),
         (lambda: knee(choices((0.0, 0.0), (0.9, 1.0), (1.0, 5.0)), scale="log"), "needs costs above 0"),
     ],
 )

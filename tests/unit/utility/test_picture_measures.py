@@ -91,8 +91,8 @@ def test_the_same_pictures_and_swapped_pictures(seed, height, width, colours):
     [
         (CAMERA, CAMERA, {"data_range": 255}, "expected .n, height, width."),
         (CAMERA[None], CAMERA[None, :9], {"data_range": 255}, "both must agree"),
-        (CAMERA[None], CAMERA[None], {"data_range": 0}, "data_range was 0"),
-        (CAMERA[None], CAMERA[None], {"data_range": np.inf}, "data_range was inf"),
+        (CAMERA[None], CAMERA[None], {"data_range": 0}, "`data_range` was 0"),
+        (CAMERA[None], CAMERA[None], {"data_range": np.inf}, "`data_range` was inf"),
         (CAMERA[None], np.full((1, 512, 512), np.inf), {"data_range": 255}, "NaN or an infinity"),
     ],
 )

@@ -32,7 +32,9 @@ def extrinsic_curvature(
     """
     data = np.asarray(points)
     if data.dtype.kind not in "iuf" or data.ndim != 2 or data.shape[1] < 2 or not np.isfinite(data).all():
-        raise BadInput("points must be an array (n, D) of finite numbers with D at least 2.")
+        raise BadInput(
+            "`points` must be an array (n, D) of finite numbers with D at least 2.", parameter="points"
+        )
     data = data.astype(np.float64)
     count, width = data.shape
     tangent = width - 1 if dimension is None else dimension

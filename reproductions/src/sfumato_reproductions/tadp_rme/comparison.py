@@ -104,9 +104,12 @@ def compare(
     The p-values are adjusted by Holm over all comparisons for which a test could be made.
     """
     if test not in ("t", "wilcoxon"):
-        raise BadInput(f"test was {test!r}; accepted are 't' and 'wilcoxon'.")
+        raise BadInput(f"`test` was {test!r}; accepted are 't' and 'wilcoxon'.", parameter="test")
     if baseline not in results or len(results) < 2:
-        raise BadInput(f"baseline was {baseline!r}; it must be one of at least two methods in the results.")
+        raise BadInput(
+            f"`baseline` was {baseline!r}; it must be one of at least two methods in the results.",
+            parameter="baseline",
+        )
     run = paired_t_test if test == "t" else wilcoxon_signed_rank
     name = "paired t-test" if test == "t" else "Wilcoxon signed-rank test"
     methods = [method for method in results if method != baseline]

@@ -55,7 +55,7 @@ class Suspect:
     def outputs(self, neighbour: bool, games: int, seed: int | None = None) -> Array:
         """``games`` independent releases, one a row, of the record or of its neighbour."""
         if isinstance(games, bool) or not isinstance(games, int) or games < 1:
-            raise BadInput(f"games was {games!r}: it must be a whole number, 1 or more.")
+            raise BadInput(f"`games` was {games!r}: it must be a whole number, 1 or more.", parameter="games")
         return np.asarray(self.draw(neighbour, games, seed), dtype=np.float64).reshape(games, -1)
 
     def scores(self, outputs: Array) -> Array:

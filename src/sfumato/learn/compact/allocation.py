@@ -149,5 +149,5 @@ def _of_classes(name: str, value: object, classes: int | None) -> Floats:
     found = positives([value] * (classes or 1) if isinstance(value, int | float) else value)
     if found is None or (classes is not None and len(found) != classes):
         wanted = "" if classes is None else f" for each of {classes} classes"
-        raise BadInput(f"{name} was {shown(value)}: one positive number{wanted} is needed.")
+        raise BadInput(f"`{name}` was {shown(value)}: one positive number{wanted} is needed.", parameter=name)
     return found

@@ -41,7 +41,7 @@ def anchors_of(densities: ClassDensities, *, share: float = 0.5) -> NDArray[np.i
     log-densities: that of densities lies between the same two points, so the anchors are the same.
     """
     if positive("share", share) > 1.0:
-        raise BadInput(f"share was {share!r}: it must lie above 0 and be at most 1.")
+        raise BadInput(f"`share` was {share!r}: it must lie above 0 and be at most 1.", parameter="share")
     chosen = []
     for kind in range(densities.classes):
         own = np.flatnonzero(densities.labels == kind)

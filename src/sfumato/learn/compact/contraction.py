@@ -209,7 +209,9 @@ def _axes(X: NDArray[np.floating], centre: Floats, scale: float, dimension: int,
     the same axes.
     """
     if dimension > X.shape[1]:
-        raise BadInput(f"dimension was {dimension}: the features have only {X.shape[1]}.")
+        raise BadInput(
+            f"`dimension` was {dimension}: the features have only {X.shape[1]}.", parameter="dimension"
+        )
     moments = np.zeros((X.shape[1], X.shape[1]))
     for first in range(0, len(X), _ROWS):
         around = (X[first : first + _ROWS] - centre) / scale

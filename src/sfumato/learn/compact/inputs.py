@@ -44,7 +44,10 @@ def checked_bandwidth(bandwidth: str | float) -> float | None:
     """A fixed bandwidth as a float, or None where it is ``"adaptive"``."""
     if isinstance(bandwidth, str):
         if bandwidth != "adaptive":
-            raise BadInput(f"bandwidth was {shown(bandwidth)}: it is 'adaptive' or a positive number.")
+            raise BadInput(
+                f"`bandwidth` was {shown(bandwidth)}: it is 'adaptive' or a positive number.",
+                parameter="bandwidth",
+            )
         return None
     return positive("bandwidth", bandwidth)
 
@@ -52,5 +55,7 @@ def checked_bandwidth(bandwidth: str | float) -> float | None:
 def whole(name: str, value: Any, least: int = 1) -> int:
     """``value``, if it is a whole number of ``least`` or more."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise BadInput(f"{name} was {shown(value)}: a whole number, {least} or more, is needed.")
+        raise BadInput(
+            f"`{name}` was {shown(value)}: a whole number, {least} or more, is needed.", parameter=name
+        )
     return int(value)

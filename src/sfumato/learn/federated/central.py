@@ -121,7 +121,10 @@ class CentralGaussian(Central):
             positive("limit", self.limit)
         rate = self.sample
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0.0 < rate <= 1.0:
-            raise BadInput(f"sample was {shown(rate)}: a chance above 0 and of at most 1 is needed.")
+            raise BadInput(
+                f"`sample` was {shown(rate)}: a chance above 0 and of at most 1 is needed.",
+                parameter="sample",
+            )
         relation = known_neighbours(self.neighbours)
         if rate < 1.0 and relation is Neighbours.REPLACE:
             raise BadInput("sampled clients are proven for zero-out neighbours, not for replace.")

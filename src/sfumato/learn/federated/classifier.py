@@ -57,7 +57,7 @@ class FederatedClassifier(Learner):
 
     def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:
         """Refused: rounds of clients fit this model."""
-        raise BadInput("a federated model is fitted by rounds of clients: sfumato federate.")
+        raise BadInput("a federated model is fitted by rounds of clients, and not by fit.")
 
     def predict_proba(self, X: Any) -> Floats:
         """Class probabilities (n, classes)."""

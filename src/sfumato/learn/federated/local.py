@@ -55,7 +55,9 @@ class LocalTraining:
     ) -> None:
         for name, value in (("epochs", epochs), ("batch", batch)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise BadInput(f"{name} was {shown(value)}: a whole number, 1 or more, is needed.")
+                raise BadInput(
+                    f"`{name}` was {shown(value)}: a whole number, 1 or more, is needed.", parameter=name
+                )
         self.make_model, self.epochs, self.batch = make_model, epochs, batch
         self.rate, self.seed = positive("rate", rate), seed
         self._X, self._y = (

@@ -71,7 +71,7 @@ MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {"linear": _lin
 def make_model(name: str, shape: tuple[int, ...], classes: int, *, factor: float = 1.0) -> nn.Module:
     """The model ``name`` for features of a record of ``shape``, which are multiplied by ``factor``."""
     if name not in MODELS:
-        raise BadInput(f"there is no model {name!r}: accepted are {', '.join(MODELS)}.")
+        raise BadInput(f"there is no model {name!r}: accepted are {', '.join(MODELS)}.", parameter="model")
     return nn.Sequential(_Times(factor), MODELS[name](shape, classes))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, quoted
 from sfumato.learn.federated.leaving import NoProtection, Protection
 from sfumato.learn.federated.repeated_reports import RepeatedReports
 from sfumato.learn.federated.type_three import TensorPaper
@@ -32,7 +32,10 @@ def protection_name(name: str) -> str:
     """The name in ``PROTECTIONS`` that ``name`` stands for."""
     known = _ALSO.get(name, name)
     if known not in PROTECTIONS:
-        raise BadInput(f"there is no mechanism {name!r} for clients: accepted are {', '.join(PROTECTIONS)}.")
+        raise BadInput(
+            f"there is no mechanism {name!r} for clients: accepted are {', '.join(PROTECTIONS)}.",
+            parameter="mechanism",
+        )
     return known
 
 
@@ -71,11 +74,15 @@ def make_protection(
     unused = ["limit"] if limit is not None and known == "tensor-ldp" else []
     foreign = sorted(set(options) - set(_OWN[known])) + unused
     if foreign:
-        raise BadInput(f"{known} takes no {', '.join(foreign)}.")
+        raise BadInput(f"{known} takes no {', '.join(map(quoted, foreign))}.", parameter=foreign[0])
     if neighbours != "replace":
-        raise BadInput(f"{known} is proven for replace neighbours, not for {neighbours}.")
+        raise BadInput(
+            f"{known} is proven for replace neighbours, not for {neighbours}.", parameter="neighbours"
+        )
     if known == "tensor-ldp":
         return TensorPaper(epsilon=epsilon, delta=delta, clip=1.0 if clip is None else clip, **options)
     if clip is None:
-        raise BadInput(f"{known} needs clip, the largest norm of an update; read off data it leaks.")
+        raise BadInput(
+            f"{known} needs `clip`, the largest norm of an update; read off data it leaks.", parameter="clip"
+        )
     return RepeatedReports(epsilon=epsilon, clip=clip, limit=limit, **options)

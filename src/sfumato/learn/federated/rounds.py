@@ -142,7 +142,7 @@ def federate(
     single usable reply in its first round raises :class:`~sfumato.errors.BadInput`; later it stops.
     """
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise BadInput(f"rounds was {rounds!r}: a whole number, 1 or more, is needed.")
+        raise BadInput(f"`rounds` was {rounds!r}: a whole number, 1 or more, is needed.", parameter="rounds")
     if not isinstance(clients, Mapping):
         clients = dict(zip(client_names(len(clients)), clients, strict=True))
     names = sorted(clients)

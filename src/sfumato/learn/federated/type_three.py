@@ -55,7 +55,8 @@ class TensorPaper(Protection):
         one_of("noise", self.noise, ("laplace", "gaussian"))
         if 2.0 * positive("clip", self.clip) > positive("span", self.span):
             raise BadInput(
-                f"span was {self.span:g}: it must be at least twice the clip, {2.0 * self.clip:g}."
+                f"`span` was {self.span:g}: it must be at least twice the clip, {2.0 * self.clip:g}.",
+                parameter="span",
             )
 
     def mechanism(self, randomness: Randomness | None = None) -> TensorLDP:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, quoted
 from sfumato.learn.federated.leaving import CLIENT, Protection, finite_or_zero, same_shapes
 from sfumato.learn.federated.parameters import Arrays, Shapes, flat, shaped, shapes_of, size_of
 from sfumato.mechanisms import (
@@ -88,7 +88,8 @@ class UpdateNoise(Protection):
         needed, what = ("limit", "L∞ bound") if self._box() else ("clip", "norm")
         if getattr(self, needed) is None:
             raise BadInput(
-                f"{self.name} needs {needed}, the largest {what} of an update; read off data it leaks."
+                f"{self.name} needs `{needed}`, the largest {what} of an update; read off data it leaks.",
+                parameter=needed,
             )
         for bound in ("clip", "limit"):
             if getattr(self, bound) is not None:
@@ -97,7 +98,7 @@ class UpdateNoise(Protection):
             raise BadInput(f"{self.name} is proven for replace neighbours, not for {self.neighbours}.")
         foreign = sorted(set(self.options) - set(self._accepted()))
         if foreign:
-            raise BadInput(f"{self.name} takes no {', '.join(foreign)}.")
+            raise BadInput(f"{self.name} takes no {', '.join(map(quoted, foreign))}.", parameter=foreign[0])
 
     def mechanism(self, shapes: Shapes, randomness: Randomness | None = None) -> Mechanism:
         """The mechanism for updates of layers of ``shapes``, one row a client."""

@@ -34,7 +34,9 @@ class Learned(Detector):
         embedding: Callable[[NDArray[Any]], NDArray[np.float64]] = tile_embedding,
     ) -> None:
         if factor not in FACTORS:
-            raise BadInput(f"factor must be one of {', '.join(FACTORS)}, not {factor!r}.")
+            raise BadInput(
+                f"`factor` must be one of {', '.join(FACTORS)}, not {factor!r}.", parameter="factor"
+            )
         self.scorer, self.tile, self.embedding = scorer, tile, embedding
         self.factor = factor
 

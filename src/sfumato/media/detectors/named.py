@@ -32,7 +32,9 @@ def named_detectors(chosen: Iterable[str | Detector]) -> tuple[Detector, ...]:
     listed: list[Any] = [chosen] if alone else list(chosen)
     known = [isinstance(each, Detector) or (isinstance(each, str) and each in DETECTORS) for each in listed]
     if not listed or not all(known):
-        raise BadInput(f"detectors must be among {', '.join(DETECTORS)}, not {shown(listed)}.")
+        raise BadInput(
+            f"`detectors` must be among {', '.join(DETECTORS)}, not {shown(listed)}.", parameter="detectors"
+        )
     return tuple(each if isinstance(each, Detector) else _made(each) for each in listed)
 
 

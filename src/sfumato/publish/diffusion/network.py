@@ -43,7 +43,10 @@ class UNet(nn.Module):
                 f"pictures have {sides[0]} × {sides[1]} pixels: {_LEAST} × {_LEAST} are the least."
             )
         if width < _GROUPS or width % _GROUPS:
-            raise BadInput(f"width was {width}: a multiple of {_GROUPS}, {_GROUPS} or more, is needed.")
+            raise BadInput(
+                f"`width` was {width}: a multiple of {_GROUPS}, {_GROUPS} or more, is needed.",
+                parameter="width",
+            )
         self.embedding = nn.Linear(2 * _FREQUENCIES + classes, _EMBEDDED)
         self.first = nn.Conv2d(4 * channels, width, 3, padding=1)
         self.fine = _Block(width, width)

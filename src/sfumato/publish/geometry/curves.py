@@ -51,7 +51,8 @@ def _curves(curves: Any) -> Tensor:
     if not isinstance(curves, Tensor) or curves.ndim != 3 or curves.shape[1] < 2:
         given = tuple(curves.shape) if isinstance(curves, Tensor) else type(curves).__name__
         raise BadInput(
-            f"curves must be a tensor of shape (n, samples, d) with 2 samples or more, not {given}."
+            f"`curves` must be a tensor of shape (n, samples, d) with 2 samples or more, not {given}.",
+            parameter="curves",
         )
     latent_points(curves.flatten(0, 1), "samples of curves")
     return curves

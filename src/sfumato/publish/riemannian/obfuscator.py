@@ -68,17 +68,24 @@ class Obfuscator:
                 "a model needs embed(z), contributions(z) and centres."
             )
         if strategy not in STRATEGIES:
-            raise BadInput(f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.")
+            raise BadInput(
+                f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.",
+                parameter="strategy",
+            )
         self.model, self.estimator, self.strategy = model, estimator, strategy
         self.samples, self.least = whole("samples", samples, 2), whole("least", least, 0)
         if self.least >= self.samples:
-            raise BadInput(f"least was {least}: of {samples} samples the last one is {samples - 1}.")
+            raise BadInput(
+                f"`least` was {least}: of {samples} samples the last one is {samples - 1}.", parameter="least"
+            )
         self.knots, self.looks = whole("knots", knots, 1), whole("looks", looks, 3)
         if self.knots > self.looks - 2:
             raise BadInput(f"{knots} knots do not fit {looks} looks: at most {looks - 2} do.")
         self.iterations, self.tolerance = whole("iterations", iterations, 1), tolerance
         if not 0.0 <= tolerance < 1.0:
-            raise BadInput(f"tolerance was {tolerance!r}: from 0 to below 1 is needed.")
+            raise BadInput(
+                f"`tolerance` was {tolerance!r}: from 0 to below 1 is needed.", parameter="tolerance"
+            )
 
     def perturb(self, z: Tensor, *, report: Progress | None = None) -> Tensor:
         """The points that stand in for ``z``, ``(n, d)`` both, in the same order."""

@@ -45,7 +45,7 @@ class Form:
         try:
             return float(self.text(name))
         except ValueError:
-            raise BadInput(f"the field {name} must be a number.") from None
+            raise BadInput(f"the field `{name}` must be a number.", parameter=name) from None
 
     def file(self, name: str) -> Path:
         """The file that was chosen under ``name``."""

@@ -45,7 +45,7 @@ class JobCalls(Calls):
             if "original" not in files:
                 raise BadInput("no file original came, which the release was made from.")
             if "labels_file" in files and asked.labels is not None:
-                raise BadInput("labels are named or sent as labels_file, not both.")
+                raise BadInput("`labels` are named or sent as labels_file, not both.", parameter="labels")
             released, certificate = await self._done(self._attacked, caller, first, files)
             work = partial(
                 self._service.submit_audit,

@@ -185,7 +185,7 @@ def _names(names: frozenset[str] | None) -> pb.Names | None:
 def _parameter(name: str, parameter: Any) -> bool | int | float | str | list[float]:
     kind = parameter.WhichOneof("value")
     if kind is None:
-        raise BadInput(f"the parameter {name} must be a number, a word or a list of numbers.")
+        raise BadInput(f"`{name}` must be a number, a word or a list of numbers.", parameter=name)
     value: bool | int | float | str = getattr(parameter, kind)
     return list(parameter.numbers.numbers) if kind == "numbers" else value
 

@@ -45,8 +45,9 @@ def allowed_source(url: str, tenant: str, allowed: Iterable[str], data: Path) ->
     if any(_is_below(checked, prefix) for prefix in prefixes_of(tenant, allowed)):
         return checked
     raise BadInput(
-        "this source is not allowed to this tenant; who runs the service allows prefixes, as in "
-        "sfumato serve --source TENANT=s3://bucket/folder."
+        "this source is not allowed to this tenant; the operator of the service allows prefixes, such as "
+        "TENANT=s3://bucket/folder.",
+        parameter="source",
     )
 
 

@@ -143,5 +143,5 @@ def _released(service: Service, asking: Caller, form: Form, release: str | None)
 def _labels(asked: AuditDescription, form: Form) -> str | Path | None:
     own = form.files.get("labels_file")
     if own is not None and asked.labels is not None:
-        raise BadInput("labels are named in asked or sent as labels_file, not both.")
+        raise BadInput("`labels` are named in asked or sent as labels_file, not both.", parameter="labels")
     return asked.labels if own is None else own

@@ -103,7 +103,7 @@ async def _brought(
         if "file" not in form.files:
             raise BadInput("the form has no part file, which is the file to work on.")
         for name in given.keys() & form.words.keys():
-            raise BadInput(f"{name} is in the query and in the form; once is enough.")
+            raise BadInput(f"`{name}` is in the query and in the form; once is enough.", parameter=name)
         form.words |= given
         return partial(work, form)
     if named is None:
@@ -126,7 +126,9 @@ async def _records(
 ) -> Callable[[], _Made]:
     """The ``work`` on records that the body of ``request`` holds as JSON."""
     for name in given:
-        raise BadInput(f"{name} belongs into the body, beside the records, and not into the query.")
+        raise BadInput(
+            f"`{name}` belongs into the body, beside the records, and not into the query.", parameter=name
+        )
     most = min(limit, MOST_BYTES)
     try:
         content = await whole(request, most)

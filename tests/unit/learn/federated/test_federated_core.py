@@ -123,16 +123,16 @@ def test_a_training_that_diverged_leaves_as_if_nothing_had_been_learned(name):
     ("name", "needed"), [("gaussian", "clip"), ("piecewise", "limit"), ("laplace", "clip")]
 )
 def test_a_bound_is_declared_or_nothing_is_made(name, needed):
-    with pytest.raises(BadInput, match=f"{name} needs {needed}"):
+    with pytest.raises(BadInput, match=f"{name} needs `{needed}`"):
         make_protection(name, epsilon=1.0)
 
 
 def test_names_and_options_that_do_not_exist_are_refused():
     with pytest.raises(BadInput, match="accepted are gaussian"):
         make_protection("gausian", clip=1.0)
-    with pytest.raises(BadInput, match="takes no levels"):
+    with pytest.raises(BadInput, match="takes no `levels`"):
         make_protection("gaussian", clip=1.0, levels=3)
-    with pytest.raises(BadInput, match="takes no curvature"):
+    with pytest.raises(BadInput, match="takes no `curvature`"):
         make_protection("tensor-ldp", curvature="own")
     with pytest.raises(BadInput, match="replace neighbours"):
         make_protection("piecewise", limit=1.0, neighbours="zero-out")
@@ -272,7 +272,7 @@ def test_clients_are_sampled_by_coins_of_their_own():
     assert len(set(counts)) > 1
     with pytest.raises(BadInput, match="zero-out"):
         CentralGaussian(multiplier=1.0, clip=1.0, sample=0.25, neighbours="replace")
-    with pytest.raises(BadInput, match="sample was"):
+    with pytest.raises(BadInput, match="`sample` was"):
         CentralGaussian(multiplier=1.0, clip=1.0, sample=0.0)
 
 
@@ -441,7 +441,7 @@ def test_local_training_refuses_what_does_not_fit():
 
     with pytest.raises(BadInput, match="3 records and 2 labels"):
         LocalTraining(model, np.zeros((3, 2)), np.zeros(2))
-    with pytest.raises(BadInput, match="epochs was 0"):
+    with pytest.raises(BadInput, match="`epochs` was 0"):
         LocalTraining(model, np.zeros((2, 2)), np.zeros(2), epochs=0)
     with pytest.raises(BadInput, match="were given to a model of"):
         LocalTraining(model, np.zeros((2, 2)), np.zeros(2)).trained([np.zeros(3, np.float32)])
@@ -451,10 +451,12 @@ def test_local_training_refuses_what_does_not_fit():
 
 
 def test_a_missing_flower_is_answered_with_the_pip_line(monkeypatch):
-    require_flower("--engine simulation")
+    require_flower("`engine='simulation'`")
     monkeypatch.setitem(sys.modules, "flwr", None)
-    with pytest.raises(BadInput, match=r"--engine simulation needs flwr: pip install 'sfumato\[federated\]'"):
-        require_flower("--engine simulation")
+    with pytest.raises(
+        BadInput, match=r"`engine='simulation'` needs flwr: pip install 'sfumato\[federated\]'"
+    ):
+        require_flower("`engine='simulation'`")
 
 
 def test_neither_flower_nor_ray_report_their_use():

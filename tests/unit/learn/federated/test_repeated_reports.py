@@ -83,9 +83,9 @@ def test_a_limit_bounds_every_coordinate_before_anything_is_drawn() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "repeated-priv-unit-g needs clip"),
+        ({}, "repeated-priv-unit-g needs `clip`"),
         ({"clip": 1.0, "limit": -1.0}, "limit"),
-        ({"clip": 1.0, "levels": 4}, "takes no levels"),
+        ({"clip": 1.0, "levels": 4}, "takes no `levels`"),
         ({"clip": 1.0, "neighbours": "zero-out"}, "proven for replace neighbours, not for zero-out"),
         ({"clip": 1.0, "epsilon": 1e6}, "more than 1,000 reports of 40"),
         ({"clip": 1.0, "each": 0.0}, "each"),

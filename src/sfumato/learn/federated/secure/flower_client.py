@@ -58,7 +58,7 @@ class SecureSumMod:
         trusted: Mapping[int, bytes] | None = None,
     ) -> None:
         if isinstance(least, bool) or not isinstance(least, int) or least < 2:
-            raise BadInput(f"least was {least!r}: a sum is of at least 2 clients.")
+            raise BadInput(f"`least` was {least!r}: a sum is of at least 2 clients.", parameter="least")
         if pay is not None and noise is None:
             raise BadInput("a secure sum without shares of noise promises nothing that could be paid for.")
         self.least, self.noise, self.pay = least, noise, pay

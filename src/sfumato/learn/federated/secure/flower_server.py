@@ -115,8 +115,9 @@ class SecureFedAvg(FedAvg):
     ) -> None:
         if options.setdefault("fraction_evaluate", 0.0):
             raise BadInput(
-                f"fraction_evaluate was {options['fraction_evaluate']!r}: clients of a secure sum are not "
-                "asked to evaluate, since each one's metrics would be seen; evaluate at the server."
+                f"`fraction_evaluate` was {options['fraction_evaluate']!r}: clients of a secure sum are not "
+                "asked to evaluate, since each one's metrics would be seen; evaluate at the server.",
+                parameter="fraction_evaluate",
             )
         super().__init__(**options)
         self._threshold, self._bits, self._timeout = threshold, bits, timeout

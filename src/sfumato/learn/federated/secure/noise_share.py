@@ -61,7 +61,9 @@ _ROOM = 60.0
 def share_of(sigma: float, honest: int) -> float:
     """The deviation of each client's noise, so that ``honest`` of them together reach ``sigma``."""
     if isinstance(honest, bool) or not isinstance(honest, int) or honest < 1:
-        raise BadInput(f"honest was {honest!r}: at least one client must keep its noise to itself.")
+        raise BadInput(
+            f"`honest` was {honest!r}: at least one client must keep its noise to itself.", parameter="honest"
+        )
     # Rounded up, by more than the roundings of a root, a quotient and a product can take away.
     return positive("sigma", sigma) / math.sqrt(honest) * (1.0 + 2.0**-50)
 

@@ -32,9 +32,11 @@ class Quantiser:
         for name in ("clip", "step"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < math.inf:
-                raise BadInput(f"{name} was {value!r}: it must be a positive number.")
+                raise BadInput(f"`{name}` was {value!r}: it must be a positive number.", parameter=name)
         if not 1e-300 < self.step < 1e300 or math.frexp(self.step)[0] != 0.5:
-            raise BadInput(f"step was {self.step!r}: it must be a power of two, such as 2⁻³⁰.")
+            raise BadInput(
+                f"`step` was {self.step!r}: it must be a power of two, such as 2⁻³⁰.", parameter="step"
+            )
         if not 1.0 <= self.clip / self.step <= 2.0**53:
             raise BadInput(
                 f"a clip of {self.clip:g} and a step of {self.step:g}: the clip must be 1 to 2⁵³ steps wide."

@@ -39,7 +39,7 @@ class SecureSum:
         for name in ("clients", "length", "threshold", "bits"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int):
-                raise BadInput(f"{name} was {value!r}: it must be a whole number.")
+                raise BadInput(f"`{name}` was {value!r}: it must be a whole number.", parameter=name)
         if not 2 <= self.clients <= 10_000:
             raise BadInput(f"a secure sum is of 2 to 10,000 clients, not of {self.clients}.")
         if self.threshold == 0:
