@@ -496,7 +496,7 @@ def _audited(ran: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_measures(document: Any, measured: bool = False) -> Any:
-    """Return ``document`` without the numbers that were measured on what was trained."""
+    """Return ``document`` without the numbers and verdicts that were measured on what was trained."""
     if isinstance(document, Array):
         return document
     if isinstance(document, dict):
@@ -505,7 +505,7 @@ def without_measures(document: Any, measured: bool = False) -> Any:
         }
     if isinstance(document, list):
         return [without_measures(value, measured) for value in document]
-    return "<number>" if measured and isinstance(document, float) else document
+    return "<measured>" if measured and isinstance(document, bool | float) else document
 
 
 def _kept(folder: Path, pattern: str = "*") -> dict[str, Any]:
