@@ -36,14 +36,14 @@ class Tier(Mechanism):
             raise BadInput(f"trust must be one of the levels {shown(list(known))}, not {shown(self.trust)}.")
         return known, known.index(float(self.trust))
 
-    def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:
+    def _stream(self, first: int, content: NDArray[Any]) -> Stream:
         # Drawn anew for each reader, rungs could be averaged away by readers of several tiers.
         if self.keyed is None:
             raise BadInput(
                 "a tier that is drawn on its own needs keyed noise: randomness=sf.Keyed(…); "
                 "TrustAdaptive.tiers draws all of them at once without."
             )
-        return super()._streams(first, content)
+        return super()._stream(first, content)
 
     def _context(self, columns: int) -> dict[str, Any]:
         # Keyed by the whole ladder: no rung's noise serves at two scales, and every tier finds the same.

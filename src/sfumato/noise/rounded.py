@@ -95,14 +95,17 @@ class Rounded:
         rungs = len(self.scales)
         out = np.empty((rungs, count)) if out is None else out
         if count < _TABLE_WORTH:
-            words = stream.words(rungs * count).reshape(rungs, count)
-            self._from_doubles(words, relative, out, stream)
+            words = stream.rungs(rungs, count)
+            self._from_doubles(words, relative, out, stream, None)
             return out
         positions, kept = [], []
-        scratch = _Scratch(rungs, min(count, _BLOCK))
-        for start in range(0, count, _BLOCK):
-            stop = min(start + _BLOCK, count)
-            words = stream.words(rungs * (stop - start), into=scratch.words).reshape(rungs, -1)
+        # Several units draw in one block, as each would draw alone.
+        size = _BLOCK if stream.units == 1 else count
+        assert count <= stream.units * _BLOCK or stream.units == 1
+        scratch = _Scratch(rungs, min(count, size))
+        for start in range(0, count, size):
+            stop = min(start + size, count)
+            words = stream.rungs(rungs, stop - start, into=scratch.words)
             factor = None if relative is None else relative[start:stop]
             doubtful = self._from_table(words, factor, out[:, start:stop], scratch)
             positions.append(doubtful + start)
@@ -110,7 +113,7 @@ class Rounded:
         where = np.concatenate(positions)
         decided = np.empty((rungs, where.size))
         factor = None if relative is None else relative[where]
-        self._from_doubles(np.concatenate(kept, axis=1), factor, decided, stream)
+        self._from_doubles(np.concatenate(kept, axis=1), factor, decided, stream, (where, count))
         out[:, where] = decided
         return out
 
@@ -157,8 +160,19 @@ class Rounded:
             unsure = np.union1d(unsure, np.flatnonzero(sure)) if rung else np.flatnonzero(sure)
         return unsure
 
-    def _from_doubles(self, words: Words, factor: Array | None, out: Array, stream: Stream) -> None:
-        """Second attempt, into ``out``; what it cannot decide is decided exactly."""
+    def _from_doubles(
+        self,
+        words: Words,
+        factor: Array | None,
+        out: Array,
+        stream: Stream,
+        among: tuple[NDArray[np.intp], int] | None,
+    ) -> None:
+        """Second attempt, into ``out``; what it cannot decide is decided exactly.
+
+        ``among`` says where these draws stand among how many; None where they are all.
+        """
+        where, count = (np.arange(words.shape[1]), words.shape[1]) if among is None else among
         total, doubt = np.full(words.shape[1], self.shift), np.zeros(words.shape[1])
         doubtful = np.zeros(words.shape[1], dtype=bool)
         for rung, rung_scale in enumerate(self.scales):
@@ -177,7 +191,8 @@ class Rounded:
         for position in np.flatnonzero(doubtful):
             scales = self.scales if factor is None else [s * float(factor[position]) for s in self.scales]
             bits = [int(word) for word in words[:, position]]
-            out[:, position] = _exactly(self.law, bits, scales, self.shift, stream)
+            owner = stream.owner(int(where[position]), count)
+            out[:, position] = _exactly(self.law, bits, scales, self.shift, owner)
 
 
 class _Scratch:
