@@ -134,9 +134,9 @@ class Rounded:
         """First attempt, into ``out``; returns the positions it could not decide."""
         count = words.shape[1]
         cell, real, part = scratch.cell[:count], scratch.real[:count], scratch.part[:count]
-        total, sure = scratch.total[:count], scratch.sure[:count]
+        total, near, sure = scratch.total[:count], scratch.near[:count], scratch.sure[:count]
         index = cell.view(np.int64)
-        unsure = np.zeros(0, dtype=np.intp)
+        sure[:] = True
         for rung, (knots, steps) in enumerate(self._scaled_tables()):
             np.right_shift(words[rung], _REST_BITS, out=cell)
             np.take(knots, index, out=real, mode="clip")
@@ -155,10 +155,9 @@ class Rounded:
             np.rint(total, out=out[rung])
             np.subtract(total, out[rung], out=part)
             np.abs(part, out=part)
-            np.greater_equal(0.5 - _DOUBT, part, out=sure)  # False for NaN
-            np.logical_not(sure, out=sure)
-            unsure = np.union1d(unsure, np.flatnonzero(sure)) if rung else np.flatnonzero(sure)
-        return unsure
+            np.greater_equal(0.5 - _DOUBT, part, out=near)  # False for NaN
+            np.logical_and(sure, near, out=sure)
+        return np.flatnonzero(~sure)
 
     def _from_doubles(
         self,
@@ -202,7 +201,7 @@ class _Scratch:
         self.words = np.empty(rungs * count + 2, dtype=np.uint64)
         self.cell = np.empty(count, dtype=np.uint64)
         self.real, self.part, self.total = np.empty(count), np.empty(count), np.empty(count)
-        self.sure = np.empty(count, dtype=bool)
+        self.near, self.sure = np.empty(count, dtype=bool), np.empty(count, dtype=bool)
 
 
 def _exactly(law: Law, words: list[int], scales: Sequence[float], shift: float, stream: Stream) -> list[int]:
