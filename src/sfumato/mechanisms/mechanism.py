@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 import sfumato
 from sfumato.errors import BadInput
+from sfumato.mechanisms.estimator import Estimator
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.records import check_finite, records
 from sfumato.mechanisms.release import Release
@@ -32,7 +31,7 @@ _REPRODUCIBLE = "reproducible run: not for release"
 _COMPUTATIONAL = "keyed noise: the guarantee is computational and void if the secret leaks"
 
 
-class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Mechanism(Estimator, ABC):
     """Base of all mechanisms.
 
     ``guarantee()`` is a pure function of parameters and shape and can be read before any data is touched.
@@ -130,6 +129,8 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[Any]:
         """The value of a release of X."""
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(self, "n_features_in_")
         rows = self._records(X, reset=False)
         self.check(rows)
