@@ -44,6 +44,8 @@ class Mechanism(Estimator, ABC):
 
     #: Changes whenever the same parameters and key would give other bytes; part of every keyed stream.
     version: ClassVar[int] = 1
+    #: Whether it is for files of pictures or sound, and not for records.
+    of_media: ClassVar[bool] = False
     # Memory for each value of a record, see working_bytes.
     _value_bytes: ClassVar[int] = 160
 

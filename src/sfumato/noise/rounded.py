@@ -16,8 +16,8 @@ the sum of the real noises of rungs 0…i, each tier rounded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +25,9 @@ from sfumato.errors import BadInput
 from sfumato.noise.bits import Stream
 from sfumato.noise.laws import Law
 from sfumato.noise.precise import precise
+
+if TYPE_CHECKING:
+    import mpmath
 
 __all__ = ["MAX_SCALE", "Rounded"]
 
