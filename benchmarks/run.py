@@ -13,6 +13,7 @@ import audit
 import certificates
 import federated
 import geometry
+import keyed
 import ledger
 import linear_head
 import noise
@@ -30,6 +31,7 @@ from timing import Row
 
 PARTS = {
     "Noise: 10⁷ values; ratio = speed over numpy.random": noise,
+    "Keyed noise: rows of a release; ratio = time over fresh noise": keyed,
     "Release: 60,000 × 784 float32; ratio = time over X + standard_normal": release,
     "Ledger: durable spends; ratio = speed over a raw INSERT and COMMIT": ledger,
     "Certificates": certificates,

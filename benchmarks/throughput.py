@@ -138,7 +138,7 @@ def pixel_by_pixel(file: bytes, mechanism: PlaneMeans) -> bytes:
 def drawn(mechanism: PlaneMeans, sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Noise for the block sums of a batch, as the mechanism draws it."""
     design = mechanism.design(SHAPE)
-    stream = mechanism._streams(0, sums)[0]
+    stream = mechanism._stream(0, sums)
     return design.rounded(255).draw(stream, sums.size, relative=np.tile(design.relative, len(sums)))[0]
 
 

@@ -80,12 +80,10 @@ def media_mechanisms(options: Mapping[str, Any]) -> MediaMechanisms:
 
 def refuse_for_records(options: Mapping[str, Any]) -> None:
     """Refuse what is for media alone where the source holds records."""
-    from sfumato.media.picture import PictureMechanism
-    from sfumato.media.sound import SoundMechanism
     from sfumato.pipeline.catalogue import MECHANISMS
 
     name, source = options["mechanism"], options["source"].word
-    if name in MECHANISMS and issubclass(MECHANISMS[name], PictureMechanism | SoundMechanism):
+    if name in MECHANISMS and MECHANISMS[name].of_media:
         raise BadInput(f"{name} is for pictures or sounds in files of their own, and {source} holds records.")
     for option in _OF_MEDIA:
         if options[option] is not None:

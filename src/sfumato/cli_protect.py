@@ -369,10 +369,10 @@ _like_protect(plan)
 
 def _promised(made: Mechanism | MediaMechanisms) -> tuple[Unit | str, str | None]:
     """The unit and the neighbours that a release by ``made`` is about."""
-    from sfumato.pipeline.media_mechanisms import MediaMechanisms
+    from sfumato.mechanisms import Mechanism
 
-    part: Any = (made.picture or made.sound) if isinstance(made, MediaMechanisms) else made
-    asked = made.unit if isinstance(made, MediaMechanisms) else None
+    part: Any = made if isinstance(made, Mechanism) else made.picture or made.sound
+    asked = None if isinstance(made, Mechanism) else made.unit
     unit: Unit | str = getattr(part, "unit", "record") if asked is None else asked
     return unit, getattr(part, "neighbours", None)
 
@@ -429,9 +429,11 @@ def _mechanism(options: Mapping[str, Any]) -> Mechanism | MediaMechanisms:
 
 
 def _then(alpha: float | None) -> Transform | None:
+    if alpha is None:
+        return None
     from sfumato.transforms import ReverseManifold
 
-    return None if alpha is None else ReverseManifold(alpha)
+    return ReverseManifold(alpha)
 
 
 def _budgets(file: Path | None) -> Any:
@@ -466,14 +468,14 @@ def _keyed(
     mechanism: Mechanism | MediaMechanisms, dataset: str | None, version: str, request: str
 ) -> Mechanism | MediaMechanisms:
     """``mechanism`` with noise that gives the same bytes whenever the same request is made."""
+    from sfumato.mechanisms import Mechanism
     from sfumato.noise import Keyed
-    from sfumato.pipeline.media_mechanisms import MediaMechanisms
     from sfumato.report import KeyRing
 
     if dataset is None:
         raise BadInput("--request is paid from a budget; name it with --dataset.")
     noise = Keyed(KeyRing().noise_secret(), dataset=dataset, version=version, release=request)
-    if isinstance(mechanism, MediaMechanisms):
+    if not isinstance(mechanism, Mechanism):
         return mechanism.keyed_by(noise)
     if "randomness" not in mechanism.get_params(deep=False):
         raise BadInput(f"--request is not for {type(mechanism).__name__}, whose noise cannot be keyed.")

@@ -8,18 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import ROUND_DOWN, Context
-
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    PoissonSampledDpEvent,
-    RandomizedResponseDpEvent,
-    SelfComposedDpEvent,
-)
 
 from sfumato.ledger.account import Account
 from sfumato.ledger.dataset import Dataset
@@ -27,7 +16,19 @@ from sfumato.ledger.errors import BudgetRefused
 from sfumato.ledger.filter import add
 from sfumato.ledger.text import call_to_open, short
 from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
-from sfumato.privacy.events import composed, curve_of, repeated, response_event
+from sfumato.privacy.events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonSampledEvent,
+    ResponseEvent,
+    SelfComposedEvent,
+    composed,
+    curve_of,
+    repeated,
+    response_event,
+)
 from sfumato.privacy.wording import downward, upward
 
 __all__ = ["OF_THIS_KIND", "bisect", "no_budget", "refusal", "typable"]
@@ -113,7 +114,7 @@ def _largest_part(known: Dataset, account: Account, guarantee: Guarantee, delta:
     if account.spends > 0:
         return part
     # Dearer to find out where nothing has a closed form, so asked only above what the accounts admit.
-    closed = guarantee.event is not None and guarantee.curve.alone is not None
+    closed = guarantee.described is not None and guarantee.curve.alone is not None
     precision = _PRECISION if closed else 1e-3
     return bisect(lambda part: rule.covers(_part(guarantee, part)), part, 1.0, precision)
 
@@ -137,22 +138,22 @@ def bisect(fits: Callable[[float], bool], low: float, high: float, precision: fl
 def _part(guarantee: Guarantee, fraction: float) -> Guarantee:
     return (
         guarantee
-        if guarantee.event is None
-        else replace(guarantee, event=_smaller(guarantee.event, fraction))
+        if guarantee.described is None
+        else guarantee.changed(event=_smaller(guarantee.described, fraction))
     )
 
 
-def _smaller(event: DpEvent, fraction: float) -> DpEvent:
+def _smaller(event: Event, fraction: float) -> Event:
     """The same event with this ``fraction`` of its sensitivity, or of its pure ε."""
-    if isinstance(event, ComposedDpEvent):
+    if isinstance(event, ComposedEvent):
         return composed(_smaller(inner, fraction) for inner in event.events)
-    if isinstance(event, SelfComposedDpEvent):
+    if isinstance(event, SelfComposedEvent):
         return repeated(_smaller(event.event, fraction), event.count)
-    if isinstance(event, PoissonSampledDpEvent):
-        return PoissonSampledDpEvent(event.sampling_probability, _smaller(event.event, fraction))
-    if isinstance(event, GaussianDpEvent | LaplaceDpEvent):
+    if isinstance(event, PoissonSampledEvent):
+        return PoissonSampledEvent(event.sampling_probability, _smaller(event.event, fraction))
+    if isinstance(event, GaussianEvent | LaplaceEvent):
         return type(event)(event.noise_multiplier / fraction)
-    buckets = event.num_buckets if isinstance(event, RandomizedResponseDpEvent) else 2
+    buckets = event.num_buckets if isinstance(event, ResponseEvent) else 2
     return response_event(fraction * curve_of(event).pure, buckets)
 
 

@@ -10,16 +10,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 import sfumato
 from sfumato.errors import BadInput
 from sfumato.mechanisms.declaration import parameters_of
+from sfumato.mechanisms.estimator import Estimator
 from sfumato.mechanisms.expected import ExpectedError
 from sfumato.mechanisms.records import check_finite, records
 from sfumato.mechanisms.release import Release
-from sfumato.noise import Keyed, Randomness, Secure, Stream, each_block
+from sfumato.noise import Keyed, Randomness, Secure, Stream, Units, each_block
 from sfumato.privacy import Claim, Guarantee, Statement
 
 __all__ = ["NESTED", "Mechanism"]
@@ -30,11 +29,13 @@ Array = NDArray[np.float64]
 NESTED = {"sfumato": "0.1.0"}
 # Longer arrays are named in a statement by their digest.
 _LISTED = 64
+# About how many values of keyed rows are drawn together.
+_TOGETHER = 1 << 15
 _REPRODUCIBLE = "reproducible run: not for release"
 _COMPUTATIONAL = "keyed noise: the guarantee is computational and void if the secret leaks"
 
 
-class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Mechanism(Estimator, ABC):
     """Base of all mechanisms.
 
     ``guarantee()`` is a pure function of parameters and shape and can be read before any data is touched.
@@ -49,6 +50,8 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     version: ClassVar[int] = 1
     #: The wire name of the class, its own unless given: ``class New(Mechanism, wire="Old")``.
     wire: ClassVar[str] = "Mechanism"
+    #: Whether it is for files of pictures or sound, and not for records.
+    of_media: ClassVar[bool] = False
     # Memory for each value of a record, see working_bytes.
     _value_bytes: ClassVar[int] = 160
 
@@ -158,6 +161,8 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[Any]:
         """The value of a release of X."""
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(self, "n_features_in_")
         rows = self._records(X, reset=False)
         self.check(rows)
@@ -220,15 +225,19 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             )
         return source
 
-    def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:
-        """The streams for a block of rows that starts at row ``first``: one, or one a row if keyed.
+    def _stream(self, first: int, content: NDArray[Any]) -> Stream:
+        """Return the stream for a block of rows that starts at row ``first``; one with units if keyed.
 
         ``content`` is what the rows hold after clipping and gridding; keyed noise depends on it.
         """
         source = self._randomness()
         if isinstance(source, Keyed):
             return source.unit_streams(self._context(content.shape[1]), first, content)
-        return [source.stream(f"{self.wire} {first}".encode())]
+        return source.stream(f"{self.wire} {first}".encode())
+
+    def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:
+        """Return the streams for a block of rows that starts at row ``first``: one, or one a row if keyed."""
+        return self._stream(first, content).each()
 
     def _each_rows(self, X: NDArray[Any], work: Callable[[slice], None]) -> None:
         """Call ``work(rows)`` for every block of rows of ``X``, on as many threads as help."""
@@ -243,26 +252,32 @@ class Mechanism(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         write: Callable[[Stream, slice, NDArray[Any]], None],
         *,
         every_bit: bool = False,
+        row_by_row: bool = False,
     ) -> None:
-        """Call ``write(stream, rows, values)`` for all rows of ``X``, one block or one keyed row at a time.
+        """Call ``write(stream, rows, values)`` for all rows of ``X``, some at a time.
 
         ``values`` is what ``read(block, at)`` makes of a block of X that starts at row ``at`` of the data.
         Keyed noise depends on it: on its whole numbers, or on ``every_bit`` of it where it is on no grid.
+        Rows with keyed streams of their own come together, unless ``write`` takes them ``row_by_row``; what
+        is drawn is the same.
         """
         if not len(X):  # see prepare: what reading and the streams refuse is refused all the same
-            self._streams(first, read(X, first))
+            self._stream(first, read(X, first))
             return
 
         def work(rows: slice) -> None:
             at = first + rows.start
             values = read(X[rows], at)
             # −0 is 0.
-            streams = self._streams(at, (values + 0.0).view(np.int64) if every_bit else values)
-            height = len(values) // len(streams)
-            for part, stream in enumerate(streams):
-                start = part * height
-                own = slice(rows.start + start, rows.start + start + height)
-                write(stream, own, values[start : start + height])
+            stream = self._stream(at, (values + 0.0).view(np.int64) if every_bit else values)
+            if not isinstance(stream, Units):
+                write(stream, rows, values)
+                return
+            height = 1 if row_by_row else max(1, _TOGETHER // values.shape[1])
+            for start in range(0, len(values), height):
+                stop = min(start + height, len(values))
+                own = slice(rows.start + start, rows.start + stop)
+                write(stream.part(start, stop), own, values[start:stop])
 
         self._each_rows(X, work)
 

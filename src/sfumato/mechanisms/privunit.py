@@ -154,7 +154,7 @@ class _Report(Mechanism):
         def write(stream: Stream, rows: slice, values: Array) -> None:
             out[rows] = self._reports(stream, values, cap, clip)
 
-        self._each_stream(X, first, finite, write, every_bit=True)
+        self._each_stream(X, first, finite, write, every_bit=True, row_by_row=True)
         return out
 
     def _reports(self, stream: Stream, values: Array, cap: Cap, clip: float) -> Array:

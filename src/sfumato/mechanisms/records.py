@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, validate_data
 
 from sfumato.errors import BadInput
 
@@ -28,6 +27,8 @@ def records(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]:
     ``reset`` makes ``estimator`` remember the number of columns; otherwise X must have as many as before.
     float32 and float64 stay what they are, everything else becomes float64. X is not modified.
     """
+    from sklearn.utils.validation import validate_data
+
     table = _table(X)
     try:
         data = validate_data(estimator, table, reset=reset, dtype=_FLOATS, ensure_all_finite=False)
@@ -38,6 +39,8 @@ def records(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]:
 
 def numbers(X: Any) -> NDArray[Any]:
     """X as :func:`records` has it, for no estimator in particular, and known to be finite."""
+    from sklearn.utils.validation import check_array
+
     table = _table(X)
     try:
         data = np.asarray(check_array(table, dtype=_FLOATS, ensure_all_finite=False))

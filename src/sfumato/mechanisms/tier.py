@@ -42,7 +42,7 @@ class Tier(Mechanism):
             )
         return known, known.index(float(self.distrust))
 
-    def _streams(self, first: int, content: NDArray[Any]) -> list[Stream]:
+    def _stream(self, first: int, content: NDArray[Any]) -> Stream:
         # Drawn anew for each reader, rungs could be averaged away by readers of several tiers.
         if self.keyed is None:
             raise BadInput(
@@ -50,7 +50,7 @@ class Tier(Mechanism):
                 "TrustAdaptive.tiers draws all of them at once without.",
                 parameter="randomness",
             )
-        return super()._streams(first, content)
+        return super()._stream(first, content)
 
     def _context(self, columns: int) -> dict[str, Any]:
         # Keyed by the whole ladder: no rung's noise serves at two scales, and every tier finds the same.

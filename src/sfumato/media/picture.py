@@ -60,6 +60,7 @@ class PictureMechanism(Mechanism):
     array of equally large ones, and gives back their shape and type; what falls outside the range is clipped.
     """
 
+    of_media: ClassVar[bool] = True
     unit: str | Unit
     shape: Sequence[int] | None
     _value_bytes: ClassVar[int] = 80

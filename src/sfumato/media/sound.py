@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,7 @@ class SoundMechanism(Mechanism):
     long ones, and gives back their shape and type.
     """
 
+    of_media: ClassVar[bool] = True
     unit: str | Unit
     rate: int | None
     shape: Sequence[int] | None

@@ -3,7 +3,7 @@
 from sfumato.noise.bits import Randomness, Secure, Seeded, Stream
 from sfumato.noise.discrete import discrete_gaussian, discrete_laplace
 from sfumato.noise.grid import grid_step, onto_grid
-from sfumato.noise.keyed import Keyed, secret_to_send, secrets_travel
+from sfumato.noise.keyed import Keyed, Units, secret_to_send, secrets_travel
 from sfumato.noise.laws import LAPLACE, NORMAL
 from sfumato.noise.parallel import each_block, processors
 from sfumato.noise.rounded import Rounded
@@ -19,6 +19,7 @@ __all__ = [
     "Secure",
     "Seeded",
     "Stream",
+    "Units",
     "below",
     "coins",
     "discrete_gaussian",

@@ -27,7 +27,13 @@ class Stream:
 
     A stream made without a key takes one from the operating system, and takes a new one
     when it finds itself in a forked child, so that parent and child never share noise.
+
+    A stream may also be the streams of several units side by side (see ``keyed``): each then gives an
+    equal share of what is drawn, unit after unit, so that draws of all units take one pass.
     """
+
+    #: How many units draw from this stream, each from words of its own.
+    units: int = 1
 
     def __init__(self, key: bytes | None = None) -> None:
         self._from_system = key is None
@@ -49,6 +55,22 @@ class Stream:
             zeros = _ZEROS if size == len(_ZEROS) else memoryview(_ZEROS)[:size]
             done += self._encryptor.update_into(zeros, view[done:])
         return buffer[:count]
+
+    def rungs(self, rungs: int, count: int, into: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
+        """Return words of shape (rungs, count): each unit's words, rung by rung, beside the next unit's."""
+        return self.words(rungs * count, into).reshape(rungs, count)
+
+    def again(self, where: NDArray[np.intp], count: int) -> NDArray[np.uint64]:
+        """Return one further word for each of the positions ``where``, in order, of ``count`` draws."""
+        return self.words(where.size)
+
+    def owner(self, position: int, count: int) -> Stream:
+        """Return the stream of the unit that the draw at ``position`` of ``count`` belongs to."""
+        return self
+
+    def each(self) -> list[Stream]:
+        """Return the stream of each unit."""
+        return [self]
 
     def integer(self, bits: int) -> int:
         """A uniform integer of ``bits`` bits; ``bits`` is a multiple of 64."""

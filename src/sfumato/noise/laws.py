@@ -10,14 +10,16 @@ quantile q(p) for 0 < p ≤ 1/2; the upper half is its mirror. Three bounds make
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import mpmath
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sfumato.noise.precise import precise
+
+if TYPE_CHECKING:
+    import mpmath
 
 __all__ = ["LAPLACE", "NORMAL", "Law"]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import mpmath
-
 __all__ = ["precise"]
 
 _own = threading.local()
@@ -20,5 +18,7 @@ _own = threading.local()
 def precise() -> Any:
     """An mpmath context that belongs to the calling thread, to be used under its ``workprec``."""
     if not hasattr(_own, "context"):
+        import mpmath  # for one draw in thousands, and slow to load
+
         _own.context = mpmath.MPContext()
     return _own.context

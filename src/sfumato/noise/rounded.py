@@ -16,8 +16,8 @@ the sum of the real noises of rungs 0…i, each tier rounded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +25,9 @@ from sfumato.errors import BadInput
 from sfumato.noise.bits import Stream
 from sfumato.noise.laws import Law
 from sfumato.noise.precise import precise
+
+if TYPE_CHECKING:
+    import mpmath
 
 __all__ = ["MAX_SCALE", "Rounded"]
 
@@ -95,14 +98,17 @@ class Rounded:
         rungs = len(self.scales)
         out = np.empty((rungs, count)) if out is None else out
         if count < _TABLE_WORTH:
-            words = stream.words(rungs * count).reshape(rungs, count)
-            self._from_doubles(words, relative, out, stream)
+            words = stream.rungs(rungs, count)
+            self._from_doubles(words, relative, out, stream, None)
             return out
         positions, kept = [], []
-        scratch = _Scratch(rungs, min(count, _BLOCK))
-        for start in range(0, count, _BLOCK):
-            stop = min(start + _BLOCK, count)
-            words = stream.words(rungs * (stop - start), into=scratch.words).reshape(rungs, -1)
+        # Several units draw in one block, as each would draw alone.
+        size = _BLOCK if stream.units == 1 else count
+        assert count <= stream.units * _BLOCK or stream.units == 1
+        scratch = _Scratch(rungs, min(count, size))
+        for start in range(0, count, size):
+            stop = min(start + size, count)
+            words = stream.rungs(rungs, stop - start, into=scratch.words)
             factor = None if relative is None else relative[start:stop]
             doubtful = self._from_table(words, factor, out[:, start:stop], scratch)
             positions.append(doubtful + start)
@@ -110,7 +116,7 @@ class Rounded:
         where = np.concatenate(positions)
         decided = np.empty((rungs, where.size))
         factor = None if relative is None else relative[where]
-        self._from_doubles(np.concatenate(kept, axis=1), factor, decided, stream)
+        self._from_doubles(np.concatenate(kept, axis=1), factor, decided, stream, (where, count))
         out[:, where] = decided
         return out
 
@@ -131,9 +137,9 @@ class Rounded:
         """First attempt, into ``out``; returns the positions it could not decide."""
         count = words.shape[1]
         cell, real, part = scratch.cell[:count], scratch.real[:count], scratch.part[:count]
-        total, sure = scratch.total[:count], scratch.sure[:count]
+        total, near, sure = scratch.total[:count], scratch.near[:count], scratch.sure[:count]
         index = cell.view(np.int64)
-        unsure = np.zeros(0, dtype=np.intp)
+        sure[:] = True
         for rung, (knots, steps) in enumerate(self._scaled_tables()):
             np.right_shift(words[rung], _REST_BITS, out=cell)
             np.take(knots, index, out=real, mode="clip")
@@ -152,13 +158,23 @@ class Rounded:
             np.rint(total, out=out[rung])
             np.subtract(total, out[rung], out=part)
             np.abs(part, out=part)
-            np.greater_equal(0.5 - _DOUBT, part, out=sure)  # False for NaN
-            np.logical_not(sure, out=sure)
-            unsure = np.union1d(unsure, np.flatnonzero(sure)) if rung else np.flatnonzero(sure)
-        return unsure
+            np.greater_equal(0.5 - _DOUBT, part, out=near)  # False for NaN
+            np.logical_and(sure, near, out=sure)
+        return np.flatnonzero(~sure)
 
-    def _from_doubles(self, words: Words, factor: Array | None, out: Array, stream: Stream) -> None:
-        """Second attempt, into ``out``; what it cannot decide is decided exactly."""
+    def _from_doubles(
+        self,
+        words: Words,
+        factor: Array | None,
+        out: Array,
+        stream: Stream,
+        among: tuple[NDArray[np.intp], int] | None,
+    ) -> None:
+        """Second attempt, into ``out``; what it cannot decide is decided exactly.
+
+        ``among`` says where these draws stand among how many; None where they are all.
+        """
+        where, count = (np.arange(words.shape[1]), words.shape[1]) if among is None else among
         total, doubt = np.full(words.shape[1], self.shift), np.zeros(words.shape[1])
         doubtful = np.zeros(words.shape[1], dtype=bool)
         for rung, rung_scale in enumerate(self.scales):
@@ -177,7 +193,8 @@ class Rounded:
         for position in np.flatnonzero(doubtful):
             scales = self.scales if factor is None else [s * float(factor[position]) for s in self.scales]
             bits = [int(word) for word in words[:, position]]
-            out[:, position] = _exactly(self.law, bits, scales, self.shift, stream)
+            owner = stream.owner(int(where[position]), count)
+            out[:, position] = _exactly(self.law, bits, scales, self.shift, owner)
 
 
 class _Scratch:
@@ -187,7 +204,7 @@ class _Scratch:
         self.words = np.empty(rungs * count + 2, dtype=np.uint64)
         self.cell = np.empty(count, dtype=np.uint64)
         self.real, self.part, self.total = np.empty(count), np.empty(count), np.empty(count)
-        self.sure = np.empty(count, dtype=bool)
+        self.near, self.sure = np.empty(count, dtype=bool), np.empty(count, dtype=bool)
 
 
 def _exactly(law: Law, words: list[int], scales: Sequence[float], shift: float, stream: Stream) -> list[int]:

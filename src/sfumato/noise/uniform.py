@@ -16,7 +16,7 @@ def below(stream: Stream, bound: int, count: int) -> NDArray[np.int64]:
     words = stream.words(count)
     favoured = np.flatnonzero(words > largest)
     while favoured.size:
-        words[favoured] = stream.words(favoured.size)
+        words[favoured] = stream.again(favoured, count)
         favoured = favoured[words[favoured] > largest]
     return (words % np.uint64(bound)).astype(np.int64)
 

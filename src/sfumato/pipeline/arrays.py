@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,14 @@ from sfumato.io.atomic import First
 from sfumato.mechanisms import ExpectedError, Mechanism, Personalised
 from sfumato.mechanisms.records import check_finite
 from sfumato.mechanisms.tensors import TensorMechanism
-from sfumato.media import PictureMechanism, SoundMechanism
 from sfumato.pipeline.payment import Content
 from sfumato.pipeline.protected import Report, silent
 from sfumato.pipeline.source_file import SourceFile
 from sfumato.privacy import Guarantee, Statement
-from sfumato.transforms import Transform
+
+if TYPE_CHECKING:
+    from sfumato.media import PictureMechanism, SoundMechanism
+    from sfumato.transforms import Transform
 
 __all__ = ["ArrayFile", "rows_at_once"]
 
@@ -162,7 +164,7 @@ def _shaped(source: ArraySource, mechanism: Mechanism) -> Mechanism:
 
 def _of_media(mechanism: Mechanism) -> TypeGuard[PictureMechanism | SoundMechanism]:
     """Whether records are pictures or sounds, whose type says what white, or full loudness, is."""
-    return isinstance(mechanism, PictureMechanism | SoundMechanism)
+    return mechanism.of_media
 
 
 def _bounded_by_data(source: ArraySource, mechanism: Mechanism, report: Report) -> Mechanism:

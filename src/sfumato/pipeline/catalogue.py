@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import (
-    AdditiveNoise,
-    Duchi,
-    Gaussian,
-    GridTensorLDP,
-    Hybrid,
-    Laplace,
-    Mechanism,
-    Personalised,
-    Piecewise,
-    PrivUnit,
-    PrivUnitG,
-    RandomisedResponse,
-    TensorLDP,
-    TrustAdaptive,
-    WeightedTensorLDP,
-)
 from sfumato.mechanisms.parameters import in_range, shown
-from sfumato.media import (
-    BandNoise,
-    Blur,
-    ContentAdaptive,
-    DPPix,
-    Mask,
-    MelLaplace,
-    Pixelate,
-    PlaneBands,
-    PlaneMeans,
-    ScaledPixels,
-    SelectiveNoise,
-    SpectralLaplace,
-    UniformPixels,
-)
 from sfumato.pipeline.choosing import chosen, refuse_foreign
-from sfumato.transforms import BinaryEncoding, RandomProjection, ReconstructionResistant
+
+if TYPE_CHECKING:
+    from sfumato.mechanisms import Mechanism
 
 __all__ = ["MECHANISMS", "make_mechanism"]
 
@@ -52,42 +23,45 @@ def _kebab(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 
-#: Class names in kebab case.
-MECHANISMS: Mapping[str, type[Mechanism]] = {
-    _kebab(kind.__name__): kind
-    for kind in (
-        AdditiveNoise,
-        BandNoise,
-        BinaryEncoding,
-        Blur,
-        ContentAdaptive,
-        DPPix,
-        Duchi,
-        Gaussian,
-        GridTensorLDP,
-        Hybrid,
-        Laplace,
-        Mask,
-        MelLaplace,
-        Personalised,
-        Piecewise,
-        Pixelate,
-        PlaneBands,
-        PlaneMeans,
-        PrivUnit,
-        PrivUnitG,
-        RandomProjection,
-        RandomisedResponse,
-        ReconstructionResistant,
-        ScaledPixels,
-        SelectiveNoise,
-        SpectralLaplace,
-        TensorLDP,
-        TrustAdaptive,
-        UniformPixels,
-        WeightedTensorLDP,
-    )
+# The room that each class stands in.
+_ROOMS = {
+    "mechanisms": (
+        *("AdditiveNoise", "Duchi", "Gaussian", "GridTensorLDP", "Hybrid", "Laplace", "Personalised"),
+        *("Piecewise", "PrivUnit", "PrivUnitG", "RandomisedResponse", "TensorLDP", "TrustAdaptive"),
+        "WeightedTensorLDP",
+    ),
+    "media": (
+        *("BandNoise", "Blur", "ContentAdaptive", "DPPix", "Mask", "MelLaplace", "Pixelate", "PlaneBands"),
+        *("PlaneMeans", "ScaledPixels", "SelectiveNoise", "SpectralLaplace", "UniformPixels"),
+    ),
+    "transforms": ("BinaryEncoding", "RandomProjection", "ReconstructionResistant"),
 }
+
+
+class _Classes(Mapping[str, "type[Mechanism]"]):
+    """Classes by their names in kebab case; the module of a class is loaded when the class is asked for."""
+
+    def __init__(self, rooms: Mapping[str, Sequence[str]]) -> None:
+        named = {name: room for room, names in rooms.items() for name in names}
+        self._places = {_kebab(name): (named[name], name) for name in sorted(named)}
+
+    def __getitem__(self, name: str) -> type[Mechanism]:
+        room, kind = self._places[name]
+        loaded: type[Mechanism] = getattr(importlib.import_module(f"sfumato.{room}"), kind)
+        return loaded
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+#: Class names in kebab case.
+MECHANISMS: Mapping[str, type[Mechanism]] = _Classes(_ROOMS)
 
 
 def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = False) -> Mechanism:
@@ -101,7 +75,7 @@ def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = Fal
     """
     kind = MECHANISMS[chosen(name, MECHANISMS, "mechanism", meant=_kebab(name))]
     accepted = list(inspect.signature(kind).parameters)
-    if kind is Personalised:
+    if kind.__name__ == "Personalised":
         accepted.append("epsilon_file")
     given = {option: in_range(option, value) for option, value in options.items() if value is not None}
     if "trust" in given and "distrust" in accepted:
@@ -114,7 +88,7 @@ def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = Fal
         raise BadInput(f"{name} needs {' and '.join(missing.values())}.", parameter=next(iter(missing)))
     if "epsilon" in given:
         given["epsilon"] = _epsilon(name, kind, given["epsilon"])
-        if kind is BinaryEncoding:
+        if kind.__name__ == "BinaryEncoding":
             # It has a flip by default; a flip beside an ε is for the mechanism itself to refuse.
             given.setdefault("flip", None)
     if "epsilon_file" in given:
@@ -138,14 +112,14 @@ def _missing(
         "bounds": "the lowest and highest value (`bounds=(0, 255)`)",
     }
     possible = [way for option, way in ways.items() if option in accepted]
-    if possible and not bounded and not set(ways) & set(given) and kind is not BinaryEncoding:
+    if possible and not bounded and not set(ways) & set(given) and kind.__name__ != "BinaryEncoding":
         bound = f"a bound on the records, {' or '.join(possible)}, which must not be read off the data"
         missing["clip" if "clip" in accepted else "bounds"] = bound
     return missing
 
 
 def _epsilon(name: str, kind: type[Mechanism], values: Sequence[Any]) -> float | tuple[float, float]:
-    wanted = 2 if kind is TrustAdaptive else 1
+    wanted = 2 if kind.__name__ == "TrustAdaptive" else 1
     if len(values) != wanted:
         form = "a range, as in `epsilon=(1, 8)`" if wanted == 2 else "one number, as in `epsilon=1`"
         given = " ".join(f"{value:g}" if isinstance(value, int | float) else shown(value) for value in values)

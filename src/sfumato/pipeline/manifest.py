@@ -6,12 +6,14 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput
 from sfumato.io.stores import LocalStore, Store
-from sfumato.ledger import Ledger
 from sfumato.report import Check, KeyRing, Verification, certificate_file, file_digest, verify
+
+if TYPE_CHECKING:
+    from sfumato.ledger import Ledger
 
 __all__ = [
     "MANIFEST",

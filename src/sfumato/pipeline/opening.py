@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.errors import BadInput
 from sfumato.io import Schema
 from sfumato.mechanisms import Mechanism, Personalised
-from sfumato.media import PictureMechanism, SoundMechanism
 from sfumato.pipeline.located import Located
-from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.record_files import RecordFiles
-from sfumato.transforms import Transform
+
+if TYPE_CHECKING:
+    from sfumato.pipeline.media_mechanisms import MediaMechanisms
+    from sfumato.transforms import Transform
 
 __all__ = ["opener_of"]
 
@@ -33,7 +35,7 @@ def opener_of(
 
     The files of a folder are media where the mechanism is one of media.
     """
-    of_media = isinstance(mechanism, MediaMechanisms | PictureMechanism | SoundMechanism)
+    of_media = not isinstance(mechanism, Mechanism) or mechanism.of_media
     if source.name is None and not of_media and bounds_from_data:
         raise BadInput(
             f"`bounds_from_data=True` is for one file, and {source.word} is a folder.",
@@ -55,8 +57,10 @@ def opener_of(
         ):
             if given:
                 raise BadInput(f"`{name}` is for {of}, and {source.word} is {what}.", parameter=name)
+        from sfumato.pipeline.media_mechanisms import MediaMechanisms
+
         return MediaMechanisms.of(mechanism)
-    if isinstance(mechanism, MediaMechanisms):
+    if not isinstance(mechanism, Mechanism):
         raise BadInput(
             f"{source.word} holds records; mechanisms for media are not for them.", parameter="mechanism"
         )

@@ -68,8 +68,8 @@ class Content:
         return hashlib.sha256(text.encode()).digest()
 
     def commitment(self, noise: Keyed, terms: Mapping[str, Any]) -> str:
-        """What :meth:`digest` tells apart, readable to nobody without the secret."""
-        return noise.commitment(self.digest(terms))
+        """What :meth:`digest` tells apart, and the version of the streams; for nobody without the secret."""
+        return noise.commitment(self.digest({**terms, "streams": noise.streams}))
 
 
 def terms_of(statement: Statement, declared: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -6,16 +6,14 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.io import Schema
-from sfumato.ledger import Ledger, Preview
 from sfumato.mechanisms import ExpectedError, Mechanism
 from sfumato.mechanisms.tensors import UNITS
 from sfumato.pipeline.engine import LocalEngine
 from sfumato.pipeline.folder import count_of, refuse_nothing
 from sfumato.pipeline.located import Located, located
-from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.opening import opener_of
 from sfumato.pipeline.payment import Payment, asked_for
 from sfumato.pipeline.pieces import NAMED, NUMBERED, Piece, pieces_of
@@ -24,7 +22,11 @@ from sfumato.pipeline.record_files import RecordFiles
 from sfumato.pipeline.source_file import SourceFile
 from sfumato.pipeline.together import check_charge, together
 from sfumato.privacy import Guarantee, Statement
-from sfumato.transforms import Transform
+
+if TYPE_CHECKING:
+    from sfumato.ledger import Ledger, Preview
+    from sfumato.pipeline.media_mechanisms import MediaMechanisms
+    from sfumato.transforms import Transform
 
 __all__ = ["Plan", "cost_of", "groups_of", "plan"]
 

@@ -14,19 +14,18 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sfumato.errors import BadInput
 from sfumato.io import Schema, same_kind
 from sfumato.io.cutting import cuts_of
 from sfumato.io.formats import suffix_of
 from sfumato.io.stores import named
-from sfumato.ledger import Ledger
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import Keyed
 from sfumato.pipeline.engine import Engine, LocalEngine
 from sfumato.pipeline.folder import ProtectedFolder, protect_folder
 from sfumato.pipeline.located import Located, located
-from sfumato.pipeline.media_mechanisms import MediaMechanisms
 from sfumato.pipeline.opening import opener_of
 from sfumato.pipeline.payment import Payment
 from sfumato.pipeline.pieces import NAMED, NUMBERED, Piece, pieces_of
@@ -36,7 +35,11 @@ from sfumato.pipeline.record_files import RecordFiles
 from sfumato.pipeline.single import protect_file
 from sfumato.pipeline.together import PARTS
 from sfumato.report import KeyRing, SigningKey, certificate_file
-from sfumato.transforms import Transform
+
+if TYPE_CHECKING:
+    from sfumato.ledger import Ledger
+    from sfumato.pipeline.media_mechanisms import MediaMechanisms
+    from sfumato.transforms import Transform
 
 __all__ = ["protect"]
 
@@ -184,7 +187,7 @@ def _one(
 def _parts(given: Located, opener: MediaMechanisms | RecordFiles) -> list[Piece]:
     """The parts of one file, which are named by their numbers; a file that cannot be cut is one part."""
     assert given.name is not None
-    if isinstance(opener, MediaMechanisms):
+    if not isinstance(opener, RecordFiles):
         raise BadInput(f"{given.word} is a {given.kind}, which is released whole: name the output's file.")
     suffix = suffix_of(given.name)
     # All parts are of one version: the cuts were made for it, and so were the digests that are paid for.

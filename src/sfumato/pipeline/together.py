@@ -18,11 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dp_accounting import GaussianDpEvent, LaplaceDpEvent
-
 from sfumato.errors import BadInput
 from sfumato.pipeline.payment import Payment
 from sfumato.privacy import Guarantee, Neighbours, Statement, Unit
+from sfumato.privacy.events import GaussianEvent, LaplaceEvent
 
 __all__ = ["DECLARED_DISJOINT", "INSIDE_ONE_FILE", "PARTS", "check_charge", "in_each", "together"]
 
@@ -142,11 +141,11 @@ def _worst(parts: Sequence[Guarantee]) -> Guarantee:
 
 def _ordered(part: Guarantee, worst: Guarantee) -> bool:
     """Whether ``worst`` bounds ``part``, which has no larger ε at its own δ, at every δ."""
-    if replace(part, theorem="") == replace(worst, theorem=""):
+    if part.changed(theorem="") == worst.changed(theorem=""):
         return True
     plain = part.slack == part.revealed == worst.slack == worst.revealed == 0.0
-    alike = type(part.event) is type(worst.event) and part.at_delta == worst.at_delta
-    return plain and alike and isinstance(part.event, GaussianDpEvent | LaplaceDpEvent)
+    alike = type(part.described) is type(worst.described) and part.at_delta == worst.at_delta
+    return plain and alike and isinstance(part.described, GaussianEvent | LaplaceEvent)
 
 
 def _kind(part: Guarantee) -> tuple[Unit, Neighbours]:

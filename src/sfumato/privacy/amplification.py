@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-
-from dp_accounting import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
 
 from sfumato.errors import BadInput
-from sfumato.privacy.events import response_event
+from sfumato.privacy.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonSampledEvent,
+    response_event,
+)
 from sfumato.privacy.gaussian import check_delta, check_epsilon
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, amplified
@@ -47,9 +50,9 @@ def poisson(guarantee: Guarantee, rate: float) -> Guarantee:
     curve = guarantee.curve
     alone = curve.alone
     if isinstance(alone, GaussianLoss):
-        event = PoissonSampledDpEvent(rate, GaussianDpEvent(1.0 / alone.mu))
+        event: Event = PoissonSampledEvent(rate, GaussianEvent(1.0 / alone.mu))
     elif isinstance(alone, LaplaceLoss):
-        event = PoissonSampledDpEvent(rate, LaplaceDpEvent(1.0 / alone.pure))
+        event = PoissonSampledEvent(rate, LaplaceEvent(1.0 / alone.pure))
     elif math.isfinite(curve.pure):
         event = response_event(amplified(curve.pure, rate), 2)
     else:
@@ -59,7 +62,7 @@ def poisson(guarantee: Guarantee, rate: float) -> Guarantee:
         )
     theorem = f"{guarantee.theorem}, Poisson sample of rate {rate:g}"
     slack = rate * min(1.0, guarantee.slack + guarantee.revealed)
-    return replace(guarantee, event=event, slack=slack, revealed=0.0, theorem=theorem)
+    return guarantee.changed(event=event, slack=slack, revealed=0.0, theorem=theorem)
 
 
 def shuffled(epsilon0: float, n: int, delta: float) -> float:
@@ -102,7 +105,7 @@ def shuffle(guarantee: Guarantee, n: int, delta: float) -> Guarantee:
     local = guarantee.curve.pure
     epsilon = shuffled(local, n, delta)
     if epsilon >= local:
-        return replace(guarantee, at_delta=delta)
+        return guarantee.changed(at_delta=delta)
     theorem = f"{guarantee.theorem}, shuffled among {n} (Feldman, McMillan & Talwar)"
     return Guarantee.approximate(
         epsilon, delta, unit=guarantee.unit, neighbours=guarantee.neighbours, theorem=theorem

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Literal
-
-from dp_accounting import DpEvent
+from typing import TYPE_CHECKING, Literal
 
 from sfumato.errors import BadInput
 from sfumato.privacy.curves import Curve
-from sfumato.privacy.events import curve_of, repeated
+from sfumato.privacy.events import as_event, curve_of, repeated
 from sfumato.privacy.gaussian import check_delta, check_epsilon
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, Loss, ResponseLoss
 from sfumato.privacy.renyi import rdp_epsilon
 from sfumato.privacy.unit import Neighbours
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 __all__ = ["advanced", "basic", "parallel", "pld", "rdp", "zcdp"]
 
@@ -48,7 +48,7 @@ def advanced(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[
 
 def rdp(event: DpEvent, k: int, delta: float) -> float:
     """ε at ``delta`` of ``k`` runs of ``event``, by Rényi DP."""
-    return rdp_epsilon(curve_of(repeated(event, _check_times(k))).parts, check_delta(delta))
+    return rdp_epsilon(curve_of(repeated(as_event(event), _check_times(k))).parts, check_delta(delta))
 
 
 def zcdp(rho: float, k: int, delta: float) -> float:
@@ -61,7 +61,7 @@ def zcdp(rho: float, k: int, delta: float) -> float:
 
 def pld(event: DpEvent, k: int, delta: float) -> float:
     """ε at ``delta`` of ``k`` runs of ``event``, by its privacy loss distribution (closed form if any)."""
-    return curve_of(repeated(event, _check_times(k))).epsilon(check_delta(delta))
+    return curve_of(repeated(as_event(event), _check_times(k))).epsilon(check_delta(delta))
 
 
 def parallel(
@@ -98,7 +98,7 @@ def parallel(
     largest = _largest(parts)
     if largest is not None:
         theorem = largest.theorem if len(parts) == 1 else f"{largest.theorem}, parallel"
-        return replace(largest, slack=slack, revealed=revealed, at_delta=at_delta, theorem=theorem)
+        return largest.changed(slack=slack, revealed=revealed, at_delta=at_delta, theorem=theorem)
     if delta is None:
         raise BadInput(
             "branches of different kinds were given without a delta: name the delta to compare them at."

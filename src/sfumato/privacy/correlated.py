@@ -16,7 +16,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 
 from sfumato.errors import BadInput
 from sfumato.privacy.guarantee import Guarantee
@@ -102,6 +101,8 @@ def _inverse(lower: ArrayLike) -> NDArray[np.float64]:
         raise BadInput(
             "the noise matrix has a zero on its diagonal: it is singular and leaves a direction bare."
         )
+    from scipy.linalg import solve_triangular
+
     inverse = np.asarray(solve_triangular(matrix, np.eye(len(matrix)), lower=True), dtype=np.float64)
     if not np.all(np.isfinite(inverse)) or np.max(np.abs(inverse)) > 1e12 / np.max(np.abs(matrix)):
         raise BadInput(

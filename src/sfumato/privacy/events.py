@@ -7,95 +7,224 @@ disagree on what it does (under REPLACE_ONE, ``GaussianDpEvent(1)`` at δ = 1e-5
 accountant, which doubles the sensitivity, and 4.73 to its RDP accountant, which does not). So nothing here
 is ever doubled: Gaussian and Laplace are read with unit sensitivity, randomised response as a replaced
 answer, and Poisson sampling only under add/remove.
+
+Events are small records here, with the names and fields of dp-accounting's; those are built when one of them
+is asked for (``as_dp_event``), since loading dp-accounting takes longer than most releases.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    NoOpDpEvent,
-    PoissonSampledDpEvent,
-    RandomizedResponseDpEvent,
-    SelfComposedDpEvent,
-    ZCDpEvent,
-)
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput
 from sfumato.privacy.curves import Curve
 from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, Loss, ResponseLoss, SampledLoss
 from sfumato.privacy.renyi import response_noise
 
-__all__ = ["composed", "curve_of", "repeated", "response_event", "samples"]
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+__all__ = [
+    "ComposedEvent",
+    "Event",
+    "GaussianEvent",
+    "LaplaceEvent",
+    "NoOpEvent",
+    "PoissonSampledEvent",
+    "PureEvent",
+    "ResponseEvent",
+    "SelfComposedEvent",
+    "as_dp_event",
+    "as_event",
+    "composed",
+    "curve_of",
+    "repeated",
+    "response_event",
+    "samples",
+]
 
 # Above this the probability of a random answer, about 2e^−ε, is no longer a normal double.
 _LARGEST_RESPONSE = 700.0
 
 
-def response_event(epsilon: float, buckets: int) -> DpEvent:
+class Event:
+    """What was run, as dp-accounting's event of the same name; without loading dp-accounting."""
+
+
+@dataclass(frozen=True)
+class GaussianEvent(Event):
+    """Gaussian noise of deviation ``noise_multiplier`` × L2 sensitivity."""
+
+    noise_multiplier: float
+
+
+@dataclass(frozen=True)
+class LaplaceEvent(Event):
+    """Laplace noise of scale ``noise_multiplier`` × L1 sensitivity."""
+
+    noise_multiplier: float
+
+
+@dataclass(frozen=True)
+class ResponseEvent(Event):
+    """Randomised response that answers at random with probability ``noise_parameter``."""
+
+    noise_parameter: float
+    num_buckets: int
+
+
+@dataclass(frozen=True)
+class PureEvent(Event):
+    """Any ``epsilon``-DP mechanism; zCDP with ρ = 0 and ξ = ε in dp-accounting."""
+
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class PoissonSampledEvent(Event):
+    """``event`` on a Poisson sample."""
+
+    sampling_probability: float
+    event: Event
+
+
+@dataclass(frozen=True)
+class SelfComposedEvent(Event):
+    """``event``, ``count`` times."""
+
+    event: Event
+    count: int
+
+
+@dataclass(frozen=True)
+class ComposedEvent(Event):
+    """All ``events`` on the same data."""
+
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class NoOpEvent(Event):
+    """Nothing was run."""
+
+
+def as_event(event: Event | DpEvent) -> Event:
+    """Return ``event`` in this module's form, or refuse what no guarantee can be computed from."""
+    if isinstance(event, Event):
+        return event
+    import dp_accounting as dp
+
+    known: Any = event
+    if isinstance(event, dp.GaussianDpEvent):
+        return GaussianEvent(known.noise_multiplier)
+    if isinstance(event, dp.LaplaceDpEvent):
+        return LaplaceEvent(known.noise_multiplier)
+    if isinstance(event, dp.RandomizedResponseDpEvent):
+        return ResponseEvent(known.noise_parameter, known.num_buckets)
+    if isinstance(event, dp.ZCDpEvent) and known.rho == 0.0:
+        return PureEvent(known.xi)
+    if isinstance(event, dp.PoissonSampledDpEvent):
+        return PoissonSampledEvent(known.sampling_probability, as_event(known.event))
+    if isinstance(event, dp.SelfComposedDpEvent):
+        return SelfComposedEvent(as_event(known.event), known.count)
+    if isinstance(event, dp.ComposedDpEvent):
+        return ComposedEvent(tuple(as_event(inner) for inner in known.events))
+    if isinstance(event, dp.NoOpDpEvent):
+        return NoOpEvent()
+    raise _unknown(event)
+
+
+def as_dp_event(event: Event) -> DpEvent:
+    """Return ``event`` as dp-accounting has it."""
+    import dp_accounting as dp
+
+    if isinstance(event, GaussianEvent):
+        return dp.GaussianDpEvent(event.noise_multiplier)
+    if isinstance(event, LaplaceEvent):
+        return dp.LaplaceDpEvent(event.noise_multiplier)
+    if isinstance(event, ResponseEvent):
+        return dp.RandomizedResponseDpEvent(event.noise_parameter, event.num_buckets)
+    if isinstance(event, PureEvent):
+        return dp.ZCDpEvent(rho=0.0, xi=event.epsilon)
+    if isinstance(event, PoissonSampledEvent):
+        return dp.PoissonSampledDpEvent(event.sampling_probability, as_dp_event(event.event))
+    if isinstance(event, SelfComposedEvent):
+        return dp.SelfComposedDpEvent(as_dp_event(event.event), event.count)
+    if isinstance(event, ComposedEvent):
+        return dp.ComposedDpEvent([as_dp_event(inner) for inner in event.events])
+    return dp.NoOpDpEvent()
+
+
+def _unknown(event: object) -> BadInput:
+    return BadInput(
+        f"the event {event!r} is not one a guarantee can be computed from: accepted are Gaussian, Laplace, "
+        "randomised response, pure (zCDP with rho=0), Poisson sampling of a Gaussian or Laplace, and "
+        "compositions of these."
+    )
+
+
+def response_event(epsilon: float, buckets: int) -> Event:
     """Randomised response over ``buckets`` values; two of them dominate every ε-DP mechanism.
 
     Where the event's one probability cannot hold ε (e^−ε underflows, or so many buckets that it rounds to 1)
-    the event is ``ZCDpEvent(rho=0, xi=ε)``: a Rényi divergence of at most ε at every order is pure ε-DP.
+    the event is ``PureEvent(ε)``: a Rényi divergence of at most ε at every order is pure ε-DP.
     """
-    pure = ZCDpEvent(rho=0.0, xi=epsilon)
+    pure = PureEvent(epsilon)
     if epsilon > _LARGEST_RESPONSE:
         return pure
     noise = response_noise(epsilon, buckets)
     for _ in range(4):
         # Rounding may leave a hair too much noise, hence too small an ε; an ulp or two less gives it back.
-        event = RandomizedResponseDpEvent(noise, buckets)
+        event = ResponseEvent(noise, buckets)
         if epsilon <= _single(event).pure <= epsilon * (1.0 + 1e-9):
             return event
         noise = math.nextafter(noise, 0.0)
     return pure
 
 
-def composed(events: Iterable[DpEvent]) -> DpEvent:
+def composed(events: Iterable[Event]) -> Event:
     """All of ``events`` on the same data, nested compositions flattened."""
-    flat: list[DpEvent] = []
+    flat: list[Event] = []
     for event in events:
-        flat.extend(event.events if isinstance(event, ComposedDpEvent) else [event])
-    return flat[0] if len(flat) == 1 else ComposedDpEvent(flat)
+        flat.extend(event.events if isinstance(event, ComposedEvent) else [event])
+    return flat[0] if len(flat) == 1 else ComposedEvent(tuple(flat))
 
 
-def repeated(event: DpEvent, count: int) -> DpEvent:
+def repeated(event: Event, count: int) -> Event:
     """``event`` run ``count`` times."""
-    return event if count == 1 else SelfComposedDpEvent(event, count)
+    return event if count == 1 else SelfComposedEvent(event, count)
 
 
-def samples(event: DpEvent) -> bool:
+def samples(event: Event) -> bool:
     """Whether Poisson sampling occurs anywhere in ``event``."""
-    if isinstance(event, ComposedDpEvent):
+    if isinstance(event, ComposedEvent):
         return any(samples(inner) for inner in event.events)
-    if isinstance(event, SelfComposedDpEvent):
+    if isinstance(event, SelfComposedEvent):
         return samples(event.event)
-    return isinstance(event, PoissonSampledDpEvent)
+    return isinstance(event, PoissonSampledEvent)
 
 
-def curve_of(event: DpEvent) -> Curve:
+def curve_of(event: Event | DpEvent) -> Curve:
     """Read ``event`` by the convention of this module, or refuse it in a sentence."""
-    return Curve.of(_losses(event, 1))
+    return Curve.of(_losses(as_event(event), 1))
 
 
-def _losses(event: DpEvent, count: int) -> Iterator[tuple[Loss, int]]:
-    if isinstance(event, NoOpDpEvent):
+def _losses(event: Event, count: int) -> Iterator[tuple[Loss, int]]:
+    if isinstance(event, NoOpEvent):
         return
-    if isinstance(event, ComposedDpEvent):
+    if isinstance(event, ComposedEvent):
         for inner in event.events:
             yield from _losses(inner, count)
-    elif isinstance(event, SelfComposedDpEvent):
+    elif isinstance(event, SelfComposedEvent):
         if isinstance(event.count, bool) or not isinstance(event.count, int) or event.count < 1:
             raise BadInput(
                 f"an event is repeated {event.count!r} times: the count must be a whole number ≥ 1."
             )
         yield from _losses(event.event, count * event.count)
-    elif isinstance(event, PoissonSampledDpEvent):
+    elif isinstance(event, PoissonSampledEvent):
         rate = event.sampling_probability
         if not _is_number(rate) or not 0.0 < rate <= 1.0:
             raise BadInput(f"a sampling rate was {rate!r}: it must lie above 0 and be at most 1.")
@@ -110,13 +239,13 @@ def _losses(event: DpEvent, count: int) -> Iterator[tuple[Loss, int]]:
         yield _single(event), count
 
 
-def _single(event: DpEvent) -> Loss:
-    if isinstance(event, GaussianDpEvent):
+def _single(event: Event) -> Loss:
+    if isinstance(event, GaussianEvent):
         return GaussianLoss(1.0 / _multiplier(event.noise_multiplier))
-    if isinstance(event, LaplaceDpEvent):
+    if isinstance(event, LaplaceEvent):
         noise = _multiplier(event.noise_multiplier)
         return LaplaceLoss(_tidy(1.0 / noise, lambda epsilon: 1.0 / epsilon == noise))
-    if isinstance(event, RandomizedResponseDpEvent):
+    if isinstance(event, ResponseEvent):
         p, buckets = event.noise_parameter, event.num_buckets
         if not _is_number(p) or not 0.0 < p <= 1.0:
             raise BadInput(
@@ -126,15 +255,11 @@ def _single(event: DpEvent) -> Loss:
             raise BadInput(f"randomised response was given {buckets!r} buckets: it needs a whole number ≥ 2.")
         epsilon = math.log1p(buckets * ((1.0 - p) / p)) if p > 1e-290 else math.log(buckets) - math.log(p)
         return ResponseLoss(_tidy(epsilon, lambda e: response_noise(e, buckets) == p), buckets)
-    if isinstance(event, ZCDpEvent) and event.rho == 0.0:
-        if not _is_number(event.xi) or not 0.0 <= event.xi < math.inf:
-            raise BadInput(f"a pure epsilon was {event.xi!r}: it must be a finite number, 0 or more.")
-        return ResponseLoss(float(event.xi), 2)
-    raise BadInput(
-        f"the event {event!r} is not one a guarantee can be computed from: accepted are Gaussian, Laplace, "
-        "randomised response, pure (zCDP with rho=0), Poisson sampling of a Gaussian or Laplace, and "
-        "compositions of these."
-    )
+    if isinstance(event, PureEvent):
+        if not _is_number(event.epsilon) or not 0.0 <= event.epsilon < math.inf:
+            raise BadInput(f"a pure epsilon was {event.epsilon!r}: it must be a finite number, 0 or more.")
+        return ResponseLoss(float(event.epsilon), 2)
+    raise _unknown(event)
 
 
 def _is_number(value: object) -> bool:

@@ -16,7 +16,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy import special
-from scipy.optimize import brentq
 
 from sfumato.errors import BadInput
 
@@ -25,6 +24,7 @@ __all__ = ["classical_sigma", "gaussian_delta", "gaussian_epsilon", "gaussian_mu
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 _SQRT_2 = math.sqrt(2.0)
+_MOST_STEPS = 100
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
@@ -93,6 +93,42 @@ def _settle(value: float, step: float, safe: Callable[[float], bool]) -> float:
     return moved
 
 
+def _root(of: Callable[[float], float], low: float, high: float) -> float:
+    """Return where ``of`` crosses zero between ``low`` and ``high``, by Brent's method (1973, chapter 4).
+
+    Step by step what ``scipy.optimize.brentq`` does at rtol = 1e-14, so with the same digits; loading
+    ``scipy.optimize`` for this one root would take longer than most releases.
+    """
+    before, now, block = low, high, low
+    f_before, f_now = of(before), of(now)
+    f_block = f_before
+    last = step = now - before
+    for _ in range(_MOST_STEPS):
+        if f_before != 0.0 and f_now != 0.0 and (f_before < 0.0) != (f_now < 0.0):
+            block, f_block = before, f_before
+            last = step = now - before
+        if abs(f_block) < abs(f_now):
+            before, now, block = now, block, now
+            f_before, f_now, f_block = f_now, f_block, f_now
+        close, half = 0.5 * (5e-324 + 1e-14 * abs(now)), 0.5 * (block - now)
+        if f_now == 0.0 or abs(half) < close:
+            return now
+        tried = math.inf
+        if abs(last) > close and abs(f_now) < abs(f_before):
+            if before == block:
+                tried = -f_now * (now - before) / (f_now - f_before)
+            else:
+                to_before = (f_before - f_now) / (before - now)
+                to_block = (f_block - f_now) / (block - now)
+                tried = -f_now * (f_block * to_block - f_before * to_before)
+                tried /= to_block * to_before * (f_block - f_before)
+        last, step = (step, tried) if 2 * abs(tried) < min(abs(last), 3 * abs(half) - close) else (half, half)
+        before, f_before = now, f_now
+        now += step if abs(step) > close else math.copysign(close, half)
+        f_now = of(now)
+    raise RuntimeError(f"no root was found between {low!r} and {high!r} in {_MOST_STEPS} steps")
+
+
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Smallest ε for which Gaussian noise with sensitivity/σ = ``mu`` is (ε, ``delta``)-DP.
 
@@ -112,7 +148,7 @@ def _solved_epsilon(mu: float, delta: float) -> float:
     if mu > 1e6:
         # Here Φ(−a) and δ(ε) agree to more digits of ε than a double has.
         return upper - 0.5 * mu + 1e-15 * upper
-    epsilon = float(brentq(lambda e: _log_delta(e, mu) - target, 0.0, upper, xtol=5e-324, rtol=1e-14))
+    epsilon = _root(lambda e: _log_delta(e, mu) - target, 0.0, upper)
     for _ in range(2):
         a, b = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
         log_delta = _log_delta(epsilon, mu)
@@ -145,7 +181,7 @@ def _solved_mu(epsilon: float, delta: float) -> float:
         lower *= 0.5
     while _log_delta(epsilon, upper) < target:
         upper *= 2.0
-    mu = float(brentq(lambda m: _log_delta(epsilon, m) - target, lower, upper, xtol=5e-324, rtol=1e-14))
+    mu = _root(lambda m: _log_delta(epsilon, m) - target, lower, upper)
     for _ in range(2):
         a = epsilon / mu - 0.5 * mu
         log_delta = _log_delta(epsilon, mu)

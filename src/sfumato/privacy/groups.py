@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    SelfComposedDpEvent,
+from sfumato.privacy.events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    SelfComposedEvent,
+    composed,
+    curve_of,
+    repeated,
+    response_event,
 )
-
-from sfumato.privacy.events import composed, curve_of, repeated, response_event
 
 __all__ = ["group_curve_event", "group_delta"]
 
 
-def group_curve_event(event: DpEvent, size: float) -> DpEvent | None:
+def group_curve_event(event: Event, size: float) -> Event | None:
     """The event that bounds a group of ``size``, or None where a part has no such event.
 
     A ``size`` below 1 is no group: it gives a smaller event of the same kind, with that fraction of a
@@ -27,17 +29,17 @@ def group_curve_event(event: DpEvent, size: float) -> DpEvent | None:
     for groups as neighbours. A location family's trade-off curve composed with itself k times is the same
     family shifted k times as far, hence Gaussian and Laplace noise multipliers divided by ``size``.
     """
-    if isinstance(event, ComposedDpEvent):
+    if isinstance(event, ComposedEvent):
         parts = [group_curve_event(inner, size) for inner in event.events]
         known = [part for part in parts if part is not None]
         return composed(known) if len(known) == len(parts) else None
-    if isinstance(event, SelfComposedDpEvent):
+    if isinstance(event, SelfComposedEvent):
         inner = group_curve_event(event.event, size)
         return None if inner is None else repeated(inner, event.count)
-    if isinstance(event, GaussianDpEvent):
-        return GaussianDpEvent(event.noise_multiplier / size)
-    if isinstance(event, LaplaceDpEvent):
-        return LaplaceDpEvent(event.noise_multiplier / size)
+    if isinstance(event, GaussianEvent):
+        return GaussianEvent(event.noise_multiplier / size)
+    if isinstance(event, LaplaceEvent):
+        return LaplaceEvent(event.noise_multiplier / size)
     pure = curve_of(event).pure
     return response_event(size * pure, 2) if math.isfinite(pure) else None
 

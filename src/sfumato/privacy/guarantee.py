@@ -20,38 +20,67 @@ mechanism, being the same at every order, comes out of the integral as δ₀; ad
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
-
-from dp_accounting import DpEvent, GaussianDpEvent, LaplaceDpEvent
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.errors import BadInput
 from sfumato.privacy.curves import Curve
-from sfumato.privacy.events import composed, curve_of, repeated, response_event, samples
+from sfumato.privacy.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    as_dp_event,
+    as_event,
+    composed,
+    curve_of,
+    repeated,
+    response_event,
+    samples,
+)
 from sfumato.privacy.gaussian import check_alpha, check_epsilon
 from sfumato.privacy.groups import group_curve_event, group_delta
 from sfumato.privacy.unit import RECORD, Neighbours, Unit
 from sfumato.privacy.wire import event_from_json, event_to_json, fields_of
 from sfumato.privacy.wording import below_one, combined, upward
 
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
 __all__ = ["Guarantee"]
 
 _FIELDS = ("unit", "neighbours", "event", "theorem", "slack", "revealed", "at_delta")
 
 
-@dataclass(frozen=True, kw_only=True)
+class _DpEvent:
+    """A field that takes an event of either form and is read as dp-accounting's, built when it is read."""
+
+    def __get__(self, guarantee: Guarantee | None, owner: type | None = None) -> DpEvent | None:
+        if guarantee is None:
+            raise AttributeError("an event has no default")
+        return guarantee._dp_event
+
+    def __set__(self, guarantee: Guarantee, event: Event | DpEvent | None) -> None:
+        loaded = sys.modules.get("dp_accounting")
+        theirs = loaded is not None and isinstance(event, loaded.DpEvent)
+        guarantee.__dict__["described"] = as_event(event) if theirs and event is not None else event
+        guarantee.__dict__.pop("_dp_event", None)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Guarantee:
     """An upper bound on privacy loss: what may change, how, and the theorem that bounds it.
 
     ``slack`` is δ₀, added to every δ; ``revealed`` is the chance that a coin, independent of the data, lets
-    everything through; ``at_delta`` is the δ at which the headline ε is printed.
+    everything through; ``at_delta`` is the δ at which the headline ε is printed. ``described`` is ``event``
+    without dp-accounting.
     """
 
     unit: Unit = RECORD
     neighbours: Neighbours = Neighbours.REPLACE
-    event: DpEvent | None
+    event: _DpEvent = _DpEvent()
     theorem: str
     slack: float = 0.0
     revealed: float = 0.0
@@ -67,11 +96,11 @@ class Guarantee:
             object.__setattr__(self, name, float(value))
         if not isinstance(self.theorem, str):
             raise BadInput(f"`theorem` was {self.theorem!r}: it must be text.", parameter="theorem")
-        if self.event is None:
+        if self.described is None:
             return
-        if not isinstance(self.event, DpEvent):
+        if not isinstance(self.described, Event):
             raise BadInput(
-                f"`event` was {self.event!r}: it must be a dp_accounting DpEvent, or None for nothing.",
+                f"`event` was {self.described!r}: it must be a dp_accounting DpEvent, or None for nothing.",
                 parameter="event",
             )
         if self.slack + self.revealed >= 1.0:
@@ -80,7 +109,7 @@ class Guarantee:
             object.__setattr__(self, "theorem", f"{self.theorem}: its delta reaches 1")
             return
         self._curve  # noqa: B018 (reading it refuses an event that nothing can be computed from)
-        if samples(self.event) and self.neighbours is Neighbours.REPLACE:
+        if samples(self.described) and self.neighbours is Neighbours.REPLACE:
             raise BadInput(
                 "the event samples by Poisson under replace neighbours: its amplification is proven for "
                 "add/remove and zero-out neighbours only."
@@ -97,7 +126,7 @@ class Guarantee:
         at_delta: float = 0.0,
     ) -> Self:
         """Gaussian noise of standard deviation ``noise_multiplier`` × L2 sensitivity (Balle & Wang 2018)."""
-        return cls._of(GaussianDpEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
+        return cls._of(GaussianEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
 
     @classmethod
     def laplace(
@@ -110,7 +139,7 @@ class Guarantee:
         at_delta: float = 0.0,
     ) -> Self:
         """Laplace noise of scale ``noise_multiplier`` × L1 sensitivity: pure 1/``noise_multiplier``."""
-        return cls._of(LaplaceDpEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
+        return cls._of(LaplaceEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
 
     @classmethod
     def randomised_response(
@@ -155,9 +184,8 @@ class Guarantee:
         theorem: str = "(ε, δ)-DP",
     ) -> Self:
         """Any (ε, δ)-DP mechanism: ``pure(epsilon)`` with slack ``delta``, printed at that δ."""
-        return replace(
-            cls.pure(epsilon, unit=unit, neighbours=neighbours, theorem=theorem, at_delta=delta), slack=delta
-        )
+        made = cls.pure(epsilon, unit=unit, neighbours=neighbours, theorem=theorem, at_delta=delta)
+        return made.changed(slack=delta)
 
     @classmethod
     def nothing(
@@ -168,7 +196,7 @@ class Guarantee:
 
     @classmethod
     def _of(
-        cls, event: DpEvent, unit: Unit | str, neighbours: Neighbours | str, theorem: str, at_delta: float
+        cls, event: Event, unit: Unit | str, neighbours: Neighbours | str, theorem: str, at_delta: float
     ) -> Self:
         return cls(
             unit=Unit.parse(unit),
@@ -181,11 +209,20 @@ class Guarantee:
     @property
     def proves_nothing(self) -> bool:
         """Whether there is no theorem behind the release."""
-        return self.event is None
+        return self.described is None
+
+    def changed(self, **fields: Any) -> Self:
+        """Return this guarantee with other ``fields``, as ``dataclasses.replace``; loads no dp-accounting."""
+        kept = {name: getattr(self, "described" if name == "event" else name) for name in _FIELDS}
+        return type(self)(**(kept | fields))
+
+    @cached_property
+    def _dp_event(self) -> DpEvent | None:
+        return None if self.described is None else as_dp_event(self.described)
 
     @cached_property
     def _curve(self) -> Curve | None:
-        return None if self.event is None else curve_of(self.event)
+        return None if self.described is None else curve_of(self.described)
 
     @property
     def curve(self) -> Curve:
@@ -247,14 +284,13 @@ class Guarantee:
             first.require_same_unit(part)
         if len(parts) == 1:
             return first
-        without = [part for part in parts if part.event is None]
+        without = [part for part in parts if part.described is None]
         if without:
             reasons = "; ".join(dict.fromkeys(part.theorem for part in without))
             return cls.nothing(reasons, first.unit, first.neighbours)
         slack, revealed = math.fsum(part.slack for part in parts), _any(part.revealed for part in parts)
-        return replace(
-            first,
-            event=composed(part.event for part in parts if part.event is not None),
+        return first.changed(
+            event=composed(part.described for part in parts if part.described is not None),
             theorem=combined(part.theorem for part in parts),
             slack=min(1.0, slack),
             revealed=revealed,
@@ -264,12 +300,11 @@ class Guarantee:
     def times(self, count: int) -> Guarantee:
         """``count`` releases of this kind together."""
         _check_count(count)
-        if count == 1 or self.event is None:
+        if count == 1 or self.described is None:
             return self
         slack, revealed = count * self.slack, _any([self.revealed], count)
-        return replace(
-            self,
-            event=repeated(self.event, count),
+        return self.changed(
+            event=repeated(self.described, count),
             theorem=combined([self.theorem]),
             slack=min(1.0, slack),
             revealed=revealed,
@@ -287,13 +322,13 @@ class Guarantee:
         Σ_{i<k} e^{iε} grows more slowly than 1/δ.
         """
         _check_count(count)
-        if count == 1 or self.event is None:
+        if count == 1 or self.described is None:
             return self
         theorem = f"{self.theorem}, group of {count}"
         if self.slack == self.revealed == 0.0:
-            event = group_curve_event(self.event, count)
+            event = group_curve_event(self.described, count)
             if event is not None:
-                return replace(self, event=event, theorem=theorem)
+                return self.changed(event=event, theorem=theorem)
         delta = self._delta_of_one(count) if delta is None else delta
         epsilon = self.epsilon(delta)
         if not math.isfinite(epsilon):
@@ -324,7 +359,7 @@ class Guarantee:
         """The same guarantee with ``delta`` more slack."""
         if not 0.0 <= delta <= 1.0:
             raise BadInput(f"a slack of {delta!r} was added: it must lie between 0 and 1.")
-        return replace(self, slack=min(1.0, self.slack + delta))
+        return self.changed(slack=min(1.0, self.slack + delta))
 
     def require_same_unit(self, other: Guarantee) -> None:
         """Refuse, naming both, if ``other`` bounds changes of another unit or under other neighbours."""
@@ -342,7 +377,7 @@ class Guarantee:
         document = {
             "unit": str(self.unit),
             "neighbours": str(self.neighbours),
-            "event": None if self.event is None else event_to_json(self.event),
+            "event": None if self.described is None else event_to_json(self.described),
             "theorem": self.theorem,
             "slack": self.slack,
             "at_delta": self.at_delta,
@@ -366,13 +401,21 @@ class Guarantee:
             at_delta=got["at_delta"],
         )
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Guarantee):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    def _compared(self) -> tuple[Any, ...]:
+        return (self.described, *(getattr(self, name) for name in _FIELDS if name != "event"))
+
     def __hash__(self) -> int:
         numbers = (self.slack, self.revealed, self.at_delta)
         return hash((self.unit, self.neighbours, self._curve, self.theorem, numbers))
 
     def __str__(self) -> str:
         where = f"per {self.unit} under {self.neighbours}"
-        if self.event is None:
+        if self.described is None:
             return f"proves nothing {where} ({self.theorem})"
         epsilon = self.epsilon()
         headline = f"ε={upward(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
@@ -380,7 +423,7 @@ class Guarantee:
 
     def __repr__(self) -> str:
         start = f"Guarantee: unit={self.unit}, neighbours={self.neighbours}"
-        if self.event is None:
+        if self.described is None:
             return f"{start}, proves nothing, {self.theorem}"
         epsilon = self.epsilon()
         return f"{start}, ε={upward(epsilon)}, δ={below_one(self.at_delta)}, {self.theorem}"

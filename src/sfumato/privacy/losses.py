@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
 from sfumato.privacy.gaussian import gaussian_delta, gaussian_epsilon
 
@@ -24,6 +23,13 @@ _DEVIATIONS = 10.0
 # Beyond this dp-accounting overflows on a sampled Laplace; randomised response at its ε dominates it.
 _LARGEST_SAMPLED = 300.0
 _LOG_TAIL = 35.0  # −log of a tail mass of about 1e-15
+
+
+def _pld() -> Any:
+    """dp-accounting's privacy loss distributions, loaded when the first of them is built."""
+    from dp_accounting.pld import privacy_loss_distribution
+
+    return privacy_loss_distribution
 
 
 def amplified(epsilon: float, rate: float) -> float:
@@ -76,9 +82,7 @@ class GaussianLoss:
 
     def distribution(self, step: float) -> Any:
         """The unit-sensitivity reading: nothing is doubled."""
-        return privacy_loss_distribution.from_gaussian_mechanism(
-            1.0 / self.mu, value_discretization_interval=step
-        )
+        return _pld().from_gaussian_mechanism(1.0 / self.mu, value_discretization_interval=step)
 
 
 @dataclass(frozen=True)
@@ -101,9 +105,7 @@ class LaplaceLoss:
 
     def distribution(self, step: float) -> Any:
         """The unit-sensitivity reading: nothing is doubled."""
-        return privacy_loss_distribution.from_laplace_mechanism(
-            1.0 / self.pure, value_discretization_interval=step
-        )
+        return _pld().from_laplace_mechanism(1.0 / self.pure, value_discretization_interval=step)
 
 
 @dataclass(frozen=True)
@@ -147,8 +149,8 @@ class ResponseLoss:
         with np.errstate(
             over="ignore"
         ):  # gaps above 709 overflow to an infinite divisor, hence to the right 0
-            pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, grid, deltas)
-        return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+            pmf = _pld().pld_pmf.create_pmf_pessimistic_connect_dots(step, grid, deltas)
+        return _pld().PrivacyLossDistribution(pmf)
 
     def _delta_anywhere(self, epsilon: float) -> float:
         if epsilon >= 0.0:
@@ -194,12 +196,12 @@ class SampledLoss:
     def distribution(self, step: float) -> Any:
         """Both directions of add/remove, kept apart through composition."""
         if isinstance(self.base, GaussianLoss):
-            return privacy_loss_distribution.from_gaussian_mechanism(
+            return _pld().from_gaussian_mechanism(
                 1.0 / self.base.mu, value_discretization_interval=step, sampling_prob=self.rate
             )
         if self.base.pure > _LARGEST_SAMPLED:
             return ResponseLoss(self.pure, 2).distribution(step)
-        return privacy_loss_distribution.from_laplace_mechanism(
+        return _pld().from_laplace_mechanism(
             1.0 / self.base.pure, value_discretization_interval=step, sampling_prob=self.rate
         )
 

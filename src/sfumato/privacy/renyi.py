@@ -13,16 +13,9 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from dp_accounting import (
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    NeighboringRelation,
-    PoissonSampledDpEvent,
-)
-from dp_accounting.rdp import rdp_privacy_accountant
 from numpy.typing import NDArray
 
 from sfumato.privacy.losses import GaussianLoss, Loss, ResponseLoss, SampledLoss
@@ -51,23 +44,26 @@ def _one(loss: Loss) -> NDArray[np.float64]:
         # dp-accounting's series for fractional orders may not converge. (α−1)·D_α is a cumulant generating
         # function, hence convex in α and 0 at α = 1: a chord between whole orders is above it.
         whole = [order for order in ORDERS if order == int(order)]
-        event: DpEvent = PoissonSampledDpEvent(loss.rate, GaussianDpEvent(1.0 / loss.base.mu))
-        at_whole = _accountant(event, whole, NeighboringRelation.ADD_OR_REMOVE_ONE)
+        import dp_accounting as dp
+
+        event = dp.PoissonSampledDpEvent(loss.rate, dp.GaussianDpEvent(1.0 / loss.base.mu))
+        at_whole = _accountant(event, whole, dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
         orders, knots = np.array(ORDERS), np.array([1.0, *whole])
         heights = (knots - 1.0) * np.array([0.0, *at_whole])
         return np.asarray(np.interp(orders, knots, heights) / (orders - 1.0), dtype=np.float64)
     if isinstance(loss, SampledLoss):
         loss = ResponseLoss(loss.pure, 2)
     if isinstance(loss, GaussianLoss):
-        event = GaussianDpEvent(1.0 / loss.mu)
-    elif isinstance(loss, ResponseLoss):
+        return np.asarray(np.array(ORDERS) / (2.0 * (1.0 / loss.mu) ** 2), dtype=np.float64)
+    if isinstance(loss, ResponseLoss):
         return _response(loss)
-    elif loss.pure < _SMALL:
+    if loss.pure < _SMALL:
         # A pure ε has divergence at most αε²/2 (Bun & Steinke 2016, Proposition 1.4), nearly tight here.
         return np.asarray(0.5 * loss.pure**2 * np.array(ORDERS), dtype=np.float64)
-    else:
-        event = LaplaceDpEvent(1.0 / loss.pure)
-    return _accountant(event, list(ORDERS), NeighboringRelation.REPLACE_ONE)
+    import dp_accounting as dp
+
+    event = dp.LaplaceDpEvent(1.0 / loss.pure)
+    return _accountant(event, list(ORDERS), dp.NeighboringRelation.REPLACE_ONE)
 
 
 def _response(loss: ResponseLoss) -> NDArray[np.float64]:
@@ -82,8 +78,15 @@ def _response(loss: ResponseLoss) -> NDArray[np.float64]:
     return np.asarray(np.minimum(divergence, epsilon), dtype=np.float64)
 
 
-def _accountant(event: DpEvent, orders: list[float], relation: NeighboringRelation) -> NDArray[np.float64]:
-    accountant = rdp_privacy_accountant.RdpAccountant(orders, relation)
+def _rdp() -> Any:
+    """dp-accounting's Rényi accountant, loaded when it is first asked."""
+    from dp_accounting.rdp import rdp_privacy_accountant
+
+    return rdp_privacy_accountant
+
+
+def _accountant(event: Any, orders: list[float], relation: Any) -> NDArray[np.float64]:
+    accountant = _rdp().RdpAccountant(orders, relation)
     accountant.compose(event)
     return np.asarray(accountant.rdp, dtype=np.float64)
 
@@ -100,9 +103,9 @@ def rdp(parts: Parts) -> NDArray[np.float64]:
 
 def rdp_epsilon(parts: Parts, delta: float) -> float:
     """ε at δ > 0 by Rényi DP."""
-    return float(rdp_privacy_accountant.compute_epsilon(ORDERS, rdp(parts), delta)[0])
+    return float(_rdp().compute_epsilon(ORDERS, rdp(parts), delta)[0])
 
 
 def rdp_delta(parts: Parts, epsilon: float) -> float:
     """δ at ε by Rényi DP."""
-    return float(rdp_privacy_accountant.compute_delta(ORDERS, rdp(parts), epsilon)[0])
+    return float(_rdp().compute_delta(ORDERS, rdp(parts), epsilon)[0])

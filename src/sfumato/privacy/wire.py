@@ -14,19 +14,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    NoOpDpEvent,
-    PoissonSampledDpEvent,
-    RandomizedResponseDpEvent,
-    SelfComposedDpEvent,
-    ZCDpEvent,
-)
-
 from sfumato.errors import BadInput
+from sfumato.privacy.events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    NoOpEvent,
+    PoissonSampledEvent,
+    PureEvent,
+    ResponseEvent,
+    SelfComposedEvent,
+)
 
 __all__ = ["event_from_json", "event_to_json", "fields_of"]
 
@@ -42,30 +41,30 @@ _KINDS: dict[str, tuple[str, ...]] = {
 _DEEPEST = 64  # a document from outside must not exhaust the stack
 
 
-def event_to_json(event: DpEvent) -> dict[str, Any]:
+def event_to_json(event: Event) -> dict[str, Any]:
     """The JSON object of ``event``."""
-    if isinstance(event, GaussianDpEvent):
+    if isinstance(event, GaussianEvent):
         return {"gaussian": {"noise_multiplier": float(event.noise_multiplier)}}
-    if isinstance(event, LaplaceDpEvent):
+    if isinstance(event, LaplaceEvent):
         return {"laplace": {"noise_multiplier": float(event.noise_multiplier)}}
-    if isinstance(event, RandomizedResponseDpEvent):
+    if isinstance(event, ResponseEvent):
         answer = {"noise_parameter": float(event.noise_parameter), "buckets": int(event.num_buckets)}
         return {"randomised_response": answer}
-    if isinstance(event, ZCDpEvent) and event.rho == 0.0:
-        return {"pure": {"epsilon": float(event.xi)}}
-    if isinstance(event, PoissonSampledDpEvent):
+    if isinstance(event, PureEvent):
+        return {"pure": {"epsilon": float(event.epsilon)}}
+    if isinstance(event, PoissonSampledEvent):
         inner = event_to_json(event.event)
         return {"poisson_sampled": {"rate": float(event.sampling_probability), "event": inner}}
-    if isinstance(event, SelfComposedDpEvent):
+    if isinstance(event, SelfComposedEvent):
         return {"repeated": {"times": int(event.count), "event": event_to_json(event.event)}}
-    if isinstance(event, ComposedDpEvent):
+    if isinstance(event, ComposedEvent):
         return {"composed": [event_to_json(inner) for inner in event.events]}
-    if isinstance(event, NoOpDpEvent):
+    if isinstance(event, NoOpEvent):
         return {"no_operation": {}}
     raise BadInput(f"the event {event!r} has no JSON form: accepted are {', '.join(_KINDS)} and composed.")
 
 
-def event_from_json(value: object, depth: int = 0) -> DpEvent:
+def event_from_json(value: object, depth: int = 0) -> Event:
     """The event of a JSON object, or a refusal that names what is wrong with it."""
     if depth > _DEEPEST:
         raise BadInput(f"an event is nested more than {_DEEPEST} deep: flatten it.")
@@ -75,25 +74,25 @@ def event_from_json(value: object, depth: int = 0) -> DpEvent:
     if kind == "composed":
         if not isinstance(body, list):
             raise BadInput(f"a composed event holds {_short(body)}: it must hold a list of events.")
-        return ComposedDpEvent([event_from_json(inner, depth + 1) for inner in body])
+        return ComposedEvent(tuple(event_from_json(inner, depth + 1) for inner in body))
     if kind not in _KINDS:
         raise BadInput(
             f"the event kind {kind!r} is not known: accepted are {', '.join(_KINDS)} and composed."
         )
     got = fields_of(body, _KINDS[kind], f"a {kind} event")
     if kind == "gaussian":
-        return GaussianDpEvent(got["noise_multiplier"])
+        return GaussianEvent(got["noise_multiplier"])
     if kind == "laplace":
-        return LaplaceDpEvent(got["noise_multiplier"])
+        return LaplaceEvent(got["noise_multiplier"])
     if kind == "randomised_response":
-        return RandomizedResponseDpEvent(got["noise_parameter"], got["buckets"])
+        return ResponseEvent(got["noise_parameter"], got["buckets"])
     if kind == "pure":
-        return ZCDpEvent(rho=0.0, xi=got["epsilon"])
+        return PureEvent(got["epsilon"])
     if kind == "poisson_sampled":
-        return PoissonSampledDpEvent(got["rate"], event_from_json(got["event"], depth + 1))
+        return PoissonSampledEvent(got["rate"], event_from_json(got["event"], depth + 1))
     if kind == "repeated":
-        return SelfComposedDpEvent(event_from_json(got["event"], depth + 1), got["times"])
-    return NoOpDpEvent()
+        return SelfComposedEvent(event_from_json(got["event"], depth + 1), got["times"])
+    return NoOpEvent()
 
 
 def fields_of(value: object, fields: tuple[str, ...], what: str) -> dict[str, Any]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import BadInput
-from sfumato.ledger import Ledger
 from sfumato.privacy import Guarantee
 from sfumato.report.certificate import Certificate, certificate_file
 from sfumato.report.envelope import VerificationFailed, file_digest
 from sfumato.report.keys import KeyRing
+
+if TYPE_CHECKING:
+    from sfumato.ledger import Ledger
 
 __all__ = ["Check", "Verification", "verify"]
 

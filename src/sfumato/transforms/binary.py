@@ -95,9 +95,8 @@ class BinaryEncoding(Mechanism):
             codes = np.clip(levels, 0, 2**bits - 1).astype(np.int64)
             plain = (codes[:, :, None] >> np.arange(bits - 1, -1, -1)) & 1
             flat = plain.reshape(codes.shape[0], -1).astype(bool)
-            streams = self._streams(first + own.start, codes.astype(np.float64))
-            kept = [coins(stream, keep, flat.size // len(streams)) for stream in streams]
-            out[own] = flat == np.concatenate(kept).reshape(flat.shape)
+            stream = self._stream(first + own.start, codes.astype(np.float64))
+            out[own] = flat == coins(stream, keep, flat.size).reshape(flat.shape)
 
         each_block(work, -(-rows // size))
         return out

@@ -15,7 +15,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.parameters import LARGEST, SMALLEST, share, shown
@@ -97,6 +96,8 @@ class ReverseManifold(Transform):
         Where cos(αx) = 0 both signs of x have the same image and the positive one is returned. Nearer to
         such a point than the rounding of αx the sign is uncertain.
         """
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(self, "n_features_in_")
         Z = numbers(Z)
         columns = self.n_features_in_

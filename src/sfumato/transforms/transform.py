@@ -8,17 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from sfumato.mechanisms import Release
+from sfumato.mechanisms.estimator import Estimator
 from sfumato.mechanisms.records import check_finite, records
 from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours, Statement
 
 __all__ = ["Transform"]
 
 
-class Transform(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Transform(Estimator, ABC):
     """Base of all transforms: a deterministic map of rows.
 
     **Guarantee.** ``apply(release)`` is post-processing: the guarantee of the release passes through
@@ -68,6 +67,8 @@ class Transform(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[Any]:
         """The transformed rows, as a new array."""
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(self, "n_features_in_")
         data = records(self, X, reset=False)
         check_finite(data)

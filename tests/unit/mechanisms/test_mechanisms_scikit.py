@@ -19,7 +19,10 @@ from sklearn.utils.estimator_checks import (
 
 import sfumato as sf
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+    pytest.mark.filterwarnings("ignore:.*does not inherit from `sklearn.base.BaseEstimator`:UserWarning"),
+]
 
 # The checks that scikit-learn leaves out where the tags say that output is not repeatable.
 LEFT_OUT = (check_pipeline_consistency, check_transformer_data_not_an_array, check_transformer_general)

@@ -13,7 +13,7 @@ MECHANISM = {"mechanism": "Some", "epsilon": 1.0}
 
 
 def first_words(source, mechanism=MECHANISM, first=0, cells=CELLS):
-    return [stream.words(2).tobytes() for stream in source.unit_streams(mechanism, first, cells)]
+    return [stream.words(2).tobytes() for stream in source.unit_streams(mechanism, first, cells).each()]
 
 
 def test_every_unit_has_a_stream_of_its_own():

@@ -147,6 +147,16 @@ def test_other_noise_at_the_same_price_is_another_request(ledger, mechanism, dec
     assert ledger.balance("clinic").spends == 1
 
 
+def test_what_was_paid_for_under_other_streams_is_not_drawn_again(ledger, monkeypatch):
+    """The same request would get other noise, for which nobody paid."""
+    ledger.open("clinic", 4, 1e-6)
+    payment = Payment("clinic", ledger, "r")
+    pay(payment, gaussian(keyed()))
+    monkeypatch.setattr(sf.Keyed, "streams", sf.Keyed.streams + 1)
+    with pytest.raises(BadInput, match="request 'r' was made from other content, with other parameters"):
+        pay(payment, gaussian(keyed()))
+
+
 def committed(*parts, terms=TERMS, noise=None):
     content = Content()
     for part in parts:

@@ -1,14 +1,18 @@
 """The analytic Gaussian against mpmath at 60 digits; a root is checked by the exact residual it leaves."""
 
+import math
+
 import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 from sfumato.errors import BadInput
 from sfumato.privacy import (
     classical_sigma,
+    gaussian,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
@@ -156,3 +160,18 @@ def test_classical_formula():
 def test_classical_formula_is_safe_below_one(epsilon, log_delta):
     delta = 10.0**log_delta
     assert gaussian_delta(epsilon, 1.0 / classical_sigma(epsilon, delta, 1.0)) <= delta
+
+
+@given(epsilon=st.floats(1e-3, 1e3), delta=st.floats(1e-12, 0.1))
+def test_the_root_has_the_digits_of_scipy(epsilon, delta):
+    """Brent's method is written out to start quickly; other last digits would change what was released."""
+
+    def left(mu):
+        return gaussian._log_delta(epsilon, mu) - math.log(delta)
+
+    low = high = max(math.sqrt(2.0 * epsilon), delta)
+    while left(low) > 0.0:
+        low *= 0.5
+    while left(high) < 0.0:
+        high *= 2.0
+    assert gaussian._root(left, low, high) == brentq(left, low, high, xtol=5e-324, rtol=1e-14)
