@@ -43,7 +43,7 @@ SENTENCE = "<sentence>"
 
 # The name, in Python, of the parameter that is called "trust" in fixtures, keyed noise and digests. Documents
 # are frozen under the latter name, so a renaming of the parameter changes this line and no fixture.
-DISTRUST = "trust"
+DISTRUST = "distrust"
 
 _RELATIVE = 1e-9
 # Fields that differ in every run, or with every version.
