@@ -69,6 +69,13 @@ def test_without_fading_the_proven_cost_is_the_sum_over_levels():
     assert mechanism.claim().epsilon == 1.0
 
 
+def test_the_dearest_level_is_where_the_ear_is_most_sensitive():
+    """Scale 0.8·A(f)/ε on a level that moves by 2: 2.5ε at 1 kHz, more where A(f) is smaller."""
+    least = float(noise_weight(MEL_CENTRES).min())
+    assert least < 1.0
+    assert MelLaplace(2.0).level_epsilon() == pytest.approx(2.0 / (0.4 * least))
+
+
 def test_where_the_noise_has_faded_little_is_proven():
     """Half a second from t₀ a level has e^−10 of the noise, so a window costs e^10 as much."""
     plain = MelLaplace(1.0, rate=MEL_RATE, decay=None, shape=SECOND).guarantee().epsilon()
