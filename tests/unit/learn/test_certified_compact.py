@@ -117,7 +117,7 @@ def test_features_are_in_units_of_their_reach(digits) -> None:
 def test_parameters_are_checked_before_anything_is_drawn(digits, change, sentence) -> None:
     X, _, y, _ = digits
     with pytest.raises(BadInput, match=sentence):
-        CertifiedCompact(**change).fit(X, y)
+        CertifiedCompact(**({"epsilon": 1.0} | change)).fit(X, y)
 
 
 def test_more_features_than_a_second_moment_holds_are_refused_before_it_is_made() -> None:

@@ -25,7 +25,7 @@ from sfumato.publish import CertifiedPublisher
 from sfumato.utility import assess
 
 _LABELS = np.arange(40) % 2
-_NOISE = {"randomness": sf.Seeded(1)}
+_NOISE = {"epsilon": 1.0, "randomness": sf.Seeded(1)}
 
 
 def _masked(*shape: int, dtype: Any = np.float64) -> np.ma.MaskedArray:

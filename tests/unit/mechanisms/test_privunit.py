@@ -189,7 +189,7 @@ def test_what_is_reported_lies_on_its_grid(kind):
 )
 def test_refusals(kind, change, columns, sentence):
     with pytest.raises(BadInput, match=sentence) as refusal:
-        kind(**change).release(np.zeros((2, columns)))
+        kind(**({"epsilon": 1.0} | change)).release(np.zeros((2, columns)))
     assert str(refusal.value).endswith(".")
     assert "\n" not in str(refusal.value)
 

@@ -39,11 +39,11 @@ def face():
 
 
 def public(made, **more):
-    return ContentAdaptive(declared=made, block=8, **({"shape": SHAPE} | more))
+    return ContentAdaptive(declared=made, block=8, **({"epsilon": 4.0, "shape": SHAPE} | more))
 
 
 def private(**more):
-    return ContentAdaptive(map="private", detectors=(Bright(),), **({"shape": SHAPE} | more))
+    return ContentAdaptive(map="private", detectors=(Bright(),), **({"epsilon": 4.0, "shape": SHAPE} | more))
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -124,7 +124,7 @@ def test_a_map_of_a_picture_is_not_public():
 )
 def test_parameters_that_make_no_sense_are_refused(wrong, word):
     with pytest.raises(BadInput, match=word):
-        ContentAdaptive(**({"shape": SHAPE} | wrong)).guarantee()
+        ContentAdaptive(**({"epsilon": 4.0, "shape": SHAPE} | wrong)).guarantee()
 
 
 def test_unknown_detectors_are_refused_before_a_statement_is_made():
@@ -195,7 +195,7 @@ def test_pictures_come_back_as_they_went_in(kind, dtype, face):
         picture = np.concatenate([picture, picture[..., :1]], axis=-1)
     before = picture.copy()
     more = {"declared": face} if kind == "public" else {"detectors": (Bright(),)}
-    released = ContentAdaptive(map=kind, **more).release(picture)
+    released = ContentAdaptive(4.0, map=kind, **more).release(picture)
     assert released.value.shape == picture.shape
     assert released.value.dtype == picture.dtype
     assert np.array_equal(picture, before)
@@ -220,7 +220,7 @@ def test_seeded_and_keyed_releases_repeat(kind, face):
     more = {"declared": face} if kind == "public" else {"detectors": (Bright(),)}
 
     def released(source):
-        return ContentAdaptive(map=kind, randomness=source, **more).release(pictures).value
+        return ContentAdaptive(4.0, map=kind, randomness=source, **more).release(pictures).value
 
     def key(release):
         return Keyed(b"k" * 32, dataset="album", version="1", release=release)
@@ -281,7 +281,7 @@ def test_planes_of_a_jpeg_are_those_of_the_release(kind, face):
     """Luma of the planes against luma of the released picture, both from the same seed."""
     pictures = np.stack([astronaut(), astronaut()[::-1]])
     more = {"declared": face} if kind == "public" else {"detectors": (Bright(),)}
-    made = ContentAdaptive(map=kind, randomness=Seeded(1), **more)
+    made = ContentAdaptive(4.0, map=kind, randomness=Seeded(1), **more)
     luma, blue, red = made.soften_planes(pictures, 255.0)
     assert luma.shape == (2, 224, 224)
     assert blue.shape == red.shape == (2, 112, 112)

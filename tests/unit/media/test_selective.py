@@ -149,7 +149,7 @@ def test_occlusion_finds_the_tiles_that_move_a_score():
 )
 def test_parameters_that_make_no_sense_are_refused(wrong, word):
     with pytest.raises(BadInput, match=word):
-        SelectiveNoise(**wrong).release(astronaut(112))
+        SelectiveNoise(**({"epsilon": 1.0} | wrong)).release(astronaut(112))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

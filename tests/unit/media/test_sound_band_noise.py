@@ -39,7 +39,7 @@ def speech(samples, channels=1, rate=8000, seed=0):
 @pytest.mark.parametrize("shape", [(1,), (60,), (7001,), (30011, 2)])
 def test_a_clip_keeps_its_shape_and_is_the_same_however_it_is_cut(mode, shape):
     sound = speech(shape[0], shape[1] if len(shape) > 1 else 1).reshape(shape)
-    mechanism = BandNoise(rate=8000, randomness=Seeded(1), **mode)
+    mechanism = BandNoise(**{"epsilon": 4.0, "rate": 8000, "randomness": Seeded(1), **mode})
     value = mechanism.release(sound).value
     assert value.shape == shape
     assert np.abs(value).max() <= 1.0
@@ -146,7 +146,7 @@ def test_several_clips_are_released_independently():
 def test_keyed_noise_repeats_for_one_release_and_not_for_another():
     def made(sound, version="1", **more):
         key = Keyed(b"k" * 32, dataset="voices", version=version, release="r")
-        return BandNoise(rate=8000, randomness=key, **more).release(sound).value
+        return BandNoise(**{"epsilon": 4.0, "rate": 8000, "randomness": key, **more}).release(sound).value
 
     sound = speech(20000)[:, 0]
     assert np.array_equal(made(sound), made(sound))
@@ -168,9 +168,9 @@ def test_a_changed_recording_is_refused_under_the_same_release():
 def test_memory_does_not_grow_with_the_clip(mode):
     """The peak of a clip four times as long is less than 1.5 times as high."""
     peaks = []
-    BandNoise(rate=8000, shape=(4000,), **mode).perturb(np.zeros((1, 4000)))
+    BandNoise(**{"epsilon": 4.0, "rate": 8000, "shape": (4000,), **mode}).perturb(np.zeros((1, 4000)))
     for seconds in (60, 240):
-        mechanism = BandNoise(rate=8000, shape=(8000 * seconds,), **mode)
+        mechanism = BandNoise(**{"epsilon": 4.0, "rate": 8000, "shape": (8000 * seconds,), **mode})
         tracemalloc.start()
         for block in mechanism.blocks(np.full((8000, 1), 0.1) for _ in range(seconds)):
             assert len(block)
@@ -247,7 +247,7 @@ def test_the_expected_error_is_the_share_of_wrong_shapes(epsilon):
 )
 def test_parameters_out_of_range_are_refused(parameters, says):
     with pytest.raises(BadInput, match=says):
-        BandNoise(**({"rate": 8000, "shape": (100,)} | parameters)).guarantee()
+        BandNoise(**({"epsilon": 4.0, "rate": 8000, "shape": (100,)} | parameters)).guarantee()
 
 
 @pytest.mark.parametrize(

@@ -152,4 +152,4 @@ def test_the_expected_error_is_in_decibels():
 )
 def test_parameters_out_of_range_are_refused(parameters, says):
     with pytest.raises(BadInput, match=says):
-        MelLaplace(**({"rate": MEL_RATE, "shape": SECOND} | parameters)).guarantee()
+        MelLaplace(**({"epsilon": 1.0, "rate": MEL_RATE, "shape": SECOND} | parameters)).guarantee()

@@ -106,7 +106,7 @@ def test_colour_pictures_are_published_in_colour(digits):
 )
 def test_bad_parameters_are_refused_at_once(change, said):
     with pytest.raises(BadInput, match=said):
-        CertifiedPublisher(**DIGITS | change)
+        CertifiedPublisher(**{"epsilon": 1.0} | DIGITS | change)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_bad_parameters_are_refused_at_once(change, said):
 )
 def test_bad_data_is_refused_in_a_sentence(pictures, labels, said):
     with pytest.raises(BadInput, match=said):
-        CertifiedPublisher(**DIGITS).fit(pictures, labels)
+        CertifiedPublisher(1.0, **DIGITS).fit(pictures, labels)
 
 
 def test_publishing_before_fit_is_refused():
     with pytest.raises(BadInput, match="call fit"):
-        CertifiedPublisher(**DIGITS).publish(3)
+        CertifiedPublisher(1.0, **DIGITS).publish(3)

@@ -437,7 +437,7 @@ def test_a_policy_is_checked_saved_and_never_undone_unseen(people):
     assert owner.post("/policy", {"policy": '{"rules": []}', "after": "1", "do": "save"}).status_code == 303
     wrong = owner.post("/policy", {"policy": '{"rules": [{"distrust": 2}]}', "after": "2", "do": "save"})
     assert wrong.status_code == 400
-    assert "Trust of rule 1 of the policy must be a number from 0 to 1" in wrong.text
+    assert "Distrust of rule 1 of the policy must be a number from 0 to 1" in wrong.text
     assert "&#34;distrust&#34;: 2" in wrong.text
 
 

@@ -93,4 +93,4 @@ def test_a_limit_bounds_every_coordinate_before_anything_is_drawn() -> None:
 )
 def test_what_does_not_fit_is_a_sentence(options, said) -> None:
     with pytest.raises(BadInput, match=said):
-        make_protection("repeated-priv-unit-g", **options)
+        make_protection("repeated-priv-unit-g", **({"epsilon": 1.0} | options))
