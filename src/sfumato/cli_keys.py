@@ -12,7 +12,8 @@ import typer
 
 from sfumato import terminal
 from sfumato.cli_budget import LEDGER, home_ledger, opened
-from sfumato.cli_shown import width
+from sfumato.cli_shown import json_text, width
+from sfumato.errors import spell
 
 __all__ = ["app", "verify"]
 
@@ -108,9 +109,12 @@ def _verify(file: Path, ledger: str | None, as_json: bool) -> None:
     else:
         found = run(file, KeyRing())
     if as_json:
-        print(json.dumps(found.to_dict()))
+        print(json_text(found.to_dict()))
     else:
-        lines = [f"{check.what:<9} {check.outcome}: {check.detail}" for check in found.checks]
+        lines = [
+            f"{check.what:<9} {check.outcome}: {spell(check.detail, 'command line')}"
+            for check in found.checks
+        ]
         if found.certificate is not None:
             lines += [
                 "",

@@ -102,7 +102,10 @@ _COMMANDS = {
     "KeyRing().create": "sfumato key new",
     "KeyRing().trust": "sfumato key trust",
 }
-_OPERATIONS = {"ledger.open": "POST /v1/budgets (OpenBudget in gRPC)"}
+_OPERATIONS = {
+    "ledger.open": "POST /v1/budgets (OpenBudget in gRPC)",
+    "KeyRing().trust": "GET /v1/signing-key",
+}
 
 
 def quoted(name: str) -> str:

@@ -306,7 +306,7 @@ def test_under_zero_out_a_bound_is_halved_and_stays_below_the_proof(digits):
     ("change", "sentence"),
     [
         ({"original": np.zeros((3, 2))}, "compares them row by row"),
-        ({"confidence": 1.0}, "--confidence was 1.0"),
+        ({"confidence": 1.0}, "`confidence` was 1.0"),
         ({"labels": np.zeros(140)}, "class"),
         ({"nonmembers": np.zeros((30, 5))}, "columns"),
     ],

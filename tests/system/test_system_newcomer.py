@@ -183,9 +183,9 @@ def test_an_option_of_another_mechanism_is_refused_by_its_spelling(called, data,
             ["--mechanism", "trust-adaptive", "--epsilon", "3", "--clip", "1"],
             "a range, as in --epsilon 1 8, not 3.",
         ),
-        (["--schema", "X.npz", *BOUNDED], "a schema declares a table"),
-        (["--array", "Y", *BOUNDED], "--array accepts 'X'"),
-        (["--dataset", " ", *BOUNDED], "the dataset is named ' '"),
+        (["--schema", "X.npz", *BOUNDED], "--schema declares a table"),
+        (["--array", "Y", *BOUNDED], "--array was 'Y', which is no array of X.npz; accepted: 'X'."),
+        (["--dataset", " ", *BOUNDED], "--dataset was ' '; accepted: a name in printable characters."),
     ],
 )
 def test_options_that_do_not_go_together_are_told_so(called, data, words, said):

@@ -116,6 +116,7 @@ def test_a_refusal_is_one_sentence_with_its_place_and_what_is_accepted():
             "`POST /v1/budgets (OpenBudget in gRPC)`",
         ),
         ("`KeyRing().create()`", "'sfumato key new'", "`KeyRing().create()`"),
+        ("`KeyRing().trust(...)`", "'sfumato key trust'", "`GET /v1/signing-key`"),
         (
             "no `code` `x y` `a.b(1)` `=` here",
             "no --code `x y` `a.b(1)` `=` here",

@@ -33,8 +33,7 @@ def printable_name(dataset: str) -> str:
     """``dataset``, if a release can name it: what a certificate shows has to be legible."""
     if not (dataset.strip() and dataset.isprintable()):
         raise BadInput(
-            f"the `dataset` is named {dataset!r}; a name in printable characters is accepted.",
-            parameter="dataset",
+            f"`dataset` was {dataset!r}", parameter="dataset", accepted="a name in printable characters"
         )
     return checked_name(dataset)
 

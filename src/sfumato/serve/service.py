@@ -166,7 +166,10 @@ class Service(Tenancy):
         dataset = "" if certificate is None else certificate.dataset or ""
         if dataset.startswith(start) and caller.may("read", dataset.removeprefix(start)):
             found = verify(file, self.keys, self.ledger)
-        return found.to_dict() | {"file": file.name}  # not where it lay here
+        answer = found.to_dict() | {"file": file.name}  # not where it lay here
+        for check in answer["checks"]:
+            check["detail"] = spell(check["detail"], "service")
+        return answer
 
     # Jobs, audits and reports
 
