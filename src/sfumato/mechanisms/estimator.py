@@ -75,7 +75,7 @@ class Estimator:
 
         own = type(self)
         same = {"__init__": own.__init__, "__module__": own.__module__, "__doc__": own.__doc__}
-        shown = object.__new__(type(own.__name__, (BaseEstimator,), same))
+        shown: Any = object.__new__(type(own.__name__, (BaseEstimator,), same))
         shown.__dict__.update(self.__dict__)
         return shown
 

@@ -149,7 +149,7 @@ class Keyed(Randomness):
             ciphers.append((at, to, noise))
             at = to
         if count:  # no content is nothing that anything later has to equal
-            self._refuse_other_content(context, first, hashlib.sha256(tags).digest())
+            self._refuse_other_content(context, first, hashlib.sha256(tags.data).digest())
         return Units(ciphers, starts, np.zeros(count, dtype=np.int64))
 
     def part(self, name: str) -> Keyed:

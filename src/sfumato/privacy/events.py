@@ -228,13 +228,13 @@ def _losses(event: Event, count: int) -> Iterator[tuple[Loss, int]]:
         rate = event.sampling_probability
         if not _is_number(rate) or not 0.0 < rate <= 1.0:
             raise BadInput(f"a sampling rate was {rate!r}: it must lie above 0 and be at most 1.")
-        inner = Curve.of(_losses(event.event, 1)).alone
-        if not isinstance(inner, GaussianLoss | LaplaceLoss):
+        alone = Curve.of(_losses(event.event, 1)).alone
+        if not isinstance(alone, GaussianLoss | LaplaceLoss):
             raise BadInput(
                 f"Poisson sampling was given the event {event.event!r}: only one Gaussian or Laplace "
                 "mechanism can be run on a Poisson sample."
             )
-        yield (inner if rate == 1.0 else SampledLoss(inner, float(rate))), count
+        yield (alone if rate == 1.0 else SampledLoss(alone, float(rate))), count
     else:
         yield _single(event), count
 

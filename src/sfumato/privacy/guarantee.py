@@ -65,7 +65,7 @@ class _DpEvent:
     def __set__(self, guarantee: Guarantee, event: Event | DpEvent | None) -> None:
         loaded = sys.modules.get("dp_accounting")
         theirs = loaded is not None and isinstance(event, loaded.DpEvent)
-        guarantee.__dict__["described"] = as_event(event) if theirs and event is not None else event
+        guarantee.__dict__["_described"] = as_event(event) if theirs and event is not None else event
         guarantee.__dict__.pop("_dp_event", None)
 
 
@@ -96,11 +96,12 @@ class Guarantee:
             object.__setattr__(self, name, float(value))
         if not isinstance(self.theorem, str):
             raise BadInput(f"`theorem` was {self.theorem!r}: it must be text.", parameter="theorem")
-        if self.described is None:
+        given: Any = self.described
+        if given is None:
             return
-        if not isinstance(self.described, Event):
+        if not isinstance(given, Event):
             raise BadInput(
-                f"`event` was {self.described!r}: it must be a dp_accounting DpEvent, or None for nothing.",
+                f"`event` was {given!r}: it must be a dp_accounting DpEvent, or None for nothing.",
                 parameter="event",
             )
         if self.slack + self.revealed >= 1.0:
@@ -109,7 +110,7 @@ class Guarantee:
             object.__setattr__(self, "theorem", f"{self.theorem}: its delta reaches 1")
             return
         self._curve  # noqa: B018 (reading it refuses an event that nothing can be computed from)
-        if samples(self.described) and self.neighbours is Neighbours.REPLACE:
+        if samples(given) and self.neighbours is Neighbours.REPLACE:
             raise BadInput(
                 "the event samples by Poisson under replace neighbours: its amplification is proven for "
                 "add/remove and zero-out neighbours only."
@@ -215,6 +216,12 @@ class Guarantee:
         """Return this guarantee with other ``fields``, as ``dataclasses.replace``; loads no dp-accounting."""
         kept = {name: getattr(self, "described" if name == "event" else name) for name in _FIELDS}
         return type(self)(**(kept | fields))
+
+    @property
+    def described(self) -> Event | None:
+        """What was run, as ``event``, without dp-accounting."""
+        described: Event | None = self.__dict__["_described"]
+        return described
 
     @cached_property
     def _dp_event(self) -> DpEvent | None:
