@@ -173,7 +173,7 @@ def test_options_that_cannot_be_used(called, folder, options, said):
 
 
 def test_the_installed_command_answers_the_same(command, folder):
-    """Process by process, for a file, a file that is not opened at all, an option and a table."""
+    """Process by process, for two files, an option and a table."""
     for case, name, content, said in FILES:
         if case in ("NaN", "pickled inside"):
             (folder / name).write_bytes(content)
