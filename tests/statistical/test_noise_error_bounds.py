@@ -102,13 +102,13 @@ def residual(law, p, z):
 
 
 def quantile(law, p):
-    """q(p) for any 0 < p < 1 at the current precision."""
+    """q(p) for any 0 < p < 1 at 160 bits: two Newton steps from an error of 2⁻⁴⁸, squared by each."""
     p = mpmath.mpf(float(p)) if not isinstance(p, mpmath.mpf) else p
     if p > 0.5:
         return -quantile(law, 1 - p)
     if law is LAPLACE:
         return mpmath.log(2 * p)
     z = mpmath.mpf(float(NORMAL.quantile(np.array([float(p)]))[0]))
-    for _ in range(4):
+    for _ in range(2):
         z -= (mpmath.ncdf(z) - p) / mpmath.npdf(z)
     return z

@@ -186,18 +186,18 @@ def test_options_that_cannot_be_used(called, folder, options, said):
 
 
 def test_the_installed_command_answers_the_same(command, folder):
-    """Process by process, for one case of each kind."""
+    """Process by process, for two files, an option and a table."""
     for case, name, content, said in FILES:
-        if case in ("NaN", "no rows", "truncated npz", "pickled inside"):
+        if case in ("NaN", "pickled inside"):
             (folder / name).write_bytes(content)
             assert said in command("protect", name, "-o", f"out{name[1:]}", *BOUNDED).sentence
     (folder / "X.npy").write_bytes(array())
     for case, options, said in OPTIONS:
-        if case in ("distrust above 1", "reversed ε", "no bound"):
+        if case == "no bound":
             assert said in command("protect", "X.npy", "-o", "out.npy", *options).sentence
     (folder / "t.toml").write_text(SCHEMA)
     for case, name, content, _, said in TABLES:
-        if case in ("ragged", "unknown column in the schema"):
+        if case == "ragged":
             (folder / name).write_bytes(content)
             ran = command("protect", name, "-o", f"out{name[1:]}", "--schema", "t.toml", "--epsilon", "1")
             assert said in ran.sentence

@@ -217,8 +217,27 @@ def test_over_grpc_a_spent_budget_stops_the_run_before_the_round(called, archive
     assert "was asked of 'clinic/client-" in ran.out
 
 
+# Flower gives a client up that has not been heard for two intervals of 30 seconds; 10 are the least it takes.
+OFTEN_HEARD = """
+import sys
+
+if any("flwr" in word or "flower" in word for word in sys.orig_argv):
+    import flwr.common.constant
+
+    flwr.common.constant.HEARTBEAT_DEFAULT_INTERVAL = 15
+"""
+
+
+@pytest.fixture
+def often_heard(tmp_path_factory, monkeypatch):
+    """Flower's processes that are started meanwhile say twice as often that they live."""
+    place = tmp_path_factory.mktemp("often-heard")
+    (place / "sitecustomize.py").write_text(OFTEN_HEARD)
+    monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
+
+
 @pytest.mark.parametrize("engine", ["processes", "grpc"])
-def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder, engine):
+def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder, engine, often_heard):
     """Two clients in processes of their own; one is killed by signal 9 while it trains, after it has paid."""
     pytest.importorskip("flwr")
     from sfumato.pipeline.federating import federate, open_federation

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from sfumato.audit.self_test import SelfTest, self_test
+from sfumato.audit.zoo import broken
 from sfumato.audit.zoo.generic import equality_scores
+from sfumato.audit.zoo.trial import try_broken
 from sfumato.audit.zoo.verdict import Attempt, BrokenVerdict, SoundVerdict, alarms_allowed
 from sfumato.errors import BadInput
 
@@ -64,14 +66,14 @@ def test_a_run_is_json_and_can_be_repeated(quick):
     assert {attempt["attack"] for attempt in row["attempts"]} >= {"classifier", "equalities"}
     assert quick.broken[-1].by == ("exact-value game",)
     assert quick.sound[-1].name == "Gaussian, keyed embedding, audited"
-    again = self_test(games=1000, repetitions=1, seed=5)
-    assert again == self_test(games=1000, repetitions=1, seed=5)
-    assert again != self_test(games=1000, repetitions=1, seed=6)
-
-
-def test_progress_is_told():
     told = []
-    self_test(games=1000, repetitions=1, seed=0, report=lambda stage, share: told.append((stage, share)))
+    again = self_test(
+        games=1000, repetitions=1, seed=5, report=lambda stage, share: told.append((stage, share))
+    )
+    assert again == self_test(games=1000, repetitions=1, seed=5)
+    assert again.broken[0] == try_broken(broken()[0], games=1000, confidence=0.99, seed=5)
+    assert again.broken[0] != try_broken(broken()[0], games=1000, confidence=0.99, seed=6)
+    # Progress is told.
     assert told[0] == ("broken mechanisms", 0.0)
     assert told[-1] == ("sound mechanisms", 1.0)
     assert all(0.0 <= share <= 1.0 for _, share in told)

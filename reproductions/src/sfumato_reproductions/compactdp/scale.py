@@ -18,7 +18,7 @@ from sfumato_reproductions.compactdp.published import ETA
 __all__ = ["scale_checks"]
 
 # Records that the check is made with: it trains every learner twice, and attacks it twice.
-_RECORDS = 2_000
+_RECORDS, _QUICK = 2_000, 200
 
 
 def scale_checks(bench: Bench) -> dict[str, dict[str, Any]]:
@@ -39,7 +39,8 @@ def _checked(bench: Bench, make: Callable[[int, float], Any]) -> dict[str, Any]:
     both = (split.members, split.outside)
     features = np.concatenate([part.features for part in both])
     labels = np.concatenate([part.labels for part in both])
-    some = np.random.default_rng(bench.seed).permutation(len(labels))[:_RECORDS]
+    count = _QUICK if bench.run.quick else _RECORDS
+    some = np.random.default_rng(bench.seed).permutation(len(labels))[:count]
     classes = int(labels.max()) + 1
     return scale_invariance(
         lambda scale: make(classes, scale), features[some], labels[some], scale=ETA

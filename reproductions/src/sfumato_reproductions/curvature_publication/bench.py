@@ -125,7 +125,7 @@ class Bench:
         learned = self._learn(name, published)
         learning = time.perf_counter() - begun
         self._report(f"{data.name}: {name}, attacking", 0.0)
-        asked = {"attacked": self.run.attacked, "seed": self.seed}
+        asked = {"attacked": self.run.attacked, "seed": self.seed, "epochs": self.run.epochs}
         membership = attack_all(data, learned, published, **asked)
         frechet = None
         if published is not data.private:

@@ -82,7 +82,12 @@ class Figures:
         """Records from 0 to 1 that an attack on the original was asked about, its success, and who is in."""
         bench = self.bench
         asked, right, members = right_about(
-            bench.data, bench.original, protocol, attacked=bench.run.attacked, seed=bench.seed
+            bench.data,
+            bench.original,
+            protocol,
+            attacked=bench.run.attacked,
+            seed=bench.seed,
+            epochs=bench.run.epochs,
         )
         some = np.random.default_rng(bench.seed).permutation(len(asked))[:_VULNERABLE]
         part = asked.rows(some)

@@ -44,12 +44,12 @@ def has_art() -> bool:
 
 
 def attack_all(
-    data: Imbalanced, learned: Learned, published: Part, *, attacked: int, seed: int
+    data: Imbalanced, learned: Learned, published: Part, *, attacked: int, seed: int, epochs: int = 100
 ) -> dict[str, Success]:
     """Attack and protocol -> success, the keys being such as ``"ART, class-matched"``.
 
-    Without the toolbox its rows are left out. ``"…, class-matched, tail classes"`` counts only the classes of
-    which few pictures were private.
+    ``epochs`` are those of ART's network; without the toolbox its rows are left out.
+    ``"…, class-matched, tail classes"`` counts only the classes of which few pictures were private.
     """
     answers = learned.predictions(data.private), learned.predictions(data.tests)
     found: dict[str, Success] = {}
@@ -57,7 +57,7 @@ def attack_all(
     for protocol, chosen in ((protocol, one) for protocol, every in asked.items() for one in every):
         called: dict[str, Called] = {LOSS: _by_loss(answers, chosen)}
         if has_art():
-            called[ART] = _by_art(data, learned, chosen, seed)
+            called[ART] = _by_art(data, learned, chosen, seed, epochs)
         if protocol == MATCHED:
             called[NEAREST] = _by_nearest(data, published.pictures, chosen)
         for attack, sides in called.items():
@@ -69,7 +69,7 @@ def attack_all(
 
 
 def right_about(
-    data: Imbalanced, learned: Learned, protocol: str, *, attacked: int, seed: int
+    data: Imbalanced, learned: Learned, protocol: str, *, attacked: int, seed: int, epochs: int = 100
 ) -> tuple[Part, NDArray[np.bool_], NDArray[np.bool_]]:
     """Members and non-members that an attack was asked about, whether it was right, and who is a member.
 
@@ -79,7 +79,7 @@ def right_about(
     called: list[NDArray[np.bool_]] = []
     for chosen in rounds(data, protocol, attacked, seed):
         if protocol == AS_THE_PAPER and has_art():
-            called += _by_art(data, learned, chosen, seed)
+            called += _by_art(data, learned, chosen, seed, epochs)
         else:
             called += _by_loss((learned.predictions(data.private), learned.predictions(data.tests)), chosen)
         sides += [data.private.rows(chosen.asked[0]), data.tests.rows(chosen.asked[1])]
@@ -135,7 +135,7 @@ def _by_nearest(data: Imbalanced, published: Floats, chosen: Candidates) -> Call
     return asked[0] >= threshold, asked[1] >= threshold
 
 
-def _by_art(data: Imbalanced, learned: Learned, chosen: Candidates, seed: int) -> Called:
+def _by_art(data: Imbalanced, learned: Learned, chosen: Candidates, seed: int, epochs: int) -> Called:
     """The paper's attack: a network that is given the loss and the label."""
     import torch
     from art.attacks.inference.membership_inference import MembershipInferenceBlackBox
@@ -156,7 +156,7 @@ def _by_art(data: Imbalanced, learned: Learned, chosen: Candidates, seed: int) -
     try:
         with seeded(seed):
             target = PyTorchClassifier(learned.model, torch.nn.CrossEntropyLoss(), shape, data.classes)
-            attack = MembershipInferenceBlackBox(target, input_type="loss")
+            attack = MembershipInferenceBlackBox(target, input_type="loss", nn_model_epochs=epochs)
             attack.fit(*inputs["known"])
             members, nonmembers = (
                 np.asarray(attack.infer(*inputs["asked"][start : start + 2])).ravel() > 0.5

@@ -87,6 +87,11 @@ class Run:
     quick: bool
     budgets: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def epochs(self) -> int:
+        """Those of ART's network."""
+        return 10 if self.quick else 100
+
     @classmethod
     def of(cls, data: tuple[str, ...], seeds: int | None, quick: bool) -> Run:
         """About the paper's questions on two cores, or, if ``quick``, a run whose numbers say nothing."""
