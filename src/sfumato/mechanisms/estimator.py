@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 __all__ = ["Estimator"]
 
@@ -14,6 +14,11 @@ class Estimator:
     What scikit-learn draws (representations) or routes is what it would for an estimator of its own with the
     same parameters; it is loaded for that.
     """
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Parameters and what ``fit`` learns differ from class to class."""
 
     @classmethod
     def _get_param_names(cls) -> list[str]:

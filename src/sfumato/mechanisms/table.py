@@ -48,8 +48,9 @@ class Rows:
         weights: Sequence[float],
     ) -> None:
         # Personalised is a Gaussian with a budget for each row, which the coded columns could not share.
-        accepted = isinstance(mechanism, Gaussian | Laplace | TrustAdaptive)
-        if not accepted or isinstance(mechanism, Personalised):
+        if not isinstance(mechanism, Gaussian | Laplace | TrustAdaptive) or isinstance(
+            mechanism, Personalised
+        ):
             raise BadInput(
                 "tables are released by gaussian, laplace or trust-adaptive noise, "
                 f"not by {type(mechanism).__name__}.",

@@ -138,7 +138,8 @@ class TierTerms:
             if self.nested:
                 return MediaMechanisms(picture=PlaneTier(level, tuple(levels), **given), unit=unit)
             low, high = epsilon_range(given["epsilon"])
-            return Asked(None, given | {"epsilon": high - level * (high - low)}).made(self.kind)
+            asked = Asked(None, given | {"epsilon": high - level * (high - low)})
+            return MediaMechanisms.of(asked.made(self.kind))
         if "bounds" in given:
             given["bounds"] = _pair(given["bounds"])
         return TrustTier(level, tuple(levels), **given)
