@@ -32,7 +32,7 @@ def test_ragged_rows_are_refused(kind):
     ],
 )
 def test_parameters_that_are_no_numbers_are_refused(kind, change, sentence):
-    made = kind(**change)
+    made = kind(epsilon=1.0, **change)
     for question in (
         made.guarantee,
         lambda: made.fit([[1.0], [2.0]], [0, 1]),

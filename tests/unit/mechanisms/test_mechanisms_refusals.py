@@ -76,7 +76,8 @@ def test_a_reversed_range_is_refused() -> None:
 @pytest.mark.parametrize("delta", [0, 0.0, 1, 1.0, -1e-6, 1.5, INF, NAN, "1e-6", None, True, GRID], ids=repr)
 def test_delta_must_lie_strictly_between_0_and_1(kind, delta) -> None:
     _refused(
-        lambda: _made(kind, delta=delta, clip=1.0).guarantee(), "`delta` must lie strictly between 0 and 1"
+        lambda: _budgeted(kind, delta=delta, clip=1.0).guarantee(),
+        "`delta` must lie strictly between 0 and 1",
     )
 
 
@@ -93,14 +94,16 @@ def test_distrust_must_lie_between_0_and_1(distrust, calibration) -> None:
 @pytest.mark.parametrize("kind", CLIPPED.values(), ids=CLIPPED)
 @pytest.mark.parametrize("clip", [0.0, -1.0, INF, NAN, "1", True, [1.0], GRID, 1e-101, 1e101], ids=repr)
 def test_clip_must_be_a_positive_number(kind, clip) -> None:
-    _refused(lambda: _made(kind, clip=clip).guarantee(), "`clip` must be a positive number")
+    _refused(lambda: _budgeted(kind, clip=clip).guarantee(), "`clip` must be a positive number")
 
 
 @pytest.mark.parametrize("kind", CLIPPED.values(), ids=CLIPPED)
 def test_exactly_one_bound_is_declared_and_the_message_names_both(kind) -> None:
     for bound in ({}, {"clip": 1.0, "bounds": (0.0, 1.0)}):
-        _refused(lambda bound=bound: _made(kind, **bound).guarantee(), "exactly one bound.*`clip=.*`bounds=")
-    _refused(lambda: _made(kind).release(np.ones((2, 2))), "exactly one bound")
+        _refused(
+            lambda bound=bound: _budgeted(kind, **bound).guarantee(), "exactly one bound.*`clip=.*`bounds="
+        )
+    _refused(lambda: _budgeted(kind).release(np.ones((2, 2))), "exactly one bound")
 
 
 @pytest.mark.parametrize("kind", [*CLIPPED.values(), sf.BinaryEncoding])
@@ -134,12 +137,12 @@ def test_exactly_one_bound_is_declared_and_the_message_names_both(kind) -> None:
     ids=repr,
 )
 def test_bounds_must_be_two_numbers_in_order(kind, bounds) -> None:
-    _refused(lambda: _made(kind, bounds=bounds).guarantee(4), "bounds")
+    _refused(lambda: _budgeted(kind, bounds=bounds).guarantee(4), "bounds")
 
 
 @pytest.mark.parametrize("kind", [*CLIPPED.values(), sf.BinaryEncoding])
 def test_bounds_must_be_declared_for_every_column(kind) -> None:
-    mechanism = _made(kind, bounds=(np.zeros(3), np.ones(3)))
+    mechanism = _budgeted(kind, bounds=(np.zeros(3), np.ones(3)))
     X = np.zeros((2, 4))
     for call in (mechanism.guarantee, mechanism.statement):
         _refused(lambda call=call: call(4), "declared for 3 columns, but the data has 4")
@@ -156,7 +159,8 @@ def test_columns_too_unlike_for_one_grid_are_refused() -> None:
 @pytest.mark.parametrize("neighbours", ["add/remove", "swap", "", None, 1, GRID], ids=repr)
 def test_neighbours_are_replace_or_zero_out(kind, neighbours) -> None:
     _refused(
-        lambda: _made(kind, clip=1.0, neighbours=neighbours).guarantee(), "`neighbours` must be 'replace' or"
+        lambda: _budgeted(kind, clip=1.0, neighbours=neighbours).guarantee(),
+        "`neighbours` must be 'replace' or",
     )
 
 
@@ -305,10 +309,10 @@ def test_very_many_categories_are_drawn_within_range() -> None:
     assert ((released >= 0) & (released < 2**53)).all()
 
 
-def _made(kind, **given):
+def _budgeted(kind: Any, **given: Any) -> Any:
     """A mechanism of ``kind`` with an ε that it accepts, unless its flips promise something by themselves."""
     epsilon = (1.0, 8.0) if kind is sf.TrustAdaptive else 1.0
-    return kind(**given) if kind is sf.BinaryEncoding else kind(epsilon=epsilon, **given)
+    return kind(**given) if kind is sf.BinaryEncoding else kind(**({"epsilon": epsilon} | given))
 
 
 def _refused(call: Any, message: str) -> None:
@@ -332,7 +336,7 @@ def _made(kind: Any, **parameters: Any) -> Any:
     made = {name: value for name, value in given.items() if name in accepted}
     if "bounds" in made and "clip" in made:
         del made["clip"]
-    return kind(**made)
+    return _budgeted(kind, **made) if "epsilon" in accepted else kind(**made)
 
 
 @pytest.mark.parametrize("kind", OF_RECORDS.values(), ids=OF_RECORDS)
