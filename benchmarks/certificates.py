@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sfumato as sf
-from sfumato.report import Certificate, SigningKey
+from sfumato.reports import Certificate, SigningKey
 from timing import Row, interleaved
 
 COUNT = 500

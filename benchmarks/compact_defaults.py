@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.learn import (
+from sfumato.learners import (
     CertifiedCompact,
     CompactClassifier,
     CompactPrivate,
@@ -45,9 +45,9 @@ from sfumato.learn import (
     closed_contraction,
     make_extractor,
 )
-from sfumato.learn.compact import contraction, kernel_density
+from sfumato.learners.compact import contraction, kernel_density
 from sfumato.noise import Seeded
-from sfumato.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from sfumato.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
 from sfumato_reproductions.datasets import data_file, load_parts
 
 Constant = tuple[Any, str, Any]

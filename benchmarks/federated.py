@@ -23,17 +23,17 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.simulation import run_simulation
 
-from sfumato.learn.federated.client_app import make_client_app
-from sfumato.learn.federated.flower import round_of
-from sfumato.learn.federated.privacy_mod import PrivacyMod
-from sfumato.learn.federated.rounds import Federated
-from sfumato.learn.federated.server_app import make_server_app
-from sfumato.learn.federated.strategy import PrivateAverage
+from sfumato.learners.federated.client_app import make_client_app
+from sfumato.learners.federated.flower_records import round_of
+from sfumato.learners.federated.flower_strategy import PrivateAverage
+from sfumato.learners.federated.privacy_mod import PrivacyMod
+from sfumato.learners.federated.rounds import Federated
+from sfumato.learners.federated.server_app import make_server_app
 from sfumato.ledger import Ledger
-from sfumato.pipeline.client_budget import ClientBudgets
-from sfumato.pipeline.federated_run import write_records
-from sfumato.pipeline.federated_training import kept_training
-from sfumato.pipeline.federation import Federation
+from sfumato.release.client_budget import ClientBudgets
+from sfumato.release.federated_run import write_records
+from sfumato.release.federated_training import kept_training
+from sfumato.release.federation import Federation
 from timing import Row, interleaved
 
 CLIENTS, ROUNDS, EPSILON, DELTA = 3, 10, 1000.0, 1e-5

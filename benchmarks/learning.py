@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_ind
 
-from sfumato.learn import CertifiedCompact, PrivateSoftmax, make_extractor
+from sfumato.learners import CertifiedCompact, PrivateSoftmax, make_extractor
 
 DELTA = 1e-5
 FILES = {"mnist": "mnist", "fashion-mnist": "fashion_mnist", "cifar-10": "cifar10_20k_5k"}

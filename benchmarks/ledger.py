@@ -19,9 +19,9 @@ from pathlib import Path
 from sqlalchemy import create_engine
 
 from sfumato.ledger import Ledger
-from sfumato.ledger.entry import Entry, guarantee_text, prices_text
+from sfumato.ledger.entries import Entry, guarantee_text, prices_text
+from sfumato.ledger.ledger_tables import metadata
 from sfumato.ledger.rows import append, read_account
-from sfumato.ledger.tables import metadata
 from sfumato.privacy import Guarantee
 from timing import Row, interleaved
 

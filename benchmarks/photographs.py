@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media.planes import UNITY, plane_weights
+from sfumato.media.images.planes import UNITY, plane_weights
 
 __all__ = ["DATA", "for_statistics", "for_tests", "luma_crops", "planes_of"]
 

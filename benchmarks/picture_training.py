@@ -1,4 +1,4 @@
-"""Trains the network of ``sfumato.media.learned`` on public photographs and writes its weights.
+"""Trains the network of ``sfumato.media.images.learned`` on public photographs and writes its weights.
 
 Inputs: the photographs of ``photographs.for_statistics()``, six photographs that scikit-learn and
 scikit-image ship, and the training pictures of CIFAR-10 (``cifar10_20k_5k.npz`` in the folder of real data),
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-import sfumato.media
+import sfumato.media.images
 from photographs import DATA, for_statistics, planes_of
-from sfumato.media.interpolation import expansion
-from sfumato.media.learned import SCALE, seen_deviation
-from sfumato.media.planes import UNITY, plane_weights
-from sfumato.media.restoring import wiener
-from sfumato.media.statistics import STATISTICS
+from sfumato.media.images.image_statistics import STATISTICS
+from sfumato.media.images.interpolation import expansion
+from sfumato.media.images.learned import SCALE, seen_deviation
+from sfumato.media.images.planes import UNITY, plane_weights
+from sfumato.media.images.restoration import wiener
 
 Single = NDArray[np.float32]
 
@@ -126,7 +126,11 @@ def examples(generator: np.random.Generator) -> Iterator[tuple[torch.Tensor, ...
 
 def main() -> None:
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else STEPS
-    target = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(sfumato.media.__file__).with_name("learned.npz")
+    target = (
+        Path(sys.argv[2])
+        if len(sys.argv) > 2
+        else Path(sfumato.media.images.__file__).with_name("learned.npz")
+    )
     torch.manual_seed(0)
     torch.set_num_threads(1)
     network = Network()

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.ndimage import label
 from sklearn.svm import SVC
 
-from sfumato.publish.basis import CosineBasis
-from sfumato.publish.certified import CertifiedPublisher
+from sfumato.publishers.basis import CosineBasis
+from sfumato.publishers.certified_publisher import CertifiedPublisher
 
 RELEASED = 20_000
 SHOWN = 3000

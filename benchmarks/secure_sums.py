@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from sfumato.learn.federated.secure import MaskedInput, SecureSum, SecureSumClient, SecureSumServer
+from sfumato.learners.federated.secure import MaskedInput, SecureSum, SecureSumClient, SecureSumServer
 from timing import Row
 
 LIMIT = 3.0

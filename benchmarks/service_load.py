@@ -104,8 +104,8 @@ def begin(barrier: Barrier, folder: str, files: list[bytes]) -> None:
     """What each process of the library starts with."""
     os.environ["OMP_NUM_THREADS"] = "1"
     from sfumato.ledger import Ledger
-    from sfumato.report import KeyRing
-    from sfumato.serve.asked import Asked
+    from sfumato.reports import KeyRing
+    from sfumato.serve.release_request import Asked
 
     global START, FOLDER, LEDGER, KEYS, MECHANISM
     START, FOLDER = barrier, Path(tempfile.mkdtemp(dir=folder))
@@ -121,7 +121,7 @@ def library_rate(asked: tuple[float, int]) -> tuple[float, float]:
 
     And the seconds of the processor that each took.
     """
-    from sfumato.pipeline import protect
+    from sfumato.release import protect
 
     seconds, threads = asked
     sources = sorted(FOLDER.glob("*.jpg"))

@@ -1,4 +1,4 @@
-"""Computes src/sfumato/media/speech.npz from takes 25 to 49 of the Free Spoken Digit Dataset.
+"""Computes src/sfumato/media/audio/speech.npz from takes 25 to 49 of the Free Spoken Digit Dataset.
 
     python benchmarks/speech_statistics.py fsdd.npz
 
@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.cluster import KMeans
 
-from sfumato.media.levels import band_levels
-from sfumato.media.speech import SIZES, metric
+from sfumato.media.audio.band_levels import band_levels
+from sfumato.media.audio.speech import SIZES, metric
 
-OUTPUT = Path(__file__).parents[1] / "src" / "sfumato" / "media" / "speech.npz"
+OUTPUT = Path(__file__).parents[1] / "src" / "sfumato" / "media" / "audio" / "speech.npz"
 FIRST_TAKE = 25
 
 

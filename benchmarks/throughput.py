@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.io.atomic import write_whole
+from sfumato.io.image_files import decode_picture, encode_picture, read_picture
 from sfumato.io.jpeg_batches import decode_many, encode_many
-from sfumato.io.pictures import decode_picture, encode_picture, read_picture
-from sfumato.media.plane_means import PlaneMeans
-from sfumato.media.planes import block_sums, levels_of
-from sfumato.media.restoring import jpeg_planes
+from sfumato.media.images.plane_means import PlaneMeans
+from sfumato.media.images.planes import block_sums, levels_of
+from sfumato.media.images.restoration import jpeg_planes
 from timing import Row
 
 # Images a second on eight A100 GPUs, as the paper says; on one commodity machine it says 312.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sfumato.audit import Predictions
+from sfumato.audits import Predictions
 from sfumato.errors import BadInput
 from sfumato_reproductions.datasets import load, load_parts
 from sfumato_reproductions.memory import Memory

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.audit import audit as audit
+    from sfumato.audits import audit as audit
     from sfumato.errors import BadInput as BadInput
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.ledger import Ledger as Ledger
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from sfumato.mechanisms import TensorLDP as TensorLDP
     from sfumato.mechanisms import TrustAdaptive as TrustAdaptive
     from sfumato.mechanisms import WeightedTensorLDP as WeightedTensorLDP
+    from sfumato.mechanisms.transforms import BinaryEncoding as BinaryEncoding
+    from sfumato.mechanisms.transforms import LocalitySensitiveHash as LocalitySensitiveHash
+    from sfumato.mechanisms.transforms import RandomProjection as RandomProjection
+    from sfumato.mechanisms.transforms import ReconstructionResistant as ReconstructionResistant
+    from sfumato.mechanisms.transforms import ReverseManifold as ReverseManifold
     from sfumato.media import BandNoise as BandNoise
     from sfumato.media import Blur as Blur
     from sfumato.media import ClipNoise as ClipNoise
@@ -54,26 +59,21 @@ if TYPE_CHECKING:
     from sfumato.media import UniformPixels as UniformPixels
     from sfumato.noise import Keyed as Keyed
     from sfumato.noise import Seeded as Seeded
-    from sfumato.pipeline import MediaMechanisms as MediaMechanisms
-    from sfumato.pipeline import plan as plan
-    from sfumato.pipeline import protect as protect
     from sfumato.privacy import Claim as Claim
     from sfumato.privacy import Evidence as Evidence
     from sfumato.privacy import Guarantee as Guarantee
     from sfumato.privacy import Neighbours as Neighbours
     from sfumato.privacy import Statement as Statement
     from sfumato.privacy import Unit as Unit
-    from sfumato.publish import BlurPublisher as BlurPublisher
-    from sfumato.publish import CertifiedPublisher as CertifiedPublisher
-    from sfumato.publish import KAnonymityPublisher as KAnonymityPublisher
-    from sfumato.publish import PixelationPublisher as PixelationPublisher
-    from sfumato.publish import RefinedPublisher as RefinedPublisher
-    from sfumato.report import report as report
-    from sfumato.transforms import BinaryEncoding as BinaryEncoding
-    from sfumato.transforms import LocalitySensitiveHash as LocalitySensitiveHash
-    from sfumato.transforms import RandomProjection as RandomProjection
-    from sfumato.transforms import ReconstructionResistant as ReconstructionResistant
-    from sfumato.transforms import ReverseManifold as ReverseManifold
+    from sfumato.publishers import BlurPublisher as BlurPublisher
+    from sfumato.publishers import CertifiedPublisher as CertifiedPublisher
+    from sfumato.publishers import KAnonymityPublisher as KAnonymityPublisher
+    from sfumato.publishers import PixelationPublisher as PixelationPublisher
+    from sfumato.publishers import RefinedPublisher as RefinedPublisher
+    from sfumato.release import MediaMechanisms as MediaMechanisms
+    from sfumato.release import plan as plan
+    from sfumato.release import protect as protect
+    from sfumato.reports import report as report
 
 __version__ = "0.1.0"
 
@@ -81,10 +81,10 @@ _ROOM_OF = {
     "AdditiveNoise": "mechanisms",
     "BadInput": "errors",
     "BandNoise": "media",
-    "BinaryEncoding": "transforms",
+    "BinaryEncoding": "mechanisms.transforms",
     "Blur": "media",
-    "BlurPublisher": "publish",
-    "CertifiedPublisher": "publish",
+    "BlurPublisher": "publishers",
+    "CertifiedPublisher": "publishers",
     "Claim": "privacy",
     "ClipNoise": "media",
     "ContentAdaptive": "media",
@@ -98,32 +98,32 @@ _ROOM_OF = {
     "HessianClipped": "mechanisms",
     "Hybrid": "mechanisms",
     "IndependentDirectional": "mechanisms",
-    "KAnonymityPublisher": "publish",
+    "KAnonymityPublisher": "publishers",
     "Keyed": "noise",
     "Laplace": "mechanisms",
     "LayerAdaptive": "mechanisms",
     "Ledger": "ledger",
-    "LocalitySensitiveHash": "transforms",
+    "LocalitySensitiveHash": "mechanisms.transforms",
     "Mask": "media",
     "MatrixVariateGaussian": "mechanisms",
-    "MediaMechanisms": "pipeline",
+    "MediaMechanisms": "release",
     "MelLaplace": "media",
     "Neighbours": "privacy",
     "Personalised": "mechanisms",
     "Piecewise": "mechanisms",
     "Pixelate": "media",
-    "PixelationPublisher": "publish",
+    "PixelationPublisher": "publishers",
     "PlaneBands": "media",
     "PlaneMeans": "media",
     "PrivUnit": "mechanisms",
     "PrivUnitG": "mechanisms",
     "Projection": "mechanisms",
-    "RandomProjection": "transforms",
+    "RandomProjection": "mechanisms.transforms",
     "RandomisedResponse": "mechanisms",
-    "ReconstructionResistant": "transforms",
-    "RefinedPublisher": "publish",
+    "ReconstructionResistant": "mechanisms.transforms",
+    "RefinedPublisher": "publishers",
     "Release": "mechanisms",
-    "ReverseManifold": "transforms",
+    "ReverseManifold": "mechanisms.transforms",
     "ScaledPixels": "media",
     "Seeded": "noise",
     "SelectiveNoise": "media",
@@ -137,8 +137,8 @@ _ROOM_OF = {
     "UniformPixels": "media",
     "Unit": "privacy",
     "WeightedTensorLDP": "mechanisms",
-    "plan": "pipeline",
-    "protect": "pipeline",
+    "plan": "release",
+    "protect": "release",
 }
 
 # Rooms that are also verbs: the folder itself answers the call.

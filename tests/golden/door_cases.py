@@ -38,14 +38,14 @@ from golden import DISTRUST, Array, as_shape
 def inner() -> SimpleNamespace:
     """Return what the doors are made of, by names of the package's own modules."""
     from sfumato.cli import app, main
-    from sfumato.pipeline.catalogue import MECHANISMS as by_name
-    from sfumato.pipeline.learners import LEARNERS
-    from sfumato.pipeline.publishers import METHODS
-    from sfumato.serve.grpc_api import sfumato_pb2
-    from sfumato.serve.grpc_api.server import make_server
-    from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
-    from sfumato.serve.jobs_runner import Runner
-    from sfumato.serve.rest.app import make_app
+    from sfumato.release.catalogue import MECHANISMS as by_name
+    from sfumato.release.learner_catalogue import LEARNERS
+    from sfumato.release.publisher_catalogue import METHODS
+    from sfumato.serve.grpc import sfumato_pb2
+    from sfumato.serve.grpc.grpc_server import make_server
+    from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+    from sfumato.serve.jobs.job_runner import Runner
+    from sfumato.serve.rest.rest_app import make_app
     from sfumato.serve.service import Service
     from sfumato.serve.settings import Settings
 

@@ -16,13 +16,13 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from sfumato.audit.configurations import CONFIGURATIONS
-from sfumato.audit.lira import lira_scores
-from sfumato.audit.loss_threshold import class_scorer
-from sfumato.audit.predictions import Predictions
-from sfumato.audit.rmia import rmia_scores
-from sfumato.audit.roc import Placements
-from sfumato.audit.shadow import train_shadows
+from sfumato.audits.compactdp_attacks import CONFIGURATIONS
+from sfumato.audits.lira import lira_scores
+from sfumato.audits.loss_threshold import class_scorer
+from sfumato.audits.predictions import Predictions
+from sfumato.audits.rmia import rmia_scores
+from sfumato.audits.roc import Placements
+from sfumato.audits.shadow_models import train_shadows
 
 pytestmark = pytest.mark.slow
 

@@ -14,10 +14,11 @@ import pytest
 from scipy.stats import binom
 
 import sfumato as sf
-from sfumato import mechanisms, transforms
-from sfumato.audit import auditing
-from sfumato.audit.embedding import see_through
-from sfumato.audit.mechanism_audit import audit_mechanism
+from sfumato import mechanisms
+from sfumato.audits import release_audit
+from sfumato.audits.embedding_attacks import see_through
+from sfumato.audits.mechanism_audit import audit_mechanism
+from sfumato.mechanisms import transforms
 
 AUDITS, ALLOWED, CONFIDENCE = 100, 4, 1.0 - 1e-3
 
@@ -38,7 +39,7 @@ LAYERS = {"layers": (2, 1, 3)}
 @pytest.fixture(autouse=True)
 def few_games(monkeypatch):
     """Bounds of a few games with the mechanism hold as well, and are drawn in a fiftieth of the time."""
-    monkeypatch.setattr(auditing, "audit_mechanism", partial(audit_mechanism, games=2000))
+    monkeypatch.setattr(release_audit, "audit_mechanism", partial(audit_mechanism, games=2000))
 
 
 def many(mechanism, records):
@@ -157,5 +158,5 @@ def test_an_audit_that_matches_and_tests_on_the_same_rows_is_seen_to_accuse(monk
         seen = see_through(np.tile(original, (8, 1)), np.tile(released, (8, 1)), confidence, seed)
         return replace(seen, tested=np.arange(len(original)))
 
-    monkeypatch.setattr(auditing, "see_through", same_rows)
+    monkeypatch.setattr(release_audit, "see_through", same_rows)
     assert accused(*CASES["ReverseManifold, keyed"], audits=30) > ALLOWED

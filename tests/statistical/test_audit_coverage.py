@@ -13,11 +13,11 @@ import pytest
 from scipy.stats import binom
 
 import sfumato as sf
-from sfumato.audit.game import distinguish, likelihood_scores
-from sfumato.audit.gaussian_fit import gaussian_bound
-from sfumato.audit.one_run import best_guesses, one_run_bound, one_run_chance
-from sfumato.audit.one_run_tradeoff import one_run_gaussian_bound
-from sfumato.audit.threshold import threshold_bound
+from sfumato.audits.distinguishing_game import distinguish, likelihood_scores
+from sfumato.audits.gaussian_fit import gaussian_bound
+from sfumato.audits.one_run import best_guesses, one_run_bound, one_run_chance
+from sfumato.audits.one_run_tradeoff import one_run_gaussian_bound
+from sfumato.audits.threshold import threshold_bound
 from sfumato.privacy import gaussian_epsilon
 
 REPETITIONS, ALLOWED, GAMES = 200, 12, 2000

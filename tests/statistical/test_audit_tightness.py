@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.audit.game import distinguish, likelihood_scores
-from sfumato.audit.one_run import best_guesses, one_run_bound
-from sfumato.audit.one_run_tradeoff import one_run_gaussian_bound
+from sfumato.audits.distinguishing_game import distinguish, likelihood_scores
+from sfumato.audits.one_run import best_guesses, one_run_bound
+from sfumato.audits.one_run_tradeoff import one_run_gaussian_bound
 
 AUDITS = 9
 DELTA = 1e-5

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from sfumato.learn.certified_compact import CertifiedCompact
+from sfumato.learners.certified_compact import CertifiedCompact
 from sfumato.mechanisms.gaussian import noise_multiplier
 
 RUNS, RECORDS, FEATURES = 600, 40, 3

@@ -5,7 +5,7 @@ import pytest
 from games import LESS, NORMAL_THRESHOLDS, WeakGaussian, WeakLaplace, normal_score, rows_of, violations
 
 from sfumato.mechanisms import Gaussian, Laplace, RandomisedResponse, Rows
-from sfumato.transforms import RandomProjection, ReconstructionResistant, ReverseManifold
+from sfumato.mechanisms.transforms import RandomProjection, ReconstructionResistant, ReverseManifold
 
 SAMPLES = 400_000  # a side
 

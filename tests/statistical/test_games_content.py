@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from games import LESS, laplace_score, laplace_thresholds, violations
 
-from sfumato.media.content_adaptive import ContentAdaptive
-from sfumato.media.detectors import Detector
-from sfumato.media.plane_means import PlaneMeans
-from sfumato.media.private_map import PrivateMap, estimated_scores
-from sfumato.media.selective import SelectiveNoise
-from sfumato.media.sensitivity import SensitivityMap
+from sfumato.media.detect import Detector
+from sfumato.media.images.content_adaptive import ContentAdaptive
+from sfumato.media.images.plane_means import PlaneMeans
+from sfumato.media.images.private_map import PrivateMap, estimated_scores
+from sfumato.media.images.selective_noise import SelectiveNoise
+from sfumato.media.images.sensitivity_map import SensitivityMap
 from sfumato.noise import Secure
 from sfumato.privacy import Unit
 

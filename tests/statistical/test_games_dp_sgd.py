@@ -10,7 +10,7 @@ import pytest
 import torch
 from games import LESS, violations
 
-from sfumato.learn import DPSGD, NoisySum
+from sfumato.learners import DPSGD, NoisySum
 from sfumato.noise import Secure
 
 TOGETHER = 400

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from games import LESS, NORMAL_THRESHOLDS, laplace_score, laplace_thresholds, violations
 
-from sfumato.media.correlated_frames import Innovations
-from sfumato.media.frames import FrameNoise
-from sfumato.media.plane_means import PlaneMeans
+from sfumato.media.images.plane_means import PlaneMeans
+from sfumato.media.video.correlated_frames import Innovations
+from sfumato.media.video.frame_noise import FrameNoise
 from sfumato.privacy import Unit, gaussian_epsilon
 
 BLOCK, SIDE, CLIPS = 8, 512, 12

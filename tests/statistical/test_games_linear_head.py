@@ -5,7 +5,7 @@ import pytest
 import torch
 from games import LESS, violations
 
-from sfumato.learn.linear_head import LinearHead
+from sfumato.learners.linear_head import LinearHead
 from sfumato.noise import Secure
 from sfumato.privacy import Guarantee
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from games import LESS, NORMAL_THRESHOLDS, laplace_thresholds, violations
 
-from sfumato.media.block_noise import Design
-from sfumato.media.cosine_noise import CosineDesign
-from sfumato.media.dp_pix import DPPix
-from sfumato.media.plane_bands import PlaneBands
-from sfumato.media.plane_means import PlaneMeans
-from sfumato.media.planes import UNITY, block_sums
-from sfumato.media.spectral import ScaledPixels, SpectralLaplace
-from sfumato.media.uniform_pixels import UniformPixels
+from sfumato.media.images.block_noise import Design
+from sfumato.media.images.cosine_noise import CosineDesign
+from sfumato.media.images.dp_pix import DPPix
+from sfumato.media.images.plane_bands import PlaneBands
+from sfumato.media.images.plane_means import PlaneMeans
+from sfumato.media.images.planes import UNITY, block_sums
+from sfumato.media.images.spectral import ScaledPixels, SpectralLaplace
+from sfumato.media.images.uniform_pixels import UniformPixels
 from sfumato.privacy import Unit
 
 SAMPLES = 60_000  # a side

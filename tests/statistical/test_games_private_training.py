@@ -12,15 +12,15 @@ import pytest
 import torch
 from games import LESS, violations
 
-from sfumato.learn.automatic_clipping import NormalisedSum
-from sfumato.learn.correlated_noise import UNIT, CorrelatedNoise, CorrelatedSteps
-from sfumato.learn.factored_noise import Factor, FactoredSteps, Momentum
-from sfumato.learn.fit_private import fit_private
-from sfumato.learn.layer_clipping import LayerSum
-from sfumato.learn.layer_quantiles import LayerQuantileSum
-from sfumato.learn.noise_schedule import NoiseSchedule
-from sfumato.learn.noisy_sum import RADIUS, ClippedSum
-from sfumato.learn.quantile_clipping import QuantileSum, gradient_stretch
+from sfumato.learners.automatic_clipping import NormalisedSum
+from sfumato.learners.correlated_noise import UNIT, CorrelatedNoise, CorrelatedSteps
+from sfumato.learners.factored_noise import Factor, FactoredSteps, Momentum
+from sfumato.learners.layer_clipping import LayerSum
+from sfumato.learners.layer_quantiles import LayerQuantileSum
+from sfumato.learners.noise_schedule import NoiseSchedule
+from sfumato.learners.noisy_sum import RADIUS, ClippedSum
+from sfumato.learners.private_fit import fit_private
+from sfumato.learners.quantile_clipping import QuantileSum, gradient_stretch
 from sfumato.noise import Secure
 from sfumato.privacy import Guarantee
 

@@ -13,9 +13,9 @@ from games import LESS, NORMAL_THRESHOLDS, violations
 from sfumato.mechanisms.cell_sums import CellSums
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.privacy import Guarantee
-from sfumato.publish.certified import CertifiedPublisher
-from sfumato.publish.kernel_means import FourierFeatures
-from sfumato.publish.partition import Partition
+from sfumato.publishers.certified_publisher import CertifiedPublisher
+from sfumato.publishers.kernel_means import FourierFeatures
+from sfumato.publishers.partition import Partition
 
 SAMPLES = 40_000  # a side
 CLIP = 0.7

@@ -7,8 +7,8 @@ from games import LESS, rows_of, violations
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import RandomisedResponse
-from sfumato.mechanisms.response import keep_threshold
-from sfumato.transforms import BinaryEncoding
+from sfumato.mechanisms.randomised_response import keep_threshold
+from sfumato.mechanisms.transforms import BinaryEncoding
 
 SAMPLES = 400_000  # a side
 

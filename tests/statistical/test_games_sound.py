@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from games import LESS, NORMAL_THRESHOLDS, laplace_score, laplace_thresholds, normal_score, violations
 
-from sfumato.media.band_noise import BandNoise
-from sfumato.media.levels import band_levels
-from sfumato.media.mel import MEL_RATE, MELS
-from sfumato.media.mel_laplace import MelLaplace
-from sfumato.media.speech import best_size, shapes
+from sfumato.media.audio.band_levels import band_levels
+from sfumato.media.audio.band_noise import BandNoise
+from sfumato.media.audio.mel import MEL_RATE, MELS
+from sfumato.media.audio.mel_laplace import MelLaplace
+from sfumato.media.audio.speech import best_size, shapes
 from sfumato.noise import Secure
 from sfumato.privacy import Guarantee, Unit
 

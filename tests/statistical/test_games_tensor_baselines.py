@@ -11,7 +11,7 @@ from sfumato.mechanisms.directional import IndependentDirectional
 from sfumato.mechanisms.hessian_clipped import HessianClipped
 from sfumato.mechanisms.layer_adaptive import LayerAdaptive
 from sfumato.mechanisms.matrix_variate import MatrixVariateGaussian
-from sfumato.mechanisms.structure import SymmetricTensors
+from sfumato.mechanisms.tensor_structure import SymmetricTensors
 
 SAMPLES = 400_000  # a side
 BUDGET = {"epsilon": 2.0, "delta": 1e-5}

@@ -13,9 +13,9 @@ from games import LESS, rows_of, violations
 from sklearn.datasets import load_breast_cancer, load_digits
 
 import sfumato as sf
-from sfumato.audit.leak import exact_value_leak
-from sfumato.audit.pairs import pair_games
-from sfumato.audit.proportions import clopper_pearson_lower, clopper_pearson_upper
+from sfumato.audits.pair_game import pair_games
+from sfumato.audits.proportions import clopper_pearson_lower, clopper_pearson_upper
+from sfumato.audits.value_leak import exact_value_leak
 from sfumato.mechanisms import box_reports, grid_tensor, privunit
 from sfumato.privacy import Guarantee
 

@@ -8,9 +8,9 @@ from fed import Fed
 from frequencies import fits
 from games import LESS, NORMAL_THRESHOLDS, violations
 
-from sfumato.media.choice import exponential_choice
-from sfumato.media.decisions import Decisions
-from sfumato.media.thresholds import _exponents, _multiplier, _walk, projected_gradient_threshold
+from sfumato.media.detect.decisions import Decisions
+from sfumato.media.detect.exponential_choice import exponential_choice
+from sfumato.media.detect.thresholds import _exponents, _multiplier, _walk, projected_gradient_threshold
 from sfumato.noise import Secure, Stream
 from sfumato.privacy import Guarantee
 

@@ -14,8 +14,8 @@ from sfumato.mechanisms import (
     RandomisedResponse,
     TrustAdaptive,
 )
+from sfumato.mechanisms.transforms import BinaryEncoding, RandomProjection
 from sfumato.noise import LAPLACE, NORMAL, Keyed, Rounded, Seeded
-from sfumato.transforms import BinaryEncoding, RandomProjection
 
 SECRET = bytes(range(32))
 NAMES = {"dataset": "clinic", "version": "2024-05", "release": "first"}

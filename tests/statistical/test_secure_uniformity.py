@@ -8,8 +8,8 @@ from frequencies import fits
 from scipy.stats import chi2
 from sklearn.datasets import load_digits
 
-from sfumato.learn.federated.secure import Quantiser, SecureSum, SecureSumClient, SecureSumServer
-from sfumato.learn.federated.secure.noise_share import NoiseShare, share_of
+from sfumato.learners.federated.secure import Quantiser, SecureSum, SecureSumClient, SecureSumServer
+from sfumato.learners.federated.secure.noise_share import NoiseShare, share_of
 from sfumato.noise import Secure
 
 LENGTH = 1 << 18

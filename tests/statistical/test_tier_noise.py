@@ -16,7 +16,7 @@ from sfumato.mechanisms import RandomisedResponse
 from sfumato.mechanisms.response_tier import ResponseTier
 from sfumato.mechanisms.table_tier import TierRows
 from sfumato.mechanisms.trust_tier import TrustTier
-from sfumato.media.plane_tier import PlaneTier, _TierDesign
+from sfumato.media.images.plane_tier import PlaneTier, _TierDesign
 from sfumato.noise import Keyed
 from sfumato.privacy import gaussian_mu
 

@@ -7,15 +7,20 @@ import numpy as np
 import pytest
 from games import LESS, WeakGaussian, WeakLaplace
 
-from sfumato.audit import auditing
-from sfumato.audit.embedding import see_through
-from sfumato.audit.gaussian_fit import gaussian_bound
-from sfumato.audit.threshold import threshold_bound
-from sfumato.audit.zoo import broken, sound
-from sfumato.audit.zoo.audited import audited_broken, audited_sound, try_audited_broken, try_audited_sound
-from sfumato.audit.zoo.product import drawn
-from sfumato.audit.zoo.support import reachable
-from sfumato.audit.zoo.trial import STRICT, try_broken, try_sound
+from sfumato.audits import release_audit
+from sfumato.audits.embedding_attacks import see_through
+from sfumato.audits.gaussian_fit import gaussian_bound
+from sfumato.audits.threshold import threshold_bound
+from sfumato.audits.zoo import broken, sound
+from sfumato.audits.zoo.audited_releases import (
+    audited_broken,
+    audited_sound,
+    try_audited_broken,
+    try_audited_sound,
+)
+from sfumato.audits.zoo.output_support import reachable
+from sfumato.audits.zoo.package_noise import drawn
+from sfumato.audits.zoo.trials import STRICT, try_broken, try_sound
 from sfumato.privacy import gaussian_epsilon
 
 BROKEN = {suspect.name: suspect for suspect in broken()}
@@ -124,7 +129,7 @@ def test_the_self_test_sees_an_audit_that_matches_and_tests_on_the_same_rows(mon
         seen = see_through(np.tile(original, (8, 1)), np.tile(released, (8, 1)), confidence, seed)
         return dataclasses.replace(seen, tested=np.arange(len(original)))
 
-    monkeypatch.setattr(auditing, "see_through", same_rows)
+    monkeypatch.setattr(release_audit, "see_through", same_rows)
     assert not try_audited_sound(audited_sound()[0], repetitions=20, confidence=0.99, seed=None).passed
 
 

@@ -55,7 +55,7 @@ def jpegs():
 def pngs():
     from PIL import Image, PngImagePlugin
 
-    from sfumato.io.pictures import encode_picture
+    from sfumato.io.image_files import encode_picture
 
     texts = PngImagePlugin.PngInfo()
     texts.add_text("Author", "words" * 20, zip=True)
@@ -91,7 +91,7 @@ def webps():
 def tiffs():
     import tifffile
 
-    from sfumato.io.pictures import encode_picture
+    from sfumato.io.image_files import encode_picture
 
     seeds = [by_pillow(photograph(3), "TIFF", compression=p) for p in ("tiff_lzw", "packbits", "raw")]
     seeds += [encode_picture(photograph(c, np.uint16), ".tif") for c in (1, 4)]
@@ -308,19 +308,19 @@ def mutated(suffix, number, seeds):
 def passed_on(path, output, written):
     """Read ``path`` to its end and, if it is a picture, encode what was read and perhaps write it."""
     if path.suffix in (".wav", ".flac", ".ogg"):
-        from sfumato.io.sounds import open_sound
+        from sfumato.io.audio_files import open_sound
 
         source = open_sound(path)
         assert source.read().shape == source.shape
     elif path.suffix == ".mp4":
-        from sfumato.io.videos import open_video
+        from sfumato.io.video_files import open_video
 
         source = open_video(path)
         assert sum(1 for _ in source.pictures()) == source.frames
         for block in source.sound_blocks():
             assert np.isfinite(block).all()
     else:
-        from sfumato.io.pictures import encode_picture, picture_header, read_picture, write_picture
+        from sfumato.io.image_files import encode_picture, picture_header, read_picture, write_picture
 
         picture = read_picture(path)
         assert picture.header == picture_header(path)

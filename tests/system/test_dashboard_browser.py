@@ -15,16 +15,16 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 pytest.importorskip("skimage", reason="the explorer's pictures come with scikit-image")
 import uvicorn
 
-from sfumato.report import certificate_file
-from sfumato.serve.asked import Asked
-from sfumato.serve.jobs_runner import Runner
+from sfumato.reports import certificate_file
+from sfumato.serve.auth.trust_policy import Policy
+from sfumato.serve.jobs.job_runner import Runner
+from sfumato.serve.proxy.bucket_declarations import NewBucket
 from sfumato.serve.proxy.buckets import Buckets
-from sfumato.serve.proxy.declared import NewBucket
-from sfumato.serve.rest.app import make_app
+from sfumato.serve.reader_tiers import ReaderFacts
+from sfumato.serve.release_request import Asked
+from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
-from sfumato.serve.tiers import ReaderFacts
-from sfumato.serve.trust_policy import Policy
 
 PAGES = {
     "datasets": "/",

@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 
 import sfumato
 from sfumato.serve.metrics import Metrics
-from sfumato.serve.rest.app import make_app
+from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings
 

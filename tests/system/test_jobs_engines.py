@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from ledger_server import postgresql  # noqa: F401 (a fixture)
 
-from sfumato.serve.asked import Asked
-from sfumato.serve.job_recovery import Janitor
-from sfumato.serve.jobs_runner import Runner
+from sfumato.serve.jobs.job_recovery import Janitor
+from sfumato.serve.jobs.job_runner import Runner
 from sfumato.serve.quotas import Quotas
 from sfumato.serve.registry_errors import QuotaRefused
+from sfumato.serve.release_request import Asked
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

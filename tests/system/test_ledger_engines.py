@@ -14,7 +14,7 @@ from ledger_workers import make_ledger, pay_and_release, spend_after_forking, st
 from sqlalchemy import create_engine, text
 
 from sfumato.ledger import BudgetRefused, Filter, Ledger, LedgerUnavailable
-from sfumato.ledger.filter import add
+from sfumato.ledger.rdp_filter import add
 from sfumato.privacy import Guarantee
 
 KILLS = int(os.environ.get("SFUMATO_SOAK_KILLS", "60"))

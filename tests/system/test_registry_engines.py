@@ -8,12 +8,12 @@ import pytest
 from ledger_server import postgresql  # noqa: F401 (a fixture)
 
 from sfumato.ledger import Ledger
-from sfumato.serve.api_keys import Token
-from sfumato.serve.names import ledger_name
+from sfumato.serve.auth.api_keys import Token
+from sfumato.serve.auth.dataset_names import ledger_name
+from sfumato.serve.auth.trust_policy import Context, Policy
 from sfumato.serve.quotas import Quotas
 from sfumato.serve.registry import Registry
 from sfumato.serve.registry_errors import Conflict, QuotaRefused, RegistryUnavailable, Unknown
-from sfumato.serve.trust_policy import Context, Policy
 
 THREADS = 8
 NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)

@@ -19,7 +19,7 @@ from faulty_proxy import proxy_before
 
 from s3_server import ACCESS_KEY, PAGE, SECRET_KEY, s3, s3_endpoint  # noqa: F401 (fixtures)
 from sfumato.errors import BadInput
-from sfumato.io.remote import Patience, Remote
+from sfumato.io.object_store import Patience, Remote
 from sfumato.io.staging import Staging
 
 QUICK = Patience(attempts=4, first=0.01, longest=0.05, total=20.0)
@@ -218,7 +218,7 @@ def test_an_interrupt_aborts_the_upload(s3, bucket, place, large):  # noqa: F811
 
 UPLOAD = """
 import pathlib, sys
-from sfumato.io.remote import Remote
+from sfumato.io.object_store import Remote
 Remote(sys.argv[1]).put(pathlib.Path(sys.argv[2]))
 """
 
@@ -412,7 +412,7 @@ def test_other_processes_open_their_own_connections(place, start):
 
 STAGE = """
 import sys
-from sfumato.io.remote import Remote
+from sfumato.io.object_store import Remote
 from sfumato.io.staging import Staging
 print(Staging.named(sys.argv[1], sys.argv[2]).shared(Remote(sys.argv[3])))
 """

@@ -25,7 +25,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from serve_process import serving
 
 from sfumato.ledger import Ledger
-from sfumato.report import KeyRing, certificate_file, verify
+from sfumato.reports import KeyRing, certificate_file, verify
 
 KILLS = int(os.environ.get("SFUMATO_SOAK_SERVE", "6"))
 KINDS = ("plain", "keyed", "jobs", "fresh")

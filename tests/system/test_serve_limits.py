@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from serve_process import serving
 
-from sfumato.serve.api_keys import Token
+from sfumato.serve.auth.api_keys import Token
 from sfumato.serve.registry import Registry
 from sfumato.serve.rest.connections import HEAD_SECONDS
 

@@ -12,8 +12,8 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from serve_process import serving
 from test_serve_tenants import PLANTED, multipart, npz
 
-from sfumato.serve.dashboard import make_dashboard
-from sfumato.serve.guessing import Guessing
+from sfumato.serve.auth.login_throttle import Guessing
+from sfumato.serve.pages import make_dashboard
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

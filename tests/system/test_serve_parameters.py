@@ -17,11 +17,11 @@ from sfumato.errors import BadInput, SfumatoError
 from sfumato.io.formats import kind_of
 from sfumato.mechanisms.tensors import TensorMechanism
 from sfumato.media import PictureMechanism, SoundMechanism
-from sfumato.pipeline import plan
-from sfumato.pipeline.catalogue import MECHANISMS
-from sfumato.serve.asked import Asked
+from sfumato.release import plan
+from sfumato.release.catalogue import MECHANISMS
+from sfumato.serve.proxy.bucket_declarations import FileTerms, NewBucket
 from sfumato.serve.proxy.buckets import Buckets
-from sfumato.serve.proxy.declared import FileTerms, NewBucket
+from sfumato.serve.release_request import Asked
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 from sfumato.serve.tier_files import KINDS

@@ -24,8 +24,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from sfumato.pipeline.catalogue import MECHANISMS
-from sfumato.serve.rest.app import make_app
+from sfumato.release.catalogue import MECHANISMS
+from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.audit import Audit, Finding
+from sfumato.audits import Audit, Finding
 from sfumato.errors import BadInput
 
 SCHEMA = {
@@ -323,10 +323,10 @@ def test_sf_audit_refuses_in_a_sentence(change, sentence):
 
 
 def test_rooms_that_are_verbs_stay_rooms():
-    import sfumato.audit
-    import sfumato.report
+    import sfumato.audits
+    import sfumato.reports
 
-    assert sf.audit is sfumato.audit
+    assert sf.audit is sfumato.audits
     assert sf.audit.Finding is Finding
     assert callable(sf.report)
     assert {"audit", "report"} <= set(dir(sf))

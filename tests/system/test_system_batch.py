@@ -18,9 +18,9 @@ import small_media
 from faulty_proxy import proxy_before
 
 from s3_server import s3, s3_endpoint  # noqa: F401 (fixtures)
-from sfumato.io import cutting
-from sfumato.io.remote_patience import Patience
-from sfumato.pipeline.ray_engine import ray_engine
+from sfumato.io import file_splits
+from sfumato.io.retry import Patience
+from sfumato.release.ray_engine import ray_engine
 
 RAY = ("--engine", "ray", "--workers", "2")
 # So many that twenty kills do not outlast the job.
@@ -155,7 +155,7 @@ STARTED = """
 import json, os, subprocess, sys
 from pathlib import Path
 from sfumato.io import cutting
-from sfumato.pipeline.ray_engine import ray_engine
+from sfumato.release.ray_engine import ray_engine
 
 with ray_engine(1) as engine:
     import ray
@@ -195,7 +195,7 @@ def test_without_a_request_every_run_draws_noise_of_its_own(called, sources):
 
 def test_one_table_is_cut_into_parts_whose_rows_are_those_of_one_file(called, folder, budget, monkeypatch):
     """Parts of about 64 kB: two row groups of the table, 1,638 rows of the array."""
-    monkeypatch.setattr(cutting.cuts_of, "__defaults__", (64 << 10,))
+    monkeypatch.setattr(file_splits.cuts_of, "__defaults__", (64 << 10,))
     Path("schema.toml").write_text(SCHEMA)
     rows = np.random.default_rng(1).uniform(0, 1, (5000, 5))
     table(folder / "big.parquet", 9000, 3, group=2000)

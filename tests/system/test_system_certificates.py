@@ -17,7 +17,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.ledger import Ledger
-from sfumato.report import KeyRing, verify
+from sfumato.reports import KeyRing, verify
 
 PROTECT = ("protect", "X.npy", "-o", "out.npy", "--epsilon", 1, "--clip", 1, "--overwrite")
 OUTPUT, CERTIFICATE = "out.npy", "out.npy.cert.json"

@@ -19,8 +19,8 @@ import pytest
 pytest.importorskip("torch")
 
 from sfumato.ledger import Ledger
-from sfumato.pipeline.kept_model import load_model
-from sfumato.report import KeyRing
+from sfumato.release.stored_model import load_model
+from sfumato.reports import KeyRing
 
 SMALL = ("--classes", "10", "--rounds", "3", "--rate", "0.5", "--batch", "32", "--clip", "1")
 REPOSITORY = Path(__file__).parents[2]
@@ -240,8 +240,8 @@ def often_heard(tmp_path_factory, monkeypatch):
 def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder, engine, often_heard):
     """Two clients in processes of their own; one is killed by signal 9 while it trains, after it has paid."""
     pytest.importorskip("flwr")
-    from sfumato.pipeline.federating import federate, open_federation
-    from sfumato.pipeline.waiting import Waiting
+    from sfumato.release.federated_release import federate, open_federation
+    from sfumato.release.round_deadline import Waiting
 
     url = f"sqlite:///{folder}/" + "{client}.db"
     budgets(url, clients=2)

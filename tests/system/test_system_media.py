@@ -17,14 +17,13 @@ import soundfile
 from PIL import Image
 from small_media import REFUSED, RELEASED, SECRET, SIDES
 
-from sfumato import terminal
-from sfumato.cli import main
-from sfumato.io.pictures import read_picture
-from sfumato.io.videos import open_video
-from sfumato.media.picture import PictureMechanism
-from sfumato.media.sound import SoundMechanism
-from sfumato.pipeline import MECHANISMS
+from sfumato.cli import main, terminal
+from sfumato.io.image_files import read_picture
+from sfumato.io.video_files import open_video
+from sfumato.media.audio.audio_mechanism import SoundMechanism
+from sfumato.media.images.image_mechanism import PictureMechanism
 from sfumato.privacy import Statement
+from sfumato.release import MECHANISMS
 
 PINNED = ("--unit", "region:16", "--epsilon", "4", "--public-names")
 

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoints
 import numpy as np
 import pytest
 
-from sfumato.pipeline import MECHANISMS
+from sfumato.release import MECHANISMS
 
 BOUNDED = ("--epsilon", "1", "--clip", "1")
 

@@ -18,9 +18,9 @@ from ledger_server import postgresql  # noqa: F401 (a fixture)
 from serve_process import serving
 
 from s3_server import ACCESS_KEY, SECRET_KEY, s3_endpoint  # noqa: F401 (a fixture)
+from sfumato.serve.reader_tiers import ReaderFacts
 from sfumato.serve.registry_errors import Conflict
 from sfumato.serve.tier_store import TierStore
-from sfumato.serve.tiers import ReaderFacts
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 boto3 = pytest.importorskip("boto3", reason="boto3 is not installed")

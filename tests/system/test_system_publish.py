@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.io.pictures import write_picture
+from sfumato.io.image_files import write_picture
 from sfumato.privacy import Statement
 
 CERTIFIED = ("--epsilon", "1")

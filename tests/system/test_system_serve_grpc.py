@@ -17,8 +17,8 @@ pytest.importorskip("grpc_reflection", reason="the extra serve is not installed"
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from sfumato.serve.grpc_api import sfumato_pb2 as pb
-from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.grpc import sfumato_pb2 as pb
+from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 
 
 def _free_ports(count):

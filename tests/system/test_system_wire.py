@@ -3,8 +3,8 @@
 import numpy as np
 
 import sfumato as sf
-from sfumato.pipeline.engine import LocalEngine
-from sfumato.report import KeyRing
+from sfumato.release.engine_interface import LocalEngine
+from sfumato.reports import KeyRing
 
 WORDS = (
     "--epsilon",

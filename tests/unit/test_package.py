@@ -103,4 +103,4 @@ def _attempts(code: str, names: tuple[str, ...]) -> list[str]:
 
 def test_a_name_that_is_also_that_of_a_module_is_refused():
     with pytest.raises(ValueError, match="modules of the same name"):
-        when_used("sfumato.pipeline", {"located": "located"})
+        when_used("sfumato.release", {"located": "located"})

@@ -64,9 +64,9 @@ def test_a_wrong_import_would_be_seen(tmp_path) -> None:
     source = tmp_path / "wrong.py"
     source.write_text(
         "import sfumato.cli\n"
-        "import sfumato.io.arrays as arrays, os\n"
+        "import sfumato.io.array_files as arrays, os\n"
         "def late():\n"
-        "    from sfumato.pipeline import protect\n"
+        "    from sfumato.release import protect\n"
         "    from sfumato import serve, __version__\n"
         "    if True:\n"
         "        from sfumato import Gaussian\n"

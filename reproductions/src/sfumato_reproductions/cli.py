@@ -10,8 +10,7 @@ import click
 import typer
 from typer.core import TyperCommand
 
-from sfumato import terminal
-from sfumato.cli import spread
+from sfumato.cli import spread, terminal
 
 __all__ = ["app", "paper"]
 

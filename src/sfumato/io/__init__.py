@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.io.arrays import ArraySink, ArraySource, array_names, open_array
+from sfumato.io.array_files import ArraySink, ArraySource, array_names, open_array
 from sfumato.io.atomic import AtomicFile, atomic_output
 from sfumato.io.formats import MEDIA, file_to_read, kind_of, same_kind
 from sfumato.io.schema import Column, Schema
-from sfumato.io.tables import TableBlock, TableSink, TableSource
+from sfumato.io.table_files import TableBlock, TableSink, TableSource
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.io.pictures import read_picture, write_picture
-    from sfumato.io.videos import open_video
+    from sfumato.io.image_files import read_picture, write_picture
+    from sfumato.io.video_files import open_video
 
 __all__ = [
     "MEDIA",
@@ -40,5 +40,6 @@ __all__ = [
 ]
 
 __getattr__ = when_used(
-    "sfumato.io", {"open_video": "videos", "read_picture": "pictures", "write_picture": "picture_output"}
+    "sfumato.io",
+    {"open_video": "video_files", "read_picture": "image_files", "write_picture": "image_output"},
 )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io.picture_header import PictureHeader, damaged, exactly, header_of
+from sfumato.io.image_header import PictureHeader, damaged, exactly, header_of
 
 __all__ = ["BmpLayout", "bmp_layout", "encode_bmp"]
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic_folder import atomic_folder
-from sfumato.io.picture_header import PictureHeader
-from sfumato.io.pictures import encode_picture, picture_header, read_picture
+from sfumato.io.image_files import encode_picture, picture_header, read_picture
+from sfumato.io.image_header import PictureHeader
 from sfumato.noise import each_block
 
 __all__ = ["ClassFolders", "open_class_folders", "write_class_folders"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io.exif import exif_orientation
-from sfumato.io.picture_header import PictureHeader, damaged, exactly, header_of
+from sfumato.io.image_header import PictureHeader, damaged, exactly, header_of
 
 __all__ = ["MAX_SIDE", "JpegLayout", "encode_jpeg", "encode_planes", "jpeg_layout"]
 

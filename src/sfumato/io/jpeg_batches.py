@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.io.image_header import upright
 from sfumato.io.jpeg import encode_planes, jpeg_layout
-from sfumato.io.picture_header import upright
 
 __all__ = ["decode_many", "encode_many"]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io.exif import exif_orientation
-from sfumato.io.picture_header import PictureHeader, damaged, exactly, header_of
+from sfumato.io.image_header import PictureHeader, damaged, exactly, header_of
 from sfumato.io.png_chunks import COLOUR, COLOUR_ALPHA, GREY, GREY_ALPHA, PALETTE, SIGNATURE, png_chunk
 from sfumato.loading import open_cv
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from sfumato.io.remote_faults import Fault, Interrupted, code_of
-from sfumato.io.remote_patience import Patience
+from sfumato.io.retry import Patience
+from sfumato.io.storage_errors import Fault, Interrupted, code_of
 
 __all__ = ["blocks", "version_of"]
 

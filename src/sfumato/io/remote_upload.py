@@ -11,8 +11,8 @@ from typing import IO, Any
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic import AtomicFile, writing
-from sfumato.io.remote_faults import Fault, StartOver, code_of
-from sfumato.io.remote_patience import Patience
+from sfumato.io.retry import Patience
+from sfumato.io.storage_errors import Fault, StartOver, code_of
 
 __all__ = ["upload"]
 

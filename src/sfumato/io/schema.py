@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from sfumato.errors import BadInput
 from sfumato.io.formats import file_to_read
-from sfumato.io.json_names import single_names
+from sfumato.io.strict_json import single_names
 
 __all__ = ["Category", "Column", "ColumnKind", "Schema"]
 

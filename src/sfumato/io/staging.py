@@ -18,7 +18,7 @@ from typing import Self
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic import writing
-from sfumato.io.remote import Remote, RemoteObject
+from sfumato.io.object_store import Remote, RemoteObject
 
 __all__ = ["Staging"]
 

@@ -14,10 +14,10 @@ from typing import Any, Self
 
 from sfumato.errors import BadInput
 from sfumato.io import atomic
+from sfumato.io.object_store import Remote, RemoteObject
 from sfumato.io.private_folder import gone_afterwards
-from sfumato.io.remote import Remote, RemoteObject
-from sfumato.io.remote_names import scheme_of
 from sfumato.io.staging import Staging
+from sfumato.io.storage_urls import scheme_of
 
 __all__ = ["LocalStore", "RemoteStore", "Store", "named"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io import tiff_tags as t
-from sfumato.io.picture_header import PictureHeader, damaged, exactly, header_of
+from sfumato.io.image_header import PictureHeader, damaged, exactly, header_of
 from sfumato.io.tiff_packing import PACKINGS, unpacked
 
 __all__ = ["TiffLayout", "tiff_layout"]

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic import AtomicSink
-from sfumato.io.video_sound import SoundTrack
-from sfumato.io.videos import VideoSource
+from sfumato.io.video_files import VideoSource
+from sfumato.io.video_soundtrack import SoundTrack
 
 __all__ = ["VIDEO_SUFFIXES", "VideoSink"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io.exif import exif_orientation
-from sfumato.io.picture_header import PictureHeader, damaged, exactly, header_of
+from sfumato.io.image_header import PictureHeader, damaged, exactly, header_of
 
 __all__ = ["MAX_SIDE", "WebpLayout", "encode_webp", "webp_layout"]
 

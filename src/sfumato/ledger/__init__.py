@@ -1,7 +1,7 @@
 """Budgets, spends and holds, durable and chained: SQLite by default, PostgreSQL by URL.
 
-``filter`` says what fits and why that is sound; ``entry`` and ``account`` are a row and what rows add up to;
-``engine``, ``schema``, ``rows`` and ``storage`` are the database; ``ledger`` is what people call.
+``rdp_filter`` says what fits and why that is sound; ``entries`` and ``account`` are a row and what rows add
+up to; ``database``, ``migration``, ``rows`` and ``storage`` are the database; ``ledger`` is what people call.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from sfumato.loading import when_used
 
 if TYPE_CHECKING:
     from sfumato.ledger.balance import Balance, Preview
-    from sfumato.ledger.check import Damage
-    from sfumato.ledger.entry import Entry
-    from sfumato.ledger.errors import BudgetRefused, LedgerUnavailable
-    from sfumato.ledger.filter import Filter
+    from sfumato.ledger.entries import Entry
+    from sfumato.ledger.integrity import Damage
     from sfumato.ledger.ledger import Ledger
+    from sfumato.ledger.ledger_errors import BudgetRefused, LedgerUnavailable
+    from sfumato.ledger.rdp_filter import Filter
 
 __all__ = [
     "Balance",
@@ -33,12 +33,12 @@ __getattr__ = when_used(
     "sfumato.ledger",
     {
         "Balance": "balance",
-        "BudgetRefused": "errors",
-        "Damage": "check",
-        "Entry": "entry",
-        "Filter": "filter",
+        "BudgetRefused": "ledger_errors",
+        "Damage": "integrity",
+        "Entry": "entries",
+        "Filter": "rdp_filter",
         "Ledger": "ledger",
-        "LedgerUnavailable": "errors",
+        "LedgerUnavailable": "ledger_errors",
         "Preview": "balance",
     },
 )

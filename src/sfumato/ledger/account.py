@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sfumato.ledger.entry import FIRST, Entry
-from sfumato.ledger.filter import Filter, Prices, add
+from sfumato.ledger.entries import FIRST, Entry
+from sfumato.ledger.rdp_filter import Filter, Prices, add
 
 __all__ = ["Account", "State"]
 

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 
 from sfumato.errors import BadInput
-from sfumato.ledger.filter import Filter
-from sfumato.ledger.text import call_to_open, short
+from sfumato.ledger.ledger_names import call_to_open, short
+from sfumato.ledger.rdp_filter import Filter
 from sfumato.privacy import Guarantee, Neighbours, Unit
 
 __all__ = ["Dataset"]

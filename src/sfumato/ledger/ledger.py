@@ -12,11 +12,20 @@ from sqlalchemy import Engine
 from sfumato.errors import BadInput, RequestReused
 from sfumato.ledger.account import Account, State
 from sfumato.ledger.balance import Balance, Preview
-from sfumato.ledger.check import Damage, damages
 from sfumato.ledger.dataset import Dataset
-from sfumato.ledger.entry import Entry, Kind, guarantee_text, prices_text
-from sfumato.ledger.errors import LedgerUnavailable
-from sfumato.ledger.filter import Filter, Prices, add
+from sfumato.ledger.entries import Entry, Kind, guarantee_text, prices_text
+from sfumato.ledger.integrity import Damage, damages
+from sfumato.ledger.ledger_errors import LedgerUnavailable
+from sfumato.ledger.ledger_names import (
+    checked_key,
+    checked_name,
+    checked_purpose,
+    lock_number,
+    printable_name,
+    short,
+)
+from sfumato.ledger.migration import is_there, prepare
+from sfumato.ledger.rdp_filter import Filter, Prices, add
 from sfumato.ledger.refusal import OF_THIS_KIND, no_budget, refusal
 from sfumato.ledger.rows import (
     add_dataset,
@@ -39,9 +48,7 @@ from sfumato.ledger.rows import (
     unaltered,
     whole_entry,
 )
-from sfumato.ledger.schema import is_there, prepare
 from sfumato.ledger.storage import Storage
-from sfumato.ledger.text import checked_key, checked_name, checked_purpose, lock_number, printable_name, short
 from sfumato.ledger.transaction import Transaction
 from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
 from sfumato.privacy.defaults import RECORDS

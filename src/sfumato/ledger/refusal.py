@@ -12,9 +12,9 @@ from decimal import ROUND_DOWN, Context
 
 from sfumato.ledger.account import Account
 from sfumato.ledger.dataset import Dataset
-from sfumato.ledger.errors import BudgetRefused
-from sfumato.ledger.filter import add
-from sfumato.ledger.text import call_to_open, short
+from sfumato.ledger.ledger_errors import BudgetRefused
+from sfumato.ledger.ledger_names import call_to_open, short
+from sfumato.ledger.rdp_filter import add
 from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
 from sfumato.privacy.events import (
     ComposedEvent,

@@ -9,10 +9,10 @@ from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from sfumato.ledger.account import Account, State
 from sfumato.ledger.dataset import Dataset
-from sfumato.ledger.entry import Entry, Kind, prices_of, prices_text
-from sfumato.ledger.errors import LedgerUnavailable
-from sfumato.ledger.tables import accounts, certificates, datasets, entries, ledgers
-from sfumato.ledger.text import digest, short
+from sfumato.ledger.entries import Entry, Kind, prices_of, prices_text
+from sfumato.ledger.ledger_errors import LedgerUnavailable
+from sfumato.ledger.ledger_names import digest, short
+from sfumato.ledger.ledger_tables import accounts, certificates, datasets, entries, ledgers
 from sfumato.ledger.transaction import Row, Transaction
 
 __all__ = [

@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, Engine, bindparam, func, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sfumato.errors import SfumatoError
-from sfumato.ledger.engine import engine_of, is_sqlite
+from sfumato.ledger.database import engine_of, is_sqlite
 from sfumato.ledger.transaction import Transaction
 
 __all__ = ["Storage"]

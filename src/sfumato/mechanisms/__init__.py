@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.box_reports import Duchi, Hybrid, Piecewise
     from sfumato.mechanisms.control import AdditiveNoise
     from sfumato.mechanisms.directional import IndependentDirectional
-    from sfumato.mechanisms.expected import ExpectedError
+    from sfumato.mechanisms.expected_error import ExpectedError
     from sfumato.mechanisms.gaussian import Gaussian
     from sfumato.mechanisms.grid_tensor import GridTensorLDP
     from sfumato.mechanisms.hessian_clipped import HessianClipped, private_curvature
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.mechanism import Mechanism
     from sfumato.mechanisms.personalised import Personalised
     from sfumato.mechanisms.privunit import PrivUnit, PrivUnitG
-    from sfumato.mechanisms.release import Release
-    from sfumato.mechanisms.response import RandomisedResponse
-    from sfumato.mechanisms.structure import Projection, SymmetricTensors
-    from sfumato.mechanisms.table import Rows
+    from sfumato.mechanisms.randomised_response import RandomisedResponse
+    from sfumato.mechanisms.release_value import Release
+    from sfumato.mechanisms.table_rows import Rows
     from sfumato.mechanisms.tensor_ldp import TensorLDP, WeightedTensorLDP
-    from sfumato.mechanisms.trust import Tiers, TrustAdaptive
+    from sfumato.mechanisms.tensor_structure import Projection, SymmetricTensors
+    from sfumato.mechanisms.trust_adaptive import Tiers, TrustAdaptive
 
 __all__ = [
     "AdditiveNoise",
@@ -63,7 +63,7 @@ __getattr__ = when_used(
     {
         "AdditiveNoise": "control",
         "Duchi": "box_reports",
-        "ExpectedError": "expected",
+        "ExpectedError": "expected_error",
         "Gaussian": "gaussian",
         "GridTensorLDP": "grid_tensor",
         "HessianClipped": "hessian_clipped",
@@ -77,14 +77,14 @@ __getattr__ = when_used(
         "Piecewise": "box_reports",
         "PrivUnit": "privunit",
         "PrivUnitG": "privunit",
-        "Projection": "structure",
-        "RandomisedResponse": "response",
-        "Release": "release",
-        "Rows": "table",
-        "SymmetricTensors": "structure",
+        "Projection": "tensor_structure",
+        "RandomisedResponse": "randomised_response",
+        "Release": "release_value",
+        "Rows": "table_rows",
+        "SymmetricTensors": "tensor_structure",
         "TensorLDP": "tensor_ldp",
-        "Tiers": "trust",
-        "TrustAdaptive": "trust",
+        "Tiers": "trust_adaptive",
+        "TrustAdaptive": "trust_adaptive",
         "WeightedTensorLDP": "tensor_ldp",
         "flatten_layers": "layer_adaptive",
         "private_curvature": "hessian_clipped",

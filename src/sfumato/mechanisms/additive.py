@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.domain import Domain
-from sfumato.mechanisms.expected import ExpectedError
+from sfumato.mechanisms.expected_error import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.records import finite
 from sfumato.noise import Rounded, Stream, grid_step

@@ -35,10 +35,10 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms.additive import AdditiveMechanism
 from sfumato.mechanisms.domain import Box, Domain, declared_domain
-from sfumato.mechanisms.expected import ExpectedError
-from sfumato.mechanisms.frames import Frame, Turned, check_fits, described, orthonormal, stretches
+from sfumato.mechanisms.expected_error import ExpectedError
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, numeric, one_of, positive
+from sfumato.mechanisms.public_frames import Frame, Turned, check_fits, described, orthonormal, stretches
 from sfumato.mechanisms.tensors import TensorMechanism
 from sfumato.noise import NORMAL, Randomness
 from sfumato.noise.laws import Law

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.bounded import check_fits, check_inside, two_bounds
-from sfumato.mechanisms.expected import ExpectedError
+from sfumato.mechanisms.bounds import check_fits, check_inside, two_bounds
+from sfumato.mechanisms.expected_error import ExpectedError
 from sfumato.mechanisms.parameters import one_of, positive, shown
 from sfumato.mechanisms.records import finite
 from sfumato.mechanisms.tensors import UNITS, TensorMechanism, flattened

@@ -27,13 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.expected import ExpectedError
-from sfumato.mechanisms.frames import stretches
+from sfumato.mechanisms.expected_error import ExpectedError
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.layer_adaptive import LayerAdaptive
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive, shown
+from sfumato.mechanisms.public_frames import stretches
 from sfumato.mechanisms.records import held, numbers
-from sfumato.mechanisms.release import Release
+from sfumato.mechanisms.release_value import Release
 from sfumato.noise import Randomness, Secure, gaussian_noise, grid_step, onto_grid
 from sfumato.privacy import Claim, Guarantee, Neighbours, Statement, Unit
 from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED

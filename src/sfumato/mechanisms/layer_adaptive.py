@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms.additive import AdditiveMechanism
 from sfumato.mechanisms.domain import Ball, Domain, Norm
-from sfumato.mechanisms.expected import ExpectedError
-from sfumato.mechanisms.frames import check_fits, stretches
+from sfumato.mechanisms.expected_error import ExpectedError
 from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive, positives, share, shown
+from sfumato.mechanisms.public_frames import check_fits, stretches
 from sfumato.mechanisms.records import as_array
 from sfumato.mechanisms.tensors import tensor_size
 from sfumato.noise import NORMAL, Randomness, Stream, onto_grid

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.directional import DirectionalGaussian
-from sfumato.mechanisms.frames import Frame, orthonormal, stretches
 from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
+from sfumato.mechanisms.public_frames import Frame, orthonormal, stretches
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Unit
 from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED

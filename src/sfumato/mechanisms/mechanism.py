@@ -15,9 +15,9 @@ import sfumato
 from sfumato.errors import BadInput
 from sfumato.mechanisms.declaration import parameters_of
 from sfumato.mechanisms.estimator import Estimator
-from sfumato.mechanisms.expected import ExpectedError
+from sfumato.mechanisms.expected_error import ExpectedError
 from sfumato.mechanisms.records import check_finite, records
-from sfumato.mechanisms.release import Release
+from sfumato.mechanisms.release_value import Release
 from sfumato.noise import Keyed, Randomness, Secure, Stream, Units, each_block
 from sfumato.privacy import Claim, Guarantee, Statement
 

@@ -40,9 +40,9 @@ from numpy.typing import NDArray
 from scipy.special import betaincc, chdtrc, gammaln, ndtr
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.bounded import check_fits
+from sfumato.mechanisms.bounds import check_fits
 from sfumato.mechanisms.caps import LONGEST, MOST_COLUMNS, MOST_DIRECTION_COLUMNS, SLACK, STEP, draw_sides
-from sfumato.mechanisms.expected import ExpectedError
+from sfumato.mechanisms.expected_error import ExpectedError
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import positive
 from sfumato.mechanisms.records import finite

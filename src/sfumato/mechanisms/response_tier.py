@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.declaration import Parameter
-from sfumato.mechanisms.expected import ExpectedError
+from sfumato.mechanisms.expected_error import ExpectedError
 from sfumato.mechanisms.parameters import epsilon_range
-from sfumato.mechanisms.response import RandomisedResponse
-from sfumato.mechanisms.tier import Tier
+from sfumato.mechanisms.randomised_response import RandomisedResponse
+from sfumato.mechanisms.tiers import Tier
 from sfumato.noise import Randomness, Stream, below, coins
 from sfumato.privacy import Claim, Guarantee
 from sfumato.privacy.defaults import REQUIRED

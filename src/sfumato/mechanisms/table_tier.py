@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.mechanisms.parameters import epsilon_range
 from sfumato.mechanisms.response_tier import ResponseTier
-from sfumato.mechanisms.table import Rows
+from sfumato.mechanisms.table_rows import Rows
 from sfumato.mechanisms.trust_tier import TrustTier
 from sfumato.privacy import Guarantee, Statement
 

@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.additive import AdditiveMechanism
-from sfumato.mechanisms.bounded import check_inside, one_box, two_bounds
+from sfumato.mechanisms.bounds import check_inside, one_box, two_bounds
 from sfumato.mechanisms.domain import Domain
-from sfumato.mechanisms.expected import ExpectedError
+from sfumato.mechanisms.expected_error import ExpectedError
 from sfumato.mechanisms.parameters import delta_between, numeric, one_of, positive, shown
-from sfumato.mechanisms.saliency import grey_weights, saliency_weights
+from sfumato.mechanisms.tensor_saliency import grey_weights, saliency_weights
 from sfumato.mechanisms.tensors import TensorMechanism, tensor_size
 from sfumato.noise import LAPLACE, NORMAL, Randomness, Stream
 from sfumato.noise.laws import Law

@@ -18,7 +18,7 @@ from sfumato.errors import BadInput
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.parameters import one_of, shown
 from sfumato.mechanisms.records import check_visible
-from sfumato.mechanisms.release import Release
+from sfumato.mechanisms.release_value import Release
 from sfumato.privacy import Guarantee
 
 __all__ = ["UNITS", "TensorMechanism", "flattened", "tensor_size"]

@@ -19,8 +19,8 @@ from typing import Annotated, Any
 from numpy.typing import NDArray
 
 from sfumato.mechanisms.declaration import Parameter
-from sfumato.mechanisms.tier import Tier
-from sfumato.mechanisms.trust import Tiers, TrustAdaptive
+from sfumato.mechanisms.tiers import Tier
+from sfumato.mechanisms.trust_adaptive import Tiers, TrustAdaptive
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
 from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED

@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.media.allocation import water_filling
-    from sfumato.media.annotated import annotated_map
-    from sfumato.media.band_noise import BandNoise
-    from sfumato.media.categories import CATEGORIES, category_of
-    from sfumato.media.clip import ClipNoise
-    from sfumato.media.content_adaptive import ContentAdaptive
-    from sfumato.media.decisions import threshold_cost
-    from sfumato.media.dp_pix import DPPix
-    from sfumato.media.frames import FrameNoise
-    from sfumato.media.mel_laplace import MelLaplace
-    from sfumato.media.obscured import Blur, Mask, Pixelate
-    from sfumato.media.picture import PictureMechanism
-    from sfumato.media.plane_bands import PlaneBands
-    from sfumato.media.plane_means import PlaneMeans
-    from sfumato.media.selective import SelectiveNoise
-    from sfumato.media.sensitivity import SensitivityMap
-    from sfumato.media.sound import SoundMechanism
-    from sfumato.media.spectral import ScaledPixels, SpectralLaplace
-    from sfumato.media.thresholds import (
+    from sfumato.media.audio.audio_mechanism import SoundMechanism
+    from sfumato.media.audio.band_noise import BandNoise
+    from sfumato.media.audio.mel_laplace import MelLaplace
+    from sfumato.media.budget_allocation import water_filling
+    from sfumato.media.detect.decisions import threshold_cost
+    from sfumato.media.detect.thresholds import (
         exponential_threshold,
         functional_threshold,
         projected_gradient_threshold,
     )
-    from sfumato.media.uniform_pixels import UniformPixels
+    from sfumato.media.images.annotations import annotated_map
+    from sfumato.media.images.categories import CATEGORIES, category_of
+    from sfumato.media.images.content_adaptive import ContentAdaptive
+    from sfumato.media.images.dp_pix import DPPix
+    from sfumato.media.images.image_mechanism import PictureMechanism
+    from sfumato.media.images.plane_bands import PlaneBands
+    from sfumato.media.images.plane_means import PlaneMeans
+    from sfumato.media.images.redaction import Blur, Mask, Pixelate
+    from sfumato.media.images.selective_noise import SelectiveNoise
+    from sfumato.media.images.sensitivity_map import SensitivityMap
+    from sfumato.media.images.spectral import ScaledPixels, SpectralLaplace
+    from sfumato.media.images.uniform_pixels import UniformPixels
+    from sfumato.media.video.clip_noise import ClipNoise
+    from sfumato.media.video.frame_noise import FrameNoise
 
 __all__ = [
     "CATEGORIES",
@@ -64,31 +64,31 @@ __all__ = [
 __getattr__ = when_used(
     "sfumato.media",
     {
-        "BandNoise": "band_noise",
-        "Blur": "obscured",
-        "CATEGORIES": "categories",
-        "ClipNoise": "clip",
-        "ContentAdaptive": "content_adaptive",
-        "DPPix": "dp_pix",
-        "FrameNoise": "frames",
-        "Mask": "obscured",
-        "MelLaplace": "mel_laplace",
-        "PictureMechanism": "picture",
-        "Pixelate": "obscured",
-        "PlaneBands": "plane_bands",
-        "PlaneMeans": "plane_means",
-        "ScaledPixels": "spectral",
-        "SelectiveNoise": "selective",
-        "SensitivityMap": "sensitivity",
-        "SoundMechanism": "sound",
-        "SpectralLaplace": "spectral",
-        "UniformPixels": "uniform_pixels",
-        "annotated_map": "annotated",
-        "category_of": "categories",
-        "exponential_threshold": "thresholds",
-        "functional_threshold": "thresholds",
-        "projected_gradient_threshold": "thresholds",
-        "threshold_cost": "decisions",
-        "water_filling": "allocation",
+        "BandNoise": "audio.band_noise",
+        "Blur": "images.redaction",
+        "CATEGORIES": "images.categories",
+        "ClipNoise": "video.clip_noise",
+        "ContentAdaptive": "images.content_adaptive",
+        "DPPix": "images.dp_pix",
+        "FrameNoise": "video.frame_noise",
+        "Mask": "images.redaction",
+        "MelLaplace": "audio.mel_laplace",
+        "PictureMechanism": "images.image_mechanism",
+        "Pixelate": "images.redaction",
+        "PlaneBands": "images.plane_bands",
+        "PlaneMeans": "images.plane_means",
+        "ScaledPixels": "images.spectral",
+        "SelectiveNoise": "images.selective_noise",
+        "SensitivityMap": "images.sensitivity_map",
+        "SoundMechanism": "audio.audio_mechanism",
+        "SpectralLaplace": "images.spectral",
+        "UniformPixels": "images.uniform_pixels",
+        "annotated_map": "images.annotations",
+        "category_of": "images.categories",
+        "exponential_threshold": "detect.thresholds",
+        "functional_threshold": "detect.thresholds",
+        "projected_gradient_threshold": "detect.thresholds",
+        "threshold_cost": "detect.decisions",
+        "water_filling": "budget_allocation",
     },
 )

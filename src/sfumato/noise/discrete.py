@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.noise.bits import Stream
 from sfumato.noise.laws import LAPLACE
 from sfumato.noise.precise import precise
+from sfumato.noise.randomness import Stream
 from sfumato.noise.rounded import MAX_SCALE, Rounded
 
 __all__ = ["discrete_gaussian", "discrete_laplace"]

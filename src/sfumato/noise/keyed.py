@@ -43,7 +43,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.noise.bits import Randomness, Stream
+from sfumato.noise.randomness import Randomness, Stream
 
 __all__ = ["Keyed", "Units", "secret_to_send", "secrets_travel"]
 

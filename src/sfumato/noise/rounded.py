@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.noise.bits import Stream
 from sfumato.noise.laws import Law
 from sfumato.noise.precise import precise
+from sfumato.noise.randomness import Stream
 
 if TYPE_CHECKING:
     import mpmath

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.noise.bits import Stream
+from sfumato.noise.randomness import Stream
 
 __all__ = ["below", "coins", "permutation"]
 

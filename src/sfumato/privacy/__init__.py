@@ -15,25 +15,25 @@ from sfumato.loading import when_used
 if TYPE_CHECKING:
     from sfumato.privacy import composition
     from sfumato.privacy.amplification import poisson, poisson_pure, shuffle, shuffled
-    from sfumato.privacy.claim import Claim
-    from sfumato.privacy.composition import parallel
-    from sfumato.privacy.correlated import ar1_factor, ar1_matrix, correlated_factor, correlated_gaussian
-    from sfumato.privacy.gaussian import (
+    from sfumato.privacy.analytic_gaussian import (
         classical_sigma,
         gaussian_delta,
         gaussian_epsilon,
         gaussian_mu,
         gaussian_tradeoff,
     )
+    from sfumato.privacy.claim import Claim
+    from sfumato.privacy.composition import parallel
+    from sfumato.privacy.correlated import ar1_factor, ar1_matrix, correlated_factor, correlated_gaussian
     from sfumato.privacy.guarantee import Guarantee
-    from sfumato.privacy.information import gaussian_information, pure_information
+    from sfumato.privacy.information_bounds import gaussian_information, pure_information
     from sfumato.privacy.sensitivity import (
         augmented_second_moment_sensitivity,
         joint_sum_sensitivity,
         linear_sensitivity,
     )
     from sfumato.privacy.statement import Comparison, Evidence, Statement
-    from sfumato.privacy.table import aligned
+    from sfumato.privacy.text_table import aligned
     from sfumato.privacy.unit import RECORD, Neighbours, Unit
     from sfumato.privacy.wording import upward
 
@@ -81,24 +81,24 @@ __getattr__ = when_used(
         "RECORD": "unit",
         "Statement": "statement",
         "Unit": "unit",
-        "aligned": "table",
+        "aligned": "text_table",
         "ar1_factor": "correlated",
         "ar1_matrix": "correlated",
         "augmented_second_moment_sensitivity": "sensitivity",
-        "classical_sigma": "gaussian",
+        "classical_sigma": "analytic_gaussian",
         "correlated_factor": "correlated",
         "correlated_gaussian": "correlated",
-        "gaussian_delta": "gaussian",
-        "gaussian_epsilon": "gaussian",
-        "gaussian_information": "information",
-        "gaussian_mu": "gaussian",
-        "gaussian_tradeoff": "gaussian",
+        "gaussian_delta": "analytic_gaussian",
+        "gaussian_epsilon": "analytic_gaussian",
+        "gaussian_information": "information_bounds",
+        "gaussian_mu": "analytic_gaussian",
+        "gaussian_tradeoff": "analytic_gaussian",
         "joint_sum_sensitivity": "sensitivity",
         "linear_sensitivity": "sensitivity",
         "parallel": "composition",
         "poisson": "amplification",
         "poisson_pure": "amplification",
-        "pure_information": "information",
+        "pure_information": "information_bounds",
         "shuffle": "amplification",
         "shuffled": "amplification",
         "upward": "wording",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from sfumato.errors import BadInput
+from sfumato.privacy.analytic_gaussian import check_delta, check_epsilon
 from sfumato.privacy.events import (
     Event,
     GaussianEvent,
@@ -12,7 +13,6 @@ from sfumato.privacy.events import (
     PoissonSampledEvent,
     response_event,
 )
-from sfumato.privacy.gaussian import check_delta, check_epsilon
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, amplified
 from sfumato.privacy.unit import Neighbours

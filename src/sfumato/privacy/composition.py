@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from sfumato.errors import BadInput
+from sfumato.privacy.analytic_gaussian import check_delta, check_epsilon
 from sfumato.privacy.curves import Curve
 from sfumato.privacy.events import as_event, curve_of, repeated
-from sfumato.privacy.gaussian import check_delta, check_epsilon
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, Loss, ResponseLoss
 from sfumato.privacy.renyi import rdp_epsilon

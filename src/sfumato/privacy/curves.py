@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_tradeoff
+from sfumato.privacy.analytic_gaussian import gaussian_delta, gaussian_epsilon, gaussian_tradeoff
 from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, Loss, ResponseLoss, SampledLoss
 from sfumato.privacy.renyi import ORDERS, rdp, rdp_delta, rdp_epsilon
 

@@ -27,6 +27,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.errors import BadInput
+from sfumato.privacy.analytic_gaussian import check_alpha, check_epsilon
 from sfumato.privacy.curves import Curve
 from sfumato.privacy.events import (
     Event,
@@ -40,7 +41,6 @@ from sfumato.privacy.events import (
     response_event,
     samples,
 )
-from sfumato.privacy.gaussian import check_alpha, check_epsilon
 from sfumato.privacy.groups import group_curve_event, group_delta
 from sfumato.privacy.unit import RECORD, Neighbours, Unit
 from sfumato.privacy.wire import event_from_json, event_to_json, fields_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from sfumato.privacy.analytic_gaussian import gaussian_delta, gaussian_epsilon
 
 __all__ = ["GaussianLoss", "LaplaceLoss", "Loss", "ResponseLoss", "SampledLoss", "amplified", "unamplified"]
 

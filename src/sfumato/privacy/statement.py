@@ -12,7 +12,7 @@ from typing import Any
 from sfumato.errors import BadInput, Forewarning
 from sfumato.privacy.claim import Claim
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.table import WIDTH, boxed, wrapped
+from sfumato.privacy.text_table import WIDTH, boxed, wrapped
 from sfumato.privacy.unit import Neighbours, Unit
 from sfumato.privacy.wire import fields_of
 from sfumato.privacy.wording import below_one, downward, upward

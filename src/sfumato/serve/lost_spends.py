@@ -16,9 +16,9 @@ from pathlib import Path
 
 from sfumato.errors import SfumatoError
 from sfumato.ledger import BudgetRefused, Entry, Ledger
-from sfumato.pipeline.payment import Payment
 from sfumato.privacy import Guarantee
-from sfumato.report import Certificate, KeyRing, VerificationFailed
+from sfumato.release.payment import Payment
+from sfumato.reports import Certificate, KeyRing, VerificationFailed
 
 __all__ = [
     "LedgerRewound",

@@ -25,7 +25,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.names import is_tenant_id
+from sfumato.serve.auth.dataset_names import is_tenant_id
 from sfumato.serve.service import Service
 
 __all__ = ["FOLDER_VARIABLE", "MEDIA_TYPE", "Metrics", "forget_worker"]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BadInput
-from sfumato.serve.bodies import TooLarge
 from sfumato.serve.parquet_pages import Damaged, Page, pages
+from sfumato.serve.request_files import TooLarge
 
 __all__ = ["parquet_batch", "parquet_size"]
 

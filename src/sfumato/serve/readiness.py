@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from sfumato.errors import SfumatoError
-from sfumato.ledger.errors import LedgerUnavailable
+from sfumato.ledger.ledger_errors import LedgerUnavailable
 from sfumato.serve.logs import told
 from sfumato.serve.registry_errors import RegistryUnavailable
 from sfumato.serve.service import Service

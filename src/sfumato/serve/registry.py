@@ -10,13 +10,14 @@ from typing import Any, Self
 
 from sfumato.errors import BadInput
 from sfumato.ledger.transaction import Transaction
-from sfumato.serve.api_keys import UNKNOWN, ApiKey, Token, digest_of, matches
-from sfumato.serve.callers import Caller, checked_datasets, checked_reader, checked_role, checked_scopes
-from sfumato.serve.names import checked_tenant, is_tenant_id, new_tenant_id
+from sfumato.serve.auth.api_keys import UNKNOWN, ApiKey, Token, digest_of, matches
+from sfumato.serve.auth.callers import Caller, checked_datasets, checked_reader, checked_role, checked_scopes
+from sfumato.serve.auth.dataset_names import checked_tenant, is_tenant_id, new_tenant_id
+from sfumato.serve.auth.trust_policy import Policy
+from sfumato.serve.jobs.job_table import JobTable
 from sfumato.serve.quotas import MOST, Quotas
 from sfumato.serve.registry_database import RegistryDatabase
 from sfumato.serve.registry_errors import Conflict, Unknown
-from sfumato.serve.registry_jobs import JobTable
 from sfumato.serve.registry_keys import add_key, key_with_digest, keys_of_tenant, revoke, revoke_all
 from sfumato.serve.registry_policies import (
     VersionedPolicy,
@@ -35,7 +36,6 @@ from sfumato.serve.registry_tenants import (
     tenant_named,
     tenant_of_id,
 )
-from sfumato.serve.trust_policy import Policy
 
 __all__ = ["Registry"]
 

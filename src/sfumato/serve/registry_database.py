@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Engine, insert, inspect, select, text
 
-from sfumato.ledger.engine import is_sqlite
+from sfumato.ledger.database import is_sqlite
 from sfumato.ledger.storage import Storage
 from sfumato.ledger.transaction import Transaction
 from sfumato.serve.registry_errors import RegistryUnavailable
-from sfumato.serve.tables import VERSION, metadata, quotas, versions
+from sfumato.serve.registry_tables import VERSION, metadata, quotas, versions
 
 __all__ = ["RegistryDatabase"]
 

@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import bindparam, insert, select, update
 
 from sfumato.ledger.transaction import Row, Transaction
-from sfumato.serve.api_keys import ApiKey, is_key_id
-from sfumato.serve.callers import checked_role
+from sfumato.serve.auth.api_keys import ApiKey, is_key_id
+from sfumato.serve.auth.callers import checked_role
 from sfumato.serve.registry_errors import RegistryUnavailable
-from sfumato.serve.tables import keys
+from sfumato.serve.registry_tables import keys
 
 __all__ = ["add_key", "key_with_digest", "keys_of_tenant", "revoke", "revoke_all"]
 

@@ -9,9 +9,9 @@ from sqlalchemy import bindparam, insert, select
 
 from sfumato.errors import BadInput
 from sfumato.ledger.transaction import Row, Transaction
+from sfumato.serve.auth.trust_policy import Policy
 from sfumato.serve.registry_errors import RegistryUnavailable
-from sfumato.serve.tables import policies
-from sfumato.serve.trust_policy import Policy
+from sfumato.serve.registry_tables import policies
 
 __all__ = ["VersionedPolicy", "add_policy", "newest_policy", "newest_version", "policy_at"]
 

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from sfumato.ledger.transaction import Row, Transaction
 from sfumato.serve.quotas import Quotas, Usage
 from sfumato.serve.registry_errors import QuotaRefused
-from sfumato.serve.tables import jobs, quotas
+from sfumato.serve.registry_tables import jobs, quotas
 
 __all__ = ["add_quotas", "begin", "count", "end", "put_quotas", "read_quotas"]
 

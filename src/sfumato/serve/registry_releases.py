@@ -8,7 +8,7 @@ from sqlalchemy import and_, bindparam, insert, or_, select
 
 from sfumato.ledger.transaction import Row
 from sfumato.serve.registry_database import RegistryDatabase
-from sfumato.serve.tables import releases
+from sfumato.serve.registry_tables import releases
 
 __all__ = ["ReleaseTable"]
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import bindparam, insert, select
 
 from sfumato.ledger.transaction import Row, Transaction
-from sfumato.serve.tables import closed, tenants
+from sfumato.serve.registry_tables import closed, tenants
 
 __all__ = ["Tenant", "add_tenant", "all_tenants", "put_closed", "tenant_named", "tenant_of_id"]
 

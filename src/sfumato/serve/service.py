@@ -17,25 +17,25 @@ from sfumato.errors import BadInput, spell
 from sfumato.io.formats import kind_of
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import Keyed
-from sfumato.pipeline import MediaMechanisms, Protected, plan, protect
-from sfumato.report import verify
-from sfumato.serve.access import Forbidden, NotFound, known, require
-from sfumato.serve.asked import Asked, keyed_by
-from sfumato.serve.audits import AskedAudit, AuditFiles, Audits
-from sfumato.serve.callers import Caller
-from sfumato.serve.direct import Direct
+from sfumato.release import MediaMechanisms, Protected, plan, protect
+from sfumato.reports import verify
+from sfumato.serve.auth.access_rules import Forbidden, NotFound, known, require
+from sfumato.serve.auth.callers import Caller
+from sfumato.serve.auth.dataset_names import ledger_name, own_words
+from sfumato.serve.auth.tenancy import Tenancy
 from sfumato.serve.file_names import file_name, released_name
-from sfumato.serve.jobs import Job, Jobs
-from sfumato.serve.kept_jobs import KeptJobs, content_of
-from sfumato.serve.names import ledger_name, own_words
-from sfumato.serve.registry_jobs import JobRecord
-from sfumato.serve.release_pages import release_page
-from sfumato.serve.releases import Release, Releases, new_id
+from sfumato.serve.jobs.audit_jobs import AskedAudit, AuditFiles, Audits
+from sfumato.serve.jobs.job_lifecycle import Job, Jobs
+from sfumato.serve.jobs.job_store import KeptJobs, content_of
+from sfumato.serve.jobs.job_table import JobRecord
+from sfumato.serve.jobs.sync_executor import Direct
+from sfumato.serve.jobs.work_queue import Turns
+from sfumato.serve.release_report import release_page
+from sfumato.serve.release_request import Asked, keyed_by
+from sfumato.serve.release_store import Release, Releases, new_id
 from sfumato.serve.resources import Resources
 from sfumato.serve.settings import Settings
-from sfumato.serve.tenancy import Tenancy
-from sfumato.serve.turns import Turns
-from sfumato.serve.unpacking import require_memory, require_memory_to_audit, require_unpacked
+from sfumato.serve.unpacked_size import require_memory, require_memory_to_audit, require_unpacked
 
 __all__ = ["MOST_AT_ONCE", "Forbidden", "NotFound", "Release", "Service", "file_name"]
 

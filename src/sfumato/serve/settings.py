@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from sfumato.errors import BadInput
-from sfumato.report import KeyRing
-from sfumato.serve.addresses import Network, network_of
+from sfumato.reports import KeyRing
+from sfumato.serve.auth.addresses import Network, network_of
 
 __all__ = ["Listening", "Settings", "variable_of"]
 

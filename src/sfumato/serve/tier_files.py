@@ -18,14 +18,14 @@ from sfumato.io import Schema
 from sfumato.io.formats import MEDIA, Kind
 from sfumato.mechanisms.parameters import epsilon_range, share, shown
 from sfumato.mechanisms.trust_tier import TrustTier
-from sfumato.media.plane_tier import PlaneTier
+from sfumato.media.images.plane_tier import PlaneTier
 from sfumato.noise import Keyed
-from sfumato.pipeline import MediaMechanisms
-from sfumato.pipeline.payment import terms_of
-from sfumato.pipeline.record_files import RecordFiles
-from sfumato.pipeline.source_file import SourceFile
 from sfumato.privacy import Statement, Unit
-from sfumato.serve.asked import Asked
+from sfumato.release import MediaMechanisms
+from sfumato.release.payment import terms_of
+from sfumato.release.record_files import RecordFiles
+from sfumato.release.source_file import SourceFile
+from sfumato.serve.release_request import Asked
 from sfumato.serve.tier_tables import TierTables
 
 __all__ = ["KINDS", "TierFile", "TierTerms"]

@@ -16,11 +16,11 @@ from typing import Any
 from sqlalchemy import TextClause, text
 
 from sfumato.ledger.transaction import Row
-from sfumato.serve.api_keys import ApiKey
+from sfumato.serve.auth.api_keys import ApiKey
+from sfumato.serve.reader_tiers import ReaderFacts
 from sfumato.serve.registry_database import RegistryDatabase
 from sfumato.serve.registry_errors import Conflict, RegistryUnavailable, Unknown
 from sfumato.serve.registry_keys import key_with_digest
-from sfumato.serve.tiers import ReaderFacts
 
 __all__ = ["Kept", "TierStore"]
 

@@ -9,7 +9,7 @@ from sfumato.io import Schema, TableSource
 from sfumato.mechanisms.table_tier import TierRows
 from sfumato.mechanisms.trust_tier import TrustTier
 from sfumato.noise import Keyed
-from sfumato.pipeline.tables import TableFile
+from sfumato.release.table_release import TableFile
 
 __all__ = ["TierTables"]
 

@@ -24,7 +24,7 @@ from sfumato.errors import SfumatoError, spell
 from sfumato.serve import logs
 from sfumato.serve.lost_spends import newest_certificates, require_newest
 from sfumato.serve.metrics import FOLDER_VARIABLE, forget_worker
-from sfumato.serve.rest.server import Ending, ending, listen, serve
+from sfumato.serve.rest.rest_server import Ending, ending, listen, serve
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings
 

@@ -1,9 +1,9 @@
 """What a release still says: probes, structure, tables, pictures, distributions, the frontier against ε."""
 
 from sfumato.utility.assessment import assess
+from sfumato.utility.cosine_similarities import cosine_similarity
 from sfumato.utility.distribution import frechet_distance, inception_style_score
-from sfumato.utility.embedding import cosine_similarity
-from sfumato.utility.extractors import (
+from sfumato.utility.distribution_features import (
     Extractor,
     columns,
     hidden_layer,
@@ -12,12 +12,12 @@ from sfumato.utility.extractors import (
     probabilities,
 )
 from sfumato.utility.frontier import Choice, frontier, knee, weighted_objective
+from sfumato.utility.image_measures import psnr, ssim
 from sfumato.utility.measure import Assessment, Measure
-from sfumato.utility.pictures import psnr, ssim
 from sfumato.utility.probe import Probe, linear_probe
 from sfumato.utility.structure import Structure, structure
-from sfumato.utility.tables import Field, assess_table
-from sfumato.utility.videos import flicker, lag
+from sfumato.utility.table_utility import Field, assess_table
+from sfumato.utility.video_measures import flicker, lag
 
 __all__ = [
     "Assessment",

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.utility.cosine_similarities import cosine_similarity
 from sfumato.utility.distances import Progress
 from sfumato.utility.distribution import frechet_distance, inception_style_score
-from sfumato.utility.embedding import cosine_similarity
-from sfumato.utility.extractors import Extractor, columns, pixels, probabilities
+from sfumato.utility.distribution_features import Extractor, columns, pixels, probabilities
+from sfumato.utility.image_measures import psnr, ssim
 from sfumato.utility.measure import Assessment, Measure
-from sfumato.utility.pictures import psnr, ssim
+from sfumato.utility.paired_records import class_labels, label_columns, paired, rows_of
 from sfumato.utility.probe import ERRORS, Probe, fitted, related, split
-from sfumato.utility.records import class_labels, label_columns, paired, rows_of
 from sfumato.utility.structure import Structure, structure
 
 __all__ = ["assess"]
@@ -48,9 +48,9 @@ def assess(
     width, channels), PSNR and SSIM over ``data_range`` (default: 255 for bytes, 1 for other values in [0,
     1]). With ``image_shape`` or ``features``, the Fréchet distance over the features; with ``image_shape``
     and labels, an inception-style score over a classifier that learned from originals. For tables see
-    :func:`~sfumato.utility.tables.assess_table`. Where the columns differ, ``view`` can say what the release
-    looks like in the space of the original, such as the result of a transform's inverse: an array, or a
-    function that makes it from ``released``. With ``image_shape``, ``features`` is given pictures of that
+    :func:`~sfumato.utility.table_utility.assess_table`. Where the columns differ, ``view`` can say what the
+    release looks like in the space of the original, such as the result of a transform's inverse: an array, or
+    a function that makes it from ``released``. With ``image_shape``, ``features`` is given pictures of that
     shape.
 
     Beyond ``most_rows`` records, so many are drawn with ``seed``; neighbours are still sought among all.

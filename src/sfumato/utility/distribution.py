@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.utility.extractors import Extractor
+from sfumato.utility.distribution_features import Extractor
 
 __all__ = ["Distributional", "frechet_distance", "inception_style_score"]
 

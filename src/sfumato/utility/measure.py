@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from sfumato.privacy.table import aligned
+from sfumato.privacy.text_table import aligned
 from sfumato.utility.structure import Structure
 
 __all__ = ["Assessment", "Measure"]

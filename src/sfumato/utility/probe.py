@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.utility.records import class_labels, label_columns, paired, rows_of
+from sfumato.utility.paired_records import class_labels, label_columns, paired, rows_of
 
 __all__ = ["ERRORS", "Learner", "Probe", "fitted", "linear_probe", "related", "split"]
 

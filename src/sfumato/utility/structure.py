@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.utility.distances import Points, Progress, sweep
-from sfumato.utility.neighbourhood import Nearest, shared
+from sfumato.utility.nearest_neighbours import Nearest, shared
+from sfumato.utility.paired_records import paired
 from sfumato.utility.ranks import Codes, Keys, binned, exact_ranks, first_pair, small
-from sfumato.utility.records import paired
 
 __all__ = ["Structure", "structure"]
 

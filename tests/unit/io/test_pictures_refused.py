@@ -15,7 +15,7 @@ from PIL import Image
 from skimage import data as photographs
 
 from sfumato.errors import BadInput
-from sfumato.io.pictures import decode_picture, encode_picture, picture_header, read_picture
+from sfumato.io.image_files import decode_picture, encode_picture, picture_header, read_picture
 from sfumato.io.png_chunks import SIGNATURE, png_chunk
 from sfumato.io.tiff_packing import unpacked
 from sfumato.io.tiff_tags import LZW

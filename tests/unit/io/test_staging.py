@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.io.remote import Remote
+from sfumato.io.object_store import Remote
 from sfumato.io.staging import Staging
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.errors import BadInput
 from sfumato.io.stores import LocalStore, RemoteStore
-from sfumato.pipeline.pieces import Piece
+from sfumato.release.batch_pieces import Piece
 
 
 @pytest.fixture

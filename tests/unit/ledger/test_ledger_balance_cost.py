@@ -2,7 +2,7 @@
 
 import time
 
-from sfumato.ledger.entry import Entry, guarantee_text, prices_text
+from sfumato.ledger.entries import Entry, guarantee_text, prices_text
 from sfumato.ledger.rows import append, read_account
 from sfumato.privacy import Guarantee
 

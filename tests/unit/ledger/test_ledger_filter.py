@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
 from sfumato.ledger import Filter
-from sfumato.ledger.filter import add
+from sfumato.ledger.rdp_filter import add
 from sfumato.privacy import Guarantee, gaussian_mu, poisson
 from sfumato.privacy.renyi import ORDERS
 

@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger, LedgerUnavailable
-from sfumato.ledger.schema import REVISIONS
+from sfumato.ledger.migration import REVISIONS
 from sfumato.privacy import Guarantee
 
 
@@ -92,7 +92,7 @@ def test_a_ledger_without_its_version_or_identity_is_refused(ledger, file, sql, 
 
 
 def test_the_revisions_known_without_reading_them_are_those_that_there_are():
-    import sfumato.ledger.schema as schema
+    import sfumato.ledger.migration as schema
 
     config = Config()
     config.set_main_option("script_location", os.path.join(os.path.dirname(schema.__file__), "migrations"))
@@ -105,7 +105,7 @@ def test_migrations_make_the_tables_that_the_code_expects(ledger, file):
     from alembic.migration import MigrationContext
     from sqlalchemy import create_engine
 
-    from sfumato.ledger.tables import metadata
+    from sfumato.ledger.ledger_tables import metadata
 
     with create_engine(f"sqlite:///{file}").connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
@@ -174,7 +174,7 @@ def test_commits_wait_for_the_disk(ledger):
 
 
 def test_a_ledger_that_stays_locked_gives_a_sentence(ledger, file, monkeypatch):
-    import sfumato.ledger.engine as engine
+    import sfumato.ledger.database as engine
 
     monkeypatch.setattr(engine, "_WAIT_SECONDS", 0.2)
     ledger.open("clinic", epsilon=1.0, delta=0.0)

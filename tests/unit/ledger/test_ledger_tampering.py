@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from sfumato.ledger import Ledger, LedgerUnavailable
-from sfumato.ledger.entry import Entry
-from sfumato.ledger.tables import accounts, datasets, entries
+from sfumato.ledger.entries import Entry
+from sfumato.ledger.ledger_tables import accounts, datasets, entries
 from sfumato.privacy import Guarantee
 
 LAST = 8
@@ -106,7 +106,7 @@ def test_edited_terms_are_named(original, file, found, column):
 
 
 def test_a_renamed_dataset_with_a_new_digest_is_found(found):
-    from sfumato.ledger.text import digest
+    from sfumato.ledger.ledger_names import digest
 
     damage = found(f"UPDATE datasets SET name = 'other', digest = '{digest('other')}' WHERE id = 1")
     assert [one.number for one in damage] == list(range(1, LAST + 1))

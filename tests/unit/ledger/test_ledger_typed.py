@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.cli_budget import gaussian_left
+from sfumato.cli.budget import gaussian_left
 from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.ledger.refusal import typable
-from sfumato.pipeline.payment import asked_for
-from sfumato.pipeline.together import together
 from sfumato.privacy import Guarantee
+from sfumato.release.combined_statement import together
+from sfumato.release.payment import asked_for
 
 KINDS = {
     "gaussian": lambda epsilon, delta: sf.Gaussian(epsilon=epsilon, delta=delta, clip=1.0).guarantee(),

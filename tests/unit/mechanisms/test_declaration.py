@@ -8,8 +8,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.mechanisms.declaration import Parameter, parameters_of
-from sfumato.pipeline.payment import terms_of
-from sfumato.pipeline.together import together
+from sfumato.release.combined_statement import together
+from sfumato.release.payment import terms_of
 
 X = np.random.default_rng(3).uniform(-0.5, 0.5, (5, 4))
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import BadInput
 from sfumato.mechanisms.domain import declared_domain
-from sfumato.mechanisms.response import keep_threshold
+from sfumato.mechanisms.randomised_response import keep_threshold
 from sfumato.privacy import RECORD, Guarantee, Neighbours
 
 PROMISES = [(0.001, 1e-12), (0.1, 1e-6), (1.0, 1e-6), (5.2, 1e-6), (30.0, 0.05), (1000.0, 1e-9)]

@@ -17,11 +17,11 @@ import torch
 from sklearn.base import clone
 
 import sfumato as sf
-from sfumato.audit import audit
+from sfumato.audits import audit
 from sfumato.errors import BadInput
-from sfumato.learn import CertifiedCompact, PrivateSoftmax, fit_private
+from sfumato.learners import CertifiedCompact, PrivateSoftmax, fit_private
 from sfumato.noise import secrets_travel
-from sfumato.publish import CertifiedPublisher
+from sfumato.publishers import CertifiedPublisher
 from sfumato.utility import assess
 
 _LABELS = np.arange(40) % 2

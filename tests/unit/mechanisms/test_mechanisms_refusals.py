@@ -15,7 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import BadInput
 from sfumato.media import PictureMechanism, SoundMechanism
-from sfumato.pipeline.catalogue import MECHANISMS
+from sfumato.release.catalogue import MECHANISMS
 
 NAN, INF = math.nan, math.inf
 GRID = np.zeros((3, 4))  # an array where a number is wanted, and whose repr runs over several lines

@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.mechanisms.saliency import saliency_weights
+from sfumato.mechanisms.tensor_saliency import saliency_weights
 from sfumato.privacy import gaussian_delta, gaussian_epsilon
 
 IMAGE = 784

@@ -6,12 +6,12 @@ from sklearn.base import clone
 
 from people_photos import FACE, astronaut, photographs
 from sfumato.errors import BadInput
-from sfumato.media.annotated import annotated_map
-from sfumato.media.content_adaptive import ContentAdaptive
-from sfumato.media.detectors import Detector
-from sfumato.media.picture import white
-from sfumato.media.plane_means import PlaneMeans
-from sfumato.media.sensitivity import SensitivityMap
+from sfumato.media.detect import Detector
+from sfumato.media.images.annotations import annotated_map
+from sfumato.media.images.content_adaptive import ContentAdaptive
+from sfumato.media.images.image_mechanism import white
+from sfumato.media.images.plane_means import PlaneMeans
+from sfumato.media.images.sensitivity_map import SensitivityMap
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Unit
 

@@ -12,17 +12,17 @@ from sklearn.metrics import roc_auc_score
 from people_photos import FACE, astronaut, photographs
 from sfumato.errors import BadInput
 from sfumato.media import ContentAdaptive
-from sfumato.media.detectors import DETECTORS, Detector, Faces, Plates, Saliency, Text, named_detectors
-from sfumato.media.detectors.text import looks_personal
-from sfumato.media.sensitivity import SensitivityMap
-from sfumato.media.tiles import edges, tile_grid, tiles_of
+from sfumato.media.detect import DETECTORS, Detector, Faces, Plates, Saliency, Text, named_detectors
+from sfumato.media.detect.text_detector import looks_personal
+from sfumato.media.images.sensitivity_map import SensitivityMap
+from sfumato.media.images.tiles import edges, tile_grid, tiles_of
 
 cv2 = pytest.importorskip("cv2")
 
 # One thread imports OpenCV, and two others ask for it until it has done so.
 RACE = """
 import sys, threading
-from sfumato.media.detectors.detector import open_cv
+from sfumato.media.detect.detector import open_cv
 sys.setswitchinterval(1e-4)
 whole, done = [], threading.Event()
 def first():

@@ -7,9 +7,9 @@ import pytest
 
 from real_data import real
 from sfumato.errors import BadInput
-from sfumato.media.frames import FrameNoise
-from sfumato.media.plane_means import PlaneMeans
-from sfumato.media.temporal import MotionFilter, SteadyFilter
+from sfumato.media.images.plane_means import PlaneMeans
+from sfumato.media.video.frame_noise import FrameNoise
+from sfumato.media.video.temporal_filter import MotionFilter, SteadyFilter
 from sfumato.noise import Seeded
 from sfumato.utility import flicker, lag
 
@@ -112,7 +112,7 @@ def test_released_frames_flicker_at_most_two_fifths_as_much():
 def test_a_still_part_of_a_real_clip_flickers_at_most_two_fifths_as_much():
     path = real("videos/basketball.mp4")
     pytest.importorskip("av")
-    from sfumato.io.videos import open_video
+    from sfumato.io.video_files import open_video
 
     shown = zip(open_video(path).pictures(), range(40), strict=False)
     clip, sky = np.stack([frame.pixels for frame, _ in shown]), (slice(72, 120), slice(480, 528))

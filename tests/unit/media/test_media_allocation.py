@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
 from sfumato.errors import BadInput
-from sfumato.media.allocation import (
+from sfumato.media.budget_allocation import (
     noise_objective,
     noise_weights,
     sensitivity_aware,
@@ -249,7 +249,7 @@ def test_objectives_and_weights_refuse_what_they_cannot_read():
 def test_needs_none_of_the_media_libraries():
     """In a fresh interpreter: allocation imports no decoder and no picture library."""
     code = (
-        "import sys; import sfumato.media.allocation as a; a.water_filling([1.0, 2.0], 1.0, 0.1, 2.0); "
+        "import sys; import sfumato.media.budget_allocation as a; a.water_filling([1.0, 2.0], 1.0, 0.1, 2); "
         "print([m for m in ('cv2', 'av', 'soundfile', 'skimage', 'simplejpeg', 'torch') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

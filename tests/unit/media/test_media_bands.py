@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from scipy.fft import dctn
 
 from sfumato.errors import BadInput
-from sfumato.media.bands import Band, bands_epsilon, bands_mu, basis, coefficient_bounds, shaped_scales
+from sfumato.media.images.cosine_bands import (
+    Band,
+    bands_epsilon,
+    bands_mu,
+    basis,
+    coefficient_bounds,
+    shaped_scales,
+)
 from sfumato.privacy import linear_sensitivity
 
 GREY = (1.0,)

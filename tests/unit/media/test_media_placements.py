@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.media.placements import Layer, gaussian_mu, laplace_epsilon
+from sfumato.media.images.placements import Layer, gaussian_mu, laplace_epsilon
 from sfumato.privacy import linear_sensitivity
 
 GREY = (1.0,)

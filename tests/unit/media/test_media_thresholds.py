@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.media.decisions import Decisions, threshold_cost
-from sfumato.media.thresholds import (
+from sfumato.media.detect.decisions import Decisions, threshold_cost
+from sfumato.media.detect.thresholds import (
     _exponents,
     exponential_threshold,
     functional_threshold,
@@ -291,7 +291,7 @@ def test_walks_that_make_no_sense_are_refused(more, message):
 
 def test_the_noise_of_the_walk_is_what_the_accounting_says():
     """μ of all steps, read back from the multiplier with many digits, gives δ at ε and no more."""
-    from sfumato.media.thresholds import _multiplier
+    from sfumato.media.detect.thresholds import _multiplier
 
     epsilon, delta, steps = 1.3, 1e-5, 17
     with mpmath.workdps(40):

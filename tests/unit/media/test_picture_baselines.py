@@ -7,11 +7,11 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from sfumato.errors import BadInput
-from sfumato.media.dp_pix import DPPix
-from sfumato.media.obscured import Blur, Mask, Pixelate
-from sfumato.media.plane_bands import PlaneBands
-from sfumato.media.spectral import ScaledPixels, SpectralLaplace
-from sfumato.media.uniform_pixels import UniformPixels
+from sfumato.media.images.dp_pix import DPPix
+from sfumato.media.images.plane_bands import PlaneBands
+from sfumato.media.images.redaction import Blur, Mask, Pixelate
+from sfumato.media.images.spectral import ScaledPixels, SpectralLaplace
+from sfumato.media.images.uniform_pixels import UniformPixels
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Unit
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from real_data import real
-from sfumato.media.dp_pix import DPPix
-from sfumato.media.plane_means import PlaneMeans
-from sfumato.media.planes import UNITY, plane_weights
+from sfumato.media.images.dp_pix import DPPix
+from sfumato.media.images.plane_means import PlaneMeans
+from sfumato.media.images.planes import UNITY, plane_weights
 from sfumato.noise import Seeded
-from sfumato.utility.pictures import psnr, ssim
+from sfumato.utility.image_measures import psnr, ssim
 
 
 def middles():

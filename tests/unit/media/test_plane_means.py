@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.media.plane_means import PlaneMeans
-from sfumato.media.planes import UNITY, block_sums
+from sfumato.media.images.plane_means import PlaneMeans
+from sfumato.media.images.planes import UNITY, block_sums
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Unit
 

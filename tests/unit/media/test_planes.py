@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.media.planes import UNITY, Blocks, block_sums, levels_of, plane_weights
+from sfumato.media.images.planes import UNITY, Blocks, block_sums, levels_of, plane_weights
 
 SHAPES = [
     (1, 1, 1),

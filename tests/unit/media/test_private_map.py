@@ -3,7 +3,7 @@ import pytest
 
 from people_photos import astronaut
 from sfumato.errors import BadInput
-from sfumato.media.private_map import PrivateMap, estimated_scores
+from sfumato.media.images.private_map import PrivateMap, estimated_scores
 from sfumato.noise import Secure, Seeded
 from sfumato.privacy import Unit
 

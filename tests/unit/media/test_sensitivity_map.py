@@ -9,11 +9,11 @@ from scipy.optimize import minimize
 
 from people_photos import FACE, astronaut
 from sfumato.errors import BadInput
-from sfumato.media.annotated import CATEGORY_FACTORS, annotated_map
-from sfumato.media.categories import BOUNDARIES, CATEGORIES, category_indices, category_of
-from sfumato.media.factors import FACTORS, learned_weights
-from sfumato.media.heat import heat
-from sfumato.media.sensitivity import SensitivityMap
+from sfumato.media.images.annotations import CATEGORY_FACTORS, annotated_map
+from sfumato.media.images.categories import BOUNDARIES, CATEGORIES, category_indices, category_of
+from sfumato.media.images.factors import FACTORS, learned_weights
+from sfumato.media.images.heat_map import heat
+from sfumato.media.images.sensitivity_map import SensitivityMap
 
 
 def test_categories_are_those_of_table_1_in_order():

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.media.band_noise import BandNoise
-from sfumato.media.band_shapes import kept_blocks, kept_touched, smallest_stride
-from sfumato.media.levels import BANDS, FLOOR, band_levels
-from sfumato.media.mdct import Lapped
-from sfumato.media.speech import SIZES, best_size, metric, shapes, steps_ahead
+from sfumato.media.audio.band_levels import BANDS, FLOOR, band_levels
+from sfumato.media.audio.band_noise import BandNoise
+from sfumato.media.audio.band_shapes import kept_blocks, kept_touched, smallest_stride
+from sfumato.media.audio.mdct import Lapped
+from sfumato.media.audio.speech import SIZES, best_size, metric, shapes, steps_ahead
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Unit
 

@@ -10,9 +10,9 @@ from sklearn.pipeline import make_pipeline
 
 from real_data import real
 from sfumato.errors import BadInput
-from sfumato.media.band_noise import BandNoise
-from sfumato.media.levels import band_levels
-from sfumato.media.sound import full_scale, sound_shape, sound_unit, window_samples
+from sfumato.media.audio.audio_mechanism import full_scale, sound_shape, sound_unit, window_samples
+from sfumato.media.audio.band_levels import band_levels
+from sfumato.media.audio.band_noise import BandNoise
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
 
@@ -91,6 +91,6 @@ def test_the_public_shapes_count_the_takes_that_are_set_aside_for_them():
     with np.load(path) as archive:
         lengths = np.diff(archive["offsets"])[archive["take"] >= 25]
     pairs = sum(band_levels(8000).transform.blocks(int(length)) - 1 for length in lengths)
-    with np.load(resources.files("sfumato.media") / "speech.npz") as stored:
+    with np.load(resources.files("sfumato.media.audio") / "speech.npz") as stored:
         for size in (2, 64, 256):
             assert int(stored[f"pairs{size}"].sum()) == pairs

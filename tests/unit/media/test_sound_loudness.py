@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.media.loudness import FREQUENCIES, contour, noise_weight, sound_pressure
+from sfumato.media.audio.loudness import FREQUENCIES, contour, noise_weight, sound_pressure
 
 
 @pytest.mark.parametrize("phon", [20.0, 40.0, 60.0, 80.0])

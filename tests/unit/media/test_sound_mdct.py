@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.media.mdct import Analysis, Lapped, Synthesis, mdct
+from sfumato.media.audio.mdct import Analysis, Lapped, Synthesis, mdct
 
 CASES = [
     Lapped(160, 80),

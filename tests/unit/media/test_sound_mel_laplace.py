@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.media.loudness import noise_weight
-from sfumato.media.mel import (
+from sfumato.media.audio.loudness import noise_weight
+from sfumato.media.audio.mel import (
     FFT,
     HOP,
     MEL_CENTRES,
@@ -20,7 +20,7 @@ from sfumato.media.mel import (
     magnitudes,
     stft,
 )
-from sfumato.media.mel_laplace import MelLaplace
+from sfumato.media.audio.mel_laplace import MelLaplace
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Unit
 

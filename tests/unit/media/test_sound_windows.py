@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.media.mdct import Lapped
-from sfumato.media.windows import rounding_share, window_sensitivity
+from sfumato.media.audio.mdct import Lapped
+from sfumato.media.audio.windows import rounding_share, window_sensitivity
 
 RNG = np.random.default_rng(0)
 TRANSFORMS = [Lapped(8, 4), Lapped(8, 2, "kbd"), Lapped(7, 3), Lapped(8, 0), Lapped(6, 3)]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.media.tiles import edges, tile_grid, tiles_of, touched_tiles
+from sfumato.media.images.tiles import edges, tile_grid, tiles_of, touched_tiles
 from sfumato.privacy import Unit
 
 

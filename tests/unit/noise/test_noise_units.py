@@ -25,8 +25,8 @@ from sfumato.mechanisms import (
     TrustAdaptive,
 )
 from sfumato.mechanisms.response_tier import ResponseTier
+from sfumato.mechanisms.transforms import BinaryEncoding
 from sfumato.noise import LAPLACE, NORMAL, Keyed, Rounded, below, coins, keyed
-from sfumato.transforms import BinaryEncoding
 
 SECRET = bytes(range(32))
 NAMES = {"dataset": "d", "version": "1", "release": "r"}

@@ -24,13 +24,13 @@ import inspect, io, contextlib, json
 import sfumato as sf
 from sfumato.cli import main
 from sfumato.ledger import Ledger
-from sfumato.learn import CertifiedCompact, PrivateSoftmax, fit_private
-from sfumato.learn.federated.protection import make_protection
+from sfumato.learners import CertifiedCompact, PrivateSoftmax, fit_private
+from sfumato.learners.federated.protections import make_protection
 from sfumato.mechanisms.trust_tier import TrustTier
 from sfumato.media import PlaneMeans, SpectralLaplace
-from sfumato.pipeline.federation import Federation
-from sfumato.publish import CertifiedPublisher
-from sfumato.serve.models import NewBudget
+from sfumato.release.federation import Federation
+from sfumato.publishers import CertifiedPublisher
+from sfumato.serve.request_models import NewBudget
 
 def of(thing, name):
     return inspect.signature(thing).parameters[name].default

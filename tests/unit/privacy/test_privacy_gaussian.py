@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 
 from sfumato.errors import BadInput
 from sfumato.privacy import (
+    analytic_gaussian,
     classical_sigma,
-    gaussian,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
@@ -167,11 +167,11 @@ def test_the_root_has_the_digits_of_scipy(epsilon, delta):
     """Brent's method is written out to start quickly; other last digits would change what was released."""
 
     def left(mu):
-        return gaussian._log_delta(epsilon, mu) - math.log(delta)
+        return analytic_gaussian._log_delta(epsilon, mu) - math.log(delta)
 
     low = high = max(math.sqrt(2.0 * epsilon), delta)
     while left(low) > 0.0:
         low *= 0.5
     while left(high) < 0.0:
         high *= 2.0
-    assert gaussian._root(left, low, high) == brentq(left, low, high, xtol=5e-324, rtol=1e-14)
+    assert analytic_gaussian._root(left, low, high) == brentq(left, low, high, xtol=5e-324, rtol=1e-14)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.ledger.filter import Filter
+from sfumato.ledger.rdp_filter import Filter
 from sfumato.privacy import (
     Evidence,
     Guarantee,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.privacy.table import aligned
+from sfumato.privacy.text_table import aligned
 
 WORDS = st.text("abc def", max_size=30)
 

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from fastapi.testclient import TestClient
 
-from sfumato.serve.asked import Asked
-from sfumato.serve.guessing import Guessing
-from sfumato.serve.rest.app import make_app
+from sfumato.serve.auth.login_throttle import Guessing
+from sfumato.serve.release_request import Asked
+from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

@@ -10,9 +10,9 @@ import grpc
 import numpy as np
 import pytest
 
-from sfumato.serve.grpc_api import sfumato_pb2 as pb
-from sfumato.serve.grpc_api.server import make_server
-from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.grpc import sfumato_pb2 as pb
+from sfumato.serve.grpc.grpc_server import make_server
+from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from sfumato.serve.asked import Asked
-from sfumato.serve.job_watch import Watch
-from sfumato.serve.job_work import Work
-from sfumato.serve.jobs_runner import Runner
+from sfumato.serve.jobs.job_runner import Runner
+from sfumato.serve.jobs.job_watch import Watch
+from sfumato.serve.jobs.job_work import Work
+from sfumato.serve.release_request import Asked
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

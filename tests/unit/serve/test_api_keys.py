@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.serve import api_keys
-from sfumato.serve.api_keys import UNKNOWN, Token, digest_of, is_key_id, matches
+from sfumato.serve.auth import api_keys
+from sfumato.serve.auth.api_keys import UNKNOWN, Token, digest_of, is_key_id, matches
 
 
 def test_a_token_is_its_id_and_256_random_bits():

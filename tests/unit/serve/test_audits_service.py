@@ -12,8 +12,8 @@ from job_service import GAUSSIAN, callers, ended, kinds, owner, running, service
 from sklearn.datasets import load_iris
 
 from sfumato.errors import BadInput
-from sfumato.pipeline.auditing import Compared, audit_files
-from sfumato.report import certificate_file
+from sfumato.release.file_audit import Compared, audit_files
+from sfumato.reports import certificate_file
 from sfumato.serve.service import Forbidden, NotFound
 
 

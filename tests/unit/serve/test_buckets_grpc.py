@@ -10,7 +10,7 @@ pytest.importorskip("grpc_health", reason="the extra serve is not installed")
 pytest.importorskip("grpc_reflection", reason="the extra serve is not installed")
 from grpc_service import LARGEST, Code, channel, keys, refused, stub, ward
 
-from sfumato.serve.grpc_api import sfumato_pb2 as pb
+from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.serve.callers import (
+from sfumato.serve.auth.callers import (
     OPERATIONS,
     ROLES,
     Caller,

@@ -9,8 +9,8 @@ import pytest
 from sfumato.cli import main
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Laplace
-from sfumato.pipeline import protect
-from sfumato.report import KeyRing
+from sfumato.release import protect
+from sfumato.reports import KeyRing
 
 
 @pytest.fixture

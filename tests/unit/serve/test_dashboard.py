@@ -9,10 +9,10 @@ import time
 import pytest
 from dashboard_client import Person, app, guessing, npz, people, proof_in, release, service, tokens, ward
 
-from sfumato.serve.callers import Caller
-from sfumato.serve.dashboard import make_dashboard
-from sfumato.serve.dashboard.sessions import LIFETIME_SECONDS, Sessions
-from sfumato.serve.rest.app import make_app
+from sfumato.serve.auth.callers import Caller
+from sfumato.serve.pages import make_dashboard
+from sfumato.serve.pages.sessions import LIFETIME_SECONDS, Sessions
+from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

@@ -9,13 +9,13 @@ import re
 import pytest
 from dashboard_client import Person, app, guessing, people, tokens, ward
 
-from sfumato.serve.dashboard import access
+from sfumato.serve.auth.trust_policy import Policy
+from sfumato.serve.pages import access_pages
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.quotas import Quotas
+from sfumato.serve.reader_tiers import ReaderFacts
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
-from sfumato.serve.tiers import ReaderFacts
-from sfumato.serve.trust_policy import Policy
 
 FILES = {"array": {"parameters": {"epsilon": [1, 8], "delta": 1e-6, "clip": 1.0}}}
 RULES = [
@@ -234,7 +234,7 @@ def test_each_reader_is_shown_with_the_tier_that_the_proxy_gives_it(
 
 
 def test_of_many_readers_the_first_are_shown(monkeypatch, people, declared):
-    monkeypatch.setattr(access, "_MOST_READERS", 2)
+    monkeypatch.setattr(access_pages, "_MOST_READERS", 2)
     page = people["owner"].get("/access")
     assert page.text.count(">Change</a>") == 2
     assert "Not shown here: 1 more." in page.text

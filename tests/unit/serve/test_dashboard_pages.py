@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from dashboard_client import Person, app, guessing, npz, people, release, service, tokens, ward
 
-from sfumato.report import certificate_file
-from sfumato.report.plots import Scale
-from sfumato.serve.dashboard.burn_down import Moments
-from sfumato.serve.dashboard.policy import as_text, in_words
-from sfumato.serve.dashboard.releasing import offered
-from sfumato.serve.dashboard.samples import DISTRUSTS, EPSILONS, SAMPLES, Samples, budget
-from sfumato.serve.jobs_runner import Runner
-from sfumato.serve.trust_policy import Policy
+from sfumato.reports import certificate_file
+from sfumato.reports.plots import Scale
+from sfumato.serve.auth.trust_policy import Policy
+from sfumato.serve.jobs.job_runner import Runner
+from sfumato.serve.pages.policy_pages import as_text, in_words
+from sfumato.serve.pages.release_forms import offered
+from sfumato.serve.pages.samples import DISTRUSTS, EPSILONS, SAMPLES, Samples, budget
+from sfumato.serve.pages.spending_plot import Moments
 
 PLAN = {"mechanism": "gaussian", "epsilon": "1", "delta": "1e-6", "clip": "1"}
 ONCE = {"once": "0" * 32}
@@ -238,7 +238,7 @@ def test_trust_bounds_and_units_reach_the_mechanism(people, ward):
 def test_every_mechanism_that_is_offered_can_be_keyed_and_says_which_fields_it_takes():
     import inspect
 
-    from sfumato.pipeline import MECHANISMS
+    from sfumato.release import MECHANISMS
 
     found = {name: fields.split() for names in offered().values() for name, fields in names}
     assert all("randomness" in inspect.signature(MECHANISMS[name]).parameters for name in found)
@@ -497,7 +497,7 @@ def test_the_picture_and_the_numbers_beside_it_are_of_one_computation(people, tm
     pytest.importorskip("skimage", reason="the extra media is not installed")
     from PIL import Image
 
-    from sfumato.utility.pictures import ssim
+    from sfumato.utility.image_measures import ssim
 
     for sample in ("astronaut", "cat"):
         page = people["auditor"].get(f"/explorer?sample={sample}&epsilon=5&distrust=4").text

@@ -12,11 +12,11 @@ from fastapi.testclient import TestClient
 from grpc_service import listening
 
 from sfumato.ledger import Ledger
-from sfumato.ledger.engine import engine_of
-from sfumato.ledger.errors import LedgerUnavailable
-from sfumato.serve.grpc_api import sfumato_pb2 as pb
-from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
-from sfumato.serve.rest.app import make_app
+from sfumato.ledger.database import engine_of
+from sfumato.ledger.ledger_errors import LedgerUnavailable
+from sfumato.serve.grpc import sfumato_pb2 as pb
+from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

@@ -31,9 +31,9 @@ from grpc_service import (
     whole,
 )
 
-from sfumato.serve.grpc_api import sfumato_pb2 as pb
+from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.quotas import Quotas
-from sfumato.serve.rest.app import make_app
+from sfumato.serve.rest.rest_app import make_app
 
 
 def test_a_file_is_released_paid_for_certified_and_found_again(stub, keys, ward):
@@ -251,7 +251,7 @@ def test_tables_and_pictures_go_the_same_way(stub, keys):
     )
     assert table.splitlines()[0] == b"age"
     pytest.importorskip("cv2")
-    from sfumato.io.pictures import encode_picture
+    from sfumato.io.image_files import encode_picture
 
     picture = encode_picture(np.random.default_rng(0).integers(0, 255, (400, 400, 3), np.uint8), ".png")
     given = {"epsilon": 4, "unit": "region:16"}

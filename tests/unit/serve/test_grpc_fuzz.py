@@ -32,12 +32,12 @@ from grpc_service import (
 
 from sfumato.errors import BadInput
 from sfumato.media import PictureMechanism, SoundMechanism
-from sfumato.pipeline.catalogue import MECHANISMS
-from sfumato.serve.grpc_api import sfumato_pb2 as pb
-from sfumato.serve.grpc_api.health import NAME
-from sfumato.serve.grpc_api.messages import asked_of
-from sfumato.serve.grpc_api.sfumato_pb2 import DESCRIPTOR
-from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
+from sfumato.release.catalogue import MECHANISMS
+from sfumato.serve.grpc import sfumato_pb2 as pb
+from sfumato.serve.grpc.grpc_messages import asked_of
+from sfumato.serve.grpc.health import NAME
+from sfumato.serve.grpc.sfumato_pb2 import DESCRIPTOR
+from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 
 METHODS = DESCRIPTOR.services_by_name["Sfumato"].methods
 ALLOWED = {

@@ -33,9 +33,9 @@ from grpc_service import (
     whole,
 )
 
-from sfumato.serve.grpc_api import sfumato_pb2 as pb
-from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
-from sfumato.serve.grpc_api.threads import finished
+from sfumato.serve.grpc import sfumato_pb2 as pb
+from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.grpc.threads import finished
 
 
 @pytest.mark.parametrize(

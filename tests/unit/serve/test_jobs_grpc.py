@@ -26,9 +26,9 @@ from grpc_service import (
 )
 from job_service import ENDED, running
 
-from sfumato.serve.grpc_api import sfumato_pb2 as pb
-from sfumato.serve.grpc_api.sfumato_pb2_grpc import SfumatoStub
-from sfumato.serve.guessing import Guessing
+from sfumato.serve.auth.login_throttle import Guessing
+from sfumato.serve.grpc import sfumato_pb2 as pb
+from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

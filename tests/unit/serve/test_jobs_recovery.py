@@ -31,11 +31,11 @@ from job_service import (
 )
 
 from sfumato.errors import BadInput, SfumatoError
-from sfumato.serve.asked import keyed_by
-from sfumato.serve.job_recovery import Janitor
-from sfumato.serve.jobs_runner import Runner
-from sfumato.serve.names import ledger_name
+from sfumato.serve.auth.dataset_names import ledger_name
+from sfumato.serve.jobs.job_recovery import Janitor
+from sfumato.serve.jobs.job_runner import Runner
 from sfumato.serve.registry_errors import Busy
+from sfumato.serve.release_request import keyed_by
 from sfumato.serve.service import Service
 
 HERE = Path(__file__).parent

@@ -23,10 +23,10 @@ from job_service import (
 
 from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused
-from sfumato.serve.asked import Asked
-from sfumato.serve.job_recovery import Janitor
+from sfumato.serve.jobs.job_recovery import Janitor
 from sfumato.serve.quotas import Quotas
 from sfumato.serve.registry_errors import Busy, QuotaRefused
+from sfumato.serve.release_request import Asked
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from sfumato.errors import BadInput, RequestReused
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Laplace
 from sfumato.noise import Keyed
-from sfumato.pipeline import protect
-from sfumato.report import KeyRing, verify
+from sfumato.release import protect
+from sfumato.reports import KeyRing, verify
 from sfumato.serve import workers
-from sfumato.serve.asked import Asked
-from sfumato.serve.job_watch import Watch
-from sfumato.serve.job_work import Work
+from sfumato.serve.jobs.job_watch import Watch
+from sfumato.serve.jobs.job_work import Work
 from sfumato.serve.lost_spends import LedgerRewound, charge_again, lost_spends, newest_certificates
-from sfumato.serve.refusals import refusal
+from sfumato.serve.refusal_codes import refusal
+from sfumato.serve.release_request import Asked
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sfumato.privacy import Guarantee
 from sfumato.serve.metrics import Metrics
-from sfumato.serve.rest.app import make_app
+from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

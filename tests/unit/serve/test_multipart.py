@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from fastapi.testclient import TestClient
 from job_service import callers, ended, owner, running, service
 
-from sfumato.serve.rest.app import make_app
+from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

@@ -22,10 +22,10 @@ from dashboard_client import Person
 from fastapi.testclient import TestClient
 from s3_reader import Reader
 
-from sfumato.serve.names import ledger_name
-from sfumato.serve.proxy.objects import Objects
+from sfumato.serve.auth.dataset_names import ledger_name
+from sfumato.serve.proxy.protected_objects import Objects
 from sfumato.serve.quotas import Quotas
-from sfumato.serve.rest.app import make_app
+from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 
@@ -247,7 +247,7 @@ def test_each_reader_has_the_certificate_of_their_tier(clinic, service, tmp_path
 
 
 def service_caller(service, tenant):
-    from sfumato.serve.callers import Caller
+    from sfumato.serve.auth.callers import Caller
 
     return Caller(tenant.id, tenant.key.id, "owner")
 
@@ -555,7 +555,7 @@ def test_sources_that_are_not_allowed_to_the_tenant_are_refused(clinic, sources)
 
 def test_the_folder_of_the_service_is_no_source(tmp_path):
     from sfumato.errors import BadInput
-    from sfumato.serve.proxy.sources import allowed_source
+    from sfumato.serve.proxy.object_sources import allowed_source
 
     data = tmp_path / "service"
     data.mkdir()

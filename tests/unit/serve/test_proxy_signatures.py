@@ -6,9 +6,16 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-from sfumato.serve.proxy.refusals import Refused
-from sfumato.serve.proxy.signatures import EMPTY, UNSIGNED, Scope, canonical_request, query_pairs, signature
-from sfumato.serve.proxy.signed import Request, signed_of
+from sfumato.serve.proxy.s3_authentication import Request, signed_of
+from sfumato.serve.proxy.s3_errors import Refused
+from sfumato.serve.proxy.s3_signatures import (
+    EMPTY,
+    UNSIGNED,
+    Scope,
+    canonical_request,
+    query_pairs,
+    signature,
+)
 
 # The key, the bucket and the time of the examples in "Signature Calculations for the Authorization Header"
 # and "Authenticating Requests: Using Query Parameters" of Amazon's S3 reference.

@@ -17,10 +17,10 @@ from grpc_service import Code, channel, keys, parts, refused, service, stub, war
 
 from sfumato import cli
 from sfumato.errors import BadInput, spell
-from sfumato.io.pictures import encode_picture
-from sfumato.pipeline import MECHANISMS, MediaMechanisms, make_mechanism, plan
+from sfumato.io.image_files import encode_picture
 from sfumato.privacy import Unit
-from sfumato.serve.rest.app import make_app
+from sfumato.release import MECHANISMS, MediaMechanisms, make_mechanism, plan
+from sfumato.serve.rest.rest_app import make_app
 
 BALL = {"epsilon": 1.0, "clip": 1.0}
 BOX = {"epsilon": 1.0, "bounds": [0.0, 1.0]}

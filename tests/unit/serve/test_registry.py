@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.serve.api_keys import Token, digest_of
-from sfumato.serve.callers import Caller
+from sfumato.serve.auth.api_keys import Token, digest_of
+from sfumato.serve.auth.callers import Caller
+from sfumato.serve.auth.trust_policy import Context, Policy
 from sfumato.serve.registry import Registry
 from sfumato.serve.registry_errors import Conflict, RegistryUnavailable, Unknown
-from sfumato.serve.trust_policy import Context, Policy
 
 
 @pytest.fixture

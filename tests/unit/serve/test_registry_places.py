@@ -9,7 +9,7 @@ from sfumato.errors import BadInput
 from sfumato.ledger import Ledger, LedgerUnavailable
 from sfumato.serve.registry import Registry
 from sfumato.serve.registry_errors import RegistryUnavailable
-from sfumato.serve.tables import VERSION, metadata
+from sfumato.serve.registry_tables import VERSION, metadata
 
 
 def test_its_tables_are_made_once_and_bear_its_name(registry, registry_file, registry_sql):

@@ -12,11 +12,11 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from fastapi.testclient import TestClient
 
 from sfumato.mechanisms import Gaussian
-from sfumato.pipeline import protect
-from sfumato.report import PublicKey, file_digest
+from sfumato.release import protect
+from sfumato.reports import PublicKey, file_digest
 from sfumato.serve.quotas import Quotas
-from sfumato.serve.releases import Releases
-from sfumato.serve.rest.app import make_app
+from sfumato.serve.release_store import Releases
+from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 
@@ -447,7 +447,7 @@ def test_tables_and_pictures_go_the_same_way(client, keys):
     assert done.status_code == 200
     assert done.text.splitlines()[0] == "age"
     pytest.importorskip("cv2")
-    from sfumato.io.pictures import encode_picture
+    from sfumato.io.image_files import encode_picture
 
     picture = encode_picture(np.full((32, 32, 3), 90, np.uint8), ".png")
     words = {

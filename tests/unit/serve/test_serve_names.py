@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
 from sfumato.privacy import Guarantee
-from sfumato.serve.names import checked_dataset, checked_tenant, ledger_name, new_tenant_id, own_dataset
+from sfumato.serve.auth.dataset_names import (
+    checked_dataset,
+    checked_tenant,
+    ledger_name,
+    new_tenant_id,
+    own_dataset,
+)
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True)
 IDS = st.from_regex(r"t[0-9a-f]{16}", fullmatch=True)

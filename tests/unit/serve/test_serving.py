@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.serve.addresses import network_of
-from sfumato.serve.proxies import address_behind
+from sfumato.serve.auth.addresses import network_of
+from sfumato.serve.auth.trusted_proxies import address_behind
 from sfumato.serve.quotas import Quotas
 from sfumato.serve.readiness import Readiness
 from sfumato.serve.registry_errors import QuotaRefused
-from sfumato.serve.rest.app import make_app
-from sfumato.serve.rest.server import ending
+from sfumato.serve.rest.rest_app import make_app
+from sfumato.serve.rest.rest_server import ending
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings, variable_of
 from sfumato.serve.workers import run

@@ -9,10 +9,10 @@ from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
 from sfumato.utility.assessment import assess
+from sfumato.utility.cosine_similarities import cosine_similarity
 from sfumato.utility.distribution import frechet_distance, inception_style_score
-from sfumato.utility.embedding import cosine_similarity
-from sfumato.utility.extractors import columns, pixels, principal_components, probabilities
-from sfumato.utility.pictures import psnr, ssim
+from sfumato.utility.distribution_features import columns, pixels, principal_components, probabilities
+from sfumato.utility.image_measures import psnr, ssim
 from sfumato.utility.probe import fitted, linear_probe, split
 from sfumato.utility.structure import structure
 

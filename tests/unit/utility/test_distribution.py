@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
 from sfumato.utility.distribution import frechet_distance, inception_style_score
-from sfumato.utility.extractors import Extractor, columns, principal_components
+from sfumato.utility.distribution_features import Extractor, columns, principal_components
 
 DIGITS = load_digits().data
 GIVEN = Extractor("given", lambda records: records)

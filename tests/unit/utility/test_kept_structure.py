@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
 from sfumato.utility.distances import Points, sweep
-from sfumato.utility.neighbourhood import Nearest
+from sfumato.utility.nearest_neighbours import Nearest
 from sfumato.utility.structure import structure
 
 DIGITS = load_digits().data

@@ -8,7 +8,7 @@ from skimage import data
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from sfumato.errors import BadInput
-from sfumato.utility.pictures import psnr, ssim
+from sfumato.utility.image_measures import psnr, ssim
 
 CAMERA = data.camera()
 ASTRONAUT = data.astronaut()

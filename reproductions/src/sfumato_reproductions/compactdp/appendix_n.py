@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit import CONFIGURATIONS, Configuration, Predictions
+from sfumato.audits import CONFIGURATIONS, Configuration, Predictions
 from sfumato_reproductions.compactdp.attack import Attack, attack_all
 from sfumato_reproductions.compactdp.bench import Bench
 from sfumato_reproductions.compactdp.methods import Method

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit import (
+from sfumato.audits import (
     CONFIGURATIONS,
     Configuration,
     CrossFitted,

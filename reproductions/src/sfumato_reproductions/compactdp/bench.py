@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import sfumato
-from sfumato.audit import Predictions, model_differences, one_run_finding, stored_records
+from sfumato.audits import Predictions, model_differences, one_run_finding, stored_records
 from sfumato_reproductions.compactdp.attack import Attack, attack_all
 from sfumato_reproductions.compactdp.measured import Measured, OneRun, Proven, Stored
 from sfumato_reproductions.compactdp.methods import Method

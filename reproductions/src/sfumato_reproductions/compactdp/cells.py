@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 
-from sfumato.audit import from_auc
+from sfumato.audits import from_auc
 from sfumato.errors import BadInput
 from sfumato_reproductions.compactdp.attack import Attack, Range
 from sfumato_reproductions.compactdp.measured import Measured

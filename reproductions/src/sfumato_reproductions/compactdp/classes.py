@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean, stdev
 from typing import Any
 
-from sfumato.audit import class_leakage
+from sfumato.audits import class_leakage
 from sfumato_reproductions.compactdp.bench import Bench
 from sfumato_reproductions.compactdp.class_names import class_names
 from sfumato_reproductions.compactdp.methods import COMPACT, DP_SGD, METHODS, NON_PRIVATE
@@ -46,7 +46,7 @@ def class_measures(bench: Bench) -> Measures:
 
 
 def _made(bench: Bench) -> dict[str, Any]:
-    from sfumato.learn.compact import corrected_allocation, paper_allocation
+    from sfumato.learners.compact import corrected_allocation, paper_allocation
 
     leaks = {
         name: [row.to_dict() for row in class_leakage(*bench.answers(METHODS[name]), confidence=CONFIDENCE)]

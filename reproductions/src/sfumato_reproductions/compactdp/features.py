@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import sfumato
 from sfumato.io import atomic_output
-from sfumato.learn import make_extractor
+from sfumato.learners import make_extractor
 from sfumato_reproductions.datasets import Dataset
 from sfumato_reproductions.memory import digest
 from sfumato_reproductions.regenerate import Report

@@ -62,7 +62,7 @@ class OptimisedHead:
         """Learn from features (n, d) and labels (n,)."""
         import torch
 
-        from sfumato.learn import fit_private
+        from sfumato.learners import fit_private
 
         layer = torch.nn.Linear(X.shape[1], self.classes)
         torch.nn.init.zeros_(layer.weight)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sfumato.audit import one_run_bound
+from sfumato.audits import one_run_bound
 from sfumato_reproductions.compactdp.attack import Attack
 from sfumato_reproductions.compactdp.protocol import CONFIDENCE, DELTA
 from sfumato_reproductions.curvature_publication.measured import Proven

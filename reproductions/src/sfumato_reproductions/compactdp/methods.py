@@ -61,7 +61,7 @@ class Method:
 
 def _dp_sgd(epsilon: float) -> Callable[[int, int], Any]:
     def make(classes: int, seed: int) -> Any:
-        from sfumato.learn import PrivateSoftmax
+        from sfumato.learners import PrivateSoftmax
 
         return PrivateSoftmax(epsilon, DELTA, classes=classes, randomness=Seeded(seed))
 
@@ -69,14 +69,14 @@ def _dp_sgd(epsilon: float) -> Callable[[int, int], Any]:
 
 
 def _compact(classes: int, seed: int) -> Any:
-    from sfumato.learn import CompactClassifier
+    from sfumato.learners import CompactClassifier
 
     return CompactClassifier(classes=classes, randomness=Seeded(seed))
 
 
 def _combined(epsilon: float, mode: str = "accountant") -> Callable[[int, int], Any]:
     def make(classes: int, seed: int) -> Any:
-        from sfumato.learn import CompactPrivate
+        from sfumato.learners import CompactPrivate
 
         return CompactPrivate(epsilon, DELTA, mode=mode, classes=classes, randomness=Seeded(seed))
 
@@ -85,7 +85,7 @@ def _combined(epsilon: float, mode: str = "accountant") -> Callable[[int, int], 
 
 def _certified(epsilon: float) -> Callable[[int, int], Any]:
     def make(classes: int, seed: int) -> Any:
-        from sfumato.learn import CertifiedCompact
+        from sfumato.learners import CertifiedCompact
 
         return CertifiedCompact(epsilon, DELTA, classes=classes, randomness=Seeded(seed))
 

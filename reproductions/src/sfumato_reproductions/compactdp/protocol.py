@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sfumato.learn import CertifiedCompact
+from sfumato.learners import CertifiedCompact
 
 __all__ = [
     "CHOSEN",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from sfumato.errors import BadInput
-from sfumato.learn import EXTRACTORS, CertifiedCompact, make_extractor
+from sfumato.learners import EXTRACTORS, CertifiedCompact, make_extractor
 from sfumato_reproductions.compactdp.bench import Bench
 from sfumato_reproductions.compactdp.features import Features
 from sfumato_reproductions.compactdp.methods import CERTIFIED, COMBINED, DP_SGD, MAIN, METHODS

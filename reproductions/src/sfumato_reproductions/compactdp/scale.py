@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit import scale_invariance
+from sfumato.audits import scale_invariance
 from sfumato.noise import Seeded
 from sfumato_reproductions.compactdp.bench import Bench
 from sfumato_reproductions.compactdp.methods import Method
@@ -48,7 +48,7 @@ def _checked(bench: Bench, make: Callable[[int, float], Any]) -> dict[str, Any]:
 
 
 def _compact(classes: int, scale: float) -> Any:
-    from sfumato.learn import CompactClassifier
+    from sfumato.learners import CompactClassifier
 
     # Its bandwidths are in units of the features' scale.
     return CompactClassifier(classes=classes, randomness=Seeded(0))
@@ -56,7 +56,7 @@ def _compact(classes: int, scale: float) -> Any:
 
 def _combined(mode: str) -> Callable[[int, float], Any]:
     def make(classes: int, scale: float) -> Any:
-        from sfumato.learn import CompactPrivate
+        from sfumato.learners import CompactPrivate
 
         # Gradients are clipped in units of the features' scale.
         return CompactPrivate(1.0, DELTA, mode=mode, classes=classes, randomness=Seeded(0))
@@ -65,13 +65,13 @@ def _combined(mode: str) -> Callable[[int, float], Any]:
 
 
 def _certified(classes: int, scale: float) -> Any:
-    from sfumato.learn import CertifiedCompact
+    from sfumato.learners import CertifiedCompact
 
     return CertifiedCompact(1.0, DELTA, classes=classes, reach=scale, randomness=Seeded(0))
 
 
 def _dp_sgd(classes: int, scale: float) -> Any:
-    from sfumato.learn import PrivateSoftmax
+    from sfumato.learners import PrivateSoftmax
 
     return PrivateSoftmax(1.0, DELTA, classes=classes, reach=scale, randomness=Seeded(0))
 

@@ -12,7 +12,7 @@ __all__ = ["digest_of_files", "sources_digest"]
 
 _LIBRARY = Path(sfumato.__file__).parent
 _PROJECT = Path(__file__).parents[1]
-_ROOMS = ("privacy", "noise", "mechanisms", "learn", "audit")
+_ROOMS = ("privacy", "noise", "mechanisms", "learners", "audits")
 # These lay out what was measured, in words, tables and pictures; a measure does not depend on them.
 _LAYOUT = {
     f"{name}.py"

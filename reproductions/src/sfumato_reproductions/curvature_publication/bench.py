@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import sfumato
-from sfumato.publish import Publisher
+from sfumato.publishers import Publisher
 from sfumato.utility import frechet_distance, inception_style_score
 from sfumato_reproductions.curvature_publication.candidates import MATCHED
 from sfumato_reproductions.curvature_publication.downstream import Learned, learn

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit import Predictions
+from sfumato.audits import Predictions
 from sfumato.utility import Extractor
 from sfumato_reproductions.curvature_publication.imbalance import TOP, Floats, Part
 

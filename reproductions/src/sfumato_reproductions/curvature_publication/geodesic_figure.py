@@ -14,7 +14,7 @@ from sfumato_reproductions.tadp_rme.figure import tidy
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sfumato.publish.riemannian import Obfuscator, RiemannianVAE
+    from sfumato.publishers.riemannian import Obfuscator, RiemannianVAE
 
 __all__ = ["geodesic_figure"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit import Predictions, class_scorer, roc_curve
+from sfumato.audits import Predictions, class_scorer, roc_curve
 from sfumato_reproductions.curvature_publication.candidates import (
     AS_THE_PAPER,
     MATCHED,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.noise import Seeded
-from sfumato.publish import Publisher
+from sfumato.publishers import Publisher
 from sfumato_reproductions.curvature_publication.imbalance import Imbalanced
 from sfumato_reproductions.curvature_publication.protocol import DELTA, Run
 from sfumato_reproductions.curvature_publication.published import OURS
@@ -66,19 +66,19 @@ class Method:
 
 
 def _pixelation(setting: Setting) -> Publisher:
-    from sfumato.publish import PixelationPublisher
+    from sfumato.publishers import PixelationPublisher
 
     return PixelationPublisher(3, randomness=setting.randomness)
 
 
 def _blur(setting: Setting) -> Publisher:
-    from sfumato.publish import BlurPublisher
+    from sfumato.publishers import BlurPublisher
 
     return BlurPublisher(1.5, randomness=setting.randomness)
 
 
 def _k_anonymity(setting: Setting) -> Publisher:
-    from sfumato.publish import KAnonymityPublisher
+    from sfumato.publishers import KAnonymityPublisher
 
     # So many clusters that they have, on average, as many pictures as the paper's.
     clusters = min(1000, max(1, len(setting.data.private) // 32))
@@ -95,7 +95,7 @@ def _rate(setting: Setting, batch: int) -> float:
 
 def _vaegan_dp(mode: str) -> Callable[[Setting], Publisher]:
     def make(setting: Setting) -> Publisher:
-        from sfumato.publish import VAEGANDPPublisher
+        from sfumato.publishers import VAEGANDPPublisher
 
         quick = setting.run.quick
         options: dict[str, Any] = (
@@ -114,7 +114,7 @@ def _vaegan_dp(mode: str) -> Callable[[Setting], Publisher]:
 
 
 def _dpdm(setting: Setting) -> Publisher:
-    from sfumato.publish import DPDMPublisher
+    from sfumato.publishers import DPDMPublisher
 
     options: dict[str, Any] = {"steps": 5} if setting.run.quick else {"rate": _rate(setting, _DPDM_BATCH)}
     return DPDMPublisher(
@@ -128,7 +128,7 @@ def _dpdm(setting: Setting) -> Publisher:
 
 def curvature_publisher(setting: Setting, latent: int | None = None) -> Any:
     """The paper's method, with ``latent`` dimensions where they are given (figure 4 has two)."""
-    from sfumato.publish import CurvaturePublisher
+    from sfumato.publishers import CurvaturePublisher
 
     options: dict[str, Any] = {"centres": 32} if setting.run.quick else {}
     options |= {} if latent is None else {"latent": latent}
@@ -142,7 +142,7 @@ def curvature_publisher(setting: Setting, latent: int | None = None) -> Any:
 
 def _certified(epsilon: float) -> Callable[[Setting], Publisher]:
     def make(setting: Setting) -> Publisher:
-        from sfumato.publish import CertifiedPublisher
+        from sfumato.publishers import CertifiedPublisher
 
         return CertifiedPublisher(
             epsilon,

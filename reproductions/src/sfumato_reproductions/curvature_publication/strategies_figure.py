@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from sfumato.publish.riemannian import RiemannianVAE
+    from sfumato.publishers.riemannian import RiemannianVAE
 
 __all__ = ["NAMES", "strategies_figure"]
 
@@ -42,7 +42,7 @@ def strategies_figure(
     """
     import torch
 
-    from sfumato.publish.riemannian import Obfuscator
+    from sfumato.publishers.riemannian import Obfuscator
 
     given = torch.as_tensor(pictures, dtype=torch.float32)
     classes = np.asarray(labels, dtype=np.int64)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit import speaker_recognition, word_recognition
+from sfumato.audits import speaker_recognition, word_recognition
 from sfumato.media import BandNoise, MelLaplace, SoundMechanism
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit

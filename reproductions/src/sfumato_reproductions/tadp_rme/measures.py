@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit import (
+from sfumato.audits import (
     informed_inverter,
     likelihood_membership,
     pairing_attack,
@@ -17,7 +17,7 @@ from sfumato.audit import (
     posterior_mean,
     ridge_reconstruction,
 )
-from sfumato.transforms import ReverseManifold
+from sfumato.mechanisms.transforms import ReverseManifold
 from sfumato.utility import linear_probe, structure
 from sfumato_reproductions.tadp_rme.settings import Released
 

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.mechanisms import AdditiveNoise, Laplace, Mechanism, Personalised, TrustAdaptive
-from sfumato.noise import Randomness, Seeded
-from sfumato.transforms import (
+from sfumato.mechanisms.transforms import (
     BinaryEncoding,
     LocalitySensitiveHash,
     RandomProjection,
     ReconstructionResistant,
     ReverseManifold,
 )
+from sfumato.noise import Randomness, Seeded
 from sfumato_reproductions.tadp_rme.protocol import CLIP, DELTA, EPSILON, clipped, distortion
 
 __all__ = ["Released", "Setting", "baseline", "gaussian", "release", "tadp_rme"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit import pairing_attack
-from sfumato.transforms import ReverseManifold
+from sfumato.audits import pairing_attack
+from sfumato.mechanisms.transforms import ReverseManifold
 from sfumato_reproductions.datasets import load
 from sfumato_reproductions.tadp_rme.figure import Drawing, axes_row, tidy
 from sfumato_reproductions.tadp_rme.protocol import EPSILON, Run

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from sfumato.ledger.tables import metadata
+from sfumato.ledger.ledger_tables import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 context.run_migrations()

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BadInput
-from sfumato.serve.access import Forbidden, NotFound, require
-from sfumato.serve.api_keys import ApiKey, is_key_id
-from sfumato.serve.callers import Caller, checked_reader
-from sfumato.serve.names import checked_dataset, ledger_name
-from sfumato.serve.proxy.declared import Bucket, NewBucket, checked_bucket, is_bucket
-from sfumato.serve.proxy.sources import Source, allowed_source, prefixes_of
+from sfumato.serve.auth.access_rules import Forbidden, NotFound, require
+from sfumato.serve.auth.api_keys import ApiKey, is_key_id
+from sfumato.serve.auth.callers import Caller, checked_reader
+from sfumato.serve.auth.dataset_names import checked_dataset, ledger_name
+from sfumato.serve.proxy.bucket_declarations import Bucket, NewBucket, checked_bucket, is_bucket
+from sfumato.serve.proxy.object_sources import Source, allowed_source, prefixes_of
+from sfumato.serve.reader_tiers import ReaderFacts, TierLevels, context_of, distrust_of
 from sfumato.serve.registry_errors import Unknown
 from sfumato.serve.service import Service
 from sfumato.serve.tier_files import TierTerms
 from sfumato.serve.tier_store import TierStore
-from sfumato.serve.tiers import ReaderFacts, TierLevels, context_of, distrust_of
 
 __all__ = ["Buckets", "shown"]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from sfumato.serve.models import Budget, Name, NewBudget
-from sfumato.serve.rest.asking import Asking, Here
+from sfumato.serve.request_models import Budget, Name, NewBudget
+from sfumato.serve.rest.dependencies import Asking, Here
 
 __all__ = ["router"]
 

@@ -1,7 +1,7 @@
 """Connections that nobody holds for nothing: a head must come in time, an answer must be read.
 
 Servers count connections, and who opens as many as are allowed and then says nothing shuts out everybody
-else. Bodies have their own limits (``bodies``), which know how much came.
+else. Bodies have their own limits (``bounded_bodies``), which know how much came.
 """
 
 from __future__ import annotations

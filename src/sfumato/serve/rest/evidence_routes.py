@@ -8,16 +8,16 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from sfumato.errors import BadInput
-from sfumato.report import certificate_file
-from sfumato.serve.bodies import MOST_WORDS
-from sfumato.serve.callers import Caller
-from sfumato.serve.jobs import Job
-from sfumato.serve.models import AuditDescription, JobShown, Name, checked
-from sfumato.serve.rest.asking import Asking, Here
+from sfumato.reports import certificate_file
+from sfumato.serve.auth.callers import Caller
+from sfumato.serve.jobs.job_lifecycle import Job
+from sfumato.serve.request_files import MOST_WORDS
+from sfumato.serve.request_models import AuditDescription, JobShown, Name, checked
+from sfumato.serve.rest.dependencies import Asking, Here
 from sfumato.serve.rest.job_routes import ACCEPTED, accepted
 from sfumato.serve.rest.multipart import Form, form_of
-from sfumato.serve.rest.parts import is_form
-from sfumato.serve.rest.uploads import Key, form_body
+from sfumato.serve.rest.multipart_parser import is_form
+from sfumato.serve.rest.rest_uploads import Key, form_body
 from sfumato.serve.service import Service
 
 __all__ = ["router"]

@@ -5,12 +5,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from sfumato.serve.jobs import Job
-from sfumato.serve.models import JobShown, Name
-from sfumato.serve.rest.asking import Asking, Here
+from sfumato.serve.jobs.job_lifecycle import Job
+from sfumato.serve.request_models import JobShown, Name
+from sfumato.serve.rest.dependencies import Asking, Here
 from sfumato.serve.rest.multipart import Form
-from sfumato.serve.rest.paging import PAGED, Cursor, Limit, link_next
-from sfumato.serve.rest.uploads import DESCRIPTION, Asked, Key, Named, body_of, described, uploaded
+from sfumato.serve.rest.pagination import PAGED, Cursor, Limit, link_next
+from sfumato.serve.rest.rest_uploads import DESCRIPTION, Asked, Key, Named, body_of, described, uploaded
 
 __all__ = ["ACCEPTED", "accepted", "router"]
 

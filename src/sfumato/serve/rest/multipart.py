@@ -9,8 +9,8 @@ from pathlib import Path
 from fastapi import Request
 
 from sfumato.errors import BadInput
-from sfumato.serve.bodies import MOST_WORDS
-from sfumato.serve.rest.parts import Parts, malformed
+from sfumato.serve.request_files import MOST_WORDS
+from sfumato.serve.rest.multipart_parser import Parts, malformed
 from sfumato.serve.service import file_name
 
 __all__ = ["Form", "form_of"]

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from sfumato.serve.asking import TooManyGuesses, Unauthenticated
+from sfumato.serve.auth.authentication import TooManyGuesses, Unauthenticated
 from sfumato.serve.metrics import MEDIA_TYPE
 
 __all__ = ["router"]

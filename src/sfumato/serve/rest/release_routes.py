@@ -8,15 +8,24 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 
 from sfumato.errors import BadInput
-from sfumato.report import certificate_file
-from sfumato.serve.bodies import MOST_WORDS
-from sfumato.serve.direct import LATE_PLAN, late_release
-from sfumato.serve.models import Name, ReleaseShown
-from sfumato.serve.rest.asking import Asking, Here
+from sfumato.reports import certificate_file
+from sfumato.serve.jobs.sync_executor import LATE_PLAN, late_release
+from sfumato.serve.request_files import MOST_WORDS
+from sfumato.serve.request_models import Name, ReleaseShown
+from sfumato.serve.rest.dependencies import Asking, Here
+from sfumato.serve.rest.json_rows import released_rows
 from sfumato.serve.rest.multipart import Form
-from sfumato.serve.rest.paging import PAGED, Cursor, Limit, link_next
-from sfumato.serve.rest.rows import released_rows
-from sfumato.serve.rest.uploads import BINARY, DESCRIPTION, Asked, Key, Named, body_of, described, uploaded
+from sfumato.serve.rest.pagination import PAGED, Cursor, Limit, link_next
+from sfumato.serve.rest.rest_uploads import (
+    BINARY,
+    DESCRIPTION,
+    Asked,
+    Key,
+    Named,
+    body_of,
+    described,
+    uploaded,
+)
 from sfumato.serve.service import Release
 
 __all__ = ["router"]

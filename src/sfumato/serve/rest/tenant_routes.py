@@ -4,10 +4,10 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from sfumato.serve.models import NewKey, NewPolicy
+from sfumato.serve.auth.trust_policy import Policy
 from sfumato.serve.registry_policies import VersionedPolicy
-from sfumato.serve.rest.asking import Asking, Here
-from sfumato.serve.trust_policy import Policy
+from sfumato.serve.request_models import NewKey, NewPolicy
+from sfumato.serve.rest.dependencies import Asking, Here
 
 __all__ = ["router"]
 

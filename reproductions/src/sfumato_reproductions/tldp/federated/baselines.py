@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.learn.federated import (
+from sfumato.learners.federated import (
     CLIENT,
     Arrays,
     Protection,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sfumato.learn.federated import (
+from sfumato.learners.federated import (
     AveragedTensors,
     Central,
     Protection,

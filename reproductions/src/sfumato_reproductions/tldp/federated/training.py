@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sfumato.learn.federated import (
+from sfumato.learners.federated import (
     Arrays,
     LocalTraining,
     federate,

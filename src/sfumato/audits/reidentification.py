@@ -1,0 +1,244 @@
+"""Re-identification: whose row is this? Every released row is matched to the originals.
+
+Rows of ``original`` (n, d) and ``released`` (n, d′) correspond. A ``view`` maps released rows back into the
+space of the originals where the release has other columns, as ``ReverseManifold.inverse`` does. Where the
+mechanism clips records into declared bounds, pass the clipped originals: the bounds are public and the
+attacker would clip too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.audits.findings import Finding
+from sfumato.audits.proportions import interval
+from sfumato.errors import BadInput
+from sfumato.mechanisms.records import check_visible
+
+__all__ = [
+    "Report",
+    "View",
+    "corresponding",
+    "likelihood_matching",
+    "nearest_matching",
+    "positive_scales",
+    "rows_of",
+]
+
+Floats = NDArray[np.float64]
+View = Callable[[NDArray[Any]], NDArray[Any]]
+Report = Callable[[str, float], None]
+
+# The originals among which the L1 distance decides: those nearest by the L2 distance, which BLAS computes.
+_SHORTLIST = 50
+# Distances held in memory at once.
+_BLOCK = 1 << 22
+# Scores closer than this share of their size are ties: double precision does not order them.
+_TIE = 1e-12
+_TOP = (1, 5)
+
+
+def rows_of(values: ArrayLike, name: str, *, fewest: int = 1) -> NDArray[Any]:
+    """``values`` as a finite array (n, d) with n ≥ ``fewest``; float32 stays, all else becomes float64."""
+    check_visible(values, f"the {name}")
+    try:
+        table = np.asarray(values)
+        if table.dtype.kind not in "biufO":
+            raise TypeError
+        table = table if table.dtype == np.float32 else table.astype(np.float64)
+    except (TypeError, ValueError):
+        # Without the words of the error, which may quote a private value.
+        raise BadInput(f"the {name} must be a table of numbers, with rows of equal length.") from None
+    if table.ndim != 2 or not table.shape[1]:
+        raise BadInput(f"the {name} has shape {table.shape}, but attacks need records as rows: (n, d).")
+    if table.shape[0] < fewest:
+        raise BadInput(f"the {name} has {table.shape[0]} rows, but this attack needs at least {fewest}.")
+    bad = np.argwhere(~np.isfinite(table))
+    if bad.size:
+        row, column = bad[0] + 1
+        raise BadInput(f"row {row}, column {column} of the {name} is not a finite number.")
+    return table
+
+
+def corresponding(
+    original: ArrayLike, released: ArrayLike, view: View | None = None, *, fewest: int = 2
+) -> tuple[Floats, Floats]:
+    """Both tables in float64 and in the space of the originals, once known to correspond row by row."""
+    before = rows_of(original, "original", fewest=fewest)
+    after = rows_of(released, "release", fewest=fewest)
+    if len(before) != len(after):
+        raise BadInput(
+            f"the original has {len(before)} rows and the release {len(after)}: row i of one must be made "
+            "from row i of the other."
+        )
+    if view is not None:
+        after = rows_of(view(after), "view of the release")
+    if before.shape != after.shape:
+        raise BadInput(
+            f"the original has {before.shape[1]} columns and the release {after.shape[1]}: give a view that "
+            "maps released rows back to the original's columns, such as ReverseManifold.inverse."
+        )
+    return before.astype(np.float64), after.astype(np.float64)
+
+
+def positive_scales(scale: ArrayLike, columns: int, name: str = "scale") -> Floats:
+    """``scale`` as one positive number for each of ``columns`` columns."""
+    scales = np.asarray(scale, dtype=np.float64)
+    if (
+        scales.ndim > 1
+        or scales.size not in (1, columns)
+        or not (scales > 0.0).all()
+        or np.isinf(scales).any()
+    ):
+        raise BadInput(
+            f"`{name}` must be a positive number, or one for each of the {columns} columns.", parameter=name
+        )
+    return np.broadcast_to(scales, columns).astype(np.float64)
+
+
+def nearest_matching(
+    original: ArrayLike,
+    released: ArrayLike,
+    *,
+    view: View | None = None,
+    limit: int = 10_000,
+    confidence: float = 0.99,
+    seed: int = 0,
+    report: Report | None = None,
+) -> tuple[Finding, Finding]:
+    """How often a released row's own original is the nearest of all, and among the five nearest.
+
+    At most ``limit`` released rows, drawn at random, are matched against all n originals. Equal distances
+    are ordered at random. For noise of one Gaussian scale this is the most likely original.
+    """
+    before, after = _distinct(original, released, view)
+    rng = np.random.default_rng(seed)
+    rows = _drawn(rng, len(before), limit)
+    ranks = _ranks(before, after, rows, rng, None, report)
+    threat = "holds every original record and the release; matches each released row to the nearest original"
+    return _findings("re-identification", threat, ranks, len(before), confidence)
+
+
+def likelihood_matching(
+    original: ArrayLike,
+    released: ArrayLike,
+    *,
+    scale: ArrayLike,
+    law: str = "gaussian",
+    view: View | None = None,
+    limit: int = 10_000,
+    confidence: float = 0.99,
+    seed: int = 0,
+    report: Report | None = None,
+) -> tuple[Finding, Finding]:
+    """Like :func:`nearest_matching`, by the likelihood under noise of a known law and scale.
+
+    ``scale`` is that of the noise, one number or one for each column; ``law`` is ``"gaussian"`` or
+    ``"laplace"``. For Laplace noise the L1 distance decides among the fifty originals that are nearest by
+    the L2 distance; an original outside of them counts as missed.
+    """
+    if law not in ("gaussian", "laplace"):
+        raise BadInput(
+            f"`law` was {law!r}: the likelihood is known for 'gaussian' and 'laplace' noise.", parameter="law"
+        )
+    before, after = _distinct(original, released, view)
+    scales = positive_scales(scale, before.shape[1])
+    rng = np.random.default_rng(seed)
+    rows = _drawn(rng, len(before), limit)
+    shortlist = _SHORTLIST if law == "laplace" else None
+    ranks = _ranks(before / scales, after / scales, rows, rng, shortlist, report)
+    threat = (
+        "holds every original record and the release, and knows the law and the scale of the noise; matches "
+        "each released row to the most likely original"
+    )
+    return _findings("re-identification by likelihood", threat, ranks, len(before), confidence)
+
+
+def _distinct(original: ArrayLike, released: ArrayLike, view: View | None) -> tuple[Floats, Floats]:
+    before, after = corresponding(original, released, view, fewest=10)
+    if (before == before[0]).all():
+        raise BadInput("every original record is the same: there is nobody to tell apart.")
+    return before, after
+
+
+def _drawn(rng: np.random.Generator, rows: int, limit: int) -> NDArray[np.intp]:
+    if limit < 10:
+        raise BadInput(f"`limit` was {limit}: at least 10 released rows must be matched.", parameter="limit")
+    return np.arange(rows) if rows <= limit else np.sort(rng.permutation(rows)[:limit])
+
+
+def _ranks(
+    before: Floats,
+    after: Floats,
+    rows: NDArray[np.intp],
+    rng: np.random.Generator,
+    shortlist: int | None,
+    report: Report | None,
+) -> NDArray[np.int64]:
+    """For each of ``rows`` how many originals are nearer than its own, ties ordered at random."""
+    centre = before.mean(axis=0)
+    before, after = before - centre, after - centre
+    half = np.einsum("ij,ij->i", before, before) / 2.0
+    reach = math.sqrt(2.0 * float(half.max()))
+    ranks = np.empty(rows.size, dtype=np.int64)
+    size = max(1, _BLOCK // len(before))
+    for start in range(0, rows.size, size):
+        own = rows[start : start + size]
+        block = after[own]
+        # −‖y − x‖²/2 without ‖y‖², which all originals share and which would drown the rest under much noise.
+        score = block @ before.T - half
+        if shortlist is None:
+            true = score[np.arange(own.size), own][:, None]
+            slack = _TIE * reach * (np.linalg.norm(block, axis=1)[:, None] + reach)
+            nearer = np.count_nonzero(score > true + slack, axis=1)
+            level = np.count_nonzero(score >= true - slack, axis=1) - nearer
+            ranks[start : start + size] = nearer + rng.integers(0, level)
+        else:
+            count = min(shortlist, len(before))
+            short = np.argpartition(-score, count - 1, axis=1)[:, :count]
+            for place, (row, mine, among) in enumerate(zip(block, own, short, strict=True), start):
+                ranks[place] = _rank_in(before, row, mine, among, rng)
+        if report is not None:
+            report("re-identification", min(1.0, (start + size) / rows.size))
+    return ranks
+
+
+def _rank_in(
+    before: Floats, row: Floats, own: np.intp, among: NDArray[np.intp], rng: np.random.Generator
+) -> int:
+    """The rank of the own original by L1 distance in a shortlist; beyond all where it is not in it."""
+    if own not in among:
+        return len(before)
+    distance = np.abs(before[among] - row).sum(axis=1)
+    true = distance[among == own][0]
+    slack = _TIE * float(np.abs(row).sum() + np.abs(before[own]).sum())
+    nearer = int(np.count_nonzero(distance < true - slack))
+    return nearer + int(rng.integers(0, np.count_nonzero(distance <= true + slack) - nearer))
+
+
+def _findings(
+    attack: str, threat: str, ranks: NDArray[np.int64], originals: int, confidence: float
+) -> tuple[Finding, Finding]:
+    first, second = (
+        Finding(
+            attack=attack,
+            threat=threat,
+            measure=f"top-{top} matches",
+            value=float(np.mean(ranks < top)),
+            chance=min(1.0, top / originals),
+            interval=interval(int(np.count_nonzero(ranks < top)), ranks.size, confidence),
+            confidence=confidence,
+            numbers={
+                "matched": float(np.count_nonzero(ranks < top)),
+                "rows": float(ranks.size),
+                "originals": float(originals),
+            },
+        )
+        for top in _TOP
+    )
+    return first, second

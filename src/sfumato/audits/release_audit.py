@@ -1,0 +1,322 @@
+"""The standard audit of a data release: every attack that applies to it, and what they say together.
+
+Attacks on the rows that were released say what this release gave away; games on worst-case rows, drawn anew
+from the statement's parameters (:mod:`~sfumato.audits.mechanism_audit`), say what its mechanism gives away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dp_accounting import GaussianDpEvent, LaplaceDpEvent
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.audits.attribute_attack import attribute_inference
+from sfumato.audits.audit_result import Audit
+from sfumato.audits.averaged_releases import averaging_attack
+from sfumato.audits.bound import check_delta, usual_delta
+from sfumato.audits.embedding_attacks import see_through
+from sfumato.audits.findings import Finding
+from sfumato.audits.mechanism_audit import audit_mechanism
+from sfumato.audits.membership import membership_attacks
+from sfumato.audits.pair_game import pair_games
+from sfumato.audits.reconstruction import informed_inverter, posterior_mean, ridge_reconstruction
+from sfumato.audits.reidentification import View, nearest_matching, rows_of
+from sfumato.audits.repeated_noise import noise_across_rows, shared_noise
+from sfumato.audits.value_leak import exact_value_game, exact_value_leak
+from sfumato.errors import BadInput
+from sfumato.mechanisms import Mechanism, Release
+from sfumato.mechanisms.domain import declared_domain
+from sfumato.mechanisms.records import as_array
+from sfumato.privacy import Guarantee, Neighbours, Statement, Unit
+
+__all__ = ["audit"]
+
+Floats = NDArray[np.float64]
+Report = Callable[[str, float], None]
+
+# Units that a row of a release may be; of any other it holds several.
+_WHOLE_ROWS = ("record", "tensor", "client", "item")
+# With fewer rows the attacks have nothing to learn from and every interval is too wide to say anything.
+_FEWEST = 100
+
+
+def audit(
+    release: Release | Any,  # or a statement or a mechanism, whose bases have no types
+    *,
+    original: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    nonmembers: ArrayLike | None = None,
+    view: View | None = None,
+    repeats: Sequence[Release] = (),
+    delta: float | None = None,
+    mechanism_only: bool = False,
+    columns: int | None = None,
+    confidence: float = 0.99,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Audit:
+    """Attack ``release`` of the records ``original`` (n, …), row for row, and say what was achieved.
+
+    The mechanism that the statement names is also drawn anew on its worst pair of neighbours. With
+    ``mechanism_only`` that is all: ``release`` may then be a statement or a mechanism too, no data is needed
+    or looked at, and the findings may travel with the release. ``columns`` is the number of columns that were
+    released, where it is not known and what is proven depends on it.
+
+    ``labels`` (n,) is a sensitive attribute to infer; ``nonmembers`` are records of the same distribution
+    that were not released, and without them half of the rows play that part; ``view`` maps released rows to
+    the columns of the originals where a transform changed them (a reverse manifold embedding is seen through
+    without help). ``repeats`` are further releases of the same records that a reader might pool. ``delta`` is
+    that of the bounds on ε: unless given, that of the statement's headline, but at most 1e-5.
+
+    The result is evidence: its ``epsilon_lower`` is the largest lower bound on ε that an attack on this
+    release achieved, with the confidence that all bounds hold together (with ``mechanism_only`` the largest
+    of the games with the mechanism). The attacker's random choices follow from ``seed``.
+    """
+    if not 0.5 <= confidence < 1.0:
+        raise BadInput(
+            f"`confidence` was {confidence!r}: it must be at least 0.5 and below 1.", parameter="confidence"
+        )
+    if mechanism_only:
+        if original is not None:
+            raise BadInput("an audit of the mechanism alone looks at no data: leave out original.")
+        return _of_mechanism(release, columns, delta, confidence, seed, report)
+    if not isinstance(release, Release):
+        raise BadInput(f"sf.audit takes a release, as mechanism.release(X) returns it, not {type(release)}.")
+    if original is None:
+        raise BadInput("an audit needs the original records, or mechanism_only=True, which needs no data.")
+    delta = usual_delta(release.statement.proven) if delta is None else check_delta(delta)
+    records = _rows(original, "original")
+    released = _rows(release.value, "release")
+    if len(records) != len(released):
+        raise BadInput(
+            f"the original has {len(records)} rows and the release {len(released)}: an audit compares them "
+            "row by row."
+        )
+    if len(records) < _FEWEST:
+        raise BadInput(f"an audit of {len(records)} rows would say nothing; at least {_FEWEST} are needed.")
+    steps = _Steps(report, 9 + len(repeats))
+    findings: list[Finding] = []
+    clipped = _clipped(records, release.statement)
+    steps("looking for exact values")
+    if view is None and released.shape == records.shape:
+        findings.append(exact_value_leak(records, released, confidence=confidence))
+    steps("seeing through transforms")
+    seen = see_through(clipped, released, confidence, seed) if view is None else None
+    tested = np.arange(len(records))
+    if seen is not None:
+        findings.append(seen.finding)
+        view, tested = seen.view, seen.tested
+    certain = seen is None or seen.certain
+    # Where columns are others, no value of the release is one of the original's own.
+    plain = records[tested] if view is None and released.shape == records.shape else None
+    case = _Case(
+        clipped[tested], plain, released[tested], release.statement, view, certain, delta, confidence, seed
+    )
+    if view is not None or released.shape == records.shape:
+        findings += _compared(steps, case, nonmembers)
+    else:
+        steps.skip(4)
+    steps("reconstructing by regression")
+    findings.append(ridge_reconstruction(clipped, released, confidence=confidence, seed=seed))
+    steps("inferring the label")
+    if labels is not None:
+        findings.append(attribute_inference(released, labels, confidence=confidence, seed=seed))
+    if repeats:
+        others = [_rows(item.value, "release") for item in repeats]
+        findings += _pooled(steps, case, others, len(records), tested)
+    steps("drawing the mechanism anew on worst-case rows")
+    remarks = []
+    try:
+        findings += audit_mechanism(
+            release.statement,
+            columns=released.shape[1],
+            delta=delta,
+            confidence=_half(confidence),
+            seed=seed,
+        )
+    except BadInput as refusal:
+        remarks.append(f"What the mechanism gives away on worst-case rows was not measured: {refusal}")
+    steps.done()
+    return Audit.of(release, findings, remarks)
+
+
+def _of_mechanism(
+    source: Any,
+    columns: int | None,
+    delta: float | None,
+    confidence: float,
+    seed: int,
+    report: Report | None,
+) -> Audit:
+    """The audit of a mechanism alone."""
+    steps = _Steps(report, 1)
+    steps("drawing the mechanism anew on worst-case rows")
+    statement: Any = source
+    if isinstance(source, Release):
+        statement, columns = source.statement, source.provenance.get("columns", columns)
+    half = _half(confidence)  # as beside attacks on a release, so that both find the same
+    found = audit_mechanism(statement, columns=columns, delta=delta, confidence=half, seed=seed)
+    if isinstance(source, Mechanism):
+        statement = source.statement(columns)
+    steps.done()
+    return Audit.of(Release(None, statement), found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """What every attack is given; ``certain`` says that the view shows what was noised, column for column.
+
+    ``records`` are the originals before clipping, where released values may be compared with theirs.
+    """
+
+    clipped: Floats
+    records: NDArray[Any] | None
+    released: NDArray[Any]
+    statement: Statement
+    view: View | None
+    certain: bool
+    delta: float
+    confidence: float
+    seed: int
+
+
+def _compared(steps: _Steps, case: _Case, nonmembers: ArrayLike | None) -> list[Finding]:
+    """Attacks that compare released rows with records in the same columns."""
+    both = (case.clipped, case.released)
+    common: dict[str, Any] = {"view": case.view, "confidence": case.confidence}
+    drawn = {**common, "seed": case.seed}
+    sigma = _deviation(case)
+    steps("matching rows with records")
+    findings: list[Finding] = [*nearest_matching(*both, **drawn)]
+    steps("telling members from others")
+    outside = None if nonmembers is None else _clipped(_rows(nonmembers, "nonmembers"), case.statement)
+    findings += membership_attacks(*both, nonmembers=outside, sigma=sigma or None, **drawn)
+    steps("reconstructing records")
+    findings.append(informed_inverter(*both, **common))
+    if sigma > 0.0:
+        findings.append(posterior_mean(*both, sigma=sigma, **drawn))
+    if sigma > 0.0 and case.certain:
+        findings.append(noise_across_rows(*both, **drawn))
+    steps("playing the pair game")
+    return findings + _bounds(case)
+
+
+def _bounds(case: _Case) -> list[Finding]:
+    """Lower bounds on ε and δ of what a row is to the statement; all hold together with the confidence."""
+    if case.statement.mechanism == "Personalised":
+        return []  # rows are made by rules of their own, so the game of exchanged rows is not valid
+    proven, law = case.statement.proven, _law(case.statement.proven)
+    unit = _row_unit(case.statement)
+    count = (3 if law == "gaussian" and case.delta > 0.0 else 1) + (case.records is not None)
+    common: dict[str, Any] = {
+        "delta": case.delta,
+        "unit": unit,
+        "neighbours": proven.neighbours,
+        "confidence": 1.0 - (1.0 - _half(case.confidence)) / count,
+        "seed": case.seed,
+    }
+    found = list(pair_games(case.clipped, case.released, law=law, view=case.view, **common))
+    if case.records is not None:
+        stated = _stated_epsilon(case.statement, Unit(unit), proven.neighbours)
+        found.append(exact_value_game(case.records, case.released, at_epsilon=stated, **common))
+    return found
+
+
+def _half(confidence: float) -> float:
+    """Half of what may go wrong: bounds of the release have one half, games with its mechanism the other."""
+    return 1.0 - (1.0 - confidence) / 2.0
+
+
+def _row_unit(statement: Statement) -> str:
+    """What one row is to the statement: the first unit it speaks of that is a whole row."""
+    units = [part.unit.name for part in (statement.proven, *statement.also_proven)]
+    whole = [name for name in units if name in _WHOLE_ROWS]
+    return whole[0] if whole else "tensor" if "component" in units else "record"
+
+
+def _stated_epsilon(statement: Statement, unit: Unit, neighbours: Neighbours) -> float:
+    """The ε at which a bound on δ says most: the claimed one, or else that proven, of this very unit."""
+    claim = None if statement.claimed is None else statement.claimed.guarantee()
+    for part in (claim, statement.proven_of(unit, neighbours)):
+        if part is not None and (part.unit, part.neighbours) == (unit, neighbours):
+            epsilon = part.epsilon()
+            if math.isfinite(epsilon):
+                return epsilon
+    return 0.0
+
+
+def _pooled(
+    steps: _Steps, case: _Case, repeats: Sequence[NDArray[Any]], rows: int, tested: NDArray[np.intp]
+) -> list[Finding]:
+    """What several releases of the same ``rows`` records say together, in the rows that are ``tested``."""
+    if any(value.shape != (rows, case.released.shape[1]) for value in repeats):
+        raise BadInput("releases that are pooled must have the same rows and columns.")
+    values = [case.released, *(value[tested] for value in repeats)]
+    common: dict[str, Any] = {"view": case.view, "confidence": case.confidence}
+    findings = []
+    for other in values[1:]:
+        steps("comparing releases")
+        findings.append(shared_noise(case.clipped, values[0], other, **common))
+    findings.append(averaging_attack(case.clipped, values, **common))
+    return findings
+
+
+def _rows(values: Any, name: str) -> NDArray[Any]:
+    """``values`` as finite rows; tensors are flattened."""
+    array = as_array(values, f"the {name}")
+    return rows_of(array.reshape(len(array), -1) if array.ndim > 2 else array, name)
+
+
+def _clipped(records: NDArray[Any], statement: Statement) -> Floats:
+    """The records as the mechanism clips them, by the public bounds in its parameters."""
+    clip, bounds = statement.parameters.get("clip"), statement.parameters.get("bounds")
+    values = records.astype(np.float64)
+    if isinstance(clip, list):
+        return values  # a clip for each layer; who does not clip as the mechanism does only guesses worse
+    if clip is not None:
+        order = 1 if statement.mechanism == "Laplace" else 2
+        size = np.linalg.norm(values, ord=order, axis=1, keepdims=True)
+        return np.asarray(values * np.minimum(1.0, float(clip) / np.where(size > 0.0, size, 1.0)))
+    if bounds is None:
+        return values
+    box: Any = declared_domain("l2", None, bounds)
+    return np.asarray(np.clip(values, box.low, box.high))
+
+
+def _deviation(case: _Case) -> float:
+    """The deviation of the noise, which an attacker knows from the public parameters."""
+    seen = case.released if case.view is None else case.view(case.released)
+    return float(np.sqrt(np.mean(np.square(np.asarray(seen, dtype=np.float64) - case.clipped))))
+
+
+def _law(proven: Guarantee) -> str | None:
+    """The law of the noise, where the proven column says that it is Gaussian or Laplace noise alone."""
+    if isinstance(proven.event, GaussianDpEvent):
+        return "gaussian" if proven.revealed == proven.slack == 0.0 else None
+    return "laplace" if isinstance(proven.event, LaplaceDpEvent) else None
+
+
+class _Steps:
+    """Tells the progress of an audit, stage by stage."""
+
+    def __init__(self, report: Report | None, count: int) -> None:
+        self._report, self._count, self._step = report, count, 0
+
+    def __call__(self, stage: str) -> None:
+        if self._report is not None:
+            self._report(f"attacking: {stage}", self._step / self._count)
+        self._step += 1
+
+    def skip(self, steps: int) -> None:
+        """Leave out stages that do not apply."""
+        self._step += steps
+
+    def done(self) -> None:
+        """Everything was tried."""
+        if self._report is not None:
+            self._report("attacking: done", 1.0)

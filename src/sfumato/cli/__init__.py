@@ -1,0 +1,9 @@
+"""The command line: one module a command."""
+
+from sfumato.cli.command_line import app, main, spread
+
+__all__ = [
+    "app",
+    "main",
+    "spread",
+]

@@ -1,0 +1,273 @@
+"""``sfumato budget``: open, show, history, check, export, close, release."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import click
+import typer
+from click.core import ParameterSource
+
+from sfumato.cli import terminal
+from sfumato.errors import BadInput
+from sfumato.privacy.defaults import RECORDS
+
+if TYPE_CHECKING:
+    from sfumato.ledger import Balance, Entry, Ledger
+    from sfumato.privacy import Unit
+
+__all__ = [
+    "LEDGER",
+    "LEDGER_HELP",
+    "app",
+    "gaussian_left",
+    "home_ledger",
+    "maybe",
+    "opened",
+    "refuse_idle",
+    "url_of",
+]
+
+app = typer.Typer(
+    name="budget", help="What each dataset may spend, and what it has spent.", no_args_is_help=True
+)
+
+_NAME = typer.Argument(metavar="DATASET", help="Name of the dataset.")
+LEDGER_HELP = "sqlite:///FILE or postgresql://…; a file in the home folder of Sfumato unless given."
+LEDGER = typer.Option("--ledger", metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP)
+_JSON = typer.Option("--json", help="Print the result as JSON.")
+
+
+def url_of(given: str | None) -> str:
+    """The URL ``given``, or that of the ledger in the home folder."""
+    if given is not None:
+        return given
+    file = home_ledger()
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return f"sqlite:///{file}"
+
+
+def home_ledger() -> Path:
+    """The file of the ledger in the home folder."""
+    from sfumato.reports import default_home
+
+    return default_home() / "ledger.db"
+
+
+@contextmanager
+def opened(url: str | None, *, make: bool = False) -> Iterator[Ledger]:
+    """The ledger at ``url``, or the one in the home folder; a missing one is refused unless to ``make``."""
+    from sfumato.ledger import Ledger
+
+    with Ledger(url_of(url), make=make) as ledger:
+        yield ledger
+
+
+@contextmanager
+def maybe(
+    url: str | None,
+    dataset: str | None,
+    uncharged: bool,
+    unit: Unit | str = RECORDS.unit,
+    neighbours: str | None = None,
+) -> Iterator[Ledger | None]:
+    """The ledger that ``dataset`` is charged in; none where nothing is charged. It is not made here.
+
+    ``unit`` and ``neighbours`` are those of the budget that would be needed, where there is no ledger.
+    """
+    refuse_idle(dataset)
+    if dataset is None or uncharged:
+        yield None
+        return
+    from sfumato.ledger import Ledger
+
+    under = RECORDS.neighbours if neighbours is None else neighbours
+    with Ledger(url_of(url), charging=dataset, unit=unit, neighbours=under) as ledger:
+        yield ledger
+
+
+def refuse_idle(dataset: str | None) -> None:
+    """Refuse a ledger that was typed without a dataset to charge; one from the environment may be idle."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source("ledger")
+    if dataset is None and source is ParameterSource.COMMANDLINE:
+        raise BadInput("--ledger was given and nothing would be charged in it: name the --dataset that pays.")
+
+
+@app.command("open")
+def open_(
+    dataset: Annotated[str, _NAME],
+    epsilon: Annotated[float, typer.Option(metavar="ε", help="The budget.")],
+    delta: Annotated[float, typer.Option(metavar="δ", help="Such as 1e-6; 0 admits only what has no δ.")],
+    unit: Annotated[str, typer.Option(help="What the budget protects.")] = RECORDS.unit,
+    neighbours: Annotated[str, typer.Option(help="replace, zero-out or add/remove.")] = RECORDS.neighbours,
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Give DATASET a budget, which never changes afterwards."""
+    with opened(ledger, make=True) as book:
+        book.open(dataset, epsilon, delta, unit, neighbours)
+        _tell(book.balance(dataset), as_json)
+
+
+@app.command()
+def show(
+    dataset: Annotated[
+        str | None, typer.Argument(metavar="[DATASET]", help="All of them unless given.")
+    ] = None,
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Show what is left of a budget."""
+    found: list[tuple[Balance, float]] = []
+    if dataset is not None or ledger is not None or home_ledger().exists():
+        with opened(ledger) as book:
+            names = book.names() if dataset is None else [dataset]
+            found = [(book.balance(name), book.fixed_plan_epsilon(name)) for name in names]
+    if as_json:
+        results = [balance.to_dict() | {"fixed_plan_epsilon": epsilon} for balance, epsilon in found]
+        print(json.dumps(results if dataset is None else results[0]))
+        return
+    if not found:
+        print("No budget was opened yet; see sfumato budget open --help.")
+    for balance, epsilon in found:
+        print(terminal.in_line(_shown(balance, epsilon)))
+
+
+@app.command()
+def history(
+    dataset: Annotated[str, _NAME],
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """List every entry of a dataset, oldest first."""
+    with opened(ledger) as book:
+        entries = book.history(dataset)
+    if as_json:
+        print(json.dumps([entry.to_dict() for entry in entries]))
+        return
+    print(terminal.in_line("\n".join(_line(entry) for entry in entries)))
+
+
+@app.command()
+def check(
+    dataset: Annotated[
+        str | None, typer.Argument(metavar="[DATASET]", help="All of them unless given.")
+    ] = None,
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Look for rows that were edited, deleted or added by another hand; exit 4 if there are any."""
+    from sfumato.reports import VerificationFailed
+
+    with opened(ledger) as book:
+        damages = book.check(dataset)
+    if as_json:
+        print(json.dumps({"holds": not damages, "damages": [str(damage) for damage in damages]}))
+        raise typer.Exit(4 if damages else 0)
+    if damages:
+        raise VerificationFailed(
+            "the ledger was altered: " + "; ".join(str(damage) for damage in damages) + "."
+        )
+    print("The chain holds.")
+
+
+@app.command()
+def export(
+    dataset: Annotated[str, _NAME],
+    format: Annotated[str, typer.Option(metavar="csv|json", help="Which format.")] = "csv",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Printed unless given.")
+    ] = None,
+    ledger: Annotated[str | None, LEDGER] = None,
+) -> None:
+    """Write the history of a dataset as CSV or JSON."""
+    if format not in ("csv", "json"):
+        raise BadInput(f"--format is csv or json, not {format!r}.")
+    with opened(ledger) as book:
+        rows = [entry.to_dict() for entry in book.history(dataset)]
+    from sfumato.reports import entries_csv
+
+    text = json.dumps(rows, indent=2) + "\n" if format == "json" else entries_csv(rows)
+    if output is None:
+        print(text, end="")
+        return
+    from sfumato.io import atomic_output
+
+    with atomic_output(output) as file:
+        file.write(text.encode())
+
+
+@app.command()
+def close(
+    dataset: Annotated[str, _NAME],
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Admit nothing further for a dataset."""
+    with opened(ledger) as book:
+        book.close(dataset)
+        _tell(book.balance(dataset), as_json)
+
+
+@app.command()
+def release(
+    dataset: Annotated[str, _NAME],
+    hold: Annotated[int, typer.Argument(metavar="NUMBER", help="Which entry.")],
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Give back what a job that drew nothing had set aside."""
+    with opened(ledger) as book:
+        book.release_hold(dataset, hold)
+        _tell(book.balance(dataset), as_json)
+
+
+def _tell(balance: Balance, as_json: bool) -> None:
+    print(json.dumps(balance.to_dict()) if as_json else terminal.in_line(_shown(balance, None)))
+
+
+def gaussian_left(balance: Balance) -> str:
+    """How much Gaussian noise still fits, with the δ that has to be typed with it."""
+    if balance.left == 0.0:
+        return "no Gaussian noise"
+    return f"Gaussian noise up to ε = {balance.left:.4g} with --delta {float(balance.delta)!r}"
+
+
+def _shown(balance: Balance, fixed_plan: float | None) -> str:
+    """A bar of what is left, and the numbers behind it."""
+    from sfumato.privacy.wording import downward, upward
+
+    width = max(10, min(40, shutil.get_terminal_size((80, 24)).columns - 40))
+    full = math.ceil(balance.used * width)
+    bar = "█" * full + "░" * (width - full)
+    name = terminal.printable(balance.dataset if len(balance.dataset) <= 60 else balance.dataset[:57] + "…")
+    budget = f"ε = {balance.epsilon:g} at δ = {balance.delta:g}"
+    lines = [
+        f"{name}: {budget} per {balance.unit} under {balance.neighbours}",
+        f"  {bar} {balance.used:.1%} used, {balance.state}",
+        f"  releases: {balance.spends} (open holds: {balance.open_holds})",
+        f"  still fits: {gaussian_left(balance)}; ε = {downward(balance.left_pure)} without δ",
+    ]
+    if fixed_plan is not None:
+        lines.append(f"  spent so far, had the plan been fixed in advance: ε = {upward(fixed_plan)}")
+    return "\n".join(lines)
+
+
+def _line(entry: Entry) -> str:
+    from sfumato.privacy.wording import below_one, upward
+
+    promise = (
+        ""
+        if entry.guarantee is None
+        else f"  ε={upward(entry.guarantee.epsilon())} δ={below_one(entry.guarantee.at_delta)}"
+    )
+    refers = "" if entry.refers_to is None else f"  of {entry.refers_to}"
+    purpose = f"  {terminal.printable(entry.purpose)}" if entry.purpose else ""
+    return f"{entry.number:>6}  {entry.at[:19]}  {entry.kind:<8}{promise}{refers}{purpose}  {entry.hash[:12]}"

@@ -1,0 +1,226 @@
+"""The command line: where the commands join, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import click
+import typer
+from typer.core import TyperGroup
+
+import sfumato
+from sfumato.cli import audit, budget, federate, keys, learn, protect, publish, report, serve, terminal
+from sfumato.errors import BadInput, Forewarning, SfumatoError, spell
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+__all__ = ["app", "main", "spread"]
+
+# Options that take one or more numbers, as in --epsilon 1 8.
+_SEVERAL = ("--epsilon", "--bounds")
+_EXAMPLES = {
+    "protect": "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
+    "plan": "sfumato plan X.npz --epsilon 1 --clip 1.0",
+    "publish": "sfumato publish digits.npz -o published.npz --classes 10 --epsilon 1",
+    "learn": "sfumato learn digits.npz -o model --classes 10 --epsilon 1",
+    "federate": "sfumato federate digits.npz -o model --classes 10 --epsilon 300 --clip 1",
+    "audit": "sfumato audit X.npz out.npz --labels y -o report.html",
+    "verify": "sfumato verify out.npz",
+    "budget": "sfumato budget open clinic --epsilon 8 --delta 1e-6",
+    "key": "sfumato key show",
+    "report": "sfumato report out.npz -o report.html",
+    "serve": "sfumato serve --data service",
+}
+# Commands that another project adds, and that project.
+_PROJECTS = {"paper": "sfumato-reproductions"}
+
+
+class _Commands(TyperGroup):
+    """The commands of the package, and those that installed projects add.
+
+    A project names a :class:`typer.Typer` with one command in its entry points ``sfumato.commands``. It is
+    loaded when that command is run or when commands are listed.
+    """
+
+    @cached_property
+    def _added(self) -> EntryPoints:
+        from importlib.metadata import entry_points  # with its import, 20 ms that few commands need
+
+        return entry_points(group="sfumato.commands")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *sorted(self._added.names)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            return command
+        if cmd_name in self._added.names:
+            return typer.main.get_command(self._added[cmd_name].load())
+        if cmd_name in _PROJECTS:
+            project = _PROJECTS[cmd_name]
+            raise BadInput(f"sfumato {cmd_name} needs {project}: pip install {project}.")
+        return None
+
+
+app = typer.Typer(
+    name="sfumato",
+    cls=_Commands,
+    help="Release data so that nobody in it can be singled out, and say exactly how far that promise goes.",
+    epilog=f"For example: {_EXAMPLES['protect']}",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+app.add_typer(budget.app, name="budget")
+app.add_typer(keys.app, name="key")
+app.add_typer(report.app, name="report")
+app.add_typer(serve.app, name="serve")
+app.command(epilog=f"For example: {_EXAMPLES['protect']}")(protect.protect)
+app.command(epilog=f"For example: {_EXAMPLES['plan']}")(protect.plan)
+app.command(epilog=f"For example: {_EXAMPLES['publish']}")(publish.publish)
+app.command(epilog=f"For example: {_EXAMPLES['learn']}")(learn.learn)
+app.command(epilog=f"For example: {_EXAMPLES['federate']}")(federate.federate)
+app.command(epilog=f"For example: {_EXAMPLES['verify']}")(keys.verify)
+app.command(epilog=f"For example: {_EXAMPLES['audit']}")(audit.audit)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(sfumato.__version__)
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        context.get_help()
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit; a refusal is one sentence on standard error (or JSON) and a code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    terminal.speak_any_encoding()
+    sentence, code = None, 0
+    try:
+        with terminal.signals(), _forewarnings(told="--json" not in given):
+            # A command that ends early (typer.Exit) is not raised but returned, as its code.
+            code = app(spread(given), prog_name="sfumato", standalone_mode=False) or 0
+            sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError:
+        pass  # the help was printed, and was all that was asked for
+    except click.UsageError as error:
+        sentence, code = _usage(error, given), 2
+    except SfumatoError as error:
+        sentence, code = spell(error, "command line"), error.exit_code
+    except click.Abort:
+        sentence, code = "nothing was entered, so nothing was done.", 2
+    except terminal.Stopped as stopped:
+        sentence, code = stopped.sentence, stopped.exit_code
+    except BrokenPipeError:
+        # Nobody reads on, as with "sfumato … | head", and Python must not complain on its way out either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except OSError as error:
+        sentence, code = f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.", 2
+    except MemoryError:
+        sentence, code = "there is not enough memory for records of this size.", 2
+    except Exception as error:
+        if os.environ.get("SFUMATO_DEBUG"):
+            raise
+        name = type(error).__name__
+        sentence = (
+            f"something unforeseen happened ({name}: {error}); SFUMATO_DEBUG=1 shows where, please report it."
+        )
+        code = 1
+    if sentence is not None and "--json" in given:
+        print(json.dumps({"error": sentence, "exit_code": code}))
+    elif sentence is not None:
+        terminal.complain(sentence)
+    sys.exit(code)
+
+
+@contextmanager
+def _forewarnings(*, told: bool) -> Iterator[None]:
+    """Say each forewarning once, on standard error; with --json they stand in the result."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **how: Any) -> None:
+        if not issubclass(category, Forewarning):
+            usual(message, category, *place, **how)
+        elif told and str(message) not in said:
+            said.add(str(message))
+            terminal.complain(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", Forewarning)
+        usual, warnings.showwarning = warnings.showwarning, show
+        yield
+
+
+def _usage(error: click.UsageError, given: list[str]) -> str:
+    """What is wrong with the words on the command line, in one sentence."""
+    named = [word for word in given[:1] if not word.startswith("-")]
+    path = error.ctx.command_path if error.ctx else " ".join(["sfumato", *named])
+    command = path.rpartition(" ")[2]
+    hint = f"see {path} --help."
+    message, _, near = error.message.rstrip(".?").partition(". Did you mean ")
+    if isinstance(error, click.NoSuchOption):
+        message, near = f"there is no option {error.option_name}", next(iter(error.possibilities or []), "")
+    elif isinstance(error, click.MissingParameter) and error.param is not None:
+        argument = error.param.param_type_name == "argument"
+        name = error.param.human_readable_name if argument else "/".join(error.param.opts)
+        epilog = (error.ctx and error.ctx.command.epilog) or ""
+        example = _EXAMPLES.get(command) or epilog.removeprefix("For example: ")
+        return f"{command} needs {name}, " + (f"as in {example}." if example else hint)
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        for kind, word in (("valid float", "number"), ("valid integer", "whole number")):
+            message = message.replace(f"is not a {kind}", f"is not a {word}")
+        message = f"{error.param.opts[-1]}: {message}"
+    elif isinstance(error, click.BadOptionUsage) and "requires" in message:
+        message = f"{error.option_name} needs a value"
+    return f"{message[:1].lower()}{message[1:]}; {f'did you mean {near}?' if near else hint}"
+
+
+def spread(arguments: list[str], options: Collection[str] = _SEVERAL) -> list[str]:
+    """Return ``--epsilon 1 8`` as ``--epsilon=1 --epsilon=8``, which the parser understands.
+
+    ``options`` are those that take one or more numbers.
+    """
+    words: list[str] = []
+    rest = list(arguments)
+    while rest:
+        flag, equals, value = rest.pop(0).partition("=")
+        if flag not in options:
+            words.append(flag + equals + value)
+            continue
+        values = [value] if equals else []
+        while rest and (_is_number(rest[0]) or not (values or rest[0].startswith("--"))):
+            values.append(rest.pop(0))
+        if not values:
+            raise BadInput(f"{flag} takes one or more numbers, as in {flag} 1 8.")
+        words += [f"{flag}={each}" for each in values]
+    return words
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

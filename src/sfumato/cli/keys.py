@@ -1,0 +1,148 @@
+"""``sfumato key`` and ``sfumato verify``: who signs, whom to trust, and whether a release is what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli import terminal
+from sfumato.cli.budget import LEDGER, home_ledger, opened
+from sfumato.cli.output import json_text, width
+from sfumato.errors import spell
+
+__all__ = ["app", "verify"]
+
+app = typer.Typer(
+    name="key", help="The key that signs certificates, and the keys to trust.", no_args_is_help=True
+)
+
+_JSON = typer.Option("--json", help="Print the result as JSON.")
+
+
+@app.command()
+def new(
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Encrypt the key: SFUMATO_PASSPHRASE, or one is asked for.")
+    ] = False,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Make the key that signs certificates."""
+    from sfumato.reports import KeyRing
+
+    passphrase = _passphrase() if encrypt else None
+    ring = KeyRing()
+    made = ring.create(passphrase)
+    result = {"id": made.public.id, "file": str(ring.signing_file), "encrypted": encrypt}
+    print(
+        json.dumps(result)
+        if as_json
+        else f"Key {made.public.id}\nPrivate, for you alone: {ring.signing_file}"
+    )
+
+
+@app.command()
+def show(as_json: Annotated[bool, _JSON] = False) -> None:
+    """Print the public key, for those who verify, and the keys that are trusted."""
+    from sfumato.reports import KeyRing
+
+    ring = KeyRing()
+    public = ring.signing().public
+    if as_json:
+        print(json.dumps({"id": public.id, "pem": public.pem().decode(), "trusted": sorted(ring.trusted())}))
+        return
+    print(public.pem().decode(), end="")
+    print("\n".join([f"Key {public.id}", *(f"Trusted: {name}" for name in sorted(ring.trusted()))]))
+
+
+@app.command()
+def trust(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A public key, as 'sfumato key show' prints it.")
+    ],
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Accept certificates that were signed with the key in FILE."""
+    from sfumato.reports import KeyRing, PublicKey
+
+    key = PublicKey.read(file)
+    KeyRing().trust(key)
+    print(json.dumps({"id": key.id}) if as_json else f"Trusted: {key.id}")
+
+
+def verify(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A release with its certificate beside it, a released folder, or a pack; also in an object "
+            "store.",
+        ),
+    ],
+    ledger: Annotated[str | None, LEDGER] = None,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Check a release against its certificate: envelope, key, bytes and ledger row; exit 4 if one fails."""
+    from sfumato.release import at_hand
+
+    with at_hand(file) as place:
+        _verify(place, ledger, as_json)
+
+
+def _verify(file: Path, ledger: str | None, as_json: bool) -> None:
+    from sfumato.release.manifest import MANIFEST, verify_folder
+    from sfumato.reports import KeyRing
+    from sfumato.reports import verify as verify_file
+
+    if file.is_dir() and not (file / MANIFEST).exists():
+        _verify_pack(file, as_json)
+        return
+    run = verify_folder if file.is_dir() else verify_file
+    reachable = ledger is not None or home_ledger().exists()
+    if reachable:
+        with opened(ledger) as book:
+            found = run(file, KeyRing(), book)
+    else:
+        found = run(file, KeyRing())
+    if as_json:
+        print(json_text(found.to_dict()))
+    else:
+        lines = [
+            f"{check.what:<9} {check.outcome}: {spell(check.detail, 'command line')}"
+            for check in found.checks
+        ]
+        if found.certificate is not None:
+            lines += [
+                "",
+                found.certificate.statement.table(width()),
+            ]
+        print(terminal.in_line("\n".join(lines)))
+    if not found.holds:
+        raise typer.Exit(4)
+
+
+def _passphrase() -> str:
+    """The passphrase of a new key: from the environment, from whoever sits there, or from a pipe."""
+    given = os.environ.get("SFUMATO_PASSPHRASE")
+    if given:
+        return given
+    if sys.stdin.isatty():
+        return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True))
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def _verify_pack(folder: Path, as_json: bool) -> None:
+    from sfumato.reports import KeyRing, VerificationFailed, verify_pack
+
+    altered = verify_pack(folder, KeyRing())
+    if as_json:
+        print(json.dumps({"folder": str(folder), "holds": not altered, "altered": altered}))
+        raise typer.Exit(4 if altered else 0)
+    if altered:
+        names = ", ".join(terminal.printable(name) for name in altered)
+        raise VerificationFailed(f"missing or altered since it was signed: {names}.")
+    print("The pack holds: every file is as it was signed.")

@@ -1,0 +1,238 @@
+"""Privacy at the server: clients are sampled, their clipped updates summed, and the sum noised.
+
+**Guarantee.** Unit client, against everybody who sees the models that the server sends out; the server itself
+sees every update. Each update (sent minus received parameters) is clipped *by the server* to the L2 ball of
+radius C and rounded toward zero to a public grid, where its norm is checked in integers, so that nothing
+rests on the clients' honesty. The integers are summed exactly, Gaussian noise of σ is rounded to the same
+grid and added, and the result is multiplied by the public number step/(q·K), K being the number of clients,
+which is public. One client moves the sum by at most C (zero-out: an update of zero) or 2C (replace), so one
+round is the Gaussian mechanism of multiplier σ/C or σ/2C.
+
+*Membership.* This holds because who is in a sum is decided for each client by itself. Let aⱼ be what client j
+answers in a round, "nothing" included. The sum is Σⱼ bⱼ·g(aⱼ), where bⱼ is the coin of client j and g maps
+every answer to a vector of norm at most C and depends on public numbers alone: the model that was sent out,
+its shape, C, the longest reply that is read, the seconds that a client has. g is zero where no reply was read
+by the deadline, and for every reply that is refused: an error, other shapes, NaN, too many bytes, what cannot
+be decoded, no proof of the name. Changing aⱼ changes one summand, since
+
+- the deadline is a number of seconds after the round was sent, the same for all, and a thread of its own
+  waits for each client (``deadline_grid``, ``grpc_grid``): neither when others answer nor how long their
+  replies take to read moves it;
+- each reply is read by itself (``flower_strategy``), and whatever goes wrong there is zero for that client
+  alone;
+- names are assigned by the server or proven by a secret (``credentials``), and a name counts once: no client
+  takes the place of another;
+- who is asked depends on coins and on names, not on earlier answers: every client that is there is asked
+  again after a round that it missed;
+- the divisor q·K is public, nothing that clients do ends a run, and a round without answers releases noise;
+- a clip has at most 2²⁶ steps of the grid, so that sums of fewer than 2²⁷ clients are exact in float64 in any
+  order.
+
+Premise: what a client answers, and whether it does so in time, depends on its own records and coins and on
+the models, and not on other clients in any other way. Clients that share a machine take time from each other,
+and a round begins when the one before has ended: ``docs/limits.md`` says what that leaves. In one process,
+and in a simulation, where clients take turns, there is therefore no deadline.
+
+*Sampling.* Each client takes part in a round by a coin of its own, of probability q, tossed from
+``sfumato.noise`` and told to nobody but the server (Poisson sampling). One round is then the sampled Gaussian
+mechanism (Mironov, Talwar & Zhang 2019), proven for zero-out neighbours only, and so refused for replace. The
+coin falls with q rounded down to a multiple of 2⁻⁶⁴, and a smaller q never loses. Every client pays in every
+round, sampled or not. Samples of a fixed size are another mechanism, and are not offered.
+
+*Rounds.* The models sent out in one round shape the updates of the next: adaptive composition of the same
+guarantee, by dp-accounting. A client may also remember in which rounds it was asked. Given all models so far
+and all coins of the others, its update x is then random, but the coin of this round is not known to it before
+it is asked: the release is a mixture, over x, of (1 − q)·N(s, σ²) + q·N(s + x, σ²) with ‖x‖ ≤ C, against
+N(s, σ²). Hockey-stick divergences are jointly convex, so no mixture is worse than the worst x.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+
+from sfumato.errors import BadInput
+from sfumato.learners.federated.parameter_vectors import Arrays, Shapes, flat, shaped, shapes_of, size_of
+from sfumato.learners.federated.protection_base import CLIENT
+from sfumato.learners.federated.tensor_paper import TensorPaper
+from sfumato.mechanisms.parameters import known_neighbours, positive, shown
+from sfumato.noise import Randomness, Secure, coins, gaussian_noise, grid_step, onto_grid
+from sfumato.privacy import Claim, Guarantee, Neighbours
+
+__all__ = ["AveragedTensors", "Central", "CentralGaussian"]
+
+
+class Central(ABC):
+    """What a trusted server does to the replies of one round; every parameter of it is public."""
+
+    name: str
+
+    @abstractmethod
+    def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
+        """What is proven of one of ``clients`` clients in one round, for layers of ``shapes``."""
+
+    @abstractmethod
+    def combined(
+        self,
+        replies: Mapping[str, Arrays],
+        received: Arrays,
+        clients: int,
+        randomness: Randomness | None = None,
+    ) -> Arrays:
+        """The parameters after the round; ``replies`` were checked, and ``received`` is what was sent out."""
+
+    @abstractmethod
+    def claim(self) -> Claim | None:
+        """What the authors of the method say of one round, or None."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter as a JSON value."""
+
+    def sampled(self, names: Sequence[str], randomness: Randomness | None = None) -> list[str]:
+        """Who takes part in a round: everybody."""
+        return list(names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentralGaussian(Central):
+    """Gaussian noise of ``multiplier`` × sensitivity on the sum of updates clipped to ``clip`` in L2.
+
+    ``limit`` also bounds each coordinate of an update. ``sample`` is q; where it is below 1, ``neighbours``
+    must be zero-out.
+    """
+
+    multiplier: float
+    clip: float
+    limit: float | None = None
+    sample: float = 1.0
+    neighbours: str = "zero-out"
+    name: str = "central-gaussian"
+
+    def __post_init__(self) -> None:
+        positive("multiplier", self.multiplier)
+        positive("clip", self.clip)
+        if self.limit is not None:
+            positive("limit", self.limit)
+        rate = self.sample
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0.0 < rate <= 1.0:
+            raise BadInput(
+                f"`sample` was {shown(rate)}: a chance above 0 and of at most 1 is needed.",
+                parameter="sample",
+            )
+        relation = known_neighbours(self.neighbours)
+        if rate < 1.0 and relation is Neighbours.REPLACE:
+            raise BadInput("sampled clients are proven for zero-out neighbours, not for replace.")
+
+    def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
+        """The (sampled) Gaussian mechanism."""
+        self._step(size_of(shapes))  # refuses what could not be summed before anybody pays
+        event = GaussianDpEvent(float(self.multiplier))
+        sampled = self.sample < 1.0
+        return Guarantee(
+            unit=CLIENT,
+            neighbours=known_neighbours(self.neighbours),
+            event=PoissonSampledDpEvent(float(self.sample), event) if sampled else event,
+            theorem="Gaussian noise on the sum of clipped updates" + ", clients sampled" * sampled,
+        )
+
+    def sigma(self) -> float:
+        """The deviation of the noise on the sum."""
+        across = 2.0 * self.clip if known_neighbours(self.neighbours) is Neighbours.REPLACE else self.clip
+        return math.nextafter(across * self.multiplier, math.inf)
+
+    def sampled(self, names: Sequence[str], randomness: Randomness | None = None) -> list[str]:
+        """Each of ``names`` by a coin of its own."""
+        if self.sample == 1.0:
+            return list(names)
+        stream = (Secure() if randomness is None else randomness).stream(b"clients of a round")
+        taken = coins(stream, min(int(self.sample * 2.0**64), (1 << 64) - 1), len(names))
+        return [name for name, one in zip(names, taken, strict=True) if one]
+
+    def combined(
+        self,
+        replies: Mapping[str, Arrays],
+        received: Arrays,
+        clients: int,
+        randomness: Randomness | None = None,
+    ) -> Arrays:
+        """Received parameters plus the noised sum of clipped updates over the public number q·K."""
+        base, sigma = flat(received), self.sigma()
+        step, total = self._step(base.size), np.zeros(base.size)
+        for name in sorted(replies):
+            update = flat(replies[name]) - base
+            if self.limit is not None:
+                update = np.clip(update, -self.limit, self.limit)
+            total += onto_grid(update[None, :], self.clip, "l2", step)[0]
+        noised = total * step + gaussian_noise(sigma, base.size, grid=step, randomness=randomness)
+        return shaped(base + noised / (self.sample * clients), received)
+
+    def _step(self, size: int) -> float:
+        """The step of the grid for ``size`` parameters, if a clip has not too many of them."""
+        step = grid_step(self.sigma(), self.clip / math.sqrt(size))
+        onto_grid(np.zeros((1, 1)), self.clip, "l2", step)
+        return step
+
+    def claim(self) -> Claim | None:
+        """The theorem's own."""
+        return Claim(
+            text="(ε, δ)-DP for clients by noise on the sum of their clipped updates",
+            source="McMahan, Ramage, Talwar & Zhang 2018 (DP-FedAvg)",
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """All of them."""
+        plain = {"multiplier": self.multiplier, "clip": self.clip, "limit": self.limit, "sample": self.sample}
+        return {key: value for key, value in plain.items() if value is not None} | {
+            "neighbours": self.neighbours
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AveragedTensors(Central):
+    """TLDP's listed steps for Type III: clipped parameters are averaged, and the average is released by TLDP.
+
+    **Guarantee.** Unit client, neighbours replace, against everybody but the server. One of K clients moves
+    each averaged parameter by at most 2C/K, by 2⁻⁵⁰·K·C more for the rounding of two sums of K numbers (each
+    errs by at most K·2⁻⁵³·K·C), and by one step of the grid more once it is rounded there. So it is that of
+    ``tensor_paper`` with this distance. The paper takes the sensitivity of the average for that of one
+    client, 2C√I. A client that does not answer counts as zeros, so that K stays what it was; who is in the
+    average is decided as the module says.
+    """
+
+    tensor: TensorPaper
+    name: str = "averaged-tensors"
+
+    def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
+        """Everything shown with probability r, else the noise on averages 2·clip/K apart."""
+        size = size_of(shapes)
+        rounding = self.tensor.clip * (2.0**-40 / clients + 2.0**-50 * clients)
+        distance = 2.0 * self.tensor.clip / clients + rounding + self.tensor.grid()
+        return self.tensor.apart(size, distance)
+
+    def combined(
+        self,
+        replies: Mapping[str, Arrays],
+        received: Arrays,
+        clients: int,
+        randomness: Randomness | None = None,
+    ) -> Arrays:
+        """The average of clipped parameters, each kept or noised."""
+        total = np.zeros(size_of(shapes_of(received)))
+        for name in sorted(replies):
+            total += np.clip(flat(replies[name]), -self.tensor.clip, self.tensor.clip)
+        return shaped(self.tensor.mechanism(randomness).perturb((total / clients)[None, :])[0], received)
+
+    def claim(self) -> Claim | None:
+        """What the paper says."""
+        return self.tensor.claim()
+
+    def parameters(self) -> dict[str, Any]:
+        """Those of the tensors."""
+        return self.tensor.parameters()

@@ -1,0 +1,280 @@
+"""A Flower strategy that averages what it can use, or sums and noises it, and says what it could not use.
+
+It takes the same steps in the same order as ``rounds.federate``. Each reply is read by itself: one of another
+shape, with NaN, too long, without a proof of its name, that cannot be read or with an error is refused in a
+sentence and not used, and changes nothing for the others. Every node is asked in every round, also after one
+in which it did not answer; it counts as having sent what it was asked for.
+
+With noise at the server nothing that a client says ends the run, and a round in which nobody answers releases
+noise alone (the theorem is in ``central``). Otherwise, if a client says that its budget is spent, the run
+stops before the round: what others sent in it is not used, and stays paid for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from logging import WARNING
+from typing import TYPE_CHECKING
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.common.constant import ErrorCode
+from flwr.serverapp.strategy import Strategy
+from flwr.supercore import log
+
+from sfumato.errors import BadInput
+from sfumato.learners.federated.central_noise import Central
+from sfumato.learners.federated.client_randomness import own
+from sfumato.learners.federated.credentials import CHALLENGE, new_secret, proven_name
+from sfumato.learners.federated.flower_records import (
+    ARRAYS,
+    CLIENT,
+    CONFIG,
+    OUT_OF_BUDGET,
+    ROUND,
+    ROUNDS,
+    record_of,
+)
+from sfumato.learners.federated.parameter_vectors import Arrays, checked
+from sfumato.learners.federated.protections import Protection
+from sfumato.learners.federated.rounds import (
+    BEFORE,
+    SERVER,
+    Federated,
+    OutOfBudget,
+    Pay,
+    Refused,
+    averaged,
+    round_guarantee,
+)
+from sfumato.noise import Randomness
+
+if TYPE_CHECKING:
+    from flwr.serverapp import Grid
+
+__all__ = ["PrivateAverage"]
+
+_POLL = 0.1
+
+
+class PrivateAverage(Strategy):
+    """Federated averaging of protected replies, or with ``central`` noise on the sum at the server.
+
+    ``names`` are the public names of the clients, whose number is public; ``protection`` is what clients
+    promise to do, ``initial`` the first model. ``pay(client, round, guarantee)`` is called for every client
+    before a round where the server pays (with ``central``), as in ``rounds.federate``. ``patience`` is how
+    many seconds the server waits for all clients to appear, ``timeout`` how many each client has in a round,
+    None for as long as it takes. While the server waits for clients to appear, ``appearing`` is told how many
+    have, and may raise.
+
+    Which node is which client no client decides by itself. ``known`` holds names of nodes that were proven
+    when they connected. With ``secrets``, those of the clients by name, every reply must prove the name that
+    it is for. Without either, nodes are given the names in the order of their numbers.
+    """
+
+    def __init__(
+        self,
+        names: list[str],
+        initial: Arrays,
+        protection: Protection,
+        *,
+        rounds: int,
+        central: Central | None = None,
+        pay: Pay | None = None,
+        randomness: Randomness | None = None,
+        patience: float = 60.0,
+        timeout: float | None = 3600.0,
+        known: Mapping[int, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        appearing: Callable[[int], None] | None = None,
+        each_round: Callable[[int, Arrays], None] | None = None,
+    ) -> None:
+        self.names, self.rounds, self.central, self.pay = sorted(names), rounds, central, pay
+        self.randomness, self.patience, self.timeout = randomness, patience, timeout
+        self.appearing, self.each_round = appearing, each_round
+        self._arrays = checked(initial, initial, client="the initial model")
+        self._guarantee = round_guarantee(protection, central, self._arrays, len(names))
+        self._done = 0
+        self._stopped: str | None = None
+        self._refused: list[Refused] = []
+        self._rounds_of: dict[int, int] = {}
+        self._rounds_of_all = 0
+        self._known = dict(known or {})
+        self._secrets = None if secrets is None else dict(secrets)
+        self._begun = False
+        self._taken: frozenset[str] = frozenset()
+        # The nodes of the round, each with a challenge of its own.
+        self._asked: dict[int, str] = {}
+        # No honest reply is longer: extended precision, and a header for each layer.
+        self._longest = sum(16 * array.size + 4096 for array in self._arrays)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why no further round is run, None while there is no reason."""
+        return self._stopped
+
+    def federated(self) -> Federated:
+        """What the rounds so far have made; who never said its name counts as often as any such node."""
+        named: dict[str, int] = {}
+        for node, count in self._rounds_of.items():
+            if node in self._known:
+                named[self._known[node]] = named.get(self._known[node], 0) + count
+        unnamed = [count for node, count in self._rounds_of.items() if node not in self._known]
+        most = max(unnamed, default=0)
+        paid = {name: self._rounds_of_all + named.get(name, most) for name in self.names}
+        ended = self._stopped is not None and self._stopped.startswith(BEFORE)
+        refused = tuple(self._refused)
+        return Federated(self._arrays, self._done, self._guarantee, paid, refused, self._stopped, ended)
+
+    def summary(self) -> None:
+        """Nothing: what would be told is in the statement."""
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """One message for each client of the round; none once the run has stopped."""
+        if self._stopped is not None:
+            return []
+        if not self._begun:
+            self._begin(grid)
+        try:
+            for name in self.names if self.pay is not None else ():
+                self.pay(name, server_round, self._guarantee)  # type: ignore[misc]
+        except OutOfBudget as spent:
+            self._stopped = f"{BEFORE}{server_round} of {self.rounds}: {spent}"
+            return []
+        if self.central is None:
+            self._taken = frozenset(self.names)
+        else:
+            self._rounds_of_all += 1
+            coins = own(self.randomness, SERVER, -server_round)
+            self._taken = frozenset(self.central.sampled(self.names, coins))
+        self._asked = {node: new_secret() for node in sorted(grid.get_node_ids()) if self._may_count(node)}
+        for node in self._asked if self.central is None else ():
+            self._rounds_of[node] = self._rounds_of.get(node, 0) + 1
+        arrays, settings = record_of(self._arrays), {**dict(config), ROUND: server_round, ROUNDS: self.rounds}
+        messages = []
+        for node, challenge in self._asked.items():
+            own_settings = settings if self._secrets is None else {**settings, CHALLENGE: challenge}
+            content = RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord(own_settings)})
+            messages.append(Message(content, dst_node_id=node, message_type="train"))
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """The parameters after the round, or None where the run has stopped."""
+        if self._stopped is not None:
+            return None, None
+        usable, spent, answered = dict[str, Arrays](), list[str](), set[int]()
+        for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
+            node = reply.metadata.src_node_id
+            if node not in self._asked or node in answered or _gone(reply):
+                continue  # told below, with all who did not answer
+            answered.add(node)
+            try:
+                name, arrays = self._read(reply, node)
+                if name in usable:
+                    raise BadInput(f"a second node proved to be {name}: nothing of it is used.")
+                if name in self._taken:
+                    usable[name] = arrays
+            except OutOfBudget as refusal:
+                spent.append(str(refusal))
+            except BadInput as error:
+                self._refuse(server_round, node, str(error))
+            except Exception as error:  # whatever Flower or NumPy stumble over in what came from outside
+                why = f"{self._name(node)} sent what cannot be read ({type(error).__name__})."
+                self._refuse(server_round, node, why)
+        for node in self._asked:
+            if node not in answered:
+                self._refuse(server_round, node, f"{self._name(node)} did not answer.")
+        if spent:
+            self._stopped = f"{BEFORE}{server_round} of {self.rounds}: {spent[0]}"
+        elif self.central is None and not usable:
+            place = f"stopped in round {server_round} of {self.rounds}"
+            self._stopped = f"{place}: no client sent parameters that can be used"
+        if self._stopped is not None:
+            return None, None
+        self._arrays = (
+            averaged(usable, self._arrays)
+            if self.central is None
+            else self.central.combined(
+                usable, self._arrays, len(self.names), own(self.randomness, SERVER, server_round)
+            )
+        )
+        self._done = server_round
+        if self.each_round is not None:
+            self.each_round(server_round, self._arrays)
+        return record_of(self._arrays), None
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """No messages: what clients would say of their records is not protected."""
+        return []
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Nothing was asked."""
+        return None
+
+    def _begin(self, grid: Grid) -> None:
+        """Wait until as many nodes are there as there are clients; before that no client is sent anything."""
+        until = time.monotonic() + self.patience
+        while True:
+            found = sorted(grid.get_node_ids())
+            if self.appearing is not None:
+                self.appearing(len(found))
+            if len(found) >= len(self.names):
+                break
+            if time.monotonic() > until:
+                raise BadInput(
+                    f"{len(found)} of {len(self.names)} clients appeared within {self.patience:g} seconds."
+                )
+            time.sleep(_POLL)
+        if not self._known and self._secrets is None:
+            self._known = dict(zip(found, self.names, strict=False))
+        self._begun = True
+
+    def _may_count(self, node: int) -> bool:
+        """Whether ``node`` is, or may prove to be, a client that takes part in the round."""
+        name = self._known.get(node)
+        return self._secrets is not None if name is None else name in self._taken
+
+    def _read(self, reply: Message, node: int) -> tuple[str, Arrays]:
+        """The client that ``reply`` is of, and its parameters."""
+        if reply.has_error():
+            reason = reply.error.reason or ""
+            if self.central is None and reason.startswith(OUT_OF_BUDGET):
+                raise OutOfBudget(reason.removeprefix(OUT_OF_BUDGET))
+            raise BadInput(
+                f"{self._name(node)} answered with an error: {reason.splitlines()[0] if reason else 'none'}"
+            )
+        if self._secrets is not None:
+            said = reply.content.config_records.get(CLIENT)
+            name = None if said is None else proven_name(said, self._asked[node], self._secrets)
+            if name is None:
+                raise BadInput(f"{self._name(node)} did not prove the name of a client.")
+            self._known[node] = name
+        records = list(reply.content.array_records.values())
+        if len(records) != 1:
+            raise BadInput(f"{self._name(node)} sent {len(records)} records of parameters: one is needed.")
+        length = sum(len(array.data) for array in records[0].values())
+        if length > self._longest:
+            raise BadInput(
+                f"{self._name(node)} sent {length:,} bytes, and no reply has more than {self._longest:,}."
+            )
+        arrays = records[0].to_numpy_ndarrays()
+        return self._known[node], checked(arrays, self._arrays, client=self._name(node))
+
+    def _refuse(self, number: int, node: int, why: str) -> None:
+        self._refused.append(Refused(number, self._name(node), why))
+        log(WARNING, "round %s: %s", number, why)
+
+    def _name(self, node: int) -> str:
+        return self._known.get(node, f"node {node}")
+
+
+def _gone(reply: Message) -> bool:
+    """Whether Flower says that the node is no longer there, or lost the message."""
+    lost = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
+    return bool(reply.has_error() and reply.error.code in lost)

@@ -1,0 +1,208 @@
+"""The rounds of federated learning in one process: the same steps, in the same order, as the Flower apps.
+
+A round: the server sends its parameters; each client trains on its own records and protects what it made;
+replies of another shape or with NaN are refused, each in a sentence, and not used; the others are averaged
+(or, with a ``central`` mechanism, summed and noised at the server); and the result is what is sent in the
+next round. A training that raises an exception counts as one that learned nothing: whether a round is
+finished must not depend on a client's records.
+
+Before anything of a round is drawn every client has paid for it. If one of them cannot, the run stops before
+the round and keeps the parameters of the one before. In a local run the divisor of the average is the number
+of replies, which the server saw arrive; whether a client answers at all is no part of what is proven.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from sfumato.errors import BadInput, SfumatoError
+from sfumato.learners.federated.central_noise import Central
+from sfumato.learners.federated.client_randomness import own
+from sfumato.learners.federated.parameter_vectors import Arrays, checked, flat, shaped, shapes_of
+from sfumato.learners.federated.protections import Protection
+from sfumato.noise import Randomness
+from sfumato.privacy import Guarantee
+
+__all__ = [
+    "BEFORE",
+    "SERVER",
+    "Client",
+    "Federated",
+    "OutOfBudget",
+    "Pay",
+    "Refused",
+    "averaged",
+    "client_names",
+    "federate",
+    "round_guarantee",
+]
+
+#: Whose noise a central mechanism draws; no client may have this name.
+SERVER = "server"
+
+#: How the reason begins where a budget ended a run.
+BEFORE = "stopped before round "
+
+#: ``pay(client, round, guarantee)`` raises :class:`OutOfBudget` where the client's budget does not admit it.
+Pay = Callable[[str, int, Guarantee], None]
+Report = Callable[[str, float], None]
+_log = logging.getLogger(__name__)
+
+
+class OutOfBudget(SfumatoError):
+    """A client's budget does not admit another round; nothing of that round was drawn."""
+
+    exit_code = 3
+
+
+class Client(Protocol):
+    """Somebody who trains: ``LocalTraining``, or anything with the same method."""
+
+    def trained(self, arrays: Arrays, *, round: int = 0) -> Arrays:
+        """The parameters after one round of training from ``arrays``."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A reply that was not used, and why."""
+
+    round: int
+    client: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"round {self.round}: {self.why}"
+
+
+@dataclass(frozen=True, eq=False)
+class Federated:
+    """``arrays`` after the last of ``rounds`` rounds that were finished.
+
+    ``paid`` holds how many rounds each client paid for, which is what it may have sent; ``guarantee`` is that
+    of one round. ``stopped`` says why the run ended before all rounds, None where it did not, and
+    ``out_of_budget`` whether it was a budget that ended it: budgets look at no data, so that what is proven
+    is then that of the rounds paid for, and in every other case that of all rounds that were planned.
+    """
+
+    arrays: Arrays
+    rounds: int
+    guarantee: Guarantee
+    paid: Mapping[str, int]
+    refused: tuple[Refused, ...] = field(default=())
+    stopped: str | None = None
+    out_of_budget: bool = False
+
+
+def client_names(count: int) -> list[str]:
+    """The public names of ``count`` clients, in the order in which they sort."""
+    digits = len(str(count))
+    return [f"client-{number:0{digits}d}" for number in range(1, count + 1)]
+
+
+def round_guarantee(
+    protection: Protection, central: Central | None, arrays: Arrays, clients: int
+) -> Guarantee:
+    """What is proven of one client in one round."""
+    shapes = shapes_of(arrays)
+    return protection.guarantee(shapes) if central is None else central.guarantee(shapes, clients)
+
+
+def averaged(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
+    """The mean of all replies, in the order of the clients' names."""
+    if not replies:
+        raise BadInput("no client sent parameters that can be averaged.")
+    total = np.zeros_like(flat(received))
+    for name in sorted(replies):
+        total += flat(replies[name])
+    return shaped(total / len(replies), received)
+
+
+def federate(
+    clients: Mapping[str, Client] | Sequence[Client],
+    initial: Arrays,
+    protection: Protection,
+    *,
+    rounds: int,
+    central: Central | None = None,
+    pay: Pay | None = None,
+    report: Report | None = None,
+    randomness: Randomness | None = None,
+    each_round: Callable[[int, Arrays], None] | None = None,
+) -> Federated:
+    """Run ``rounds`` rounds from the parameters ``initial``, which are public and not modified.
+
+    ``clients`` by name, or in order (then they are called client-1, …). With ``central`` noise is added at
+    the server and ``protection`` is usually none. ``pay`` is called for every client, before anything of the
+    round is drawn. ``each_round(number, arrays)`` sees the parameters after every round. A run without a
+    single usable reply in its first round raises :class:`~sfumato.errors.BadInput`; later it stops.
+    """
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise BadInput(f"`rounds` was {rounds!r}: a whole number, 1 or more, is needed.", parameter="rounds")
+    if not isinstance(clients, Mapping):
+        clients = dict(zip(client_names(len(clients)), clients, strict=True))
+    names = sorted(clients)
+    if not names or SERVER in names:
+        raise BadInput(
+            f"clients need names, and none of them may be {SERVER!r}; at least one client is needed."
+        )
+    received = checked(initial, initial, client="the initial model")
+    proven = round_guarantee(protection, central, received, len(names))
+    paid, refused, stopped, done = dict.fromkeys(names, 0), list[Refused](), None, 0
+    for number in range(1, rounds + 1):
+        try:
+            for name in names:
+                if pay is not None:
+                    pay(name, number, proven)
+                paid[name] += 1
+        except OutOfBudget as spent:
+            stopped = f"{BEFORE}{number} of {rounds}: {spent}"
+            break
+        asked = names if central is None else central.sampled(names, own(randomness, SERVER, -number))
+        replies: dict[str, Arrays] = {}
+        for place, name in enumerate(asked):
+            if report is not None:
+                report(f"round {number} of {rounds}", (number - 1 + place / len(asked)) / rounds)
+            try:
+                # A copy of its own: what a client does to it in place must not move anybody else's.
+                made = clients[name].trained([array.copy() for array in received], round=number)
+            except Exception as error:
+                made, why = received, f"the training of {name} failed ({type(error).__name__})"
+                refused.append(Refused(number, name, f"{why}, and counts as if nothing had been learned."))
+                _log.warning("round %d: %s", number, why, exc_info=error)
+            try:
+                leaving = protection.at((number - 1) / rounds)
+                replies[name] = checked(
+                    leaving.protect(made, received, own(randomness, name, number)), received, client=name
+                )
+            except BadInput as error:
+                refused.append(Refused(number, name, _named(name, error)))
+            except Exception as error:
+                why = f"{name} sent what cannot be read ({type(error).__name__})."
+                refused.append(Refused(number, name, why))
+        if central is None and not replies:
+            stopped = f"stopped in round {number} of {rounds}: no client sent parameters that can be used"
+            if number == 1:
+                raise BadInput(f"{stopped}: {'; '.join(item.why for item in refused)}")
+            break
+        received = (
+            averaged(replies, received)
+            if central is None
+            else central.combined(replies, received, len(names), own(randomness, SERVER, number))
+        )
+        done = number
+        if each_round is not None:
+            each_round(number, received)
+    if report is not None:
+        report("rounds", 1.0)
+    ended = stopped is not None and stopped.startswith(BEFORE)
+    return Federated(received, done, proven, paid, tuple(refused), stopped, ended)
+
+
+def _named(name: str, error: BadInput) -> str:
+    """``error`` as a sentence about the client ``name``."""
+    return str(error) if str(error).startswith(name) else f"{name}: {error}"

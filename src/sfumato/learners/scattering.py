@@ -1,0 +1,211 @@
+"""A scattering transform: what pictures look like to fixed wavelets; public, nothing in it is trained.
+
+Two layers of Morlet wavelets with a modulus after each, then a Gaussian low-pass over 2^J pixels (Bruna &
+Mallat 2013; filters and padding as in Kymatio, Andreux et al. 2020). Every picture is transformed by itself,
+so features of a record depend on that record alone. A picture (h, w) becomes 1 + JL + L²J(J − 1)/2 channels
+of ⌈h/2^J⌉ × ⌈w/2^J⌉ numbers; channels of colour are transformed one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato.errors import BadInput
+from sfumato.learners.extractor import checked_pictures
+from sfumato.learners.real_waves import Convolution
+
+__all__ = ["Scattering"]
+
+Floats = NDArray[np.float64]
+
+# Numbers of the widest array held at once: more leaves the cache and is slower.
+_HELD = 512_000
+# Width of wavelets and of the low-pass in pixels at the finest scale, and the finest frequency.
+_WIDTH, _FREQUENCY = 0.8, 0.75 * math.pi
+
+
+@dataclass(frozen=True)
+class Scattering:
+    """The transform of pictures of ``shape`` over ``scales`` octaves and ``angles`` directions."""
+
+    shape: tuple[int, ...]
+    scales: int = 2
+    angles: int = 8
+
+    def __post_init__(self) -> None:
+        sizes = len(self.shape) in (2, 3) and all(isinstance(side, int) and side > 0 for side in self.shape)
+        if not sizes or min(self.shape[:2]) < 2**self.scales:
+            raise BadInput(
+                f"`shape` was {self.shape!r}: a picture is (height, width) or (height, width, channels) with "
+                f"sides of at least {2**self.scales} pixels for {self.scales} scales.",
+                parameter="shape",
+            )
+        if not 1 <= self.scales <= 6 or not 1 <= self.angles <= 64:
+            raise BadInput("a scattering transform has 1 to 6 scales and 1 to 64 angles.")
+
+    @property
+    def channels(self) -> int:
+        """How many numbers each place of one colour has."""
+        pairs = self.scales * (self.scales - 1) // 2
+        return 1 + self.scales * self.angles + pairs * self.angles**2
+
+    @property
+    def features(self) -> tuple[int, int, int]:
+        """The shape of what :meth:`transform` gives for one picture: channels, rows, columns."""
+        rows, columns = (-(-side // 2**self.scales) for side in self.shape[:2])
+        return self.channels * (*self.shape, 1)[2], rows, columns
+
+    def transform(
+        self, pictures: Any, *, report: Callable[[str, float], None] | None = None
+    ) -> NDArray[np.float32]:
+        """Features (n, channels, rows, columns) of ``pictures`` (n, *shape) of finite numbers.
+
+        Planes of one colour go through in blocks of one size, the last one filled up with zeros, and every
+        step works on columns of which each is one plane: no picture feels another, not even in last bits.
+        """
+        given = checked_pictures(pictures, self.shape)
+        height, width, colours = (*self.shape, 1)[:3]
+        planes = np.moveaxis(given.reshape(-1, height, width, colours), 3, 1).reshape(-1, height, width)
+        out = np.empty((len(planes), self.channels, *self.features[1:]), dtype=np.float32)
+        block = np.zeros((height, width, self._held), dtype=np.float32)
+        for start in range(0, len(planes), self._held):
+            part = planes[start : start + self._held]
+            block[:, :, : len(part)] = np.moveaxis(part, 0, 2)
+            block[:, :, len(part) :] = 0.0
+            found = self._columns(torch.from_numpy(block)).permute(3, 0, 1, 2)
+            out[start : start + self._held] = found[: len(part)].numpy()
+            if report is not None:
+                report("scattering", min(1.0, (start + self._held) / len(planes)))
+        return out.reshape(-1, *self.features)
+
+    @property
+    def _held(self) -> int:
+        """How many planes go through at once: a power of two whose waves fit the cache."""
+        waves = 2 * self.angles * math.prod(side + 2 for side in self._padded)
+        return min(32, max(4, 1 << max(0, (_HELD // waves).bit_length() - 1)))
+
+    @property
+    def _padded(self) -> tuple[int, int]:
+        step = 2**self.scales
+        height, width = (((side + step) // step + 1) * step for side in self.shape[:2])
+        return height, width
+
+    @cached_property
+    def _wavelets(self) -> list[Floats]:
+        """Fourier transforms, real, of the wavelets of each scale: (angles, height, width)."""
+        turned = [
+            (self.angles - self.angles // 2 - 1 - angle) * math.pi / self.angles
+            for angle in range(self.angles)
+        ]
+        return [
+            np.stack(
+                [
+                    _morlet(self._padded, _WIDTH * 2**scale, angle, _FREQUENCY / 2**scale, 4.0 / self.angles)
+                    for angle in turned
+                ]
+            )
+            for scale in range(self.scales)
+        ]
+
+    @cached_property
+    def _padding(self) -> tuple[Floats, Floats]:
+        """Matrices (padded side, side) that mirror a picture at its edges."""
+        down, across = (
+            _mirrored(side, whole) for side, whole in zip(self.shape[:2], self._padded, strict=True)
+        )
+        return down, across
+
+    @cached_property
+    def _first(self) -> list[Convolution]:
+        """From pictures to waves of each scale, one sample every 2^scale pixels."""
+        return [Convolution(waves, 2**scale, self._padding) for scale, waves in enumerate(self._wavelets)]
+
+    @cached_property
+    def _second(self) -> dict[tuple[int, int], Convolution]:
+        """From moduli of the first scale to waves of the second, which is coarser."""
+        return {
+            (first, scale): Convolution(_periodic(self._wavelets[scale], 2**first), 2 ** (scale - first))
+            for first in range(self.scales)
+            for scale in range(first + 1, self.scales)
+        }
+
+    @cached_property
+    def _averages(self) -> dict[tuple[int, int], Tensor]:
+        """Low-pass matrices by axis and by the scale at which there is a sample; −1 is a picture itself."""
+        made = {(axis, scale): self._average(axis, scale) for axis in (0, 1) for scale in range(self.scales)}
+        for axis in (0, 1):
+            made[axis, -1] = made[axis, 0] @ self._padding[axis]
+        return {key: torch.from_numpy(matrix.astype(np.float32)) for key, matrix in made.items()}
+
+    def _average(self, axis: int, scale: int) -> Floats:
+        length, step = self._padded[axis], 2**self.scales
+        left = (length - self.shape[axis]) // 2
+        kept = -(-self.shape[axis] // step)
+        places = left + step * np.arange(kept)
+        gap = places[:, None] - np.arange(0, length, 2**scale)[None, :]
+        width = _WIDTH * 2 ** (self.scales - 1)
+        waves = np.sum([np.exp(-((gap + turn * length) ** 2) / (2.0 * width**2)) for turn in range(-2, 3)], 0)
+        return np.asarray(waves / (math.sqrt(2.0 * math.pi) * width) * 2**scale)
+
+    def _low_pass(self, values: Tensor, scale: int) -> Tensor:
+        """(channels, rows, columns, m): averages of ``values`` (height, width, channels · m)."""
+        halved = torch.matmul(self._averages[1, scale], values)
+        whole = self._averages[0, scale] @ halved.view(len(halved), -1)
+        return whole.view(*self.features[1:], -1, self._held).permute(2, 0, 1, 3)
+
+    def _columns(self, planes: Tensor) -> Tensor:
+        """(channels, rows, columns, m) of the planes (height, width, m)."""
+        parts, second = [self._low_pass(planes, -1)], []
+        for scale in range(self.scales):
+            moduli = self._first[scale].moduli(planes)
+            parts.append(self._low_pass(moduli, scale))
+            for coarser in range(scale + 1, self.scales):
+                for angle in range(self.angles):
+                    one = moduli[:, :, angle * self._held : (angle + 1) * self._held]
+                    twice = self._second[scale, coarser].moduli(one)
+                    second.append(self._low_pass(twice, coarser))
+        return torch.cat(parts + second)
+
+
+def _mirrored(side: int, whole: int) -> Floats:
+    left = (whole - side) // 2
+    sources = np.pad(np.arange(side), (left, whole - side - left), mode="reflect")
+    return np.eye(side)[sources]
+
+
+def _periodic(filters: Floats, factor: int) -> Floats:
+    """The transform of a filter that is used on every ``factor``-th sample."""
+    count, height, width = filters.shape
+    folded = filters.reshape(count, factor, height // factor, factor, width // factor)
+    return np.asarray(folded.sum(axis=(1, 3)))
+
+
+def _morlet(
+    size: tuple[int, int], width: float, angle: float, frequency: float, slant: float
+) -> NDArray[np.float64]:
+    """The Fourier transform, real, of a Morlet wavelet on a torus of ``size``."""
+    wave, hull = _gabor(size, width, angle, frequency, slant), _gabor(size, width, angle, 0.0, slant)
+    return np.real(np.fft.fft2(wave - wave.sum() / hull.sum() * hull))
+
+
+def _gabor(
+    size: tuple[int, int], width: float, angle: float, frequency: float, slant: float
+) -> NDArray[np.complex128]:
+    cosine, sine = math.cos(angle), math.sin(angle)
+    total = np.zeros(size, dtype=np.complex128)
+    for down in range(-2, 3):
+        for across in range(-2, 3):
+            y, x = np.mgrid[down * size[0] : (down + 1) * size[0], across * size[1] : (across + 1) * size[1]]
+            along, beside = y * cosine + x * sine, x * cosine - y * sine
+            square = along**2 + (slant * beside) ** 2
+            total += np.exp(-square / (2.0 * width**2) + 1j * frequency * along)
+    return total * (slant / (2.0 * math.pi * width**2))

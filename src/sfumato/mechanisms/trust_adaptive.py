@@ -1,0 +1,206 @@
+"""Trust-adaptive release: the less a reader is trusted, the more noise; several readers, one price.
+
+The method of *TADP-RME* (section 4.2): an inverse trust score τ in [0, 1] sets the budget
+ε(τ) = ε_max − τ(ε_max − ε_min). τ = 0 is the most trusted reader and gets the least noise.
+
+**Guarantee.** That of the Gaussian noise alone, for one record, by the analytic Gaussian. Nested tiers:
+the noise of the most trusted tier is drawn once and each less trusted tier adds an independent
+N(0, σ²_{i+1} − σ²_i) to it, before rounding. All tiers together are then post-processing of the most
+trusted one and cost what it costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms.additive import AdditiveMechanism
+from sfumato.mechanisms.declaration import Parameter
+from sfumato.mechanisms.domain import Domain, declared_domain
+from sfumato.mechanisms.gaussian import noise_multiplier
+from sfumato.mechanisms.parameters import delta_between, epsilon_range, known_neighbours, one_of, share, shown
+from sfumato.mechanisms.records import check_finite, records
+from sfumato.mechanisms.release_value import Release
+from sfumato.noise import NORMAL, Randomness
+from sfumato.noise.laws import Law
+from sfumato.privacy import RECORD, Claim, Guarantee, Statement, classical_sigma
+from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
+
+__all__ = ["Tiers", "TrustAdaptive"]
+
+CALIBRATIONS = ("analytic", "paper", "paper-tables")
+
+
+class TrustAdaptive(AdditiveMechanism):
+    """Gaussian noise for a reader of ``distrust`` τ, within the range ``epsilon`` = (ε_min, ε_max).
+
+    ``calibration``:
+
+    * ``"analytic"`` (default): noise that proves ε(τ) at ``delta``;
+    * ``"paper"``: σ = clip·√(2 ln(1.25/δ))/ε(τ) as published; the proven column holds its true ε;
+    * ``"paper-tables"``: the same, but without noise at τ = 0, which is what the paper's tables show;
+      there the proven column is *nothing*.
+    """
+
+    def __init__(
+        self,
+        distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
+        epsilon: Sequence[float] = REQUIRED,
+        delta: float = DELTA,
+        clip: float | None = None,
+        *,
+        bounds: Any = None,
+        calibration: str = "analytic",
+        neighbours: str = RECORDS.neighbours,
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.distrust = distrust
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clip = clip
+        self.bounds = bounds
+        self.calibration = calibration
+        self.neighbours = neighbours
+        self.randomness = randomness
+
+    def budget(self) -> float:
+        """ε(τ) = ε_max − τ(ε_max − ε_min)."""
+        low, high = epsilon_range(self.epsilon)
+        return high - share("distrust", self.distrust) * (high - low)
+
+    def guarantee(self, columns: int | None = None) -> Guarantee:
+        """What is proven for one record: ε(τ) when analytic, the true ε of the paper's noise otherwise."""
+        domain, delta, budget = self._domain_for(columns), delta_between(self.delta), self.budget()
+        neighbours = known_neighbours(self.neighbours)
+        if self._noiseless():
+            return Guarantee.nothing("no noise is added at τ = 0", unit=RECORD, neighbours=neighbours)
+        if self.calibration == "analytic":
+            multiplier = noise_multiplier(budget, delta)
+        else:
+            # The paper scales σ with Δ = clip; sigma / sensitivity does not depend on the columns then.
+            multiplier = math.nextafter(self.sigma(1) / domain.sensitivity("l2", 1, neighbours), 0.0)
+        return Guarantee.gaussian(
+            multiplier, unit=RECORD, neighbours=neighbours, theorem="analytic Gaussian", at_delta=delta
+        )
+
+    def claim(self) -> Claim | None:
+        """Theorem 1 of the paper, which rests on a formula proven for ε < 1 and on Δ ≤ clip."""
+        return Claim(
+            text="(ε_τ, δ)-DP, ε_τ = ε_max − τ(ε_max − ε_min), for datasets that differ in one record",
+            source="TADP-RME, theorem 1",
+            epsilon=self.budget(),
+            delta=delta_between(self.delta),
+            unit=RECORD,
+            neighbours=known_neighbours(self.neighbours),
+        )
+
+    def sigma(self, columns: int) -> float:
+        """The standard deviation of the noise on each coordinate of records with ``columns`` columns."""
+        domain, delta = self._domain(), delta_between(self.delta)
+        if one_of("calibration", self.calibration, CALIBRATIONS) == "analytic":
+            sensitivity = domain.sensitivity("l2", columns, known_neighbours(self.neighbours))
+            return math.nextafter(sensitivity * noise_multiplier(self.budget(), delta), math.inf)
+        if self.clip is None:
+            raise BadInput(
+                "the paper's calibration is defined for records in an L2 ball; declare `clip`, not `bounds`.",
+                parameter="bounds",
+            )
+        return 0.0 if self._noiseless() else classical_sigma(self.budget(), delta, float(self.clip))
+
+    def tiers(self, levels: Sequence[float]) -> Tiers:
+        """Releases for several readers at the price of the most trusted of them."""
+        return Tiers(self, levels)
+
+    def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
+        """The released rows for ``X``; a plain copy where the paper's tables add no noise."""
+        if not self._noiseless():
+            return super().perturb(X, first)
+        check_finite(X, first)
+        return np.array(X)
+
+    def _noiseless(self) -> bool:
+        tables = one_of("calibration", self.calibration, CALIBRATIONS) == "paper-tables"
+        return tables and share("distrust", self.distrust) == 0.0
+
+    def _domain(self) -> Domain:
+        return declared_domain("l2", self.clip, self.bounds)
+
+    def _law(self) -> Law:
+        return NORMAL
+
+    def _scale(self, columns: int) -> float:
+        return self.sigma(columns)
+
+
+class Tiers:
+    """Nested releases of one mechanism at several levels of distrust.
+
+    ``guarantee()`` covers all tiers together and equals that of the most trusted tier. ``release(X)``
+    returns ``{distrust: Release}``; each statement holds the guarantee of its own tier, for a reader who
+    sees only that one, and says what the tiers promise together.
+    """
+
+    def __init__(self, mechanism: TrustAdaptive, levels: Sequence[float]) -> None:
+        given = list(levels) if isinstance(levels, Iterable) else []
+        known = sorted({share("distrust", level) for level in given})
+        if not known or len(known) != len(given):
+            raise BadInput(f"tiers need one or more different levels of distrust, not {shown(levels)}.")
+        parameters = mechanism.get_params(deep=False)
+        self._members = {level: TrustAdaptive(**(parameters | {"distrust": level})) for level in known}
+        for level, member in self._members.items():
+            if member.guarantee().proves_nothing:
+                raise BadInput(f"the tier at distrust {level:g} has no noise for the others to stand on.")
+        low, high = epsilon_range(mechanism.epsilon)
+        if len(known) > 1 and low == high:
+            raise BadInput(
+                f"tiers differ in their ε, but the range `epsilon` {shown(mechanism.epsilon)} is one value.",
+                parameter="epsilon",
+            )
+
+    def guarantee(self) -> Guarantee:
+        """The guarantee for a reader, or a coalition of readers, who sees every tier."""
+        return next(iter(self._members.values())).guarantee()
+
+    def release(self, X: Any) -> dict[float, Release]:
+        """One release for each level of distrust, from one draw of nested noise."""
+        ladder = _Ladder(**next(iter(self._members.values())).get_params(deep=False))
+        ladder.levels = list(self._members)
+        data = records(ladder, X, reset=True)
+        columns = data.shape[1]
+        values = ladder._perturb_tiers(data, 0, self.rungs(columns))
+        provenance = {"rows": data.shape[0], "columns": columns, "tiers": list(self._members)}
+        return {
+            distrust: Release(value, self._statement(member), provenance)
+            for (distrust, member), value in zip(self._members.items(), values, strict=True)
+        }
+
+    def rungs(self, columns: int) -> list[float]:
+        """The scales of the noise that each tier adds to the one before it."""
+        sigmas = [member.sigma(columns) for member in self._members.values()]
+        # Rounded up, so that no tier has less noise than its own guarantee says.
+        steps = [
+            math.nextafter(math.sqrt(max((b - a) * (b + a), 0.0)), math.inf) * (1.0 + 2.0**-50)
+            for a, b in pairwise(sigmas)
+        ]
+        return [sigmas[0], *steps]
+
+    def _statement(self, member: TrustAdaptive) -> Statement:
+        own = member.statement()
+        together = f"all {len(self._members)} tiers together: {self.guarantee()}"
+        return replace(own, notes=(*own.notes, together))
+
+
+class _Ladder(TrustAdaptive):
+    """The most trusted tier's mechanism, keyed by the whole ladder: no rung's noise serves at two scales."""
+
+    levels: Sequence[float] = ()
+
+    def _context(self, columns: int) -> dict[str, Any]:
+        return super()._context(columns) | {"trust": list(self.levels)}

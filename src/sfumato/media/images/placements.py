@@ -1,0 +1,270 @@
+"""How much a unit of a picture can change sums over blocks of pixels, wherever in the picture it stands.
+
+A picture is released as layers. A :class:`Layer` cuts it into square blocks and adds noise to the sum, over
+each block B, of one linear value c·x of the pixels' colours x ∈ [0, h]^channels. Two pictures that differ in
+the pixels S of one unit have colour differences d_p ∈ [−h, h]^channels, p ∈ S, any of them. Write n_B for
+the number of pixels of S in B, and v for a corner of the cube, v ∈ {−1, 1}^channels.
+
+**Laplace** noise of scale s_B has the loss ε = Σ_layers Σ_B |Σ_{p∈B∩S} c·d_p| / s_B. By the triangle
+inequality it is at most Σ_{p∈S} Σ_layers |c·d_p| / s_{B(p)}; each term is convex in d_p, so largest at a
+corner:
+
+    ε ≤ h · Σ_{p∈S} g(p),    g(p) = max_v Σ_layers |c·v| / s_{B(p)}.
+
+If one corner attains g at every pixel of S (always where scales are uniform, and for one pixel) nothing
+cancels and this is exact. The worst S is the m pixels of largest g; the m×m square of largest sum; or all.
+
+**Gaussian** noise of deviation σ_B has μ² = Σ_layers Σ_B (Σ_{p∈B∩S} c·d_p)² / σ_B². For any two pixels,
+(c·d_p)(c·d_q) ≤ ½(c·d_p)² + ½(c·d_q)²; summed over the pairs within each block,
+
+    μ² ≤ Σ_{p∈S} Σ_layers (c·d_p)² n_{B(p)}/σ²_{B(p)} ≤ h² · Σ_{p∈S} max_v Σ_layers (c·v)² n_{B(p)}/σ²_{B(p)},
+
+the last step because the middle is convex in each d_p. If one corner attains every maximum, taking it for
+all pixels gives equality. That is so for one pixel, for one layer, and for layers on the same blocks with
+scales in a fixed ratio; these are merged here, and one *group* of them has μ² = h²·Σ_B w_B n_B², where
+w_B = max_v Σ_layers (c·v)²/σ_B². Which placement is the worst:
+
+- *A square.* Move it along one axis, between two places where its edges meet edges of blocks. The lengths it
+  shares with a block and with a piece of that block are linear with slopes in {−1, 0, 1}, never of opposite
+  sign, so their product is convex, and so is the bound (a sum of maxima of sums of such products). Hence
+  the worst places are those where edges meet, on each axis. Where scales are uniform, one period of the
+  blocks is enough; and with one block size, the corner, where as many blocks as possible are filled.
+- *Any m pixels.* Two bounds hold and the smaller is taken. (a) In each group let every block hold
+  k = min(m, largest block) pixels. With n and w in falling order, Σ n_i² w_i is by Abel's summation
+  Σ_j (w_j − w_{j+1}) Σ_{i≤j} n_i², and every inner sum is largest when blocks are filled one after the other
+  (k² is convex); so the best w get k pixels each and the next one the rest. Groups add up, each at its own
+  worst corner. (b) n_B ≤ min(m, pixels of B), so each pixel costs at most
+  max_v Σ_layers (c·v)² min(m, |B|)/σ_B², and the m dearest pixels are taken. One of them is exact for a
+  group while m fits one block, and whenever the blocks so filled are of full size.
+
+Every term is positive, so rounding errors are relative; the results are raised by 1e-12 to cover them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms.parameters import LARGEST, SMALLEST, positive, shown
+from sfumato.media.images.corners import at_corners, dearest, largest
+from sfumato.media.images.image_mechanism import picture_shape, picture_unit
+from sfumato.media.images.overlaps import Axis, Stretches
+from sfumato.privacy import Unit
+
+__all__ = ["Layer", "gaussian_mu", "laplace_epsilon"]
+
+Array = NDArray[np.float64]
+
+_ROUNDING = 1.0 + 1e-12
+# How many pairs of a placement and a piece of it are held in memory at once.
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Blocks of ``block``×``block`` pixels (smaller in the last row and column) with noise on their sums.
+
+    ``colour`` holds one number a channel: the value of a pixel in this layer is Σ colour[c]·value[c].
+    ``scale`` is the Laplace scale or the Gaussian deviation of the noise on the *sum* of that value over a
+    block: one number, or an array with one number for each block, of shape (⌈height/block⌉, ⌈width/block⌉).
+    """
+
+    block: int
+    colour: tuple[float, ...]
+    scale: float | Array
+
+    def __post_init__(self) -> None:
+        if isinstance(self.block, bool) or not isinstance(self.block, int | np.integer) or self.block < 1:
+            raise BadInput(
+                f"`block` must be a whole number of pixels, 1 or more, not {shown(self.block)}.",
+                parameter="block",
+            )
+        if not self.colour or not all(math.isfinite(c) and abs(c) <= LARGEST for c in self.colour):
+            raise BadInput(
+                f"`colour` must hold one finite number a channel, not {shown(self.colour)}.",
+                parameter="colour",
+            )
+        scale = np.asarray(self.scale, dtype=np.float64)
+        if scale.ndim not in (0, 2) or not scale.size or not ((scale >= SMALLEST) & (scale <= LARGEST)).all():
+            raise BadInput(
+                "`scale` must be a positive number, or an array (rows, columns) of them.", parameter="scale"
+            )
+
+
+def laplace_epsilon(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float) -> float:
+    """A certified bound on the pure ε of ``layers`` with Laplace noise, over every placement of ``unit``.
+
+    ``unit`` is region(m), pixels(m) or item under replacement: its pixels take any colour in
+    [0, ``high``]^channels. ``shape`` is (height, width) or (height, width, channels). A region larger than
+    the picture is the picture. The bound is proportional to 1/scale.
+    """
+    height, width, wanted, high = _checked(layers, unit, shape, high)
+    strengths, maps = [np.abs(at_corners(layer.colour)) for layer in layers], _maps(layers)
+    if all(inverse.size == 1 for inverse in maps):
+        count = min(wanted, height) * min(wanted, width) if wanted > 0 else min(-wanted, height * width)
+        return high * count * float(dearest(strengths, maps)[0, 0]) * _ROUNDING
+    blocks = [int(layer.block) for layer in layers]
+    rows, columns = Axis(height, blocks), Axis(width, blocks)
+    losses = dearest(strengths, _onto_pieces(maps, rows, columns))
+    if wanted > 0:
+        down, across = Stretches(rows, wanted), Stretches(columns, wanted)
+        worst = float(down.sums(across.sums(losses.T).T).max())
+    else:
+        worst = largest(losses, np.outer(rows.lengths, columns.lengths), -wanted)
+    return high * worst * _ROUNDING
+
+
+def gaussian_mu(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float) -> float:
+    """A certified bound on the μ of ``layers`` with Gaussian noise, whose noise multiplier is 1/μ.
+
+    Arguments are those of :func:`laplace_epsilon`; the bound is proportional to 1/scale.
+    """
+    height, width, wanted, high = _checked(layers, unit, shape, high)
+    groups = _grouped(layers)
+    square = (
+        _region_square(groups, height, width, wanted)
+        if wanted > 0
+        else _pixels_square(groups, height, width, -wanted)
+    )
+    return high * math.sqrt(square) * _ROUNDING
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Layers on the same blocks whose scales stand in a fixed ratio.
+
+    ``strength`` is Σ (c·v)²/ratio² for each corner v; ``precision`` is 1/σ_B² of the first layer, of shape
+    (1, 1) where that is the same for all blocks.
+    """
+
+    block: int
+    strength: Array
+    precision: Array
+
+    @property
+    def weight(self) -> Array:
+        """w_B of the proof."""
+        return np.asarray(self.strength.max() * self.precision)
+
+
+def _grouped(layers: Sequence[Layer]) -> list[_Group]:
+    groups: list[_Group] = []
+    for layer, inverse in zip(layers, _maps(layers), strict=True):
+        strength, precision = np.square(at_corners(layer.colour)), np.square(inverse)
+        for i, group in enumerate(groups):
+            if group.block != layer.block or group.precision.shape != precision.shape:
+                continue
+            ratio = precision / group.precision
+            # Scales that differ in their last digits are taken for the smaller ones, which only adds loss.
+            if ratio.max() <= ratio.min() * (1.0 + 1e-9):
+                groups[i] = _Group(group.block, group.strength + ratio.max() * strength, group.precision)
+                break
+        else:
+            groups.append(_Group(int(layer.block), strength, precision))
+    return groups
+
+
+def _region_square(groups: Sequence[_Group], height: int, width: int, size: int) -> float:
+    """The bound on μ²/h² for squares of ``size``."""
+    blocks, even = [group.block for group in groups], all(group.precision.size == 1 for group in groups)
+    if len(groups) == 1 and even:
+        sides = (_filled(min(size, side), blocks[0]) for side in (height, width))
+        return float(groups[0].weight[0, 0]) * math.prod(sides)
+    rows, columns = Axis(height, blocks), Axis(width, blocks)
+    period = math.lcm(*blocks) if even else None
+    down, across = Stretches(rows, size, period), Stretches(columns, size, period)
+    if len(groups) == 1:
+        return float(down.square_sums(across.square_sums(groups[0].weight.T).T).max())
+    precisions = _onto_pieces([group.precision for group in groups], rows, columns)
+    tall = [down.of_blocks(kind) for kind in range(len(groups))]
+    wide = [across.of_blocks(kind) for kind in range(len(groups))]
+    strengths, worst = [group.strength for group in groups], 0.0
+    step = max(1, _AT_ONCE // across.overlap.size)
+    for first in range(0, len(down.starts), step):
+        part, total = slice(first, first + step), np.zeros(())
+        for k in range(down.pieces.shape[1]):
+            piece = down.pieces[part, k, None, None]
+            costs = [
+                high[part, k, None, None] * broad * precision[piece, across.pieces]
+                for high, broad, precision in zip(tall, wide, precisions, strict=True)
+            ]
+            area = down.overlap[part, k, None, None] * across.overlap
+            total = total + (area * dearest(strengths, costs)).sum(axis=2)
+        worst = max(worst, float(total.max()))
+    return worst
+
+
+def _pixels_square(groups: Sequence[_Group], height: int, width: int, count: int) -> float:
+    """The bound on μ²/h² for any ``count`` pixels: the smaller of (a) and (b)."""
+    blocks, count = [group.block for group in groups], min(count, height * width)
+    filled = 0.0
+    for group in groups:
+        room = min(count, min(group.block, height) * min(group.block, width))
+        if group.weight.size == 1:
+            filled += float(group.weight[0, 0]) * _filled(count, room)
+        else:
+            best, (full, rest) = np.sort(group.weight, axis=None)[::-1], divmod(count, room)
+            filled += room**2 * float(best[:full].sum()) + rest**2 * float(best[full : full + 1].sum())
+    rows, columns = Axis(height, blocks), Axis(width, blocks)
+    costs = []
+    for kind, precision in enumerate(_onto_pieces([group.precision for group in groups], rows, columns)):
+        (top, bottom), (left, right) = rows.ends[kind], columns.ends[kind]
+        costs.append(precision * np.minimum(np.outer(bottom - top, right - left), count))
+    each = dearest([group.strength for group in groups], costs)
+    return min(filled, largest(each, np.outer(rows.lengths, columns.lengths), count))
+
+
+def _filled(count: int, block: int) -> float:
+    """Σ n² when ``count`` pixels fill blocks of ``block`` pixels one after the other."""
+    full, rest = divmod(count, block)
+    return float(full * block**2 + rest**2)
+
+
+def _maps(layers: Sequence[Layer]) -> list[Array]:
+    """1/scale of each layer, of shape (rows, columns) of its blocks; (1, 1) where all are equal."""
+    scales = [np.atleast_2d(np.asarray(layer.scale, dtype=np.float64)) for layer in layers]
+    return [1.0 / (scale[:1, :1] if scale.min() == scale.max() else scale) for scale in scales]
+
+
+def _onto_pieces(maps: Sequence[Array], rows: Axis, columns: Axis) -> list[Array]:
+    """Each map read at the pieces that the blocks of all layers cut the picture into."""
+    shape = (len(rows.lengths), len(columns.lengths))
+    return [
+        np.broadcast_to(values, shape) if values.size == 1 else values[np.ix_(down, across)]
+        for values, down, across in zip(maps, rows.owners, columns.owners, strict=True)
+    ]
+
+
+def _checked(
+    layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float
+) -> tuple[int, int, int, float]:
+    """Height, width, what is wanted, and high.
+
+    Wanted is the side of a square, or minus the number of pixels that may stand anywhere.
+    """
+    (height, width, channels), parsed = picture_shape(shape), picture_unit(unit)
+    if not layers:
+        raise BadInput("no layers were given: a picture is released in at least one.")
+    for number, layer in enumerate(layers):
+        if len(layer.colour) != channels:
+            raise BadInput(
+                f"layer {number} has {len(layer.colour)} colour weights, but a picture {channels} channels."
+            )
+        grid = (-(-height // layer.block), -(-width // layer.block))
+        if np.ndim(layer.scale) and np.shape(layer.scale) != grid:
+            raise BadInput(
+                f"layer {number} has a scale of shape {np.shape(layer.scale)}; its blocks of {layer.block} "
+                f"pixels make {grid}."
+            )
+    if parsed.size is None:
+        return height, width, max(height, width), positive("high", high)
+    size = int(parsed.size)
+    if parsed.name == "pixels" and size < height * width:
+        return height, width, -size, positive("high", high)
+    side = max(height, width)
+    return height, width, size if parsed.name == "region" and size < side else side, positive("high", high)

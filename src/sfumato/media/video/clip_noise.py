@@ -1,0 +1,215 @@
+"""A whole video: pictures and sound, each through its own mechanism, and what holds of both together.
+
+**Guarantee.** Pictures and sound of one clip are no disjoint data: whoever is seen is often heard. Per
+``clip`` (and per ``item``, the file) both guarantees add up by composition. Per ``channel``, which is the
+pictures or the sound but not both, each holds on its own, and the worse one is stated. ``region(m)``,
+``pixels(m)`` and ``frame`` lie in the pictures, ``window(ms)`` in the sound.
+
+**Edge cases.** Without a sound mechanism the sound track is left out and the notes say so; a video without
+one is its pictures. Frame times, the length of the sound and the size of the pictures are public.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms.mechanism import NESTED
+from sfumato.mechanisms.parameters import delta_between, positive, shown
+from sfumato.media.audio.audio_mechanism import SoundMechanism
+from sfumato.media.images.image_mechanism import PictureMechanism
+from sfumato.media.video.frame_noise import FrameNoise
+from sfumato.media.video.video_ends import VideoIn
+from sfumato.noise import Keyed
+from sfumato.privacy import Claim, Guarantee, Statement, Unit
+
+__all__ = ["ClipNoise"]
+
+_IN_PICTURES, _WHOLE = ("region", "pixels", "frame"), ("clip", "item")
+_SILENCED = "the sound track is left out"
+
+
+@dataclass(frozen=True)
+class ClipNoise:
+    """Noise for videos: ``picture`` for the frames, ``sound`` for the sound track (None leaves it out).
+
+    ``unit`` is the headline, by default that of the pictures. Where it is ``clip`` or ``item``, pictures get
+    ``share`` of their mechanism's ε and δ, and the sound the rest of its own, so that equal budgets are the
+    budget of both together (without sound, pictures get all). Where it is ``channel``, each mechanism's ε is
+    for its channel; anything else leaves both as they are. ``silenced``: a sound track was left out.
+    """
+
+    picture: FrameNoise
+    sound: SoundMechanism | None = None
+    unit: str | Unit | None = None
+    share: float = 0.5
+    silenced: bool = False
+
+    @classmethod
+    def of(
+        cls, picture: PictureMechanism | FrameNoise, sound: SoundMechanism | None, **options: Any
+    ) -> ClipNoise:
+        """Noise for videos from a mechanism for pictures, or for frames, and one for sounds."""
+        return cls(picture if isinstance(picture, FrameNoise) else FrameNoise(picture), sound, **options)
+
+    def shaped(self, source: VideoIn) -> ClipNoise:
+        """The same noise for videos as long and as large as ``source``, calibrated for the asked unit."""
+        given = self.asked
+        picture = self.picture.shaped((source.height, source.width, 3), source.frames)
+        sound = None if source.sound is None else self.sound
+        part = 1.0 if sound is None else _proper(self.share)
+        if given.name in (*_WHOLE, "channel"):
+            picture = FrameNoise(**(picture.get_params(deep=False) | {"unit": given}))
+        if given.name in _WHOLE:
+            picture = FrameNoise(
+                **(picture.get_params(deep=False) | {"mechanism": _part(picture._mechanism(), part)})
+            )
+        if sound is not None:
+            sound = sound.shaped((source.sound.samples, source.sound.channels), source.sound.rate)
+            if given.name in (*_WHOLE, "channel", "window"):
+                # A channel of a clip is its whole sound track, however many channels that has itself.
+                own = given if given.name == "window" else Unit("clip")
+                sound = type(sound)(**(sound.get_params(deep=False) | {"unit": own}))
+            if given.name in _WHOLE:
+                sound = _part(sound, 1.0 - part)
+        elif given.name == "window":
+            raise BadInput(
+                f"{given} is a unit of sound, and there is no sound that is released.", parameter="unit"
+            )
+        silenced = source.sound is not None and self.sound is None
+        return ClipNoise(picture, sound, given, self.share, silenced)
+
+    @property
+    def asked(self) -> Unit:
+        """The unit of the headline."""
+        return self.picture._asked() if self.unit is None else Unit.parse(self.unit)
+
+    def guarantee(self) -> Guarantee:
+        """What is proven of the headline's unit; for noise that is ``shaped``."""
+        return self.proven(self.asked)
+
+    def proven(self, unit: Unit | str) -> Guarantee:
+        """What is proven of ``unit``; for noise that is ``shaped``."""
+        unit = Unit.parse(unit)
+        picture, sound = self.picture, self.sound
+        shape = picture._picture(None)
+        if unit.name in _IN_PICTURES:
+            return picture.proven(unit, shape)
+        if unit.name == "window":
+            if sound is None:
+                raise BadInput(
+                    f"{unit} is a unit of sound, and there is no sound that is released.", parameter="unit"
+                )
+            return sound.proven(unit, sound._clip(None))
+        if unit.name not in (*_WHOLE, "channel"):
+            raise BadInput(
+                "videos have the units region(m), pixels(m), frame, window(ms), channel, clip and item, not "
+                f"{unit}.",
+                parameter="unit",
+            )
+        parts = [picture.proven(Unit("clip"), shape)]
+        if sound is not None:
+            parts.append(sound.proven(Unit("clip"), sound._clip(None)))
+        parts = [replace(part, unit=unit) for part in parts]
+        return _worse(parts) if unit.name == "channel" else Guarantee.compose(parts)
+
+    def statement(self) -> Statement:
+        """Three columns for one video; for noise that is ``shaped``."""
+        parts: list[Mechanism] = [self.picture] + ([] if self.sound is None else [self.sound])
+        asked = self.asked
+        units = [Unit("pixels", 1), Unit("pixels", 16), Unit("region", 8), Unit("region", 32), Unit("frame")]
+        units += [] if self.sound is None else [self._window(), Unit("channel")]
+        units += [Unit("clip"), Unit("item")]
+        notes = [note for part in parts for note in part._notes()] + ([_SILENCED] if self.silenced else [])
+        return Statement(
+            mechanism=type(self).__name__,
+            parameters=self.parameters(),
+            claimed=self.claim(),
+            proven=self.guarantee(),
+            notes=tuple(dict.fromkeys(notes)),
+            also_proven=tuple(self.proven(unit) for unit in units if unit != asked),
+            terms={"mechanism": "ClipNoise", "parameters": self.terms()},
+        )
+
+    def prepare(self) -> None:
+        """Refuse what could not be drawn, for noise that is ``shaped``; see :meth:`Mechanism.prepare`."""
+        self.picture.prepare(math.prod(self.picture._picture(None)), np.dtype(np.uint8))
+        if self.sound is not None:
+            self.sound.prepare(math.prod(self.sound._clip(None)), np.dtype(np.float64))
+
+    def claim(self) -> Claim | None:
+        """That of the mechanism for pictures; a paper's claim for sound is about sound alone."""
+        return self.picture.claim()
+
+    def parameters(self) -> dict[str, Any]:
+        """Everything that shapes the bytes, by channel."""
+        return {
+            "unit": str(self.asked),
+            "share": self.share,
+            "pictures": self.picture.parameters(),
+            "sound": None
+            if self.sound is None
+            else {"mechanism": type(self.sound).__name__} | self.sound.parameters(),
+        }
+
+    def terms(self) -> dict[str, Any]:
+        """What commitments are made of; see :meth:`Mechanism.terms`."""
+        sound = self.sound
+        return {
+            "unit": str(self.asked),
+            "share": self.share,
+            "pictures": self.picture.terms() | NESTED,
+            "sound": None if sound is None else {"mechanism": sound.wire} | sound.terms() | NESTED,
+        }
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether anybody who knows a seed can draw some of the noise again."""
+        return self.picture.reproducible or (self.sound is not None and self.sound.reproducible)
+
+    @property
+    def keyed(self) -> Keyed | None:
+        """The keyed randomness that the noise of the pictures is drawn from, if it is."""
+        return self.picture.keyed
+
+    def _window(self) -> Unit:
+        own = Unit("window", 20) if self.sound is None else Unit.parse(self.sound.unit)
+        return own if own.name == "window" else Unit("window", 20)
+
+
+def _worse(parts: list[Guarantee]) -> Guarantee:
+    """The guarantee that holds of whichever part changes: the largest ε at the largest δ stated."""
+    delta = max(part.at_delta for part in parts)
+    without = [part for part in parts if part.proves_nothing]
+    if without or len(parts) == 1:
+        return (without or parts)[0]
+    epsilon = max(part.epsilon(delta) for part in parts)
+    theorem = "the worse of " + " and ".join(part.theorem for part in parts)
+    if delta == 0.0:
+        return Guarantee.pure(epsilon, unit=parts[0].unit, neighbours=parts[0].neighbours, theorem=theorem)
+    return Guarantee.approximate(
+        epsilon, delta, unit=parts[0].unit, neighbours=parts[0].neighbours, theorem=theorem
+    )
+
+
+def _part(mechanism: Any, part: float) -> Any:
+    """``mechanism`` with ``part`` of its ε and of its δ."""
+    values = mechanism.get_params(deep=False)
+    if "epsilon" not in values:
+        raise BadInput(f"{type(mechanism).__name__} has no epsilon of which a clip could be given a part.")
+    values["epsilon"] = part * positive("epsilon", values["epsilon"])
+    if values.get("delta"):
+        values["delta"] = part * delta_between(values["delta"])
+    return type(mechanism)(**values)
+
+
+def _proper(part: float) -> float:
+    number = isinstance(part, int | float) and not isinstance(part, bool)
+    if not number or not 0.0 < part < 1.0:
+        raise BadInput(f"`share` must lie strictly between 0 and 1, not {shown(part)}.", parameter="share")
+    return float(part)

@@ -1,0 +1,203 @@
+"""Publishes private pictures moved along geodesics to places of low curvature; nothing is proven of it.
+
+Yin et al. (2025): a Riemannian VAE-GAN learns the pictures, each is encoded, moved towards the nearest centre
+of the learned manifold as far as the estimated curvature says, and decoded again, with its own label.
+
+**Guarantee.** None. Every released picture is a function of one private picture, and of networks that were
+trained on all of them; nothing is drawn at random that would hide either.
+
+**Edge cases.** Fewer pictures than centres, one class, pictures that are all the same, values that are not
+finite, wrong labels, and a checkpoint of another model or dataset are refused before training starts.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sfumato.errors import BadInput
+from sfumato.mechanisms.parameters import positive
+from sfumato.mechanisms.release_value import Release
+from sfumato.noise import Randomness
+from sfumato.privacy import Claim, Guarantee
+from sfumato.publishers.labelled_images import Labelled
+from sfumato.publishers.publisher import Progress, Publisher, published_randomness, whole
+from sfumato.publishers.riemannian import Architecture, Obfuscator, Rates, Run, Schedule, Trainer, new_run
+from sfumato.publishers.riemannian.checkpoints import Checkpoint, fingerprint
+from sfumato.publishers.riemannian.schedule import STAGES
+from sfumato.publishers.riemannian.strategies import STRATEGIES
+
+__all__ = ["CurvaturePublisher"]
+
+#: Passes over the data in each stage (section 5.1.3).
+EPOCHS = (100, 100, 50, 5)
+
+
+class CurvaturePublisher(Publisher):
+    """Publishes one picture for each private one, of values from 0 to ``top``, with its label.
+
+    ``latent`` dimensions and ``centres`` of the learned manifold; ``strategy`` is ``"lowest"`` (equation 15),
+    ``"anywhere"`` (the lowest of the whole path), ``"highest"`` or ``"linear"``; ``decoder`` is ``"dense"``
+    or ``"conv"``; ``samples`` along each geodesic, the first of them that may be taken is ``least`` (0 in the
+    paper). Training takes ``time_budget`` seconds, or, without one, ``epochs`` passes over the data for each
+    of its four stages; moving the pictures comes after it. A ``checkpoint`` is a file that training is
+    resumed from: it holds private information and belongs to no release. A finished checkpoint serves every
+    strategy.
+    """
+
+    one_to_one: bool = True
+
+    def __init__(
+        self,
+        *,
+        latent: int = 10,
+        centres: int = 256,
+        strategy: str = "lowest",
+        decoder: str = "dense",
+        time_budget: float | None = None,
+        epochs: tuple[int, int, int, int] = EPOCHS,
+        samples: int = 20,
+        least: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
+        top: float = 255.0,
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.latent, self.centres = whole("latent", latent, 1), whole("centres", centres, 1)
+        self.samples, self.least = whole("samples", samples, 2), whole("least", least, 0)
+        if self.least >= self.samples:
+            raise BadInput(
+                f"`least` was {least}: of {samples} samples the last one is {samples - 1}.", parameter="least"
+            )
+        self.strategy = _known(strategy)
+        if decoder not in ("dense", "conv"):
+            raise BadInput(f"the decoder must be 'dense' or 'conv', not {decoder!r}.")
+        self.decoder = decoder
+        self.time_budget = None if time_budget is None else positive("time_budget", time_budget)
+        if not isinstance(epochs, tuple | list) or len(epochs) != len(STAGES):
+            raise BadInput(
+                f"`epochs` must be {len(STAGES)} whole numbers, one for each stage.", parameter="epochs"
+            )
+        self.epochs = tuple(whole("epochs", count, 1) for count in epochs)
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.top = positive("top", top)
+        self.randomness = published_randomness(randomness)
+        self.run: Run | None = None
+        self._labels: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._moved: Tensor | None = None
+
+    def guarantee(self) -> Guarantee:
+        """Nothing, and why."""
+        return Guarantee.nothing(
+            "every released picture is a function of one private picture and of networks trained on all of "
+            "them, without noise that would hide either"
+        )
+
+    def claim(self) -> Claim:
+        """What the authors say; they promise no ε."""
+        return Claim(
+            text="“By perturbing samples toward low-curvature regions, our method effectively suppresses "
+            "distinctive feature combinations that are vulnerable to MIA.”",
+            source="Yin et al. 2025, Privacy-Utility Trade-off in Data Publication, abstract",
+        )
+
+    def fit(self, X: Any, y: Any, *, report: Progress | None = None) -> Self:
+        """Train on pictures ``X`` (n, height, width[, channels]) and labels ``y``, then move all pictures."""
+        data = Labelled.checked(X, y, top=self.top).varied()
+        if len(data) < self.centres:
+            raise BadInput(
+                f"{len(data)} pictures were given and {self.centres} centres asked for: at least as many "
+                "pictures as centres are needed."
+            )
+        architecture = Architecture(data.shape, self.latent, self.centres, self.decoder)
+        rates = Rates()
+        seed = self.randomness.stream(b"riemannian networks").integer(64) % 2**62
+        run = new_run(
+            architecture, torch.as_tensor(data.pictures), seed=seed, rates=rates, strategy=self.strategy
+        )
+        Trainer(run, self._schedule(len(data), rates), checkpoint=self._checkpoint(architecture, data)).train(
+            report
+        )
+        self.run, self._labels = run, data.labels
+        self._moved = self._move(run, report)
+        return self
+
+    def publish(self, n: int | None = None) -> Release:
+        """The pictures that stand in for the first ``n`` fitted ones, in their order, with their labels.
+
+        Without ``n`` all of them. Asking again gives the same pictures.
+        """
+        if self.run is None:
+            raise BadInput("nothing has been fitted: call fit(X, y) before publish(n).")
+        n = len(self._labels) if n is None else whole("n", n, 1)
+        if n > len(self._labels):
+            raise BadInput(
+                f"{n} pictures were asked for and {len(self._labels)} fitted: each published picture is made "
+                "from one of them, so ask for no more."
+            )
+        if self._moved is None:
+            self._moved = self._move(self.run, None)
+        with torch.no_grad():
+            parts = [self.run.model.decode(part) for part in torch.split(self._moved[:n], 2048)]
+        pictures: NDArray[np.float32] = torch.cat(parts).numpy() * np.float32(self.top)
+        return self._release(pictures, self._labels[:n].copy())
+
+    def using(self, strategy: str) -> Self:
+        """A publisher with the same trained networks that moves pictures by another ``strategy``."""
+        other = copy.copy(self)
+        other.strategy, other._moved = _known(strategy), None
+        return other
+
+    def parameters(self) -> Mapping[str, Any]:
+        """The public parameters."""
+        return {
+            "latent": self.latent,
+            "centres": self.centres,
+            "strategy": self.strategy,
+            "decoder": self.decoder,
+            "time_budget": self.time_budget,
+            "epochs": None if self.time_budget is not None else list(self.epochs),
+            "samples": self.samples,
+            "least": self.least,
+            "top": self.top,
+        }
+
+    def obfuscator(self) -> Obfuscator:
+        """What moves latent points of the fitted model."""
+        if self.run is None:
+            raise BadInput("nothing has been fitted: call fit(X, y) first.")
+        return self._obfuscator(self.run)
+
+    def _obfuscator(self, run: Run) -> Obfuscator:
+        return Obfuscator(
+            run.model, run.estimator, samples=self.samples, strategy=self.strategy, least=self.least
+        )
+
+    def _move(self, run: Run, report: Progress | None) -> Tensor:
+        return self._obfuscator(run).perturb(run.model.means(run.pictures), report=report)
+
+    def _schedule(self, records: int, rates: Rates) -> Schedule:
+        if self.time_budget is not None:
+            return Schedule((), self.time_budget)
+        return Schedule.epochs(self.epochs, records, rates.batch)
+
+    def _checkpoint(self, architecture: Architecture, data: Labelled) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        identity = {**architecture.to_dict(), "data": fingerprint(data.pictures, data.labels)}
+        return Checkpoint(self.checkpoint, identity)
+
+
+def _known(strategy: str) -> str:
+    if strategy not in STRATEGIES:
+        raise BadInput(
+            f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.", parameter="strategy"
+        )
+    return strategy

@@ -1,0 +1,249 @@
+"""The public terms of a federated run, as JSON that every process of it reads: model, noise and rounds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import BadInput, quoted
+from sfumato.learners.federated.central_noise import AveragedTensors, Central, CentralGaussian
+from sfumato.learners.federated.federated_classifier import FederatedClassifier
+from sfumato.learners.federated.federated_models import initial_parameters
+from sfumato.learners.federated.protection_base import NoProtection
+from sfumato.learners.federated.protections import Protection, make_protection, protection_name
+from sfumato.learners.federated.round_calibration import calibrated
+from sfumato.learners.federated.rounds import client_names, round_guarantee
+from sfumato.learners.federated.tensor_paper import TensorPaper
+from sfumato.ledger.rdp_filter import Filter, add
+from sfumato.mechanisms.parameters import positive
+from sfumato.noise import Seeded
+from sfumato.privacy import Claim, Guarantee
+from sfumato.privacy.defaults import FEDERATED
+
+if TYPE_CHECKING:
+    from sfumato.learners.federated.parameter_vectors import Arrays
+
+__all__ = ["Federation"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Federation:
+    """What everybody agrees on before a run.
+
+    ``epsilon`` and ``delta`` are the promise to one client over all ``rounds``; ``strength`` is what one
+    round may have of it (see :meth:`settled`): its ε, or one over the noise multiplier with a central
+    Gaussian. In the modes of the TLDP paper, whose claim is no bound, ``epsilon`` is the paper's: that of
+    each round. ``seed`` is that of the public initial parameters and of the order of records;
+    ``noise_seed`` makes a run that can be repeated, for experiments.
+    """
+
+    clients: int
+    rounds: int
+    mechanism: str
+    epsilon: float | None
+    delta: float
+    clip: float | None = None
+    limit: float | None = None
+    neighbours: str = FEDERATED.neighbours
+    central: bool = False
+    sample: float = 1.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    model: str = "linear"
+    shape: tuple[int, ...] = (1,)
+    classes: int = 2
+    factor: float = 1.0
+    epochs: int = 1
+    batch: int = 64
+    rate: float = 0.05
+    seed: int = 0
+    noise_seed: int | None = None
+    strength: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mechanism", protection_name(self.mechanism))
+        object.__setattr__(self, "shape", tuple(self.shape))
+        for name in ("clients", "rounds", "epochs", "batch"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise BadInput(
+                    f"`{name}` was {value!r}", parameter=name, accepted="a whole number, 1 or more"
+                )
+        if self.mechanism != "none" and self.epsilon is None:
+            raise BadInput(
+                f"{self.mechanism} needs `epsilon`, the budget of one client over all rounds; "
+                "`mechanism='none'` adds no noise and promises nothing.",
+                parameter="epsilon",
+            )
+        positive("rate", self.rate)
+        if self.epsilon is not None:
+            positive("epsilon", self.epsilon)
+        if not 0.0 <= self.delta < 1.0:
+            raise BadInput(
+                f"`delta` was {self.delta!r}", parameter="delta", accepted="a number from 0 to below 1"
+            )
+        if not self.central and self.sample != 1.0:
+            raise BadInput(
+                "`sample` needs `central=True`: it is the server that samples clients and adds the noise.",
+                parameter="sample",
+            )
+        if self.central and self.mechanism not in ("gaussian", "tensor-ldp"):
+            raise BadInput(
+                f"`central` is for gaussian and tensor-ldp, not for {self.mechanism}: the others are drawn "
+                "by "
+                "each client.",
+                parameter="central",
+            )
+        if self.sample != 1.0 and self.mechanism != "gaussian":
+            raise BadInput(
+                f"`sample` is for gaussian, not for {self.mechanism}, of which no amplification is proven.",
+                parameter="sample",
+            )
+        if self.central and self.mechanism == "gaussian" and self.options:
+            named = list(self.options)
+            raise BadInput(
+                f"a central gaussian takes no {', '.join(map(quoted, named))}.", parameter=named[0]
+            )
+        if self.mechanism == "none" and (self.options or self.epsilon is not None):
+            raise BadInput(
+                "`mechanism='none'` adds no noise: leave out `epsilon` and options of mechanisms.",
+                parameter="epsilon" if self.epsilon is not None else next(iter(self.options)),
+            )
+
+    @property
+    def paper(self) -> bool:
+        """Whether ε is the paper's own, of each round, since nothing could be calibrated."""
+        own = self.options.get("curvature") == "own"
+        return self.mechanism == "tensor-ldp" or own
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The public names of the clients."""
+        return client_names(self.clients)
+
+    @property
+    def randomness(self) -> Seeded | None:
+        """None, for the operating system's, unless a seed was given."""
+        return None if self.noise_seed is None else Seeded(self.noise_seed)
+
+    def classifier(self) -> FederatedClassifier:
+        """The model that is trained, not yet fitted."""
+        return FederatedClassifier(self.model, self.shape, self.classes, self.factor)
+
+    @cached_property
+    def initial(self) -> Arrays:
+        """The parameters of the first round."""
+        return initial_parameters(self.classifier().make, self.seed)
+
+    def settled(self, *, budget: bool = False) -> Federation:
+        """These terms with the strength of one round.
+
+        With ``budget`` all rounds also fit, one after another, an unspent budget of (ε, δ) in a ledger, whose
+        filter also holds for choices made along the way and therefore admits a little less.
+        """
+        if self.mechanism == "none":
+            return self
+        assert self.epsilon is not None  # checked above
+        if self.paper:
+            return self._with(self.epsilon)
+        rule = Filter.for_budget(self.epsilon, self.delta) if budget else None
+
+        def fits(one: Guarantee) -> bool:
+            if rule is None:
+                return True
+            total, price = rule.nothing(), rule.price(one)
+            for _ in range(self.rounds):
+                total = add(total, price)
+            return rule.fits(total)
+
+        strength = calibrated(
+            lambda tried: self._with(tried).round_guarantee(),
+            rounds=self.rounds,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            also=fits,
+        )
+        return self._with(strength)
+
+    def protection(self) -> Protection:
+        """What each client does before it sends."""
+        if self.central or self.mechanism == "none":
+            return NoProtection()
+        assert self.strength is not None, "terms are settled before they are used"
+        return make_protection(
+            self.mechanism,
+            epsilon=self.strength,
+            delta=self.delta,
+            clip=self.clip,
+            limit=self.limit,
+            neighbours=self.neighbours,
+            **self.options,
+        )
+
+    def at_server(self) -> Central | None:
+        """What the server does, if it is the server that adds the noise."""
+        if not self.central:
+            return None
+        assert self.strength is not None, "terms are settled before they are used"
+        if self.mechanism == "tensor-ldp":
+            tensor = make_protection(
+                "tensor-ldp",
+                epsilon=self.strength,
+                delta=self.delta,
+                clip=self.clip,
+                limit=self.limit,
+                neighbours=self.neighbours,
+                **self.options,
+            )
+            assert isinstance(tensor, TensorPaper)
+            return AveragedTensors(tensor=tensor)
+        if self.clip is None:
+            raise BadInput(
+                "a central gaussian needs `clip`, the largest L2 norm of an update; read off data it leaks.",
+                parameter="clip",
+            )
+        return CentralGaussian(
+            multiplier=1.0 / self.strength,
+            clip=self.clip,
+            limit=self.limit,
+            sample=self.sample,
+            neighbours=self.neighbours,
+        )
+
+    def round_guarantee(self) -> Guarantee:
+        """What is proven of one client in one round."""
+        return round_guarantee(self.protection(), self.at_server(), self.initial, self.clients)
+
+    def claim(self) -> Claim | None:
+        """What the authors say of one round."""
+        server = self.at_server()
+        return self.protection().claim() if server is None else server.claim()
+
+    def digest(self) -> str:
+        """What tells these terms from all others; an owner agrees to terms by it."""
+        return hashlib.sha256(self.to_json().encode("utf-8")).hexdigest()
+
+    def to_json(self) -> str:
+        """What :meth:`from_json` reads back."""
+        return json.dumps(asdict(self) | {"format": _FORMAT}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Federation:
+        """Read what :meth:`to_json` wrote."""
+        try:
+            read = json.loads(text)
+            if read.pop("format") != _FORMAT:
+                raise BadInput(f"these terms of a federated run are of another format than {_FORMAT}.")
+            return cls(**read)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if isinstance(error, BadInput):
+                raise
+            raise BadInput("these are no terms of a federated run.") from None
+
+    def _with(self, strength: float) -> Federation:
+        return Federation(**(asdict(self) | {"strength": strength}))

@@ -1,0 +1,193 @@
+"""A federated run as processes of their own: a Flower SuperLink, and a SuperNode for each client.
+
+What is started here: ``flower-superlink``, which starts the server's app in a process of its own, and for
+each client a ``flower-supernode``, which starts the client's app in one for every message. They talk over the
+network of this machine alone, on ports that are free, without encryption. (In Flower 1.41 they speak HTTP;
+its older service speaks gRPC, see ``federation_grpc``.) No package is installed for the app. Each client has
+a secret of the run, in the file that its SuperNode reads, and proves its name by it in every reply.
+
+A client whose process dies is left out when Flower has missed its heartbeats for a minute, and the others go
+on. What it may have sent it has paid for, in its own ledger, before anything was drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from sfumato.errors import BadInput
+from sfumato.learners.federated.credentials import new_secret
+from sfumato.learners.federated.rounds import Federated
+from sfumato.release.federated_run import FederatedRun
+from sfumato.release.federation_apps import TERMS, paid_from, place_of, read_result, rounds_done
+from sfumato.release.process_group import ChildProcesses
+
+__all__ = ["Processes", "run_processes", "write_app"]
+
+_POLL = 0.1
+_INTERVAL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"
+_APP = """from sfumato.release.federation_apps import client_app, server_app
+
+__all__ = ["client_app", "server_app"]
+"""
+
+
+def write_app(folder: Path, settings: Mapping[str, str | float]) -> None:
+    """A Flower app directory with the apps of ``federation_apps`` and the ``settings`` of a run."""
+    folder.mkdir(parents=True)
+    lines = [
+        "[project]",
+        'name = "sfumato-federation"',
+        'version = "1.0.0"',
+        'license = { text = "see sfumato" }',
+        "dependencies = []",
+        "[tool.flwr.app]",
+        'publisher = "sfumato"',
+        "[tool.flwr.app.components]",
+        'serverapp = "federation:server_app"',
+        'clientapp = "federation:client_app"',
+        "[tool.flwr.app.config]",
+        *(f"{key} = {_toml(value)}" for key, value in settings.items()),
+    ]
+    (folder / "pyproject.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "federation.py").write_text(_APP, encoding="utf-8")
+
+
+class Processes(ChildProcesses):
+    """The processes of one run; all of them end with the block."""
+
+    def __init__(self, folder: Path) -> None:
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        # Flower looks for work once a second, which a run of many short rounds would mostly wait for.
+        poll = os.environ.get(_INTERVAL, "0.1")
+        super().__init__(folder, {"PATH": path, _INTERVAL: poll})
+        self.address = ""
+        self.link: subprocess.Popen[bytes] | None = None
+        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start_link(self, patience: float) -> None:
+        """Start the SuperLink, and wait until it answers."""
+        port = _free_port()
+        self.address = f"127.0.0.1:{port}"
+        self.link = self.start(
+            "superlink",
+            _script("flower-superlink"),
+            "--insecure",
+            *("--host", "127.0.0.1", "--port", str(port)),
+            "--disable-runtime-dependency-installation",
+        )
+        until = time.monotonic() + patience
+        while True:
+            self._check_link()
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+                return
+            except OSError:
+                if time.monotonic() > until:
+                    raise BadInput(f"the SuperLink did not answer within {patience:g} seconds.") from None
+                time.sleep(_POLL)
+
+    def start_node(self, place: Mapping[str, str]) -> None:
+        """Start the SuperNode of the client that stands at ``place``."""
+        # A file of the private folder, and not the arguments: the URL of a ledger may hold a password.
+        config = self.folder / f"{place['name']}.toml"
+        config.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in place.items()), "utf-8")
+        self.nodes[place["name"]] = self.start(
+            place["name"],
+            _script("flower-supernode"),
+            "--insecure",
+            *("--superlink", self.address),
+            *("--host", "127.0.0.1", "--port", str(_free_port())),
+            *("--node-config", str(config)),
+        )
+
+    def submit(self, app: Path) -> None:
+        """Hand the app to the SuperLink, which starts the run."""
+        config = (
+            f'[superlink]\ndefault = "run"\n[superlink.run]\naddress = "{self.address}"\ninsecure = true\n'
+        )
+        (self.home / "config.toml").write_text(config, encoding="utf-8")
+        command = [_script("flwr"), "run", str(app), "run", "--format", "json"]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            answer = {}
+        if not answer.get("success"):
+            why = " ".join(str(answer.get("error-message", done.stderr)).split())
+            raise BadInput(f"Flower did not start the run: {why[:300]}")
+
+    def check(self, *, without_clients: bool = False) -> None:
+        """Raise where the SuperLink is gone, or all clients are, unless it goes on ``without_clients``."""
+        self._check_link()
+        # All of them are asked: one that died is reaped by that, and what it had started ends with it.
+        ended = [process.poll() is not None for process in self.nodes.values()]
+        if ended and all(ended) and not without_clients:
+            raise BadInput(f"all {len(self.nodes)} clients ended before the run did.")
+
+    def _check_link(self) -> None:
+        if self.link is not None and self.link.poll() is not None:
+            raise BadInput(f"the SuperLink ended with code {self.link.returncode} before the run did.")
+
+
+def run_processes(federated: FederatedRun) -> Federated:
+    """A run with a process for the server and for each client."""
+    terms, budgets, waiting, report = federated.terms, federated.budgets, federated.waiting, federated.report
+    with federated.apart() as (folder, files), Processes(folder) as run:
+        result = folder / "result"
+        result.mkdir()
+        secrets = {name: new_secret() for name in terms.names}
+        kept = folder / "secrets.json"
+        kept.touch(mode=0o600)
+        kept.write_text(json.dumps(secrets), "utf-8")
+        settings: dict[str, str | float] = {
+            TERMS: terms.to_json(),
+            "result": str(result),
+            "secrets": str(kept),
+        }
+        write_app(folder / "app", {**settings, **asdict(waiting), **paid_from(budgets)})
+        report("starting processes", None)
+        run.start_link(waiting.patience)
+        for name in terms.names:
+            run.start_node(place_of(name, files[name], budgets, terms, secrets[name]))
+        run.submit(folder / "app")
+        until = time.monotonic() + waiting.patience + terms.rounds * (waiting.timeout + waiting.patience)
+        while (made := read_result(result, terms)) is None:
+            # With noise at the server, whether any client is left must not be told.
+            run.check(without_clients=terms.central)
+            if time.monotonic() > until:
+                raise BadInput("the run did not end in the time that its rounds may take.")
+            done = rounds_done(result)
+            report(f"round {min(done + 1, terms.rounds)} of {terms.rounds}", done / terms.rounds)
+            time.sleep(_POLL)
+        return made
+
+
+def _script(name: str) -> str:
+    """The command ``name`` of this installation of Python, or of the path."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise BadInput(
+            f"`engine='processes'` needs {name}: pip install 'sfumato[federated]'.", parameter="engine"
+        )
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        return int(tried.getsockname()[1])
+
+
+def _toml(value: str | float) -> str:
+    """A TOML value; JSON's text is TOML's basic string, but for two characters."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,108 @@
+"""The manifest of a released folder: the names and digests of its files, written last and certified."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import BadInput
+from sfumato.io.stores import LocalStore, Store
+from sfumato.reports import Check, KeyRing, Verification, certificate_file, file_digest, verify
+
+if TYPE_CHECKING:
+    from sfumato.ledger import Ledger
+
+__all__ = [
+    "MANIFEST",
+    "manifest_bytes",
+    "manifest_of",
+    "refuse_other_run",
+    "some",
+    "unlisted",
+    "verify_folder",
+]
+
+MANIFEST = "manifest.json"
+# Of a manifest that has to be looked at; a million files have one of less than 200 MB.
+_MANIFEST_BYTES = 1 << 30
+
+
+def manifest_of(folder: Path, files: Sequence[Path]) -> bytes:
+    """The bytes of the manifest of ``files``, which stand under ``folder``."""
+    return manifest_bytes({file.relative_to(folder).as_posix(): file_digest(file) for file in files})
+
+
+def manifest_bytes(digests: Mapping[str, str], run: str | None = None, skipped: int = 0) -> bytes:
+    """The bytes of the manifest of files with these SHA-256 ``digests``, which ``run`` has released.
+
+    ``skipped`` is how many files of the source could not be released; which ones, and why, is for its owner.
+    """
+    told: dict[str, Any] = {} if run is None else {"run": run}
+    told |= {"skipped": skipped} if skipped else {}
+    return (json.dumps(told | {"files": dict(digests)}, indent=2) + "\n").encode()
+
+
+def refuse_other_run(output: Store, run: str) -> list[str]:
+    """Refuse an ``output`` that holds the manifest of another run than ``run``, or one that cannot be read.
+
+    Files of two runs in one place would be a release that neither manifest describes. Returns the files that
+    ``run`` has listed there before.
+    """
+    held = output.read(MANIFEST, _MANIFEST_BYTES)
+    if held is None:
+        return []
+    try:
+        read = json.loads(held)
+        other, listed = read["run"], list(read["files"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        other, listed = None, []
+    if other != run:
+        raise BadInput(
+            f"{output.shown} holds the {MANIFEST} of another run, whose files would be mixed with those of "
+            "this one; choose another output, or remove that release first."
+        )
+    return listed
+
+
+def unlisted(held: Iterable[str], listed: Collection[str]) -> list[str]:
+    """Those of the files ``held`` that are not ``listed``, nor the manifest, nor certificates of these."""
+    known = {MANIFEST, *listed}
+    known |= {certificate_file(Path(name)).as_posix() for name in known}
+    return [name for name in held if name not in known]
+
+
+def some(names: Sequence[str]) -> str:
+    """Five of ``names`` and how many more there are, for people."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def verify_folder(folder: Path, keys: KeyRing, ledger: Ledger | None = None) -> Verification:
+    """Check the manifest in ``folder`` against its certificate, and every file against the manifest.
+
+    A file that it does not list fails the folder, whatever certificate it has of its own: whoever is handed
+    the folder would take it for part of the release. Hidden files are not looked at.
+    """
+    found = verify(folder / MANIFEST, keys, ledger)
+    try:
+        told = json.loads((folder / MANIFEST).read_text("utf-8"))
+        listed, skipped = told["files"], int(told.get("skipped", 0))
+        altered = [
+            name
+            for name, digest in listed.items()
+            if not (folder / name).is_file() or file_digest(folder / name) != digest
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise BadInput(f"{MANIFEST} in {folder.name} is no manifest of released files.") from None
+    if altered:
+        check = Check("file", "fails", f"missing or altered since they were certified: {some(altered)}")
+    else:
+        check = Check("file", "holds", f"so are those of the {len(listed)} files that it lists")
+    if foreign := unlisted(LocalStore(folder).held(), listed):
+        others = Check("folder", "fails", f"not part of this release, the manifest lists no {some(foreign)}")
+    else:
+        left = f"; {skipped:,} of the source's could not be released and are not here" if skipped else ""
+        others = Check("folder", "holds", f"nothing else stands in the folder{left}")
+    return replace(found, checks=(*found.checks, check, others))

@@ -1,0 +1,206 @@
+"""The cluster engine: Ray Data hands pieces to workers, and gives those of a lost worker to another.
+
+**Exactly once.** A worker may die at any moment, also after a piece has appeared and before anybody was told.
+The piece is then drawn again, from noise that is keyed by the unit: it takes the place of itself, byte for
+byte, so that no second draw ever leaves the cluster. What a piece is worth was paid for before the first one
+was drawn.
+
+**What leaves this process.** Work is sent to the workers of a cluster that is one's own: the parameters, the
+secret that keys the noise, and the key that signs. A cluster that is started here listens on this machine
+alone, obeys only whoever knows a token that this process has made up, keeps its files in a private folder
+that is removed at the end, and tells nobody that it runs.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any, cast
+
+from sfumato.errors import BadInput, SfumatoError
+from sfumato.noise import processors, secrets_travel
+from sfumato.noise.parallel import THREADS
+from sfumato.release.engine_interface import Done, Engine, Piece, Result
+from sfumato.release.ray_privacy import keep_ray_private, ray_folder
+
+if TYPE_CHECKING:
+    from sfumato.release.protected_file import Report
+
+__all__ = ["RayEngine", "ray_engine"]
+
+# Most pieces of one task: enough that handing it out costs little, few enough that losing it does too.
+_TASK_PIECES = 256
+# Tasks for each worker, so that the last ones end at about the same time.
+_TASKS_A_WORKER = 8
+_STORE_BYTES = 128 << 20
+# Seconds in which a cluster takes a connection.
+_CONNECTING = 10.0
+# What Ray would otherwise tell people about itself.
+_QUIET = (("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"), ("RAY_IGNORE_UNHANDLED_ERRORS", "1"))
+# A cluster on one machine does not grow, so nothing has to watch whether it should; and its workers are what
+# the run is for, so that they are no less important than the process that waits for them.
+_OF_ONE_MACHINE = (("RAY_DATA_CLUSTER_AUTOSCALER", "V1"), ("RAY_worker_niceness", "0"))
+
+
+class RayEngine(Engine):
+    """Workers of a Ray cluster that is running; :func:`ray_engine` brings one."""
+
+    retries, one_process = True, False
+
+    def __init__(self, workers: int, waking: Sequence[Any] = ()) -> None:
+        self.workers = workers
+        self._waking = waking
+
+    def each(
+        self, work: Callable[[Piece], Result], pieces: Sequence[Piece], stage: str, report: Report
+    ) -> Done[Piece, Result]:
+        """``work`` on every piece, told by ``report`` as tasks of several pieces are done."""
+        import ray
+
+        # A task that finds no worker ready would have one more started, which makes all of them late.
+        if self._waking:
+            ray.wait(list(self._waking), num_returns=len(self._waking))
+        done: Done[Piece, Result] = Done()
+        size = max(1, min(_TASK_PIECES, len(pieces) // (_TASKS_A_WORKER * self.workers)))
+        tasks = [{"pieces": pickle.dumps(pieces[at : at + size])} for at in range(0, len(pieces), size)]
+        with secrets_travel():  # to workers of one's own, who draw the noise
+            task = _Task(ray.put(work))
+        given = ray.data.from_items(tasks, override_num_blocks=len(tasks))
+        at_once = ray.data.TaskPoolStrategy(size=self.workers)
+        answers = given.map(task, num_cpus=1, max_retries=-1, compute=at_once)
+        count = 0
+        for answer in answers.iter_rows():
+            for piece, result, refusal in pickle.loads(answer["outcomes"]):
+                if refusal is None:
+                    done.results[piece] = result
+                else:
+                    done.refused[piece] = refusal
+                count += 1
+            report(stage, count / len(pieces))
+        return done
+
+
+class _Task:
+    """Does ``work``, which lies in the cluster, on the pieces of one row."""
+
+    def __init__(self, work: Any) -> None:
+        self._work = work
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        import ray
+
+        _use_one_processor()
+        work = ray.get(self._work)
+        outcomes: list[tuple[Any, Any, str | None]] = []
+        for piece in pickle.loads(row["pieces"]):
+            try:
+                outcomes.append((piece, work(piece), None))
+            except SfumatoError as error:
+                outcomes.append((piece, None, str(error)))
+        return {"outcomes": pickle.dumps(outcomes)}
+
+
+@contextmanager
+def ray_engine(workers: int | None = None) -> Iterator[RayEngine]:
+    """An engine on the cluster that ``RAY_ADDRESS`` names or, without it, on ``workers`` of this machine."""
+    # Before the import: it reads this once.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name, value in _QUIET:
+        os.environ.setdefault(name, value)
+    if not os.environ.get("RAY_ADDRESS"):
+        keep_ray_private()
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise BadInput("the engine ray needs a package: pip install 'sfumato[cluster]'.") from None
+    if ray.is_initialized():
+        yield RayEngine(workers or _processors())
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    with (
+        ray_folder() as folder,
+        # Ray says on standard output which workers died; that is for results.
+        redirect_stdout(sys.stderr),
+    ):
+        if address := os.environ.get("RAY_ADDRESS"):
+            _check_reachable(address)
+            ray.init(**quiet)
+        else:
+            for name, value in _OF_ONE_MACHINE:
+                os.environ.setdefault(name, value)
+            ray.init(
+                address="local",
+                num_cpus=workers or processors(),
+                include_dashboard=False,
+                object_store_memory=_STORE_BYTES,
+                _temp_dir=folder,
+                **quiet,
+            )
+        try:
+            _hush()
+            count = workers or _processors()
+            wake = ray.remote(num_cpus=1)(_wake)
+            # Workers get ready while this process loads the rest and lists files.
+            yield RayEngine(count, [wake.remote() for _ in range(count)])
+        finally:
+            ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse a cluster that nobody answers for; Ray itself would wait for minutes."""
+    found = re.fullmatch(r"(?:ray://)?\[?(.+?)\]?:(\d{1,5})", address)
+    if found is None:
+        return
+    try:
+        socket.create_connection((found[1], int(found[2])), timeout=_CONNECTING).close()
+    except (OSError, OverflowError):
+        raise BadInput(
+            f"no cluster answers at {address}: start it, or unset RAY_ADDRESS to have one on this machine."
+        ) from None
+
+
+def _use_one_processor() -> None:
+    """A task has one; another worker has the next."""
+    os.environ[THREADS] = os.environ["OPENCV_FOR_THREADS_NUM"] = "1"
+
+
+def _wake() -> None:
+    """Import what most pieces need, none of which becomes garbage: nothing has to look for it there."""
+    _use_one_processor()
+    import sfumato.release.batch_pieces
+    import sfumato.release.media_mechanisms
+    import sfumato.release.record_files  # noqa: F401
+
+    gc.freeze()
+
+
+def _processors() -> int:
+    """How many tasks the cluster can do at once."""
+    import ray
+
+    resources = cast("Callable[[], dict[str, float]]", ray.cluster_resources)()
+    return max(1, int(resources.get("CPU", 1)))
+
+
+def _hush() -> None:
+    """No bars and no lines of Ray Data's own."""
+    import logging
+    import warnings
+
+    import ray
+    from ray.util.annotations import RayDeprecationWarning
+
+    # What it says of the choice of V1 is for whoever maintains this.
+    warnings.filterwarnings("ignore", category=RayDeprecationWarning)
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.enable_operator_progress_bars = False
+    for name in ("ray", "ray.data"):
+        logging.getLogger(name).setLevel(logging.ERROR)

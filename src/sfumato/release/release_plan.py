@@ -1,0 +1,192 @@
+"""What a release would promise and cost, before anything is spent: only shapes and types are read."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.io import Schema
+from sfumato.mechanisms import ExpectedError, Mechanism
+from sfumato.mechanisms.tensors import UNITS
+from sfumato.privacy import Guarantee, Statement
+from sfumato.release.batch_pieces import NAMED, NUMBERED, Piece, pieces_of
+from sfumato.release.combined_statement import check_charge, together
+from sfumato.release.engine_interface import LocalEngine
+from sfumato.release.folder import count_of, refuse_nothing
+from sfumato.release.locations import Located, located
+from sfumato.release.payment import Payment, asked_for
+from sfumato.release.protected_file import silent
+from sfumato.release.record_files import RecordFiles
+from sfumato.release.source_file import SourceFile
+from sfumato.release.source_opener import opener_of
+
+if TYPE_CHECKING:
+    from sfumato.ledger import Ledger, Preview
+    from sfumato.mechanisms.transforms import Transform
+    from sfumato.release.media_mechanisms import MediaMechanisms
+
+__all__ = ["Plan", "cost_of", "groups_of", "plan"]
+
+# Records that change together: several rows of one person, a household, a ward.
+_GROUPS = (1, 2, 5, 10)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What ``protect`` with the same arguments would do.
+
+    ``rows`` is None where only reading the file would tell. ``grouped`` is what is proven of so many records
+    that change together. ``cost`` is what the ledger would say.
+    ``what`` names media for people; ``skipped`` are files of a folder that would be left out, and why.
+    """
+
+    source: str
+    rows: int | None
+    columns: int
+    statement: Statement
+    grouped: Mapping[int, Guarantee]
+    expected: tuple[ExpectedError, ...]
+    cost: Preview | None
+    what: str | None = None
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def groups(self) -> dict[int, float]:
+        """ε for records that change together, each at its own δ; infinite where nothing is proven."""
+        return {size: proven.epsilon() for size, proven in self.grouped.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values; an infinite ε is None, and so is the δ of nothing."""
+        return {
+            "source": self.source,
+            "rows": self.rows,
+            "columns": self.columns,
+            "statement": self.statement.to_dict(),
+            "epsilon_of_group": {str(k): e if math.isfinite(e) else None for k, e in self.groups.items()},
+            "delta_of_group": {
+                str(k): None if proven.proves_nothing else proven.at_delta
+                for k, proven in self.grouped.items()
+            },
+            "expected_error": [error.to_dict() for error in self.expected],
+            "cost": None if self.cost is None else self.cost.to_dict(),
+            "what": self.what,
+            "warnings": list(self.statement.warnings),
+            "skipped": [{"file": name, "why": why} for name, why in self.skipped],
+        }
+
+
+def plan(
+    source: str | os.PathLike[str],
+    mechanism: Mechanism | MediaMechanisms,
+    *,
+    array: str | None = None,
+    schema: str | os.PathLike[str] | Schema | None = None,
+    then: Transform | None = None,
+    dataset: str | None = None,
+    ledger: Ledger | None = None,
+    disjoint: bool = False,
+    public_names: bool = False,
+    uncharged: bool = False,
+) -> Plan:
+    """What ``protect`` would promise for ``source``, its cost to ``dataset``, and the error to expect.
+
+    Of media only headers are read, but for a video, whose frames have to be counted. A folder is planned as
+    one release of its files without those that their headers refuse; ``disjoint`` and
+    ``public_names`` are those of ``protect``.
+    """
+    given, payment = located(source), Payment(dataset, ledger, uncharged=uncharged)
+    with given.store:
+        opener = opener_of(
+            given,
+            mechanism,
+            array=array,
+            schema=schema,
+            then=then,
+            disjoint=disjoint,
+            public_names=public_names,
+        )
+        found, skipped = _opened(given, opener)
+        if given.name is None:
+            refuse_nothing(given.store, found, skipped)
+        files = list(found.values())
+        statement, added = files[0].statement, list[Statement]()
+        if given.name is None:
+            statement = together([file.statement for file in files], opener.of_folders, apart=opener.apart)
+            added = [file.statement for file in files] if opener.apart is None else []
+            names = NAMED if public_names else NUMBERED
+            statement = replace(statement, notes=(*statement.notes, names))
+            if payment.payer is not None:
+                payment.require_budget(statement.proven)
+                check_charge([piece.told for piece in found], [file.statement for file in files], payment)
+    statement.forewarn()
+    largest = max(files, key=lambda file: file.values)
+    return Plan(
+        source=given.shown,
+        rows=largest.rows if given.name is not None else len(files),
+        columns=largest.values,
+        statement=statement,
+        grouped=groups_of(_together(statement.proven)),
+        expected=largest.expected(),
+        cost=cost_of(statement, payment, added),
+        what=count_of(files) if given.name is None else largest.what,
+        skipped=tuple((piece.told, why) for piece, why in skipped.items()),
+    )
+
+
+def _opened(
+    given: Located, opener: MediaMechanisms | RecordFiles
+) -> tuple[dict[Piece, SourceFile], dict[Piece, str]]:
+    """The files that are meant, opened; those of a folder that cannot be, with the reason."""
+    if given.name is not None:
+        with given.store.reading(given.name) as path:
+            return {Piece(given.name, given.name): opener.open(path)}, {}
+
+    def one(piece: Piece) -> SourceFile:
+        with piece.at(given.store) as path:
+            return piece.opened(opener.open, path)
+
+    pieces = pieces_of(given.store, public_names=True)  # in order; none is written
+    done = LocalEngine().each(one, pieces, "looking", silent)
+    return {piece: done.results[piece] for piece in pieces if piece in done.results}, done.refused
+
+
+def _together(proven: Guarantee) -> Callable[[int], Guarantee]:
+    """What is proven of so many units, given what is ``proven`` of one.
+
+    Mechanisms for tensors draw the noise and the coins of each component by themselves. So k components, in
+    one tensor or in several, are k independent releases, each of which one change is in: they compose, coins
+    included, to a chance of 1 − (1 − p)^k that one is shown. Where coins look at a whole tensor, the bound of
+    one component has all of them, and k times that has at least as many. Of tensors the same holds.
+    """
+    if proven.unit.name not in UNITS:
+        return proven.group
+
+    def of(size: int) -> Guarantee:
+        made = proven.times(size)
+        if size == 1 or made.proves_nothing or made.slack > 0.0:
+            return made
+        # What the noise of one unit has of its δ beside the coin, so many times, beside the coins of all.
+        beside = max(0.0, (proven.at_delta - proven.revealed) / (1.0 - proven.revealed))
+        return replace(made, at_delta=made.revealed + (1.0 - made.revealed) * min(1.0, size * beside))
+
+    return of
+
+
+def groups_of(group: Callable[[int], Guarantee]) -> dict[int, Guarantee]:
+    """What is proven of records that change together; ``group`` says it of so many."""
+    return {size: group(size) for size in _GROUPS}
+
+
+def cost_of(statement: Statement, payment: Payment, added: Sequence[Statement] = ()) -> Preview | None:
+    """What the ledger would say to a release with ``statement``; None where nothing is charged.
+
+    ``added`` is as in :meth:`~sfumato.release.payment.Payment.pay`.
+    """
+    if payment.payer is None:
+        return None
+    ledger, dataset = payment.payer
+    headline, what = asked_for(statement, added)
+    return ledger.preview(dataset, payment.charged(statement), headline=headline, what=what)

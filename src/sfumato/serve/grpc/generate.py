@@ -1,0 +1,56 @@
+"""``python -m sfumato.serve.grpc.generate``: the code of ``sfumato.proto``, by grpcio-tools."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+from sfumato.errors import BadInput
+
+__all__ = ["GENERATED", "generate"]
+
+_PACKAGES = Path(__file__).parents[3]
+_HERE = Path(__file__).parent
+#: The files that are generated.
+GENERATED = ("sfumato_pb2.py", "sfumato_pb2.pyi", "sfumato_pb2_grpc.py")
+_HEADER = """\
+# Generated from sfumato.proto: python -m sfumato.serve.grpc.generate
+# ruff: noqa
+# fmt: off
+# mypy: ignore-errors
+"""
+
+
+def generate(into: Path) -> None:
+    """Write the generated files below ``into``, where packages lie, with our header and what they offer."""
+    try:
+        from grpc_tools import protoc  # type: ignore[import-untyped]
+    except ImportError:
+        raise BadInput("generating code needs grpcio-tools: pip install grpcio-tools.") from None
+    below = _HERE.relative_to(_PACKAGES)
+    (into / below).mkdir(parents=True, exist_ok=True)
+    outs = [f"--{kind}_out={into}" for kind in ("python", "pyi", "grpc_python")]
+    failed = protoc.main(["protoc", f"-I{_PACKAGES}", *outs, str(_HERE / "sfumato.proto")])
+    if failed:
+        raise BadInput(f"sfumato.proto cannot be compiled: protoc ended with {failed}.")
+    stubs = (into / below / "sfumato_pb2.pyi").read_text()
+    for name in GENERATED:
+        file = into / below / name
+        text = file.read_text()
+        # The messages are made when the module is imported; its stubs name them.
+        offered = _defined(stubs if name == "sfumato_pb2.py" else text)
+        names = f"\n__all__ = {offered!r}\n" if name.endswith(".py") else ""
+        file.write_text(_HEADER + text + names)
+
+
+def _defined(source: str) -> list[str]:
+    defined = (ast.ClassDef, ast.FunctionDef)
+    return sorted(node.name for node in ast.parse(source).body if isinstance(node, defined))
+
+
+if __name__ == "__main__":
+    try:
+        generate(_PACKAGES)
+    except BadInput as error:
+        sys.exit(str(error))

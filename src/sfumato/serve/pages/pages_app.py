@@ -1,0 +1,159 @@
+"""The dashboard as one application, to be mounted wherever the service is served."""
+
+from __future__ import annotations
+
+import math
+from http import HTTPStatus
+from importlib.resources import files
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from sfumato.errors import SfumatoError
+from sfumato.serve.auth.login_throttle import Guessing
+from sfumato.serve.pages import (
+    access_pages,
+    bucket_forms,
+    certificate_pages,
+    dataset_pages,
+    explorer,
+    job_pages,
+    key_pages,
+    policy_pages,
+    reader_forms,
+    release_forms,
+    release_pages,
+    sign_in,
+)
+from sfumato.serve.pages.headers import PROTECTION, Headers
+from sfumato.serve.pages.page_rendering import address_of, is_fragment, rendered, template_text
+from sfumato.serve.pages.page_request import SESSION, Desk, visit_of
+from sfumato.serve.pages.samples import Samples
+from sfumato.serve.pages.sessions import Sessions
+from sfumato.serve.pages.spending_plot import Spendings
+from sfumato.serve.refusal_codes import refusal, said_of, seconds_to_wait
+from sfumato.serve.rest.problem_details import STATUS, allowed
+from sfumato.serve.service import Service
+
+__all__ = ["make_dashboard"]
+
+_KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_OF_THE_REPORT = ("style.css", "script.js")
+_HEADINGS = {
+    401: "Sign in first",
+    403: "Not with this key",
+    404: "Not here",
+    409: "That does not fit any more",
+    413: "Too large",
+    429: "Too much at once",
+    503: "Not now",
+}
+
+
+def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
+    """Pages for people on ``service``; ``guessing`` counts wrong keys, with those of other ways in."""
+    app = Starlette(
+        routes=[
+            Route("/static/{file}", _static, methods=["GET"], name="static"),
+            *(
+                route
+                for part in (
+                    sign_in,
+                    dataset_pages,
+                    release_forms,
+                    release_pages,
+                    job_pages,
+                    explorer,
+                    key_pages,
+                    policy_pages,
+                    access_pages,
+                    bucket_forms,
+                    reader_forms,
+                    certificate_pages,
+                )
+                for route in part.ROUTES
+            ),
+        ],
+        middleware=[Middleware(Headers)],
+        exception_handlers={SfumatoError: _refused, HTTPException: _plain, Exception: _unforeseen},
+    )
+    secret = service.keys.noise_secret()
+    sessions = Sessions(secret, service.settings.data / "signed-out")
+    app.state.desk = Desk(service, guessing, sessions, Samples(secret), Spendings())
+    return app
+
+
+def _static(request: Request) -> Response:
+    name = request.path_params["file"]
+    place = files("sfumato.serve.pages").joinpath("static", name)
+    suffix = "." + name.rpartition(".")[2]
+    if name in _OF_THE_REPORT:
+        text = template_text(name)
+    elif suffix in _KINDS and "/" not in name and place.is_file():
+        text = place.read_text("utf-8")
+    else:
+        raise HTTPException(404)
+    return Response(text, media_type=_KINDS[suffix], headers={"Cache-Control": "public, max-age=3600"})
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    """A refusal in the words of the API, on a page of ours."""
+    assert isinstance(error, SfumatoError)
+    word, seconds = refusal(error), seconds_to_wait(error)
+    status = STATUS.get(word, 400)
+    if status == 401 and not is_fragment(request):
+        return _to_sign_in(request)
+    answer = _page(request, status, said_of(error))
+    if seconds is not None:
+        answer.headers["Retry-After"] = str(math.ceil(seconds))
+    return answer
+
+
+def _plain(request: Request, error: Exception) -> Response:
+    """The framework's own refusals: no such page, no such method."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and request.method == "OPTIONS":
+        return Response(status_code=204, headers={"Allow": allowed(request)})
+    sentence = (
+        "there is no such page." if error.status_code == 404 else f"{HTTPStatus(error.status_code).phrase}."
+    )
+    answer = _page(request, error.status_code, sentence)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        answer.headers["Allow"] = allowed(request)
+    return answer
+
+
+def _unforeseen(request: Request, error: Exception) -> Response:
+    """What nobody has thought of; the error itself goes on to the log."""
+    sentence = "something unforeseen happened; it is in the log by its time."
+    # Answered from outside of what adds headers to all others.
+    answer = rendered(request, "error.html", status=500, heading=_heading(500), sentence=sentence)
+    answer.headers.update(PROTECTION)
+    return answer
+
+
+def _to_sign_in(request: Request) -> Response:
+    """Where one signs in, and comes back from to the page that was to be looked at."""
+    back = sign_in.way_back(request) if request.method == "GET" else ""
+    answer = RedirectResponse(f"{address_of(request, 'sign-in')}{back}", 303)
+    if SESSION in request.cookies:
+        sign_in.forget(request, answer)
+    return answer
+
+
+def _page(request: Request, status: int, sentence: str) -> Response:
+    try:
+        visit = visit_of(request)
+    except SfumatoError:
+        visit = None  # the way on is then the page for signing in
+    return rendered(
+        request, "error.html", status=status, visit=visit, heading=_heading(status), sentence=sentence
+    )
+
+
+def _heading(status: int) -> str:
+    return _HEADINGS.get(status, "That was not understood" if status < 500 else "Something went wrong")

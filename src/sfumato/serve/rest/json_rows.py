@@ -1,0 +1,162 @@
+"""Records as JSON in the body of a request, in place of a file; released, they come back as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fastapi import Request
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from sfumato.errors import BadInput
+from sfumato.io import Schema, open_array
+from sfumato.io.formats import kind_of
+from sfumato.io.strict_json import single_names
+from sfumato.serve.request_files import MOST_WORDS, TooLarge, private_file
+from sfumato.serve.request_models import Description, ReleaseShown, checked
+from sfumato.serve.rest.multipart_parser import media_type
+from sfumato.serve.service import Release
+
+__all__ = ["MOST_BYTES", "ReleasedRows", "Rows", "are_rows", "released_rows", "rows_file"]
+
+#: What such a body may have: values take far more memory than their digits. Larger ones are files.
+MOST_BYTES = 2 << 20
+_MOST_VALUES, _MOST_COLUMNS, _MOST_AXES = 200_000, 1_000, 8
+# What is answered: digits of a number with what stands around them, and all bytes.
+_NUMBER, _MOST_ANSWER = 25, 16 << 20
+# The types of the values of a column.
+_COLUMNS = ({str}, {bool}, {int}, {float}, {int, float})
+_NO_ARRAY = (
+    "the array must be a list for each record, all of as many numbers, or of as many such lists; none is "
+    f"empty, and they are at most {_MOST_AXES} deep."
+)
+
+
+class Rows(BaseModel):
+    """Records to release, either as an ``array`` of rows of numbers or as a ``table`` by its columns."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    asked: Description = Field(default_factory=lambda: Description.model_validate({}))
+    array: list[Any] | None = Field(
+        None, description="One list for each record, all of as many numbers, or of as many such lists."
+    )
+    table: dict[str, list[Any]] | None = Field(
+        None, description="Columns of as many values each: numbers, words, or true and false."
+    )
+
+
+class ReleasedRows(BaseModel):
+    """Released records, in the form in which they came, and what is stated about them.
+
+    An array that would be more than 16 MiB is left out: ``…/releases/R/content`` has its file.
+    """
+
+    release: ReleaseShown
+    array: list[Any] | None = None
+    table: dict[str, list[Any]] | None = None
+
+
+def are_rows(request: Request, named: str | None) -> bool:
+    """Whether the body of ``request`` is records as JSON, and no file, which would be ``named``."""
+    return named is None and media_type(request) == "application/json"
+
+
+def rows_file(content: bytes, folder: Path) -> tuple[Path, Description]:
+    """Records from a body of JSON as a file in ``folder``, and how they are to be released.
+
+    A table whose release could be more than 16 MiB of JSON is refused.
+    """
+    rows = checked("the body", Rows, content)
+    json.loads(content, object_pairs_hook=single_names)  # of two columns of one name one would be lost
+    if len(rows.asked.model_dump_json()) > MOST_WORDS:
+        raise BadInput(f"asked has more than {MOST_WORDS:,} characters, the most that is taken.")
+    if (rows.array is None) == (rows.table is None):
+        raise BadInput("the body has records either as an array or as a table.")
+    if rows.array is not None:
+        values = _numbers(rows.array)
+        with private_file(folder / "rows.npz") as file:
+            np.savez_compressed(file, X=values)
+        return folder / "rows.npz", rows.asked
+    assert rows.table is not None
+    import pyarrow.parquet as pq
+
+    table = _columns(rows.table)
+    _require_small(table.num_rows, rows.asked.asked().declared())
+    with private_file(folder / "rows.parquet") as file:
+        pq.write_table(table, file)
+    return folder / "rows.parquet", rows.asked
+
+
+def released_rows(done: Release) -> ReleasedRows:
+    """The records of a release of such a file."""
+    shown = ReleaseShown(**done.to_dict())
+    if kind_of(done.file) == "array":
+        source = open_array(done.file)
+        if math.prod(source.shape) * _NUMBER > _MOST_ANSWER:
+            return ReleasedRows(release=shown)
+        return ReleasedRows(release=shown, array=np.concatenate(list(source.blocks())).tolist())
+    import pyarrow.parquet as pq
+
+    return ReleasedRows(release=shown, table=pq.read_table(done.file).to_pydict())
+
+
+def _numbers(values: list[Any]) -> NDArray[np.float64]:
+    shape: list[int] = []
+    level: list[Any] = [values]
+    while all(isinstance(one, list) for one in level):
+        shape.append(len(level[0]))
+        if len(shape) > _MOST_AXES or shape[-1] == 0 or any(len(one) != shape[-1] for one in level):
+            raise BadInput(_NO_ARRAY)
+        level = list(chain.from_iterable(level))
+        _require_few(len(level))
+    if len(shape) < 2 or not all(type(one) in (int, float) for one in level):
+        raise BadInput(_NO_ARRAY)
+    try:
+        found = np.array(level, dtype=np.float64)
+    except OverflowError:
+        found = np.array([math.inf])
+    if not np.isfinite(found).all():
+        raise BadInput("a number of the array is not finite, or larger than a number may be.")
+    return found.reshape(shape)
+
+
+def _columns(columns: dict[str, list[Any]]) -> Any:
+    import pyarrow as pa
+
+    if not columns or len({len(column) for column in columns.values()}) != 1:
+        raise BadInput("the table must have columns, all of as many values.")
+    if len(columns) > _MOST_COLUMNS:
+        raise BadInput(
+            f"the table has more than {_MOST_COLUMNS:,} columns; send a file, which may have more."
+        )
+    _require_few(sum(map(len, columns.values())))
+    for index, column in enumerate(columns.values()):
+        if {type(value) for value in column} not in _COLUMNS:
+            raise BadInput(f"column {index + 1} of the table must be numbers, or words, or true and false.")
+    try:
+        return pa.table(columns)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        raise BadInput("the table has a number that is too large, or a word that is no text.") from None
+
+
+def _require_few(values: int) -> None:
+    if values > _MOST_VALUES:
+        raise TooLarge(
+            f"records as JSON have at most {_MOST_VALUES:,} values; send a file, which may have more."
+        )
+
+
+def _require_small(rows: int, schema: Schema | None) -> None:
+    """Refuse a table with words so long that what comes back could be more than is answered."""
+    columns = () if schema is None else schema.released
+    longest = sum(max(_NUMBER, *map(len, map(json.dumps, one.spellings())), 0) for one in columns)
+    if rows * longest > _MOST_ANSWER:
+        raise TooLarge(
+            f"what is released could be more than {_MOST_ANSWER:,} bytes of JSON; send a file, which may be."
+        )

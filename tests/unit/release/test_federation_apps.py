@@ -1,0 +1,156 @@
+"""The Flower apps that processes load: they answer terms that were agreed to, and leave what they made."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("flwr")
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from sfumato.errors import BadInput
+from sfumato.learners.federated.credentials import CHALLENGE, proven_name
+from sfumato.learners.federated.flower_records import ARRAYS, CONFIG, ROUND, ROUNDS, record_of
+from sfumato.learners.federated.rounds import Federated, Refused
+from sfumato.ledger import Ledger
+from sfumato.release import federation_apps
+from sfumato.release.federation import Federation
+from sfumato.release.federation_processes import write_app
+from sfumato.release.round_deadline import Waiting
+
+TERMS = Federation(
+    clients=2, rounds=2, mechanism="gaussian", epsilon=50.0, delta=1e-5, clip=1.0, shape=(4,), classes=3
+).settled()
+
+
+@pytest.fixture(autouse=True)
+def identity(monkeypatch):
+    """Who sends: Flower fills it in when it starts a server, and takes it from here."""
+    for field in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, field, 1)
+
+
+@pytest.fixture
+def place(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "own.npz", X=rng.normal(size=(20, 4)).astype(np.float32), y=np.arange(20) % 3)
+    with Ledger(f"sqlite:///{tmp_path}/own.db") as book:
+        book.open("ward/client-2", 50.0, 1e-5, "client")
+    return {
+        "name": "client-2",
+        "file": str(tmp_path / "own.npz"),
+        "secret": "own secret",
+        "accept": TERMS.digest(),
+        "dataset": "ward",
+        "ledger": f"sqlite:///{tmp_path}/own.db",
+    }
+
+
+def context(place, terms=TERMS, **more):
+    config = {"federation": terms.to_json(), "result": "", "patience": 1.0, "timeout": 1.0}
+    return Context(run_id=1, node_id=7, node_config=place, state=RecordDict(), run_config=config | more)
+
+
+def train(number=1):
+    settings = {ROUND: number, ROUNDS: TERMS.rounds, CHALLENGE: "fresh"}
+    content = RecordDict({ARRAYS: record_of(TERMS.initial), CONFIG: ConfigRecord(settings)})
+    return Message(content, dst_node_id=7, message_type="train")
+
+
+def spends(place):
+    with Ledger(place["ledger"]) as book:
+        return book.balance("ward/client-2").spends
+
+
+def test_a_client_trains_pays_from_its_own_ledger_and_proves_its_name(place):
+    here = context(place)
+    reply = federation_apps.client_app(train(), here)
+    assert not reply.has_error()
+    said = reply.content["sfumato-client"]
+    assert proven_name(said, "fresh", {"client-2": "own secret"}) == "client-2"
+    assert spends(place) == 1
+    assert federation_apps.client_app(train(), here).has_error()
+    assert spends(place) == 1
+
+
+@pytest.mark.parametrize("accept", [None, "0" * 64])
+def test_terms_that_the_client_did_not_agree_to_are_not_answered(place, accept):
+    """Whoever starts a run could otherwise ask for parameters without noise."""
+    other = {key: value for key, value in place.items() if key != "accept"}
+    reply = federation_apps.client_app(train(), context(other | ({"accept": accept} if accept else {})))
+    assert reply.error.reason == "the terms of this run are not those that this client agreed to."
+    bare = Federation(clients=2, rounds=2, mechanism="none", epsilon=None, delta=1e-5, shape=(4,), classes=3)
+    assert federation_apps.client_app(train(), context(place, bare)).has_error()
+    assert spends(place) == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("ledger", "sqlite:///{}/typo.db"), ("ledger", ""), ("dataset", "yard")]
+)
+def test_a_client_whose_budget_cannot_be_found_answers_nothing(place, tmp_path, caplog, key, value):
+    """A name that was mistyped must not let parameters leave for nothing; why is told at home alone."""
+    reply = federation_apps.client_app(train(), context(place | {key: value.format(tmp_path)}))
+    assert reply.error.reason.endswith("its own log says why.")
+    assert "ward" not in reply.error.reason
+    assert "budget" in caplog.text
+    assert spends(place) == 0
+
+
+def test_what_the_server_leaves_is_read_as_it_was(tmp_path):
+    made = Federated(
+        TERMS.initial,
+        1,
+        TERMS.round_guarantee(),
+        {"client-1": 2, "client-2": 1},
+        (Refused(1, "client-2", "client-2 did not answer."),),
+        "stopped before round 2 of 2: nothing is left.",
+        True,
+    )
+    assert federation_apps.read_result(tmp_path, TERMS) is None
+    federation_apps._write_result(context({}, result=str(tmp_path)), made)
+    read = federation_apps.read_result(tmp_path, TERMS)
+    assert read is not None
+    assert all(np.array_equal(a, b) for a, b in zip(read.arrays, made.arrays, strict=True))
+    assert (read.rounds, read.paid, read.refused) == (made.rounds, made.paid, made.refused)
+    assert (read.stopped, read.out_of_budget, read.guarantee) == (made.stopped, True, made.guarantee)
+
+
+def test_an_error_of_the_server_is_told_in_its_sentence(tmp_path):
+    federation_apps._write_error(context({}, result=str(tmp_path)), BadInput("1 of 2 clients appeared."))
+    with pytest.raises(BadInput, match="1 of 2 clients appeared"):
+        federation_apps.read_result(tmp_path, TERMS)
+
+
+def test_the_directory_of_an_app_holds_the_settings_as_they_are(tmp_path):
+    odd = 'a "b" \\ c\n\x7f ä 🙂'
+    write_app(tmp_path / "app", {"federation": TERMS.to_json(), "timeout": 5.0, "result": odd})
+    read = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text("utf-8"))
+    config = read["tool"]["flwr"]["app"]["config"]
+    assert Federation.from_json(config["federation"]) == TERMS
+    assert (config["timeout"], config["result"]) == (5.0, odd)
+
+
+def test_the_server_needs_the_secrets_by_which_clients_prove_their_names(tmp_path):
+    for named in ({}, {"secrets": str(tmp_path / "none.json")}):
+        with pytest.raises(BadInput, match="names no file of the clients' secrets"):
+            federation_apps._server_strategy(context({}, dataset="", ledger="", **named))
+    file = tmp_path / "secrets.json"
+    file.write_text(json.dumps(dict.fromkeys(TERMS.names, "own secret")))
+    strategy = federation_apps._server_strategy(context({}, dataset="", ledger="", secrets=str(file)))
+    assert strategy.timeout == 1.0
+
+
+def test_waiting_is_a_number_of_seconds():
+    for wrong, said in (
+        ({"timeout": 0.0}, "`timeout` was 0.0"),
+        ({"timeout": float("inf")}, "`timeout` was inf"),
+        ({"patience": float("nan")}, "`patience` was nan"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            Waiting(**wrong)

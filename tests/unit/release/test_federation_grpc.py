@@ -1,0 +1,198 @@
+"""Clients over gRPC that end when they should not, and children that do not end when they should."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("flwr")
+
+import grpc
+from flwr.client import Client, start_client
+from flwr.common import Code, FitRes, GetPropertiesRes, Status
+
+from sfumato.errors import BadInput
+from sfumato.learners.federated.credentials import Credential, new_secret
+from sfumato.ledger import Ledger
+from sfumato.release import federation_grpc, process_group
+from sfumato.release.client_budget import ClientBudgets
+from sfumato.release.federated_run import FederatedRun
+from sfumato.release.federation import Federation
+from sfumato.release.federation_engines import engine_of
+from sfumato.release.process_group import ChildProcesses
+from sfumato.release.round_deadline import Waiting
+
+TERMS = Federation(
+    clients=2, rounds=3, mechanism="gaussian", epsilon=50.0, delta=1e-5, clip=1.0, shape=(4,), classes=3
+).settled()
+# Whoever waited for all of it would take longer than the tests may.
+WAITING = Waiting(600.0, 600.0)
+
+
+@pytest.fixture
+def shares():
+    rng = np.random.default_rng(0)
+    records = rng.normal(size=(20, 4)).astype(np.float32), np.arange(20) % 3
+    return dict.fromkeys(TERMS.names, records)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The processes that a run has started."""
+    found = []
+    start = ChildProcesses.start
+
+    def remembered(self, name, *command):
+        found.append(start(self, name, *command))
+        return found[-1]
+
+    monkeypatch.setattr(ChildProcesses, "start", remembered)
+    return found
+
+
+def run(shares, budgets=None, waiting=WAITING, report=lambda stage, share: None):
+    budgets = budgets or ClientBudgets(None, None)
+    return engine_of("grpc")(FederatedRun(TERMS, shares, budgets, waiting, report))
+
+
+def test_a_client_that_ends_before_it_connects_is_named_and_not_waited_for(shares, started, monkeypatch):
+    monkeypatch.setattr(federation_grpc, "_CLIENT", "sfumato.release.no_such_module")
+    with pytest.raises(BadInput, match=r"^client-[12] ended with code 1 before the run began\.$"):
+        run(shares)
+    assert len(started) == 2
+    assert all(process.returncode is not None for process in started)
+
+
+def test_clients_that_do_not_connect_are_missed(shares, started, monkeypatch):
+    monkeypatch.setattr(ChildProcesses, "start", _asleep(ChildProcesses.start))
+    with pytest.raises(BadInput, match=r"0 of 2 clients appeared within 0\.3 seconds"):
+        run(shares, waiting=Waiting(0.3, 1.0))
+    assert [process.returncode for process in started] == [-signal.SIGTERM] * 2
+
+
+def _asleep(start):
+    return lambda self, name, *command: start(self, name, sys.executable, "-c", "import time; time.sleep(99)")
+
+
+def test_a_run_whose_clients_all_end_ends_too(shares, started):
+    def kill(stage, share):
+        if stage.startswith("round 2"):
+            for process in started:
+                process.kill()
+                process.wait()
+
+    begun = time.monotonic()
+    with pytest.raises(BadInput, match="all 2 clients ended before the run did"):
+        run(shares, report=kill)
+    assert time.monotonic() - begun < 60.0
+
+
+def test_with_noise_at_the_server_the_end_of_all_clients_does_not_end_a_run():
+    """Otherwise the last one of them would decide whether there is a model."""
+    ended = SimpleNamespace(get_node_ids=list)
+    with pytest.raises(BadInput, match="all 2 clients ended before the run did"):
+        federation_grpc._check(ended, TERMS)
+    federation_grpc._check(ended, replace(TERMS, central=True))
+
+
+def test_what_a_client_is_to_know_is_in_a_file_that_nobody_else_may_read(shares, started, tmp_path):
+    """The URL of a ledger may hold a password, and by its secret a client proves its name."""
+    url = f"sqlite:///{tmp_path}/very-secret.db"
+    with Ledger(url) as book:
+        for name in shares:
+            book.open(f"ward/{name}", 1e4, 1e-5, "client")
+    seen, own = [], []
+
+    def look(stage, share):
+        if stage.startswith("round 1"):
+            for process in started:
+                told = [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
+                settings = Path(process.args[-1])
+                logs = [log.read_text() for log in settings.parent.glob("*.log")]
+                modes = [stat.S_IMODE(path.stat().st_mode) for path in (settings.parent, settings)]
+                given = json.loads(settings.read_text())
+                assert given["place"]["ledger"] == url
+                own.append(given["secret"])
+                seen.append((b"secret" in b"".join(told), "secret" in "".join(logs), *modes))
+                assert given["secret"] not in "".join([*map(repr, told), *logs])
+
+    made = run(shares, ClientBudgets("ward", url), report=look)
+    assert made.rounds == 3
+    assert seen == [(False, False, 0o700, 0o600)] * 2
+    assert len(set(own)) == 2
+    assert not Path(started[0].args[-1]).parent.exists()
+
+
+class Stranger(Client):
+    """A process of the same machine that found the port: it says that it is client-1, and brings a model."""
+
+    def __init__(self):
+        self.trained = []
+
+    def get_properties(self, ins):
+        return GetPropertiesRes(Status(Code.OK, ""), Credential("client-1", new_secret()).answer("guessed"))
+
+    def fit(self, ins):
+        self.trained.append(ins)
+        return FitRes(Status(Code.OK, ""), ins.parameters, 1, {"name": "client-1"})
+
+
+def test_a_stranger_that_connects_first_is_no_client(shares, started, monkeypatch):
+    stranger, dropped = Stranger(), []
+
+    def look(stage, share):
+        if stage.startswith("starting clients (0 of 2") and not dropped:
+            address = json.loads(Path(started[0].args[-1]).read_text())["server"]
+            with pytest.raises(grpc.RpcError) as hung_up:
+                start_client(server_address=address, client=stranger, insecure=True, max_retries=0)
+            dropped.append(hung_up)
+
+    monkeypatch.setenv("no_grpc_proxy", "127.0.0.1")
+    made = run(shares, report=look)
+    assert len(dropped) == 1
+    assert (made.rounds, made.refused, stranger.trained) == (3, (), [])
+
+
+def test_a_child_that_does_not_heed_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(process_group, "_GRACE", 0.2)
+    ignores = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    deaf = f"{ignores}; print('deaf', flush=True); time.sleep(99)"
+    with ChildProcesses(tmp_path, {"OWN": "1"}) as run:
+        child = run.start("deaf", sys.executable, "-c", deaf)
+        until = time.monotonic() + 20.0
+        while (tmp_path / "deaf.log").read_text() != "deaf\n":
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert os.getsid(child.pid) == child.pid
+    assert child.returncode == -signal.SIGKILL
+
+
+def test_children_end_with_an_interrupt_too(tmp_path):
+    children = []
+
+    def interrupted():
+        with ChildProcesses(tmp_path, {}) as run:
+            children.append(run.start("asleep", sys.executable, "-c", "import time; time.sleep(99)"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert children[0].returncode == -signal.SIGTERM
+
+
+def test_a_flower_without_the_service_is_told_in_a_sentence(shares, monkeypatch):
+    monkeypatch.delitem(sys.modules, "sfumato.release.federation_grpc")
+    monkeypatch.setitem(sys.modules, "flwr.server.superlink.fleet.grpc_bidi.grpc_server", None)
+    with pytest.raises(BadInput, match="`engine='grpc'` needs Flower's older gRPC service, which this"):
+        run(shares)
