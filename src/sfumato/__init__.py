@@ -5,8 +5,7 @@ Names are loaded when they are first used, so that ``import sfumato`` stays ligh
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.loading import when_used
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from sfumato.audits import audit as audit
     from sfumato.errors import BadInput as BadInput
     from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.learners import fit_private as fit_private
     from sfumato.ledger import Ledger as Ledger
     from sfumato.mechanisms import AdditiveNoise as AdditiveNoise
     from sfumato.mechanisms import Duchi as Duchi
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from sfumato.publishers import PixelationPublisher as PixelationPublisher
     from sfumato.publishers import RefinedPublisher as RefinedPublisher
     from sfumato.release import MediaMechanisms as MediaMechanisms
+    from sfumato.release import load_model as load_model
     from sfumato.release import plan as plan
     from sfumato.release import protect as protect
     from sfumato.reports import report as report
@@ -137,26 +138,21 @@ _ROOM_OF = {
     "UniformPixels": "media",
     "Unit": "privacy",
     "WeightedTensorLDP": "mechanisms",
+    "audit": "audits",
+    "load_model": "release",
     "plan": "release",
     "protect": "release",
+    "report": "reports",
 }
 
-# Rooms that are also verbs: the folder itself answers the call.
-_VERBS = ("audit", "report")
+# Names that need an extra: listed and loaded like all others, but left out of ``from sfumato import *``.
+_NEEDS_AN_EXTRA = {"fit_private": "learners"}
 
-# Rooms that are used by their own name, such as ``sf.learn.fit_private``; they need an extra.
-_ROOMS = ("learn", "publish")
+__all__ = ["__version__", *sorted(_ROOM_OF)]
 
-__all__ = ["__version__", *sorted([*_ROOM_OF, *_VERBS])]
-
-_load = when_used("sfumato", _ROOM_OF)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _VERBS or name in _ROOMS:
-        return importlib.import_module(f"sfumato.{name}")
-    return _load(name)
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__ = when_used("sfumato", _ROOM_OF | _NEEDS_AN_EXTRA)
 
 
 def __dir__() -> list[str]:
-    return list(__all__)
+    return sorted([*__all__, *_NEEDS_AN_EXTRA])

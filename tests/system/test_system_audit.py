@@ -320,13 +320,3 @@ def test_sf_audit_refuses_in_a_sentence(change, sentence):
         sf.audit(sf.Gaussian(1.0, clip=1.0).release(X[:40]), original=X[:40])
     with pytest.raises(BadInput, match="takes a release"):
         sf.audit(X, original=X)
-
-
-def test_rooms_that_are_verbs_stay_rooms():
-    import sfumato.audits
-    import sfumato.reports
-
-    assert sf.audit is sfumato.audits
-    assert sf.audit.Finding is Finding
-    assert callable(sf.report)
-    assert {"audit", "report"} <= set(dir(sf))

@@ -67,7 +67,7 @@ def test_every_public_name_is_there() -> None:
     assert len(set(sfumato.__all__)) == len(sfumato.__all__)
     for name in sfumato.__all__:
         assert getattr(sfumato, name) is not None
-    assert dir(sfumato) == sorted(sfumato.__all__)
+    assert dir(sfumato) == sorted([*sfumato.__all__, "fit_private"])
     names: dict[str, object] = {}
     exec("from sfumato import *", names)
     assert set(sfumato.__all__) <= set(names)
@@ -76,6 +76,22 @@ def test_every_public_name_is_there() -> None:
 def test_the_pinned_names_are_public() -> None:
     pinned = "TrustAdaptive Gaussian Laplace Seeded Keyed Release Statement Guarantee protect ReverseManifold"
     assert set(pinned.split()) <= set(sfumato.__all__)
+
+
+@pytest.mark.parametrize("rooms_first", [True, False])
+def test_verbs_are_functions_whatever_is_imported_first(rooms_first) -> None:
+    rooms = "import sfumato.audits, sfumato.reports, sfumato.release"
+    verbs = "import sfumato as sf; verbs = sf.audit, sf.load_model, sf.plan, sf.protect, sf.report"
+    lines = [rooms, verbs] if rooms_first else [verbs, rooms, verbs]
+    check = "import types; assert all(type(verb) is types.FunctionType for verb in verbs)"
+    subprocess.run([sys.executable, "-c", "\n".join([*lines, check])], check=True)
+
+
+def test_fit_private_stands_at_the_top() -> None:
+    pytest.importorskip("torch")
+    from sfumato.learners import fit_private
+
+    assert sfumato.fit_private is fit_private
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:

@@ -61,7 +61,6 @@ from sfumato.audits.speakers import speaker_recognition, word_recognition
 from sfumato.audits.stored_records import stored_records
 from sfumato.audits.threshold import threshold_bound
 from sfumato.audits.value_leak import exact_value_leak
-from sfumato.calls import answer_calls
 
 __all__ = [
     "CONFIGURATIONS",
@@ -141,5 +140,3 @@ __all__ = [
     "word_recognition",
     "worst_pair",
 ]
-
-answer_calls(__name__, "audit")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.release.published_files import Published
     from sfumato.release.publisher_catalogue import METHODS
     from sfumato.release.release_plan import Plan, plan
+    from sfumato.release.stored_model import load_model
 
 __all__ = [
     "MECHANISMS",
@@ -34,6 +35,7 @@ __all__ = [
     "Report",
     "at_hand",
     "check_output",
+    "load_model",
     "make_mechanism",
     "open_publication",
     "opened_engine",
@@ -56,6 +58,7 @@ __getattr__ = when_used(
         "Report": "protected_file",
         "at_hand": "locations",
         "check_output": "output_lock",
+        "load_model": "stored_model",
         "make_mechanism": "catalogue",
         "open_publication": "publication",
         "opened_engine": "engines",

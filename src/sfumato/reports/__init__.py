@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.calls import answer_calls
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
@@ -76,5 +75,3 @@ __getattr__ = when_used(
         "write_report": "page",
     },
 )
-
-answer_calls(__name__, "report")
