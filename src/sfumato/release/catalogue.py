@@ -34,7 +34,7 @@ _ROOMS = {
         *("BandNoise", "Blur", "ContentAdaptive", "DPPix", "Mask", "MelLaplace", "Pixelate", "PlaneBands"),
         *("PlaneMeans", "ScaledPixels", "SelectiveNoise", "SpectralLaplace", "UniformPixels"),
     ),
-    "transforms": ("BinaryEncoding", "RandomProjection", "ReconstructionResistant"),
+    "mechanisms.transforms": ("BinaryEncoding", "RandomProjection", "ReconstructionResistant"),
 }
 
 
