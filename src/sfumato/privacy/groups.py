@@ -37,7 +37,7 @@ from sfumato.privacy.events import (
     repeated,
     response_event,
 )
-from sfumato.privacy.losses import LaplaceLoss, SampledLoss
+from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, SampledLoss
 
 __all__ = ["group_curve_event", "group_delta", "sampled_group_event"]
 
@@ -85,14 +85,14 @@ def sampled_group_event(event: Event, size: int, slack: float) -> Event:
     """The event that bounds a group of ``size`` together with ``slack``; any event has one."""
     fixed, sampled, pure = 0.0, [], []
     for loss, count in curve_of(event).parts:
-        if isinstance(loss, LaplaceLoss):
-            pure.append(repeated(LaplaceEvent(1.0 / (size * loss.pure)), count))
-        elif loss.pure < math.inf:
-            pure.append(repeated(response_event(size * loss.pure, 2), count))
-        elif isinstance(loss, SampledLoss):
-            sampled.append((loss.base.mu, loss.rate, count))
-        else:
+        if isinstance(loss, GaussianLoss):
             fixed += count * (size * loss.mu) ** 2
+        elif isinstance(loss, SampledLoss) and isinstance(loss.base, GaussianLoss):
+            sampled.append((loss.base.mu, loss.rate, count))
+        elif isinstance(loss, LaplaceLoss):
+            pure.append(repeated(LaplaceEvent(1.0 / (size * loss.pure)), count))
+        else:
+            pure.append(repeated(response_event(size * loss.pure, 2), count))
     squares = fixed + _largest_sum(sampled, size, slack)
     return composed([*pure, GaussianEvent(1.0 / math.sqrt(squares))] if squares > 0.0 else pure)
 
