@@ -372,7 +372,7 @@ class Guarantee:
             low, high = high, 2.0 * high
         if not high <= _LARGEST_STEP:
             return start, self.at_delta
-        while high - low > 1e-6 * high:
+        while high - low > 1e-12 * high:
             middle = 0.5 * (low + high)
             low, high = (low, middle) if fits(middle) else (middle, high)
         return high, delta(high)
