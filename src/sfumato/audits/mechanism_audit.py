@@ -10,6 +10,10 @@ of :mod:`~sfumato.audits.threshold` and, where the proven column says Gaussian n
 :mod:`~sfumato.audits.gaussian_fit` under their stated assumption. Any pair of neighbours and any score gives
 a valid bound. The confidence is divided among the bounds.
 
+**Tensors.** Where one component is the unit of the headline, whole tensors that differ in every component are
+played too, since that is what is claimed of them. Their components are noised independently, by coins and
+noise of their own, so that :mod:`~sfumato.audits.component_count` bounds ε as well.
+
 **Edge cases.** Where the promise does not depend on the number of columns, or on the size of a picture beyond
 its unit, the game is played on the smallest input that holds one unit. A mechanism whose parameters are not
 all in the statement, or whose records have no bound, is refused in a sentence.
@@ -30,6 +34,7 @@ from numpy.typing import NDArray
 
 from sfumato import mechanisms, media
 from sfumato.audits.bound import Bound
+from sfumato.audits.component_count import component_bound
 from sfumato.audits.distinguishing_game import likelihood_scores, play, worst_pair
 from sfumato.audits.findings import Finding
 from sfumato.audits.game_classifier import classifier_scores
@@ -112,20 +117,27 @@ def audit_mechanism(
         made = type(source)(**(given | {"randomness": noise})) if "randomness" in given else source
     else:
         raise BadInput(f"a mechanism or a statement is audited, not {type(source)}.")
-    game = _game(made, columns)
-    proven = game.proven
+    plays = _games(made, columns)
+    proven = plays[0].proven
     if delta is None:
         delta = LARGEST_DELTA if proven.proves_nothing else min(proven.at_delta, LARGEST_DELTA)
-    first, second = game.scores(min(games, game.most) // 2)
     alone = proven.revealed == proven.slack == 0.0
     gaussian = isinstance(proven.event, GaussianDpEvent) and alone and delta > 0.0
-    each = 1.0 - (1.0 - confidence) / (2 if gaussian else 1)
-    common: dict[str, Any] = {"delta": delta, "confidence": each, "seed": seed}
-    bounds = {"worst-case game": threshold_bound(first, second, held_out=0.3, **common)}
-    if gaussian:
-        name = "worst-case game, read as Gaussian"
-        bounds[name] = gaussian_bound(first, second, held_out=0.05, **common)
-    return [_finding(name, bound, game, proven) for name, bound in bounds.items()]
+    count = len(plays) + sum(game.components for game in plays) + gaussian
+    common: dict[str, Any] = {"delta": delta, "confidence": 1.0 - (1.0 - confidence) / count}
+    found = []
+    for game in plays:
+        first, second = game.scores(min(games, game.most) // 2)
+        totals = (_total(first), _total(second))
+        name = "worst-case game" if game is plays[0] else f"worst-case game, whole {game.proven.unit}"
+        bounds = {name: threshold_bound(*totals, held_out=0.3, seed=seed, **common)}
+        if gaussian and game is plays[0]:
+            name = "worst-case game, read as Gaussian"
+            bounds[name] = gaussian_bound(*totals, held_out=0.05, seed=seed, **common)
+        if game.components:
+            bounds["worst-case game, components counted"] = component_bound(first, second, **common)
+        found += [_finding(name, bound, game) for name, bound in bounds.items()]
+    return found
 
 
 def mechanism_of(statement: Statement, randomness: Randomness | None = None) -> Drawn:
@@ -190,12 +202,24 @@ def _rows_of(name: str, given: Mapping[str, Any], randomness: Randomness | None)
 
 @dataclass(frozen=True)
 class _Game:
-    """The worst pair in words, what is proven of it, and the scores of so many releases of either record."""
+    """The worst pair in words, what is proven of it, and the scores of so many releases of either record.
+
+    ``components`` says that each release has a score for each of its components, drawn independently.
+    """
 
     pair: str
     proven: Guarantee
     scores: Callable[[int], Scores]
     most: int = 1 << 30
+    components: bool = False
+
+
+def _games(made: Drawn, columns: int | None) -> list[_Game]:
+    """The game of the headline's unit, and that of whole tensors where their size is known."""
+    if not isinstance(made, TensorLDP | GridTensorLDP):
+        return [_game(made, columns)]
+    whole = made.unit != "tensor" and (columns is not None or made.shape is not None)
+    return [_tensor_game(made, columns, unit) for unit in (made.unit, *(["tensor"] if whole else []))]
 
 
 def _game(made: Drawn, columns: int | None) -> _Game:
@@ -206,8 +230,6 @@ def _game(made: Drawn, columns: int | None) -> _Game:
     if isinstance(made, Gaussian | Laplace | TrustAdaptive | RandomisedResponse):
         one, other = worst_pair(made)
         return _likelihood_game(made, one, other)
-    if isinstance(made, TensorLDP | GridTensorLDP):
-        return _tensor_game(made, columns)
     if isinstance(made, RandomProjection):
         noise = made._noise()
         if isinstance(noise, Gaussian | Laplace | TrustAdaptive):
@@ -261,11 +283,12 @@ def _rows_game(made: Rows) -> _Game:
     return _Game("rows that differ in every column", made.guarantee(), scores, _VALUES // width)
 
 
-def _tensor_game(made: TensorLDP | GridTensorLDP, columns: int | None) -> _Game:
+def _tensor_game(made: TensorLDP | GridTensorLDP, columns: int | None, unit: str) -> _Game:
     """One component, or all of them, at the lower bound against the upper one."""
     low, high = two_bounds(made.bounds)
-    size = made._size(columns, needed=made.unit == "tensor")
-    changed = size if made.unit == "tensor" else 1
+    whole = unit == "tensor"
+    size = made._size(columns, needed=whole)
+    changed = size if whole else 1
     one, other = np.full(size, low), np.full(size, low)
     other[:changed] = high
     score = _grid_score(made, size) if isinstance(made, GridTensorLDP) else _kept_score(made, size)
@@ -275,24 +298,33 @@ def _tensor_game(made: TensorLDP | GridTensorLDP, columns: int | None) -> _Game:
         return score(first[:, :changed]), score(second[:, :changed])
 
     pair = f"tensors that differ in {'every component' if changed == size else 'one component'}"
-    return _Game(pair, made.guarantee(size), scores, _VALUES // size)
+    return _Game(pair, made._proven(unit, size), scores, _VALUES // size, components=whole)
+
+
+def _total(scores: Array) -> Array:
+    """The score of each release: that of all of its components, of which a certain one decides."""
+    if scores.ndim == 1:
+        return scores
+    with np.errstate(invalid="ignore"):
+        total = scores.sum(axis=1)
+    return np.where(np.isnan(total), np.inf, total)  # certain of both, which is certain of neither
 
 
 def _grid_score(made: GridTensorLDP, size: int) -> Callable[[Array], Array]:
-    """The sum of the log ratios of the channel, from the lowest level to the highest one."""
+    """The log ratio of the channel in each component, from the lowest level to the highest one."""
     low, high = two_bounds(made.bounds)
     with np.errstate(divide="ignore"):
         logs = np.log(made.channel(size).matrix)
     gain, last = logs[-1] - logs[0], len(logs) - 1
 
     def score(released: Array) -> Array:
-        return np.asarray(gain[np.rint((released - low) / (high - low) * last).astype(np.intp)].sum(axis=1))
+        return np.asarray(gain[np.rint((released - low) / (high - low) * last).astype(np.intp)])
 
     return score
 
 
 def _kept_score(made: TensorLDP, size: int) -> Callable[[Array], Array]:
-    """The log-likelihood ratio of the noise, ±inf where a component is seen as it was."""
+    """The log-likelihood ratio of the noise in each component, ±inf where it is seen as it was."""
     low, high = two_bounds(made.bounds)
     scale = made._scale(size)
 
@@ -301,10 +333,9 @@ def _kept_score(made: TensorLDP, size: int) -> Callable[[Array], Array]:
             each = (np.abs(released - low) - np.abs(released - high)) / scale
         else:
             each = (released - (low + high) / 2.0) * (high - low) / scale**2
-        total = np.asarray(each.sum(axis=1))
-        total[(released == low).any(axis=1)] = -np.inf
-        total[(released == high).any(axis=1)] = np.inf
-        return total
+        each[released == low] = -np.inf
+        each[released == high] = np.inf
+        return np.asarray(each)
 
     return score
 
@@ -375,7 +406,7 @@ def _sound_game(made: SoundMechanism) -> _Game:
     return _Game(pair, shaped.guarantee(), scores, _ALONE)
 
 
-def _finding(attack: str, bound: Bound, game: _Game, proven: Guarantee) -> Finding:
+def _finding(attack: str, bound: Bound, game: _Game) -> Finding:
     numbers = {name.replace(" ", "_"): float(value) for name, value in bound.numbers.items()}
     asked = int(numbers["record_games"] + numbers["neighbour_games"])
     right = asked - int(numbers["false_positives"] + numbers["false_negatives"])
@@ -389,8 +420,8 @@ def _finding(attack: str, bound: Bound, game: _Game, proven: Guarantee) -> Findi
         confidence=bound.confidence,
         epsilon_lower=bound.epsilon,
         delta=bound.delta,
-        unit=str(proven.unit),
-        neighbours=str(proven.neighbours),
+        unit=str(game.proven.unit),
+        neighbours=str(game.proven.neighbours),
         numbers=numbers,
         note="; ".join(part for part in (f"drawn anew on {game.pair}", bound.assumption) if part),
         mechanism_only=True,

@@ -1,8 +1,30 @@
-"""Group privacy: what one unit's guarantee says about k units that change together."""
+"""Group privacy: what one unit's guarantee says about k units that change together.
+
+**Poisson-sampled Gaussians.** A step draws each unit into its sample with probability q and releases
+f(sample) + N(0, σ²), where one unit more or less (or zeroed out) in the sample moves f by at most σμ. Let two
+data sets be k such changes apart, some of them additions and others removals as may be. Toss the same coins
+for both. Then j ~ Bin(k, q) of the changes are in the sample of a step, and f moves by at most jσμ.
+
+Theorem: with W = Σ μ²j² over all steps and parts of a composition, and any w, the divergence of the group is
+at most P(W > w) + that of one Gaussian with mean √w, composed with the group's bound of all other parts.
+
+Proof. The coins of the group do not depend on the data, so both laws are mixtures over them with the same
+weights, and the hockey-stick divergence, being jointly convex, is at most the average of those given these
+coins. Given them and all earlier releases, a step is a mixture, over the coins of everybody else, of pairs of
+Gaussians at most jμ deviations apart: dominated by one such pair, again by joint convexity. Adaptive
+composition of Gaussians adds up squares of means, to √W. Where W ≤ w that is at most the divergence at √w,
+which grows with the mean; elsewhere it is at most 1. ∎
+
+P(W > w) ≤ e^{−λw}·E e^{λW} for every λ > 0 (Chernoff), a product over the steps. W never exceeds what it is
+where everybody is always drawn, so the bound is never above that of Gaussians without sampling.
+"""
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
+from scipy import special
 
 from sfumato.privacy.events import (
     ComposedEvent,
@@ -15,8 +37,14 @@ from sfumato.privacy.events import (
     repeated,
     response_event,
 )
+from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, SampledLoss
 
-__all__ = ["group_curve_event", "group_delta"]
+__all__ = ["group_curve_event", "group_delta", "sampled_group_event"]
+
+# Beyond it a group counts as drawn in every step, which bounds it too.
+_LARGEST_GROUP = 10_000
+# Chernoff's λ, times the largest square of a mean that one step can add.
+_RATES = np.geomspace(1e-8, 1e3, 400)
 
 
 def group_curve_event(event: Event, size: float) -> Event | None:
@@ -51,3 +79,34 @@ def group_delta(epsilon: float, delta: float, size: int) -> float:
     log_sum = (size - 1) * epsilon + math.log(-math.expm1(-size * epsilon)) - math.log(-math.expm1(-epsilon))
     log_grown = math.log(delta) + log_sum
     return 1.0 if log_grown >= 0.0 else math.exp(log_grown)
+
+
+def sampled_group_event(event: Event, size: int, slack: float) -> Event:
+    """The event that bounds a group of ``size`` together with ``slack``; any event has one."""
+    fixed, sampled, pure = 0.0, [], []
+    for loss, count in curve_of(event).parts:
+        if isinstance(loss, GaussianLoss):
+            fixed += count * (size * loss.mu) ** 2
+        elif isinstance(loss, SampledLoss) and isinstance(loss.base, GaussianLoss):
+            sampled.append((loss.base.mu, loss.rate, count))
+        elif isinstance(loss, LaplaceLoss):
+            pure.append(repeated(LaplaceEvent(1.0 / (size * loss.pure)), count))
+        else:
+            pure.append(repeated(response_event(size * loss.pure, 2), count))
+    squares = fixed + _largest_sum(sampled, size, slack)
+    return composed([*pure, GaussianEvent(1.0 / math.sqrt(squares))] if squares > 0.0 else pure)
+
+
+def _largest_sum(sampled: list[tuple[float, float, int]], size: int, chance: float) -> float:
+    """The w that W = Σ (μj)² exceeds with at most ``chance``, for (μ, q, steps) and j ~ Bin(size, q)."""
+    most = math.fsum(count * (mu * size) ** 2 for mu, _, count in sampled)
+    if not sampled or size > _LARGEST_GROUP or chance <= 0.0:
+        return most
+    drawn = np.arange(size + 1.0)
+    ways = special.gammaln(size + 1.0) - special.gammaln(drawn + 1.0) - special.gammaln(size - drawn + 1.0)
+    rates = _RATES / max((mu * size) ** 2 for mu, _, _ in sampled)
+    grown = np.full(rates.size, -math.log(chance))
+    for mu, rate, count in sampled:
+        law = ways + special.xlogy(drawn, rate) + special.xlog1py(size - drawn, -rate)
+        grown += count * special.logsumexp(law + np.outer(rates, (mu * drawn) ** 2), axis=1)
+    return min(most, float((grown / rates).min()) * (1.0 + 1e-9))

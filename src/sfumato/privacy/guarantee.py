@@ -41,7 +41,7 @@ from sfumato.privacy.events import (
     response_event,
     samples,
 )
-from sfumato.privacy.groups import group_curve_event, group_delta
+from sfumato.privacy.groups import group_curve_event, group_delta, sampled_group_event
 from sfumato.privacy.unit import RECORD, Neighbours, Unit
 from sfumato.privacy.wire import event_from_json, event_to_json, fields_of
 from sfumato.privacy.wording import below_one, combined, upward
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Guarantee"]
 
+# An ε of one unit beyond which no smaller δ is looked for: e^ε must not overflow.
+_LARGEST_STEP = 350.0
+# A δ that underflows is not 0: what it grows to may be large.
+_SMALLEST_DELTA = 1e-300
 _FIELDS = ("unit", "neighbours", "event", "theorem", "slack", "revealed", "at_delta")
 
 
@@ -322,45 +326,63 @@ class Guarantee:
         """The guarantee for ``count`` units changing together.
 
         Without slack and where nothing is revealed: a Gaussian's μ and a Laplace's ε are multiplied by
-        ``count``, exactly (Dong, Roth & Su 2022, Theorem 2.14), as is any pure ε. Otherwise, or with a
-        Poisson-sampled Gaussian: an (ε, δ) guarantee becomes (kε, δ·(e^{kε} − 1)/(e^ε − 1)) (Dwork & Roth
-        2014, Theorem 2.2 with its δ summed exactly: Σ_{i<k} e^{iε}), at ``delta`` or else at ``at_delta``.
-        Where δ would grow to 1 and none was given, one unit is asked at a smaller δ: its ε is larger, and
-        Σ_{i<k} e^{iε} grows more slowly than 1/δ.
+        ``count``, exactly (Dong, Roth & Su 2022, Theorem 2.14), as is any pure ε; a Poisson-sampled Gaussian
+        becomes one Gaussian and a slack of half of ``at_delta`` (the theorem in ``groups``).
+
+        Always: an (ε, δ) guarantee becomes (kε, δ·(e^{kε} − 1)/(e^ε − 1)) (Dwork & Roth 2014, Theorem 2.2
+        with its δ summed exactly: Σ_{i<k} e^{iε}). One unit is asked at ``delta``; if none is given, at the
+        smallest ε whose δ grows to no more than ``at_delta``, or at ``at_delta`` itself where there is none.
+        Of two bounds at ``at_delta`` the one with the smaller ε is returned.
         """
         _check_count(count)
         if count == 1 or self.described is None:
             return self
-        theorem = f"{self.theorem}, group of {count}"
+        theorem, own = f"{self.theorem}, group of {count}", None
         if self.slack == self.revealed == 0.0:
             event = group_curve_event(self.described, count)
             if event is not None:
                 return self.changed(event=event, theorem=theorem)
-        delta = self._delta_of_one(count) if delta is None else delta
-        epsilon = self.epsilon(delta)
-        if not math.isfinite(epsilon):
+            slack = 0.5 * self.at_delta
+            event = sampled_group_event(self.described, count, slack)
+            own = self.changed(event=event, theorem=theorem, slack=slack)
+        step = self._step_of(count) if delta is None else (self.epsilon(delta), delta)
+        grown = group_delta(*step, count) if math.isfinite(step[0]) else 1.0
+        if delta is None and grown < self.at_delta:
+            grown = self.at_delta
+        if grown < 1.0:
+            made = Guarantee.approximate(
+                count * step[0], grown, unit=self.unit, neighbours=self.neighbours, theorem=theorem
+            )
+            if own is None or grown > self.at_delta or made.epsilon() <= own.epsilon():
+                return made
+        if own is not None:
+            return own
+        if not math.isfinite(step[0]):
             raise BadInput(
                 f"a group of {count} needs a delta at which one unit has a finite epsilon: "
-                f"delta was {delta!r}, the slack is {self.slack!r}."
+                f"delta was {step[1]!r}, the slack is {self.slack!r}."
             )
-        grown = group_delta(epsilon, delta, count)
-        if grown >= 1.0:
-            return Guarantee.nothing(f"{theorem}: its delta reaches 1", self.unit, self.neighbours)
-        return Guarantee.approximate(
-            count * epsilon, grown, unit=self.unit, neighbours=self.neighbours, theorem=theorem
-        )
+        return Guarantee.nothing(f"{theorem}: its delta reaches 1", self.unit, self.neighbours)
 
-    def _delta_of_one(self, count: int) -> float:
-        """The δ of one unit that bounds ``count``: ``at_delta``, or a smaller one that grows to that."""
-        for power in range(300):
-            delta = self.at_delta * 10.0**-power
-            epsilon = self.epsilon(delta)
-            grown = group_delta(epsilon, delta, count) if math.isfinite(epsilon) else math.inf
-            if grown <= self.at_delta or (power == 0 and grown < 1.0):
-                return delta
-            if not math.isfinite(epsilon):
-                break
-        return self.at_delta
+    def _step_of(self, count: int) -> tuple[float, float]:
+        """(ε, δ) of one unit that grows to at most ``at_delta``, or where none does, that at ``at_delta``."""
+        start = self.epsilon(self.at_delta)
+
+        def delta(epsilon: float) -> float:
+            return max(self.delta(epsilon), _SMALLEST_DELTA)
+
+        def fits(epsilon: float) -> bool:
+            return group_delta(epsilon, delta(epsilon), count) <= self.at_delta
+
+        low, high = start, max(start, 1e-6)
+        while high <= _LARGEST_STEP and not fits(high):
+            low, high = high, 2.0 * high
+        if not high <= _LARGEST_STEP:
+            return start, self.at_delta
+        while high - low > 1e-12 * high:
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high, delta(high)
 
     def with_slack(self, delta: float) -> Guarantee:
         """The same guarantee with ``delta`` more slack."""

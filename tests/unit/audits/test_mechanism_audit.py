@@ -54,11 +54,10 @@ def test_worst_case_rows_measure_close_to_proven_and_never_above(name):
     statement, columns, least = CASES[name]
     again = Statement.from_json(statement.to_json())  # as a certificate holds it
     found = audit_mechanism(again, columns=columns, confidence=SURE)
-    best = max(found, key=lambda item: item.epsilon_lower)
-    compared = again.compared(best.evidence())
-    assert compared is not None
-    proven = compared.guarantee
-    assert proven is again.proven
+    proven = again.proven
+    best = max((f for f in found if f.unit == str(proven.unit)), key=lambda item: item.epsilon_lower)
+    assert again.compared(best.evidence()).guarantee is proven
+    assert not any(again.contradicts(item.evidence()) for item in found)
     assert least * proven.epsilon(best.delta) <= best.epsilon_lower <= proven.epsilon(best.delta)
     assert all(item.mechanism_only for item in found)
     assert [Finding.from_dict(item.to_dict()) for item in found] == found
@@ -102,9 +101,42 @@ def test_both_are_said_and_no_data_is_needed():
 def test_tldp_is_played_at_a_small_delta_and_not_at_its_own():
     """At the component's δ of 0.3 nothing would be seen of what it shows as it is."""
     statement = sf.TensorLDP(1.0, (0.0, 0.7)).statement(9)
-    (found,) = audit_mechanism(statement, columns=9)
-    assert (found.delta, found.unit) == (1e-5, "component")
-    assert found.epsilon_lower > 5.0 > statement.claimed.epsilon
+    component, *tensors = audit_mechanism(statement, columns=9)
+    assert (component.delta, component.unit) == (1e-5, "component")
+    assert component.epsilon_lower > 5.0 > statement.claimed.epsilon
+    assert [(item.delta, item.unit) for item in tensors] == [(1e-5, "tensor")] * 2
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 10.0])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_claim_of_tldp_is_refuted_on_whole_tensors(epsilon, noise):
+    """With and without data; each of 64 components has the noise that the tensor's ε would need."""
+    X = np.random.default_rng(0).uniform(0.0, 255.0, (300, 64))
+    release = sf.TensorLDP(epsilon, (0.0, 256.0), noise=noise, randomness=sf.Seeded(0)).release(X)
+    for found in (
+        sf.audit(release, original=X, confidence=SURE),
+        sf.audit(release.statement, mechanism_only=True, columns=64, confidence=SURE),
+    ):
+        assert "worst-case game, components counted" in {item.attack for item in found.refuting}
+        assert "The claim is refuted" in " ".join(found.sentences())
+        assert not found.alarms
+    weighted = sf.mechanisms.WeightedTensorLDP(epsilon, (0.0, 256.0), weights="grey", noise=noise)
+    assert sf.audit(weighted.statement(64), mechanism_only=True, columns=64, confidence=SURE).refuting
+
+
+@pytest.mark.parametrize("unit", ["component", "tensor"])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 10.0])
+def test_no_claim_that_holds_is_refuted(unit, epsilon):
+    made = sf.GridTensorLDP(epsilon, (0.0, 1.0), 2, unit=unit)
+    found = sf.audit(made.statement(64), mechanism_only=True, columns=64, confidence=SURE)
+    assert {item.unit for item in found.findings} == {unit, "tensor"}
+    assert not found.refuting
+    assert not found.alarms
+
+
+def test_tensors_of_unknown_size_are_played_by_component():
+    (found,) = audit_mechanism(sf.TensorLDP(4.0, (0.0, 256.0)))
+    assert found.unit == "component"
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_a_run_is_json_and_can_be_repeated(quick):
     assert row["promised_epsilon"] < row["measured_epsilon"]
     assert row["caught"] is True
     assert {attempt["attack"] for attempt in row["attempts"]} >= {"classifier", "equalities"}
-    assert quick.broken[-1].by == ("exact-value game",)
+    assert "exact-value game" in quick.broken[-1].by
     assert quick.sound[-1].name == "Gaussian, keyed embedding, audited"
     told = []
     again = self_test(

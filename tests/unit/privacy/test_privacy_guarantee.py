@@ -267,12 +267,14 @@ def test_group_delta_bounds_random_chains(data, epsilon):
     assert distance(laws[0], laws[3], 3 * epsilon) <= bound.delta(3 * epsilon) + 1e-12
 
 
-def test_group_of_a_poisson_sampled_gaussian_uses_a_delta():
+def test_group_of_a_poisson_sampled_gaussian_is_stated_at_the_same_delta():
     event = PoissonSampledDpEvent(0.1, GaussianDpEvent(2.0))
     guarantee = Guarantee(event=event, neighbours="add/remove", theorem="test", at_delta=1e-8)
     grown = guarantee.group(2)
-    assert grown.epsilon() == pytest.approx(2 * guarantee.epsilon())
-    assert grown.epsilon() < Guarantee.gaussian(2.0).group(2).epsilon(grown.at_delta) * 2
+    assert grown.at_delta == 1e-8
+    one = 0.5 * grown.epsilon()
+    assert guarantee.delta(one) * (1 + math.exp(one)) == pytest.approx(1e-8, rel=1e-3)
+    assert grown.epsilon() < Guarantee.gaussian(2.0).group(2).epsilon(1e-8)
 
 
 def test_exact_tradeoff_curves():
