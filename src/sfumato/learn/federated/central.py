@@ -19,8 +19,9 @@ be decoded, no proof of the name. Changing aⱼ changes one summand, since
   waits for each client (``deadline_grid``, ``grpc_grid``): neither when others answer nor how long their
   replies take to read moves it;
 - each reply is read by itself (``strategy``), and whatever goes wrong there is zero for that client alone;
-- names are assigned by the server or proven by a secret (``credentials``), and a name counts once: no client
-  takes the place of another;
+- names are assigned by the server or proven by a secret (``credentials``), and a name counts once; a reply
+  counts for the node that was sent the message which it names, whose number nobody else knows, and only the
+  first of each node: no client takes the place of another;
 - who is asked depends on coins and on names, not on earlier answers: every client that is there is asked
   again after a round that it missed;
 - the divisor q·K is public, nothing that clients do ends a run, and a round without answers releases noise;
