@@ -6,9 +6,10 @@ sentence and not used, and changes nothing for the others. A reply counts for th
 answers, and only the first of each. Every node is asked in every round, also after one
 in which it did not answer; it counts as having sent what it was asked for.
 
-With noise at the server nothing that a client says ends the run, and a round in which nobody answers releases
-noise alone (the theorem is in ``central``). Otherwise, if a client says that its budget is spent, the run
-stops before the round: what others sent in it is not used, and stays paid for.
+With noise at the server nothing that a client says or does ends the run: it begins also without clients that
+do not appear, and a round in which nobody answers releases noise alone (the theorem is in ``central``).
+Otherwise, if a client says that its budget is spent, the run stops before the round: what others sent in it
+is not used, and stays paid for.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ class PrivateAverage(Strategy):
     ``names`` are the public names of the clients, whose number is public; ``protection`` is what clients
     promise to do, ``initial`` the first model. ``pay(client, round, guarantee)`` is called for every client
     before a round where the server pays (with ``central``), as in ``rounds.federate``. ``patience`` is how
-    many seconds the server waits for all clients to appear, ``timeout`` how many each client has in a round,
-    None for as long as it takes. While the server waits for clients to appear, ``appearing`` is told how many
-    have, and may raise.
+    many seconds the server waits for all clients to appear (with ``central`` it then begins without those
+    that are missing), ``timeout`` how many each client has in a round, None for as long as it takes. While
+    the server waits for clients to appear, ``appearing`` is told how many have, and may raise.
 
     Which node is which client no client decides by itself. ``known`` holds names of nodes that were proven
     when they connected. With ``secrets``, those of the clients by name, every reply must prove the name that
@@ -226,7 +227,10 @@ class PrivateAverage(Strategy):
         return None
 
     def _begin(self, grid: Grid) -> None:
-        """Wait until as many nodes are there as there are clients; before that no client is sent anything."""
+        """Wait until as many nodes are there as there are clients; before that no client is sent anything.
+
+        With noise at the server a run begins without clients that do not appear, else they are an error.
+        """
         until = time.monotonic() + self.patience
         while True:
             found = sorted(grid.get_node_ids())
@@ -235,9 +239,11 @@ class PrivateAverage(Strategy):
             if len(found) >= len(self.names):
                 break
             if time.monotonic() > until:
-                raise BadInput(
-                    f"{len(found)} of {len(self.names)} clients appeared within {self.patience:g} seconds."
-                )
+                came = f"{len(found)} of {len(self.names)} clients appeared within {self.patience:g} seconds"
+                if self.central is None:
+                    raise BadInput(f"{came}.")
+                self._refused.append(Refused(1, "clients", f"{came}: the run began without the others."))
+                break
             time.sleep(_POLL)
         if not self._known and self._secrets is None:
             self._known = dict(zip(found, self.names, strict=False))

@@ -340,6 +340,36 @@ def test_clients_that_do_not_appear_are_missed():
         run(strategy, {5: None})
 
 
+@pytest.mark.parametrize("proven", [False, True])
+def test_with_noise_at_the_server_a_run_begins_without_a_client_that_does_not_appear(proven):
+    """Its sum misses one term, as where that client answers nothing; the divisor stays what it was."""
+    nothing, central = make_protection("none"), CentralGaussian(multiplier=0.5, clip=1.0)
+    secrets = {name: new_secret() for name in client_names(3)}
+    apps = {10 + i: proving(0.1 * i, name, secret) for i, (name, secret) in enumerate(secrets.items(), 1)}
+
+    def made(apps):
+        strategy = PrivateAverage(
+            client_names(3),
+            RECEIVED,
+            nothing,
+            rounds=2,
+            central=central,
+            randomness=Seeded(4),
+            patience=0.2,
+            secrets=secrets if proven else None,
+        )
+        return run(strategy, apps)
+
+    missing, silent = made({node: app for node, app in apps.items() if node != 11}), made(apps | {11: None})
+    assert [str(item) for item in missing.refused] == [
+        "round 1: 2 of 3 clients appeared within 0.2 seconds: the run began without the others."
+    ]
+    assert (missing.rounds, missing.stopped, missing.paid) == (2, None, dict.fromkeys(client_names(3), 2))
+    for x, y in zip(missing.arrays, silent.arrays, strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert made({}).rounds == 2
+
+
 def proving(step, name, secret):
     """The app of a client that proves ``name`` by ``secret``."""
     mod = PrivacyMod(make_protection("none"), name=name, secret=secret)
