@@ -148,7 +148,8 @@ def _remedy(call: ast.Call, span: str, door: Door) -> str:
         return span
     given = [value for value in call.args if ast.unparse(value) != "..."]
     options = [_option(word.arg, word.value) for word in call.keywords if word.arg is not None]
-    return f"'{' '.join([_COMMANDS[name], *map(_word, given), *options, *ledger])}'"
+    command = " ".join([_COMMANDS[name], *map(_word, given), *options, *ledger])
+    return f"`{command}`" if "'" in command else f"'{command}'"
 
 
 def _option(name: str, value: ast.expr | None = None) -> str:

@@ -166,14 +166,15 @@ def test_what_proves_nothing_cannot_be_charged(called, balance, opened, options)
     assert balance()["spends"] == 0
 
 
-def test_another_neighbouring_relation_is_not_charged(called, protect, records):
+def test_another_neighbouring_relation_is_not_charged(called, protect, records, fresh_home):
     assert (
         called("budget", "open", "clinic", "--epsilon", 4, "--delta", DELTA, "--neighbours", "zero-out").code
         == 0
     )
     assert protect("out.npy", 1).sentence == (
         "the budget of 'clinic' counts per record under zero-out; a guarantee per record under replace "
-        "cannot be charged to it; open one for it with 'sfumato budget open NAME --epsilon … --delta …'."
+        "cannot be charged to it; open one for it with 'sfumato budget open NAME --epsilon … --delta … "
+        f"--ledger sqlite:///{fresh_home}/ledger.db'."
     )
     assert protect("out.npy", 1, "--neighbours", "zero-out").code == 0
 
@@ -372,9 +373,40 @@ def test_the_hint_opens_a_budget_that_pays_for_a_folder_of_pictures(called, fold
     assert (refused.code, refused.appeared) == (3, frozenset())
     hinted = re.search(r"open one with 'sfumato (.*)'\.", refused.err)[1]
     typed = shlex.split(hinted.replace("--epsilon … --delta …", "--epsilon 9 --delta 1e-6"))
-    assert typed[-2:] == ["--unit", unit] if there else "--unit" in typed
+    assert typed[typed.index("--unit") + 1] == unit
     assert called(*typed).code == 0
     assert called(*words).code == 0
+
+
+CHARGED = {
+    "protect": ("protect", "X.npy", "-o", "out.npy", *CLIP, "--epsilon", 1, "--dataset", "my clinic"),
+    "learn": ("learn", "D.npz", "--classes", 2, "--epsilon", 1, "--plan", "--dataset", "clinik"),
+    "publish": (
+        *("publish", "D.npz", "--pictures", "X", "--labels", "y", "--classes", 2, "--epsilon", 1),
+        *("--plan", "--dataset", "clinik"),
+    ),
+    "federate": (
+        *("federate", "D.npz", "--classes", 2, "--rounds", 1, "--clip", 1, "--clients", 2, "--epsilon", 1),
+        *("--plan", "--dataset", "clinik"),
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", CHARGED)
+def test_the_hint_opens_a_budget_in_the_ledger_that_was_named(called, records, verb):
+    """As typed, also where that ledger is there already and the default one is another."""
+    rng = np.random.default_rng(0)
+    np.savez("D.npz", X=rng.integers(0, 256, (40, 8, 8), dtype=np.uint8), y=np.arange(40) % 2)
+    book = ("--ledger", "sqlite:///existing.db")
+    assert called("budget", "open", "other", "--epsilon", 4, "--delta", DELTA, *book).code == 0
+    for _ in range(2 if verb == "federate" else 1):
+        refused = called(*CHARGED[verb], *book)
+        assert (refused.code, refused.out, refused.appeared) == (3, "", frozenset())
+        hinted = re.search(r"open one with ['`]sfumato (.*)['`]\.", refused.err)[1]
+        typed = shlex.split(hinted.replace("--epsilon … --delta …", "--epsilon 9 --delta 1e-5"))
+        assert typed[-2:] == list(book)
+        assert called(*typed).code == 0
+    assert called(*CHARGED[verb], *book).code == 0
 
 
 def test_what_is_there_is_replaced_by_the_option_that_the_refusal_names(called, records):

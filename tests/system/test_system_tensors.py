@@ -159,10 +159,10 @@ def test_a_budget_of_another_unit_refuses_in_a_sentence_and_nothing_is_spent(cal
     assert called("budget", "open", "clinic", "--epsilon", 200, "--delta", 0.5).code == 0
     for verb in (("protect", "T.npy", "-o", "out.npy"), ("plan", "T.npy")):
         refused = called(*verb, *TLDP, "--dataset", "clinic")
-        assert refused.sentence == (
+        assert refused.sentence.startswith(
             "the budget of 'clinic' counts per record under replace; a guarantee per component under replace "
             "cannot be charged to it; open one for it with 'sfumato budget open NAME --epsilon … --delta … "
-            "--unit component'."
+            "--unit component --ledger sqlite:///"
         )
     assert called("budget", "show", "clinic", "--json").result["spends"] == 0
     # Reports protect whole records, and are charged as such.

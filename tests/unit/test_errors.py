@@ -107,12 +107,17 @@ def test_a_refusal_is_one_sentence_with_its_place_and_what_is_accepted():
         ("`schema`", "--schema", "`columns`"),
         (
             "`ledger.open('my clinic', epsilon=..., delta=..., unit='region:16')`",
-            "'sfumato budget open 'my clinic' --epsilon … --delta … --unit region:16'",
+            "`sfumato budget open 'my clinic' --epsilon … --delta … --unit region:16`",
             "`POST /v1/budgets (OpenBudget in gRPC)`",
         ),
         (
             "`sf.Ledger('sqlite:///b.db').open('clinic', epsilon=..., delta=...)`",
             "'sfumato budget open clinic --epsilon … --delta … --ledger sqlite:///b.db'",
+            "`POST /v1/budgets (OpenBudget in gRPC)`",
+        ),
+        (
+            "`sf.Ledger(...).open('clinic', epsilon=..., delta=...)`",
+            "'sfumato budget open clinic --epsilon … --delta … --ledger …'",
             "`POST /v1/budgets (OpenBudget in gRPC)`",
         ),
         ("`KeyRing().create()`", "'sfumato key new'", "`KeyRing().create()`"),

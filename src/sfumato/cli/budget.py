@@ -113,7 +113,7 @@ def open_(
     """Give DATASET a budget, which never changes afterwards."""
     with opened(ledger, make=True) as book:
         book.open(dataset, epsilon, delta, unit, neighbours)
-        _tell(book.balance(dataset), as_json)
+        _tell(book, book.balance(dataset), as_json)
 
 
 @app.command()
@@ -125,19 +125,23 @@ def show(
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Show what is left of a budget."""
-    found: list[tuple[Balance, float]] = []
+    from sfumato.privacy.wording import upward
+
+    found: list[tuple[Balance, float, str]] = []
     if dataset is not None or ledger is not None or home_ledger().exists():
         with opened(ledger) as book:
             names = book.names() if dataset is None else [dataset]
-            found = [(book.balance(name), book.fixed_plan_epsilon(name)) for name in names]
+            for balance in map(book.balance, names):
+                found.append((balance, book.fixed_plan_epsilon(balance.dataset), _shown(book, balance)))
     if as_json:
-        results = [balance.to_dict() | {"fixed_plan_epsilon": epsilon} for balance, epsilon in found]
+        results = [balance.to_dict() | {"fixed_plan_epsilon": epsilon} for balance, epsilon, _ in found]
         print(json.dumps(results if dataset is None else results[0]))
         return
     if not found:
         print("No budget was opened yet; see sfumato budget open --help.")
-    for balance, epsilon in found:
-        print(terminal.in_line(_shown(balance, epsilon)))
+    for _, epsilon, text in found:
+        fixed = f"  spent so far, had the plan been fixed in advance: ε = {upward(epsilon)}"
+        print(terminal.in_line(f"{text}\n{fixed}"))
 
 
 @app.command()
@@ -213,7 +217,7 @@ def close(
     """Admit nothing further for a dataset."""
     with opened(ledger) as book:
         book.close(dataset)
-        _tell(book.balance(dataset), as_json)
+        _tell(book, book.balance(dataset), as_json)
 
 
 @app.command()
@@ -226,11 +230,11 @@ def release(
     """Give back what a job that drew nothing had set aside."""
     with opened(ledger) as book:
         book.release_hold(dataset, hold)
-        _tell(book.balance(dataset), as_json)
+        _tell(book, book.balance(dataset), as_json)
 
 
-def _tell(balance: Balance, as_json: bool) -> None:
-    print(json.dumps(balance.to_dict()) if as_json else terminal.in_line(_shown(balance, None)))
+def _tell(book: Ledger, balance: Balance, as_json: bool) -> None:
+    print(json.dumps(balance.to_dict()) if as_json else terminal.in_line(_shown(book, balance)))
 
 
 def gaussian_left(balance: Balance) -> str:
@@ -240,9 +244,19 @@ def gaussian_left(balance: Balance) -> str:
     return f"Gaussian noise up to ε = {balance.left:.4g} with --delta {float(balance.delta)!r}"
 
 
-def _shown(balance: Balance, fixed_plan: float | None) -> str:
+def laplace_left(book: Ledger, balance: Balance) -> float:
+    """Return the largest ε of Laplace noise that still fits: the one that the refusal of more names."""
+    from sfumato.privacy import Guarantee
+
+    # More than any budget pays: noise of ε′ has a δ of 1 − exp((ε − ε′)/2) at ε.
+    beyond = 1.01 * (balance.epsilon - 2.0 * math.log1p(-balance.delta))
+    asked = Guarantee.laplace(1.0 / beyond, unit=balance.unit, neighbours=balance.neighbours)
+    return book.preview(balance.dataset, asked).largest
+
+
+def _shown(book: Ledger, balance: Balance) -> str:
     """A bar of what is left, and the numbers behind it."""
-    from sfumato.privacy.wording import downward, upward
+    from sfumato.privacy.wording import downward
 
     width = max(10, min(40, shutil.get_terminal_size((80, 24)).columns - 40))
     full = math.ceil(balance.used * width)
@@ -253,10 +267,10 @@ def _shown(balance: Balance, fixed_plan: float | None) -> str:
         f"{name}: {budget} per {balance.unit} under {balance.neighbours}",
         f"  {bar} {balance.used:.1%} used, {balance.state}",
         f"  releases: {balance.spends} (open holds: {balance.open_holds})",
-        f"  still fits: {gaussian_left(balance)}; ε = {downward(balance.left_pure)} without δ",
+        f"  still fits: {gaussian_left(balance)}; Laplace noise up to ε = "
+        f"{downward(laplace_left(book, balance))}; anything else without δ at least up to ε = "
+        f"{downward(balance.left_pure)}",
     ]
-    if fixed_plan is not None:
-        lines.append(f"  spent so far, had the plan been fixed in advance: ε = {upward(fixed_plan)}")
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,10 +19,10 @@ class Balance:
     """What a dataset may still spend.
 
     ``used`` is the share of the budget that is gone by the filter; ``left`` is the largest ε, at the budget's
-    δ, of one more Gaussian release, and ``left_pure`` that of one more release without δ, of whatever kind;
-    both have four digits and fit when they are typed. ``spends`` includes
-    the ``open_holds``, which are not settled yet. ``state`` is open, closed, or exhausted: used up by one
-    release that fits the budget alone.
+    δ, of one more Gaussian release, and ``left_pure`` that of one more release without δ, of whatever kind:
+    of Laplace noise, for one, more may fit. Both have four digits and fit when they are typed. ``spends``
+    includes the ``open_holds``, which are not settled yet. ``state`` is open, closed, or exhausted: used up
+    by one release that fits the budget alone.
     """
 
     dataset: str
@@ -93,11 +94,17 @@ def _left(known: Dataset, account: Account) -> float:
 
 
 def _left_pure(known: Dataset, account: Account) -> float:
-    rule = known.filter
+    rule, first = known.filter, account.spends == 0
     # Sure to fit, and for a response that tells as much as ε allows not yet all that does.
     sure = rule.left_pure(account.spent)
-    most = (1.0 + 1e-11) * rule.epsilon
-    return typable(bisect(lambda epsilon: _admits(known, account, Guarantee.pure(epsilon)), sure, most))
+    # What a budget pays for is (ε, δ)-DP, so that e^ε′ is at most (e^ε + δ)/(1 − δ).
+    most = rule.epsilon + rule.delta - math.log1p(-rule.delta)
+
+    def fits(epsilon: float) -> bool:
+        guarantee = Guarantee.pure(epsilon)
+        return _admits(known, account, guarantee) or (first and rule.covers(guarantee))
+
+    return typable(bisect(fits, sure, (1.0 + 1e-11) * most))
 
 
 def _admits(known: Dataset, account: Account, guarantee: Guarantee) -> bool:

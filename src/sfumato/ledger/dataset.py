@@ -48,13 +48,16 @@ class Dataset:
         ours = (self.unit, self.neighbours, self.filter.epsilon, self.filter.delta)
         return ours == (other.unit, other.neighbours, other.filter.epsilon, other.filter.delta)
 
-    def require_terms(self, guarantee: Guarantee) -> None:
-        """Refuse what is no guarantee, or bounds changes of another unit or under other neighbours."""
+    def require_terms(self, guarantee: Guarantee, ledger: str | None = None) -> None:
+        """Refuse what is no guarantee, or bounds changes of another unit or under other neighbours.
+
+        The refusal names the call that opens a budget in ``ledger`` (see ``call_to_open``).
+        """
         if not isinstance(guarantee, Guarantee):
             raise BadInput(f"a guarantee is charged, not {guarantee!r}.")
         if (guarantee.unit, guarantee.neighbours) != (self.unit, self.neighbours):
             raise BadInput(
                 f"the budget of {short(self.name)} counts per {self.unit} under {self.neighbours}; a "
                 f"guarantee per {guarantee.unit} under {guarantee.neighbours} cannot be charged to it; "
-                f"open one for it with {call_to_open('NAME', guarantee.unit, guarantee.neighbours)}."
+                f"open one for it with {call_to_open('NAME', guarantee.unit, guarantee.neighbours, ledger)}."
             )

@@ -80,14 +80,21 @@ class Ledger:
         if charging is not None:
             printable_name(charging)
 
+        # Who may not make a ledger is told which one lacks a budget; who may has it in hand.
+        self._named: str | None = None
+
         def found_or_made(engine: Engine) -> str:
-            if (charging is not None or not make) and not is_there(engine):
-                place = engine.url.set(drivername=engine.url.get_backend_name())
-                shown = place.render_as_string(hide_password=True)
-                if charging is not None:
-                    raise no_budget(charging, Unit.parse(unit), _neighbours(neighbours), missing=shown)
-                raise LedgerUnavailable(f"there is no ledger at {shown}; `ledger.open(...)` makes one.")
-            return prepare(engine)
+            if charging is None and make:
+                return prepare(engine)
+            place = engine.url.set(drivername=engine.url.get_backend_name())
+            self._named = "..." if place.password or place.query else repr(str(place))
+            if is_there(engine):
+                return prepare(engine)
+            shown = place.set(query={}).render_as_string(hide_password=True)
+            if charging is not None:
+                terms = Unit.parse(unit), _neighbours(neighbours)
+                raise no_budget(charging, *terms, ledger=self._named, missing=shown)
+            raise LedgerUnavailable(f"there is no ledger at {shown}; `ledger.open(...)` makes one.")
 
         self._storage = Storage(url, found_or_made, what="ledger", unavailable=LedgerUnavailable)
         self._known: dict[str, Dataset] = {}
@@ -249,8 +256,8 @@ class Ledger:
         """Raise :class:`BudgetRefused`, with the command that opens one, where ``dataset`` has no budget."""
         if not self.has(dataset):
             if not isinstance(guarantee, Guarantee):
-                raise no_budget(dataset)
-            raise no_budget(dataset, guarantee.unit, guarantee.neighbours)
+                raise no_budget(dataset, ledger=self._named)
+            raise no_budget(dataset, guarantee.unit, guarantee.neighbours, ledger=self._named)
 
     def balances(self) -> dict[str, Balance]:
         """What every dataset may still spend, by its name; computed anew only where an entry was added."""
@@ -296,7 +303,7 @@ class Ledger:
         """
         with self._storage.reading() as transaction:
             if dataset is not None and checked_name(dataset) not in names_of(transaction):
-                raise _unknown(dataset)
+                raise _unknown(dataset, self._named)
             return list(damages(transaction, self.identity, dataset))
 
     def fixed_plan_epsilon(self, dataset: str) -> float:
@@ -398,14 +405,14 @@ class Ledger:
         name = checked_name(dataset)
         found = self._found(name)
         if found is None:
-            raise _unknown(name)
+            raise _unknown(name, self._named)
         return found
 
     def _to_charge(self, dataset: str, guarantee: Guarantee) -> Dataset:
         """What was fixed on opening ``dataset``, if its budget can pay for ``guarantee`` at all."""
         self.require_open(dataset, guarantee)
         known = self._dataset(dataset)
-        known.require_terms(guarantee)
+        known.require_terms(guarantee, self._named)
         return known
 
     def _found(self, name: str) -> Dataset | None:
@@ -427,11 +434,8 @@ class Ledger:
         return found
 
 
-def _unknown(name: str) -> BadInput:
-    return BadInput(
-        f"no budget was opened for dataset {short(name)}; open one with `ledger.open({name!r}, epsilon=..., "
-        "delta=...)`."
-    )
+def _unknown(name: str, ledger: str | None) -> BadInput:
+    return BadInput(str(no_budget(name, ledger=ledger)))
 
 
 def _number(what: str, value: float) -> float:

@@ -51,12 +51,13 @@ def checked_key(key: str | None) -> str | None:
 def call_to_open(name: str, unit: Unit, neighbours: Neighbours, ledger: str | None = None) -> str:
     """Return the call that opens a budget ``name`` for ``unit`` under ``neighbours``, as errors name it.
 
-    ``ledger`` is the URL of a ledger that is not open yet.
+    ``ledger`` is the URL of the ledger as a literal of Python, "..." for one with a secret in it; None where
+    the caller has the ledger in hand.
     """
     words = [repr(name), "epsilon=...", "delta=..."]
     words += [] if str(unit) == RECORDS.unit else [f"unit={str(unit).replace('(', ':').rstrip(')')!r}"]
     words += [] if str(neighbours) == RECORDS.neighbours else [f"neighbours={str(neighbours)!r}"]
-    return f"`{'ledger' if ledger is None else f'sf.Ledger({ledger!r})'}.open({', '.join(words)})`"
+    return f"`{'ledger' if ledger is None else f'sf.Ledger({ledger})'}.open({', '.join(words)})`"
 
 
 def digest(name: str) -> str:

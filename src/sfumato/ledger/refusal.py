@@ -48,17 +48,18 @@ def no_budget(
     unit: Unit = RECORD,
     neighbours: Neighbours = Neighbours.REPLACE,
     *,
+    ledger: str | None = None,
     missing: str | None = None,
 ) -> BudgetRefused:
     """The refusal to charge dataset ``name``, which has no budget, with the call that opens one.
 
-    ``unit`` and ``neighbours`` are those of what was to be charged; ``missing`` is the URL of a ledger that
-    is not there at all.
+    ``unit`` and ``neighbours`` are those of what was to be charged; ``ledger`` is the literal of the URL of
+    the ledger, as in :func:`~sfumato.ledger.text.call_to_open`, and ``missing`` where none is, for people.
     """
     where = "" if missing is None else f", and there is no ledger at {missing}"
     return BudgetRefused(
         f"no budget was opened for dataset {short(name)}{where}; open one with "
-        f"{call_to_open(name, unit, neighbours, missing)}.",
+        f"{call_to_open(name, unit, neighbours, ledger)}.",
         0.0,
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ __all__ = ["as_array", "check_finite", "check_visible", "finite", "held", "numbe
 _FLOATS = [np.float64, np.float32]
 # What Python or NumPy would turn into a number without a word, though nobody wrote one.
 _NO_NUMBERS = (str, bytes, bool, np.bool_, np.datetime64, np.timedelta64)
+# Kinds of columns in the dataframe interchange protocol: whole, unsigned and floating-point numbers.
+_INTERCHANGED_NUMBERS = (0, 1, 2)
 
 
 class NotNumbers(BadInput, TypeError):
@@ -60,7 +64,10 @@ def check_visible(X: Any, what: str = "the data") -> None:
     """Refuse cells under a NumPy mask, and columns of a frame whose values are no numbers.
 
     Without a word NumPy would release what a mask hides, and count dates, durations, categories and booleans
-    as numbers. A masked array without a masked cell is an array like any other.
+    as numbers. A masked array without a masked cell is an array like any other. A frame is whatever tells the
+    types of its columns: of pandas, Polars or Arrow, or by the dataframe interchange protocol.
+
+    A whole array of type bool is none of these: it holds zeros and ones, as a ``.npy`` file of booleans does.
     """
     if isinstance(X, list | tuple):
         # An array is made of lists without looking at the masks of arrays in them.
@@ -72,9 +79,7 @@ def check_visible(X: Any, what: str = "the data") -> None:
             f"{what} are a masked array with masked cells, which have no declared value: fill them, as in "
             "X.filled(0.0), or leave their rows out."
         )
-    for name, kind in _frame_columns(X):
-        # Types of pandas and Arrow-backed types have a kind, as NumPy's have; those of Polars answer.
-        number = kind.is_numeric() if hasattr(kind, "is_numeric") else getattr(kind, "kind", "O") in "iuf"
+    for name, kind, number in _frame_columns(X):
         if not number:
             raise BadInput(
                 f"column {str(name)!r} of {what} holds values of type {kind}: whole and floating-point "
@@ -82,18 +87,39 @@ def check_visible(X: Any, what: str = "the data") -> None:
             )
 
 
-def _frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
-    """Names and types of the columns of a data frame; none where X is something else."""
-    names, kinds = getattr(X, "columns", None), getattr(X, "dtypes", None)
-    if names is not None and kinds is not None and not isinstance(X, np.ndarray):
-        yield from zip(names, kinds, strict=True)
+def _frame_columns(X: Any) -> Iterator[tuple[Any, Any, bool]]:
+    """Name and type of each column of a data frame, and whether it holds numbers; none if X is no frame."""
+    if isinstance(X, np.ndarray):
+        return
+    names, kinds, schema = (getattr(X, name, None) for name in ("columns", "dtypes", "schema"))
+    if names is not None and kinds is not None:
+        for name, kind in zip(names, kinds, strict=True):
+            # Types of pandas and Arrow-backed types have a kind, as NumPy's have; those of Polars answer.
+            numeric = (
+                kind.is_numeric() if hasattr(kind, "is_numeric") else getattr(kind, "kind", "O") in "iuf"
+            )
+            yield name, kind, numeric
+    elif hasattr(schema, "names") and hasattr(schema, "types"):
+        from pyarrow import types
+
+        for name, kind in zip(schema.names, schema.types, strict=True):
+            numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+            yield name, kind, numeric
+    elif hasattr(X, "__dataframe__"):
+        frame = X.__dataframe__()
+        for name in frame.column_names():
+            kind = frame.get_column_by_name(name).dtype[0]
+            yield name, getattr(kind, "name", kind), int(kind) in _INTERCHANGED_NUMBERS
 
 
 def _table(X: Any) -> Any:
     """X, or for lists the array they hold, once its shape and the type of its values can be records."""
     check_visible(X, "the records")
+    # Frames, whose columns were checked, keep their names; sparse matrices are for scikit-learn to refuse.
+    is_frame = next(_frame_columns(X), None) is not None
+    as_given = isinstance(X, np.ndarray) or is_frame or not hasattr(X, "__array__")
     try:
-        table = X if hasattr(X, "shape") else np.asarray(X)
+        table = X if as_given and hasattr(X, "shape") else np.asarray(X)
     except ValueError:
         raise BadInput("the rows differ in length; every record must have equally many numbers.") from None
     if len(table.shape) != 2:
@@ -108,7 +134,8 @@ def _table(X: Any) -> Any:
         raise BadInput(f"records must be numbers, not values of type {table.dtype}.")
     if isinstance(table, np.ndarray) and kind == "O":
         for held_type in set(map(type, table.flat)):
-            if issubclass(held_type, _NO_NUMBERS):
+            turned = hasattr(held_type, "__float__") or hasattr(held_type, "__index__")
+            if issubclass(held_type, _NO_NUMBERS) or (turned and not issubclass(held_type, Real | Decimal)):
                 raise BadInput(f"records must be numbers, not values of type {held_type.__name__}.")
     return table
 

@@ -12,6 +12,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from sklearn.base import clone
@@ -116,14 +117,91 @@ def test_columns_of_numbers_are_taken() -> None:
     np.testing.assert_array_equal(*made)
 
 
+ARROW_COLUMNS = {
+    "a date": pa.array([18000, 18001], pa.date32()),
+    "a moment": pa.array([18000, 18001], pa.timestamp("us")),
+    "a time": pa.array([1, 2], pa.time32("s")),
+    "a duration": pa.array([1, 2], pa.duration("s")),
+    "a category": pa.array([1, 2]).dictionary_encode(),
+    "a truth": pa.array([True, False]),
+    "a text": pa.array(["3", "4"]),
+}
+
+
+@pytest.mark.parametrize("kind", ARROW_COLUMNS)
+def test_columns_of_arrow_that_are_no_numbers_are_refused_by_name(kind: str) -> None:
+    table = pa.table({"age": [30.0, 40.0], kind: ARROW_COLUMNS[kind]})
+    mechanism = sf.Gaussian(clip=1.0, epsilon=1.0)
+    entries = (
+        lambda: mechanism.release(table),
+        lambda: mechanism.release(table.select([kind])),
+        lambda: mechanism.release(table.to_batches()[0]),
+        lambda: mechanism.fit(table),
+        lambda: sf.TensorLDP(outside="clip", epsilon=1.0).release(table),
+        lambda: PrivateSoftmax(classes=2, epsilon=1.0).fit(table, [0, 1]),
+        lambda: assess(table, np.ones((2, 2))),
+    )
+    for enter in entries:
+        with pytest.raises(BadInput, match=f"column '{kind}'"):
+            enter()
+
+
+class _Exchanged:
+    """A frame of another library: it can be turned into an array, and tells the types of its columns."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame, self.shape = frame, frame.shape
+
+    def __dataframe__(self, *_: Any, **__: Any) -> Any:
+        return self._frame.__dataframe__()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self._frame.to_numpy(dtype or np.float64)
+
+
+@pytest.mark.filterwarnings("ignore:.*interchange.*")
+def test_columns_of_any_frame_that_tells_their_types_are_checked() -> None:
+    mechanism = sf.Gaussian(clip=1.0, epsilon=1.0)
+    assert mechanism.release(_Exchanged(pd.DataFrame({"age": [30.0], "n": [1]}))).value.shape == (1, 2)
+    with pytest.raises(BadInput, match="column 'born'"):
+        mechanism.release(_Exchanged(pd.DataFrame({"age": [30.0], "born": pd.to_datetime(["2020-01-01"])})))
+
+
+def test_columns_of_numbers_of_arrow_are_taken() -> None:
+    table = pa.table({"age": [30.0, 40.0], "n": pa.array([1, 2], pa.uint8()), "x": [1.5, 2.5]})
+    expected = np.array([[30.0, 1.0, 1.5], [40.0, 2.0, 2.5]])
+    for given in (table, table.to_batches()[0]):
+        made = [sf.Gaussian(clip=1.0, **_NOISE).release(X).value for X in (given, expected)]
+        np.testing.assert_array_equal(*made)
+
+
+def test_a_whole_array_of_booleans_holds_zeros_and_ones() -> None:
+    truths = np.array([[True, False], [False, True]])
+    made = [sf.Gaussian(clip=1.0, **_NOISE).release(X).value for X in (truths, truths.astype(np.float64))]
+    np.testing.assert_array_equal(*made)
+
+
+class _Array:
+    """Something that is no NumPy array, and can be turned into one."""
+
+    def __init__(self, array: Any) -> None:
+        self._array, self.shape = array, array.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self._array if dtype is None else self._array.astype(dtype)
+
+
 @pytest.mark.parametrize(
-    "value", [np.datetime64(1, "ns"), np.timedelta64(1, "ns"), "1.5", b"1", True], ids=repr
+    "value",
+    [np.datetime64(1, "ns"), np.timedelta64(1, "ns"), "1.5", b"1", True, np.array("1"), pa.scalar(1)],
+    ids=repr,
 )
 def test_objects_that_are_no_numbers_are_refused(value: Any) -> None:
     table = np.array([[1.0, 2.0]], dtype=object)
     table[0, 1] = value
-    with pytest.raises(BadInput, match="must be numbers"):
-        sf.Gaussian(clip=1.0, epsilon=1.0).release(table)
+    for given in (table, _Array(table)):
+        with pytest.raises(BadInput, match="must be numbers"):
+            sf.Gaussian(clip=1.0, epsilon=1.0).release(given)
 
 
 _SECRET = b"a secret that nobody else may know"

@@ -61,9 +61,9 @@ def started(monkeypatch):
     return found
 
 
-def run(shares, budgets=None, waiting=WAITING, report=lambda stage, share: None):
+def run(shares, budgets=None, waiting=WAITING, report=lambda stage, share: None, terms=TERMS):
     budgets = budgets or ClientBudgets(None, None)
-    return engine_of("grpc")(FederatedRun(TERMS, shares, budgets, waiting, report))
+    return engine_of("grpc")(FederatedRun(terms, shares, budgets, waiting, report))
 
 
 def test_a_client_that_ends_before_it_connects_is_named_and_not_waited_for(shares, started, monkeypatch):
@@ -72,6 +72,21 @@ def test_a_client_that_ends_before_it_connects_is_named_and_not_waited_for(share
         run(shares)
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)
+
+
+def test_with_noise_at_the_server_a_client_that_ends_at_once_keeps_no_run_from_beginning(
+    shares, started, monkeypatch
+):
+    start = ChildProcesses.start
+
+    def first_ends(self, name, *command):
+        return start(self, name, *(["false"] if name == "client-1" else command))
+
+    monkeypatch.setattr(ChildProcesses, "start", first_ends)
+    # The other one is hardly there after a second: with or without it, the run takes its course.
+    done = run(shares, waiting=Waiting(1.0, 60.0), terms=replace(TERMS, central=True).settled())
+    assert (done.rounds, done.stopped) == (3, None)
+    assert str(done.refused[0]).endswith("appeared within 1 seconds: the run began without the others.")
 
 
 def test_clients_that_do_not_connect_are_missed(shares, started, monkeypatch):

@@ -20,18 +20,24 @@ be decoded, no proof of the name. Changing aⱼ changes one summand, since
   replies take to read moves it;
 - each reply is read by itself (``flower_strategy``), and whatever goes wrong there is zero for that client
   alone;
-- names are assigned by the server or proven by a secret (``credentials``), and a name counts once: no client
-  takes the place of another;
+- names are assigned by the server or proven by a secret (``credentials``), and a name counts once; a reply
+  counts for the node that was sent the message which it names, whose number nobody else knows, and only the
+  first of each node: no client takes the place of another;
 - who is asked depends on coins and on names, not on earlier answers: every client that is there is asked
   again after a round that it missed;
-- the divisor q·K is public, nothing that clients do ends a run, and a round without answers releases noise;
+- a run begins once K nodes are there, or after a public number of seconds without those that are missing. As
+  long as one is missing it does not begin earlier, so a client is in time if it appears within these seconds,
+  whether others do or not; where names are assigned, coins are too, which are independent and told to nobody;
+- the divisor q·K is public, nothing that clients do ends a run, or keeps it from beginning, and a round
+  without answers releases noise;
 - a clip has at most 2²⁶ steps of the grid, so that sums of fewer than 2²⁷ clients are exact in float64 in any
   order.
 
-Premise: what a client answers, and whether it does so in time, depends on its own records and coins and on
-the models, and not on other clients in any other way. Clients that share a machine take time from each other,
-and a round begins when the one before has ended: ``docs/limits.md`` says what that leaves. In one process,
-and in a simulation, where clients take turns, there is therefore no deadline.
+Premise: what a client answers, and whether it appears and answers in time, depends on its own records and
+coins and on the models, and not on other clients in any other way; and a client has one node. Clients that
+share a machine take time from each other, and a round begins when the one before has ended:
+``docs/limits.md`` says what that leaves. In one process, and in a simulation, where clients take turns, there
+is therefore no deadline.
 
 *Sampling.* Each client takes part in a round by a coin of its own, of probability q, tossed from
 ``sfumato.noise`` and told to nobody but the server (Poisson sampling). One round is then the sampled Gaussian

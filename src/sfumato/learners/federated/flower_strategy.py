@@ -2,12 +2,14 @@
 
 It takes the same steps in the same order as ``rounds.federate``. Each reply is read by itself: one of another
 shape, with NaN, too long, without a proof of its name, that cannot be read or with an error is refused in a
-sentence and not used, and changes nothing for the others. Every node is asked in every round, also after one
+sentence and not used, and changes nothing for the others. A reply counts for the node whose message it
+answers, and only the first of each. Every node is asked in every round, also after one
 in which it did not answer; it counts as having sent what it was asked for.
 
-With noise at the server nothing that a client says ends the run, and a round in which nobody answers releases
-noise alone (the theorem is in ``central``). Otherwise, if a client says that its budget is spent, the run
-stops before the round: what others sent in it is not used, and stays paid for.
+With noise at the server nothing that a client says or does ends the run: it begins also without clients that
+do not appear, and a round in which nobody answers releases noise alone (the theorem is in ``central``).
+Otherwise, if a client says that its budget is spent, the run stops before the round: what others sent in it
+is not used, and stays paid for.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from logging import WARNING
 from typing import TYPE_CHECKING
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp.strategy import Strategy
 from flwr.supercore import log
@@ -63,9 +65,9 @@ class PrivateAverage(Strategy):
     ``names`` are the public names of the clients, whose number is public; ``protection`` is what clients
     promise to do, ``initial`` the first model. ``pay(client, round, guarantee)`` is called for every client
     before a round where the server pays (with ``central``), as in ``rounds.federate``. ``patience`` is how
-    many seconds the server waits for all clients to appear, ``timeout`` how many each client has in a round,
-    None for as long as it takes. While the server waits for clients to appear, ``appearing`` is told how many
-    have, and may raise.
+    many seconds the server waits for all clients to appear (with ``central`` it then begins without those
+    that are missing), ``timeout`` how many each client has in a round, None for as long as it takes. While
+    the server waits for clients to appear, ``appearing`` is told how many have, and may raise.
 
     Which node is which client no client decides by itself. ``known`` holds names of nodes that were proven
     when they connected. With ``secrets``, those of the clients by name, every reply must prove the name that
@@ -103,8 +105,9 @@ class PrivateAverage(Strategy):
         self._secrets = None if secrets is None else dict(secrets)
         self._begun = False
         self._taken: frozenset[str] = frozenset()
-        # The nodes of the round, each with a challenge of its own.
+        # The nodes of the round, each with a challenge of its own, and the messages that were sent to them.
         self._asked: dict[int, str] = {}
+        self._sent: list[Metadata] = []
         # No honest reply is longer: extended precision, and a header for each layer.
         self._longest = sum(16 * array.size + 4096 for array in self._arrays)
 
@@ -157,7 +160,11 @@ class PrivateAverage(Strategy):
         for node, challenge in self._asked.items():
             own_settings = settings if self._secrets is None else {**settings, CHALLENGE: challenge}
             content = RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord(own_settings)})
-            messages.append(Message(content, dst_node_id=node, message_type="train"))
+            # Grids number messages, some by what these hold: with a secret in each nobody guesses another's.
+            message = Message(content, dst_node_id=node, message_type="train", group_id=challenge)
+            message.metadata.__dict__["_message_id"] = challenge
+            messages.append(message)
+        self._sent = [message.metadata for message in messages]
         return messages
 
     def aggregate_train(
@@ -167,9 +174,11 @@ class PrivateAverage(Strategy):
         if self._stopped is not None:
             return None, None
         usable, spent, answered = dict[str, Arrays](), list[str](), set[int]()
+        nodes = {sent.message_id: sent.dst_node_id for sent in self._sent}
         for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
+            # What a reply says of its sender was written by the sender: it must name the message as well.
             node = reply.metadata.src_node_id
-            if node not in self._asked or node in answered or _gone(reply):
+            if nodes.get(reply.metadata.reply_to_message_id) != node or node in answered or _gone(reply):
                 continue  # told below, with all who did not answer
             answered.add(node)
             try:
@@ -218,7 +227,10 @@ class PrivateAverage(Strategy):
         return None
 
     def _begin(self, grid: Grid) -> None:
-        """Wait until as many nodes are there as there are clients; before that no client is sent anything."""
+        """Wait until as many nodes are there as there are clients; before that no client is sent anything.
+
+        With noise at the server a run begins without clients that do not appear, else they are an error.
+        """
         until = time.monotonic() + self.patience
         while True:
             found = sorted(grid.get_node_ids())
@@ -227,9 +239,11 @@ class PrivateAverage(Strategy):
             if len(found) >= len(self.names):
                 break
             if time.monotonic() > until:
-                raise BadInput(
-                    f"{len(found)} of {len(self.names)} clients appeared within {self.patience:g} seconds."
-                )
+                came = f"{len(found)} of {len(self.names)} clients appeared within {self.patience:g} seconds"
+                if self.central is None:
+                    raise BadInput(f"{came}.")
+                self._refused.append(Refused(1, "clients", f"{came}: the run began without the others."))
+                break
             time.sleep(_POLL)
         if not self._known and self._secrets is None:
             self._known = dict(zip(found, self.names, strict=False))

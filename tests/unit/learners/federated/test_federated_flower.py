@@ -340,6 +340,36 @@ def test_clients_that_do_not_appear_are_missed():
         run(strategy, {5: None})
 
 
+@pytest.mark.parametrize("proven", [False, True])
+def test_with_noise_at_the_server_a_run_begins_without_a_client_that_does_not_appear(proven):
+    """Its sum misses one term, as where that client answers nothing; the divisor stays what it was."""
+    nothing, central = make_protection("none"), CentralGaussian(multiplier=0.5, clip=1.0)
+    secrets = {name: new_secret() for name in client_names(3)}
+    apps = {10 + i: proving(0.1 * i, name, secret) for i, (name, secret) in enumerate(secrets.items(), 1)}
+
+    def made(apps):
+        strategy = PrivateAverage(
+            client_names(3),
+            RECEIVED,
+            nothing,
+            rounds=2,
+            central=central,
+            randomness=Seeded(4),
+            patience=0.2,
+            secrets=secrets if proven else None,
+        )
+        return run(strategy, apps)
+
+    missing, silent = made({node: app for node, app in apps.items() if node != 11}), made(apps | {11: None})
+    assert [str(item) for item in missing.refused] == [
+        "round 1: 2 of 3 clients appeared within 0.2 seconds: the run began without the others."
+    ]
+    assert (missing.rounds, missing.stopped, missing.paid) == (2, None, dict.fromkeys(client_names(3), 2))
+    for x, y in zip(missing.arrays, silent.arrays, strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert made({}).rounds == 2
+
+
 def proving(step, name, secret):
     """The app of a client that proves ``name`` by ``secret``."""
     mod = PrivacyMod(make_protection("none"), name=name, secret=secret)
@@ -354,6 +384,68 @@ def test_two_nodes_of_one_client_count_once():
     assert [item.why for item in done.refused] == [
         "a second node proved to be client-1: nothing of it is used."
     ]
+
+
+class ForgingGrid(HandGrid):
+    """Carries also what the first node sends beside or instead of its reply, in the order it is sent in."""
+
+    def __init__(self, apps, forged) -> None:
+        super().__init__(apps)
+        self.forged = forged
+
+    def send_and_receive(self, messages, *, timeout=None):
+        messages = list(messages)
+        sent = self.forged(messages) if messages else []  # nobody is asked to evaluate
+        return [*sent, *super().send_and_receive(messages[1:], timeout=timeout)]
+
+
+def forged(message, step, *, source=None, answers=None):
+    """A reply to ``message`` that says to come from ``source``, or to answer the message ``answers``."""
+    arrays = [array + np.float32(step) for array in RECEIVED]
+    reply = Message(RecordDict({"arrays": record_of(arrays)}), reply_to=message)
+    if source is not None:
+        reply.metadata.__dict__["_src_node_id"] = source
+    if answers is not None:
+        reply.metadata.__dict__["_reply_to_message_id"] = answers
+    return reply
+
+
+FORGED = {
+    "the number of another node": lambda sent: [forged(sent[0], -9.0, source=101)],
+    "numbers of all others, and its own twice": lambda sent: [
+        *(forged(sent[0], 9.0, source=node) for node in (101, 102)),
+        forged(sent[0], 9.0, source=100),
+        forged(sent[0], -9.0, source=100),
+    ],
+    "the number of a message that was not sent": lambda sent: [
+        forged(sent[0], -9.0, source=101, answers=answers) for answers in ("", "0" * 64)
+    ],
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_reply_counts_for_the_node_whose_message_it_answers_and_once(what):
+    """Whatever node a reply says to come from, its sender moves the sum by a clip, and displaces nobody."""
+    central = CentralGaussian(multiplier=0.5, clip=1.0)
+    apps = apps_of([Adds(0.0), Adds(0.1), Adds(0.2)], make_protection("none"))
+
+    def made(sends):
+        strategy = PrivateAverage(
+            client_names(3),
+            RECEIVED,
+            make_protection("none"),
+            rounds=1,
+            central=central,
+            randomness=Seeded(4),
+        )
+        grid = ForgingGrid(apps, sends)
+        strategy.start(grid, record_of(RECEIVED), num_rounds=1, timeout=None)
+        return strategy.federated()
+
+    absent, there = made(lambda sent: []), made(FORGED[what])
+    moved = [x.astype(float) - y for x, y in zip(absent.arrays, there.arrays, strict=True)]
+    assert 3.0 * np.sqrt(sum(float((layer**2).sum()) for layer in moved)) <= 1.0 + 1e-5
+    assert {item.client for item in there.refused} <= {"client-1"}
 
 
 @pytest.mark.parametrize("sample", [1.0, 0.5])
