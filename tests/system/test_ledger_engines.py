@@ -196,6 +196,18 @@ def test_rows_edited_and_deleted_by_another_hand_are_found(url):
         assert [(one.number, one.what) for one in ledger.check()] == [(3, "rows before this one are missing")]
 
 
+def test_the_call_that_opens_a_missing_budget_tells_no_password(postgresql):  # noqa: F811 (the fixture)
+    for url in (postgresql().replace("postgres@", "postgres:hunter2@"), f"{postgresql()}&password=hunter2"):
+        with pytest.raises(BudgetRefused) as missing:
+            Ledger(url, charging="clinic")
+        Ledger(url).open("other", EPSILON, DELTA)
+        with Ledger(url, charging="clinic") as ledger, pytest.raises(BudgetRefused) as unopened:
+            ledger.require_open("clinic")
+        for said in map(str, (missing.value, unopened.value)):
+            assert "`sf.Ledger(...).open('clinic', epsilon=..., delta=...)`" in said
+            assert "hunter2" not in said
+
+
 def test_a_ledger_of_a_newer_version_is_refused(url):
     with Ledger(url):
         by_hand(url, "UPDATE alembic_version SET version_num = '9999'")

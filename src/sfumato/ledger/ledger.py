@@ -87,7 +87,8 @@ class Ledger:
             if charging is None and make:
                 return prepare(engine)
             place = engine.url.set(drivername=engine.url.get_backend_name())
-            self._named = "..." if place.password or place.query else repr(str(place))
+            # Parameters of a URL may hold a password, too.
+            self._named = "..." if place.password or "?" in url else repr(url)
             if is_there(engine):
                 return prepare(engine)
             shown = place.set(query={}).render_as_string(hide_password=True)

@@ -91,7 +91,8 @@ def _frame_columns(X: Any) -> Iterator[tuple[Any, Any, bool]]:
     """Name and type of each column of a data frame, and whether it holds numbers; none if X is no frame."""
     if isinstance(X, np.ndarray):
         return
-    names, kinds, schema = (getattr(X, name, None) for name in ("columns", "dtypes", "schema"))
+    names, kinds = getattr(X, "columns", None), getattr(X, "dtypes", None)
+    schema: Any = getattr(X, "schema", None)
     if names is not None and kinds is not None:
         for name, kind in zip(names, kinds, strict=True):
             # Types of pandas and Arrow-backed types have a kind, as NumPy's have; those of Polars answer.
