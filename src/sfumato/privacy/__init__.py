@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.privacy import composition
     from sfumato.privacy.amplification import poisson, poisson_pure, shuffle, shuffled
     from sfumato.privacy.analytic_gaussian import (
         classical_sigma,
@@ -51,7 +50,6 @@ __all__ = [
     "ar1_matrix",
     "augmented_second_moment_sensitivity",
     "classical_sigma",
-    "composition",
     "correlated_factor",
     "correlated_gaussian",
     "gaussian_delta",

@@ -93,17 +93,17 @@ def test_epsilon_has_no_default():
         for name, default in _defaults(ast.parse(path.read_text("utf-8")))
         if name == "epsilon" and ast.unparse(default) not in ("REQUIRED", "None")
     ]
-    assert own == ["models.py: Field(gt=0, le=1000000.0)"]  # limits of a field that REST requires
+    assert own == ["request_models.py: Field(gt=0, le=1000000.0)"]  # limits of a field that REST requires
     for mechanism in (sf.Gaussian(clip=1.0), sf.Laplace(clip=1.0), sf.TrustAdaptive(clip=1.0), sf.Duchi()):
-        with pytest.raises(BadInput, match=r"epsilon must be .*, not None"):
+        with pytest.raises(BadInput, match=r"`epsilon` must be .*, not None"):
             mechanism.statement()
-        with pytest.raises(BadInput, match=r"epsilon must be .*, not None"):
+        with pytest.raises(BadInput, match=r"`epsilon` must be .*, not None"):
             mechanism.release(np.zeros((2, 3)))
 
 
 def test_no_signature_has_a_default_of_its_own():
     """δ = 0 says that none is needed, and a paper's method keeps the unit and the relation of its paper."""
-    paper = {"dp_pix.py", "selective.py", "tensor_ldp.py", "central.py"}
+    paper = {"dp_pix.py", "selective_noise.py", "tensor_ldp.py", "central_noise.py"}
     own = [
         f"{path.name}: {name} = {ast.unparse(default)}"
         for path in SOURCES.rglob("*.py")
@@ -125,8 +125,8 @@ _OTHER_SUBJECTS = [
     "correlated.py: unit = 'frame'",
     "correlated.py: unit = 'frame'",
     "correlated.py: unit = 'frame'",
-    "leak.py: unit = 'record'",
-    "pairs.py: unit = 'record'",
+    "pair_game.py: unit = 'record'",
+    "value_leak.py: unit = 'record'",
 ]
 
 

@@ -11,6 +11,7 @@ from sfumato.audits.coin_bounds import refutable_epsilon
 from sfumato.audits.one_run import one_run_chance
 from sfumato.audits.publication_attacks import refutable
 from sfumato.privacy import Guarantee, Neighbours, gaussian_mu
+from sfumato.privacy.defaults import DELTA
 from sfumato.release.audit_slack import own_chance, own_slack, set_aside, slack_of
 
 EPSILONS = (-1.0, 0.0, 0.3, 1.0, 3.0)
@@ -130,12 +131,12 @@ def test_a_thousandth_of_delta_is_set_aside_and_a_millionth_at_most():
 
 @pytest.mark.parametrize("page", ["how-to-learn.md", "limits.md"])
 def test_the_pages_say_from_which_epsilon_on_no_model_is_kept_back(page):
-    """500 canaries at δ = 1e-5; half of the chance is for answers, half for weights."""
-    chance = slack_of(1e-5) / 2.0
-    assert chance == pytest.approx(5e-9)
-    most, more = (refutable_epsilon(count, delta=1e-5, chance=chance) for count in (500, 2000))
+    """500 canaries at the default δ; half of the chance is for answers, half for weights."""
+    chance = slack_of(DELTA) / 2.0
+    assert chance == pytest.approx(5e-10)
+    most, more = (refutable_epsilon(count, delta=DELTA, chance=chance) for count in (500, 2000))
     text = (Path(__file__).parents[3] / "docs" / page).read_text("utf-8")
-    assert 2.98 <= most < 2.99
-    assert "ε = 2.98" in text
-    assert 4.13 <= more < 4.14
-    assert ("4.13 that of 2,000 canaries" in text) == (page == "how-to-learn.md")
+    assert 3.08 <= most < 3.09
+    assert "ε = 3.08" in text
+    assert 4.28 <= more < 4.29
+    assert ("4.28 that of 2,000 canaries" in text) == (page == "how-to-learn.md")
