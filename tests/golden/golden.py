@@ -48,7 +48,7 @@ DISTRUST = "distrust"
 _RELATIVE = 1e-9
 # Fields that differ in every run, or with every version.
 _MASKED = {
-    *("at", "created", "ended", "expires", "revoked", "deleted", "since", "until", "closed"),
+    *("at", "created", "ended", "expires", "revoked", "deleted", "since", "until", "closed", "stage"),
     *(
         "hash",
         "previous",
