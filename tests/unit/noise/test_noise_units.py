@@ -196,7 +196,7 @@ def test_redrawn_choices_of_many_units_are_those_of_each(bound):
 MECHANISMS = {
     "gaussian": lambda r: Gaussian(1.0, 1e-6, 1.0, randomness=r),
     "laplace": lambda r: Laplace(1.0, bounds=(0.0, 4.0), randomness=r),
-    "trust": lambda r: TrustAdaptive(0.3, clip=1.0, randomness=r),
+    "trust": lambda r: TrustAdaptive(0.3, epsilon=(1.0, 8.0), clip=1.0, randomness=r),
     "personalised": lambda r: Personalised(np.tile([1.0, 2.0, 8.0], 70), clip=1.0, randomness=r),
     "response": lambda r: RandomisedResponse(5.0, 4, randomness=r),
     "response tier": lambda r: ResponseTier(0.5, (0.0, 0.5, 1.0), (4.0, 9.0), 4, randomness=r),
