@@ -31,7 +31,7 @@ def test_anchors_and_gradients_have_the_noise_that_is_proven(neighbours, length,
     means, weights = [], []
     for _ in range(RUNS):
         made = CertifiedCompact(
-            2.0, classes=2, neighbours=neighbours, steps=1, pace=1.0, anchors=0.3, moments=0.3, clip=0.2
+            2.0, 1e-5, classes=2, neighbours=neighbours, steps=1, pace=1.0, anchors=0.3, moments=0.3, clip=0.2
         ).fit(np.zeros((RECORDS, FEATURES)), labels)
         means.append(made.tensors()["mean"] * RECORDS)
         weights.append(made.tensors()["weights"] * RECORDS)

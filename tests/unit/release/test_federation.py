@@ -213,7 +213,7 @@ def test_more_rounds_than_budget_stop_in_time_and_are_foretold(digits, ledger, t
 def test_a_client_without_a_budget_is_refused(digits, ledger, tmp_path):
     opened(ledger, clients=2)
     made = open_federation(digits / "digits.npz", TERMS, classes=10, dataset="clinic", ledger=ledger)
-    with pytest.raises(BudgetRefused, match=r"ledger\.open\('clinic/client-3', .*, unit='client'\)`"):
+    with pytest.raises(BudgetRefused, match=r"\)\.open\('clinic/client-3', .*, unit='client'\)`"):
         federate(made, tmp_path / "model")
     assert not (tmp_path / "model").exists()
     with Ledger(ledger) as book:

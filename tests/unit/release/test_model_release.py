@@ -452,7 +452,7 @@ def test_what_is_proven_under_zero_out_alone_is_refused_with_the_command_that_op
         book.open("people", epsilon=9.0, delta=1e-5)
         made = opened("features.npz", reach=8.0, sampling=0.5, audited=False, payment=Payment("people", book))
         with pytest.raises(
-            BadInput, match="'sfumato budget open NAME --epsilon … --delta … --neighbours zero-out'"
+            BadInput, match=r"`ledger\.open\('NAME', epsilon=\.\.\., delta=\.\.\., neighbours='zero-out'\)`"
         ):
             learn(made, "model", dataset="people", ledger=book)
         assert book.balance("people").spends == 0
