@@ -248,7 +248,7 @@ def test_tiers_that_are_not_nested_are_each_charged_their_own(tmp_path):
 
 def test_a_request_that_says_trust_is_told_of_distrust():
     given = {"epsilon": [1.0, 8.0], "clip": 1.0, "trust": 0.4}
-    with pytest.raises(BadInput, match="--distrust, 0 for the most trusted reader"):
+    with pytest.raises(BadInput, match="`distrust`, 0 for the most trusted reader"):
         Asked("trust-adaptive", given).made("array")
     del given["trust"]
     assert Asked("trust-adaptive", given | {"distrust": 0.4}).made("array").distrust == 0.4
