@@ -112,7 +112,7 @@ def test_more_confidence_only_lowers_a_bound(name, level):
 def test_a_broken_release_is_accused_by_the_standard_audit(release):
     """Miss rate below 1e-6: every row gives itself away, where 1/3 of them may."""
     verdict = try_audited_broken(release, confidence=STRICT, seed=None)
-    assert verdict.by == ("exact-value game",)
+    assert "exact-value game" in verdict.by
     assert verdict.measured > 2.0 * verdict.epsilon
 
 
