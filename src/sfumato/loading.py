@@ -14,19 +14,22 @@ __all__ = ["open_cv", "when_used"]
 _one_thread = threading.Lock()
 
 
-def when_used(package: str, module_of: Mapping[str, str]) -> Callable[[str], Any]:
+def when_used(package: str, module_of: Mapping[str, str | None]) -> Callable[[str], Any]:
     """The ``__getattr__`` of ``package``: names that stand in its modules, each loaded once.
 
-    None is also the name of a module: importing that would put it in the place of the name.
+    A name of no module (None) is itself a module that is offered. No other is also the name of a module:
+    importing that would put it in the place of the name.
     """
-    taken = set(module_of) & set(module_of.values())
+    taken = {name for name, module in module_of.items() if module is not None} & set(module_of.values())
     if taken:
         raise ValueError(f"{package} has modules of the same name as what it offers: {sorted(taken)}.")
 
     def load(name: str) -> Any:
         if name not in module_of:
             raise AttributeError(f"{package} has no {name!r}; it has {', '.join(sorted(module_of))}.")
-        value = getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
+        module = module_of[name]
+        loaded = importlib.import_module(f"{package}.{module or name}")
+        value = loaded if module is None else getattr(loaded, name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
+    from sfumato.privacy import composition, defaults
     from sfumato.privacy.amplification import poisson, poisson_pure, shuffle, shuffled
     from sfumato.privacy.analytic_gaussian import (
         classical_sigma,
@@ -50,8 +51,10 @@ __all__ = [
     "ar1_matrix",
     "augmented_second_moment_sensitivity",
     "classical_sigma",
+    "composition",
     "correlated_factor",
     "correlated_gaussian",
+    "defaults",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_information",
@@ -84,8 +87,10 @@ __getattr__ = when_used(
         "ar1_matrix": "correlated",
         "augmented_second_moment_sensitivity": "sensitivity",
         "classical_sigma": "analytic_gaussian",
+        "composition": None,
         "correlated_factor": "correlated",
         "correlated_gaussian": "correlated",
+        "defaults": None,
         "gaussian_delta": "analytic_gaussian",
         "gaussian_epsilon": "analytic_gaussian",
         "gaussian_information": "information_bounds",

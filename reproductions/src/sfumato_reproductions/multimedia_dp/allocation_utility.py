@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.media import CATEGORIES, PlaneMeans, SensitivityMap
 from sfumato.noise import Seeded
-from sfumato.privacy import Unit
-from sfumato.privacy.defaults import IMAGES
+from sfumato.privacy import Unit, defaults
 
 __all__ = ["AllocationUtility", "Losses", "measured_allocation", "modelled_allocation"]
 
@@ -86,7 +85,7 @@ def measured_allocation(
     maps: Sequence[SensitivityMap],
     *,
     epsilon: float,
-    unit: str | Unit = IMAGES.unit,
+    unit: str | Unit = defaults.IMAGES.unit,
     restore: str = "wiener",
     low: float = 0.05,
     reserve: float = 0.2,
