@@ -330,7 +330,14 @@ def test_noise_beyond_any_signal_is_said_before_training(digits, noise):
     told = []
     with pytest.raises(BadInput, match="so small that noise exceeds any signal"):
         fit_private(
-            network(), X[:50], y[:50], epsilon=0.01, steps=5, noise=noise, report=lambda *x: told.append(x)
+            network(),
+            X[:50],
+            y[:50],
+            epsilon=0.01,
+            delta=1e-5,
+            steps=5,
+            noise=noise,
+            report=lambda *x: told.append(x),
         )
     assert not told
 

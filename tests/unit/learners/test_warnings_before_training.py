@@ -103,7 +103,7 @@ def test_the_parts_of_the_certified_contraction_are_each_looked_at():
     assert (sums.signal, squares.signal, gradients.signal) == (500, 500, 200 * 500)
     alone = PrivateSoftmax(1.0, classes=4).releases(500, 40)[0]
     assert gradients.noise == pytest.approx(alone.noise / math.sqrt(1.0 - 0.04 - 0.2), rel=1e-9)
-    wide = CertifiedCompact(1.0).forewarnings(2000, 1280)
+    wide = CertifiedCompact(1.0, 1e-5).forewarnings(2000, 1280)
     assert any("the noise in the second moment is 4.7 times as long" in sentence for sentence in wide)
     assert CertifiedCompact(1.0).forewarnings(60_000, 1000) == ()
 
