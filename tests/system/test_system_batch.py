@@ -154,7 +154,6 @@ def test_only_noise_that_can_be_keyed_is_drawn_on_a_cluster(called, sources, clu
 STARTED = """
 import json, os, subprocess, sys
 from pathlib import Path
-from sfumato.io import cutting
 from sfumato.release.ray_engine import ray_engine
 
 with ray_engine(1) as engine:

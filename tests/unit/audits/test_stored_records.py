@@ -15,6 +15,7 @@ from sfumato.audits.model_canaries import audit_learner
 from sfumato.audits.stored_records import model_arrays, stored_records
 from sfumato.errors import BadInput
 from sfumato.privacy import Guarantee, Neighbours
+from sfumato.privacy.defaults import DELTA
 
 SPLIT = held_out(900, share=0.3, seed=5)
 INSIDE, OUTSIDE = FEATURES[SPLIT.members], FEATURES[SPLIT.nonmembers]
@@ -40,7 +41,7 @@ def test_learners_that_keep_records_are_found_out(model, least):
     assert found.chance == 0.0
     assert found.beats_chance
     assert found.epsilon_lower > 2.0
-    assert (found.unit, found.neighbours, found.delta) == ("record", "replace", 1e-5)
+    assert (found.unit, found.neighbours, found.delta) == ("record", "replace", DELTA)
     assert found.numbers["members"] == 630.0
 
 
