@@ -54,7 +54,8 @@ def no_budget(
     """The refusal to charge dataset ``name``, which has no budget, with the call that opens one.
 
     ``unit`` and ``neighbours`` are those of what was to be charged; ``ledger`` is the literal of the URL of
-    the ledger, as in :func:`~sfumato.ledger.ledger_names.call_to_open`, and ``missing`` where none is, for people.
+    the ledger, as in :func:`~sfumato.ledger.ledger_names.call_to_open`, and ``missing`` where none is, for
+    people.
     """
     where = "" if missing is None else f", and there is no ledger at {missing}"
     return BudgetRefused(
