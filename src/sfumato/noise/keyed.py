@@ -51,6 +51,8 @@ Words = NDArray[np.uint64]
 
 # How many units share keys; the row of a unit among them takes 16 bits of a block.
 _SHARING = 1 << 16
+# Whole numbers up to here are floats too.
+_WHOLE = 2.0**53
 _COUNTER_BITS = np.uint64(32)
 _ROW_MASK = np.uint64((1 << 48) - 1)
 # What one unit may draw, in words of half a block.
@@ -128,6 +130,12 @@ class Keyed(Randomness):
 
         ``mechanism`` holds the mechanism's name, version and every parameter, as JSON values.
         """
+        if cells.dtype.kind not in "iub" and not np.array_equal(
+            cells, np.rint(np.clip(cells, -_WHOLE, _WHOLE))
+        ):
+            raise ValueError(
+                "keyed noise follows whole numbers of the grid, within ±2⁵³: others are cut off."
+            )
         rows = np.ascontiguousarray(cells, dtype="<i8").view(np.uint64)
         count, columns = rows.shape
         context = json.dumps(mechanism, sort_keys=True).encode()

@@ -332,7 +332,7 @@ class Guarantee:
         Always: an (ε, δ) guarantee becomes (kε, δ·(e^{kε} − 1)/(e^ε − 1)) (Dwork & Roth 2014, Theorem 2.2
         with its δ summed exactly: Σ_{i<k} e^{iε}). One unit is asked at ``delta``; if none is given, at the
         smallest ε whose δ grows to no more than ``at_delta``, or at ``at_delta`` itself where there is none.
-        Of two bounds at ``at_delta`` the one with the smaller ε is returned.
+        Of two bounds at ``at_delta`` the one with the smaller ε is returned, and where only one is, that one.
         """
         _check_count(count)
         if count == 1 or self.described is None:
@@ -353,7 +353,8 @@ class Guarantee:
             made = Guarantee.approximate(
                 count * step[0], grown, unit=self.unit, neighbours=self.neighbours, theorem=theorem
             )
-            if own is None or grown > self.at_delta or made.epsilon() <= own.epsilon():
+            fits = grown <= self.at_delta
+            if own is None or (not fits and delta is not None) or (fits and made.epsilon() <= own.epsilon()):
                 return made
         if own is not None:
             return own

@@ -182,7 +182,9 @@ def test_a_private_classifier_with_a_hundredth_of_the_noise_is_caught(
 
 @pytest.mark.parametrize(("neighbours", "least"), [("zero-out", 2.0), ("replace", 3.5)])
 def test_little_noise_is_seen_through(neighbours, least):
-    found = one_run_audit(lambda: strict(epsilon=60.0, neighbours=neighbours), X, Y, canaries=500)
+    found = one_run_audit(
+        lambda: strict(epsilon=60.0, neighbours=neighbours), X, Y, canaries=500, delta=DELTA
+    )
     assert least < found.epsilon_lower < 60.0
     assert f"shows ε ≥ {downward(found.epsilon_lower, 3)}" in found.sentence()
     assert found.sentence().endswith("against a proven ε of 60.")
@@ -460,7 +462,7 @@ def test_audits_of_learners_need_no_torch():
 
 def test_the_largest_bound_holds_with_the_confidence_that_was_asked_for():
     """Each of the four bounds has a quarter of the error, and the sentence names the confidence of all."""
-    found = one_run_audit(strict, X, Y, canaries=50, confidence=0.96)
+    found = one_run_audit(lambda: strict(epsilon=1.0), X, Y, canaries=50, confidence=0.96)
     assert [item.confidence for item in found.findings] == pytest.approx([0.99] * 4)
     assert found.to_dict()["confidence"] == 0.96
     assert "confidence 0.96)" in found.sentence()

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import math
 
 import numpy as np
 import pytest
@@ -229,3 +230,10 @@ def test_a_keyed_release_does_not_depend_on_how_many_rows_are_drawn_together(mon
     monkeypatch.setattr("sfumato.mechanisms.mechanism._TOGETHER", together)
     monkeypatch.setattr(Mechanism, "block_rows", lambda self, columns: 37)
     assert Gaussian(1.0, 1e-6, 1.0, randomness=source()).perturb(data).tobytes() == usual.tobytes()
+
+
+@pytest.mark.parametrize("cell", [0.5, -1.25, 2.0**54, math.nan, math.inf])
+def test_content_that_is_not_on_the_grid_is_refused(cell) -> None:
+    """Cut off, two different contents would share their noise."""
+    with pytest.raises(ValueError, match="whole numbers"):
+        source().unit_streams({"mechanism": "a"}, 0, np.array([[1.0, cell]]))

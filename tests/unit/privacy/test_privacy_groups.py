@@ -104,3 +104,13 @@ def test_a_delta_that_underflows_is_not_zero():
 def test_without_a_delta_the_curve_of_a_group_is_kept():
     made = sampled(1.0, 0.1, 4, at_delta=0.0).group(3)
     assert made.epsilon(1e-6) == pytest.approx(gaussian_epsilon(6.0, 1e-6), rel=1e-9)
+
+
+def test_a_group_is_stated_at_the_delta_that_was_asked_for():
+    """Where no step of a chain of neighbours fits it, the other bound is stated and not a larger δ."""
+    event = repeated(PoissonSampledEvent(0.001, GaussianEvent(1.0)), 100)
+    one = Guarantee(neighbours="add/remove", event=event, theorem="sampled", at_delta=1e-6)
+    groups = [one.group(count) for count in (1, 2, 20, 30, 50, 130, 200)]
+    assert [each.at_delta for each in groups] == [1e-6] * 7
+    assert all(less.epsilon() < more.epsilon() for less, more in pairwise(groups))
+    assert math.isfinite(groups[-1].epsilon(1e-6))

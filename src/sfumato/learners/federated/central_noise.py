@@ -25,9 +25,10 @@ be decoded, no proof of the name. Changing aⱼ changes one summand, since
   first of each node: no client takes the place of another;
 - who is asked depends on coins and on names, not on earlier answers: every client that is there is asked
   again after a round that it missed;
-- a run begins once K nodes are there, or after a public number of seconds without those that are missing. As
-  long as one is missing it does not begin earlier, so a client is in time if it appears within these seconds,
-  whether others do or not; where names are assigned, coins are too, which are independent and told to nobody;
+- a run begins once K nodes were there, or after a public number of seconds without those that are missing.
+  As long as one is missing it does not begin earlier, so a client is in time if it appears within these
+  seconds, whether others do or not; where names are assigned, coins are too, which are independent and told
+  to nobody;
 - the divisor q·K is public, nothing that clients do ends a run, or keeps it from beginning, and a round
   without answers releases noise;
 - a clip has at most 2²⁶ steps of the grid, so that sums of fewer than 2²⁷ clients are exact in float64 in any

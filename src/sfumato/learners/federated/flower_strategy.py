@@ -229,11 +229,14 @@ class PrivateAverage(Strategy):
     def _begin(self, grid: Grid) -> None:
         """Wait until as many nodes are there as there are clients; before that no client is sent anything.
 
-        With noise at the server a run begins without clients that do not appear, else they are an error.
+        With noise at the server a run begins without clients that do not appear, else they are an error. A
+        node that was there once counts: whether it has to be there at another moment would be for others to
+        decide.
         """
-        until = time.monotonic() + self.patience
+        until, seen = time.monotonic() + self.patience, set[int]()
         while True:
-            found = sorted(grid.get_node_ids())
+            seen |= set(grid.get_node_ids())
+            found = sorted(seen)
             if self.appearing is not None:
                 self.appearing(len(found))
             if len(found) >= len(self.names):
