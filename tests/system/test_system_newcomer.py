@@ -60,7 +60,7 @@ def test_a_project_adds_a_command_by_an_entry_point(called, tmp_path, monkeypatc
 
 def test_a_command_of_a_project_that_is_not_installed_names_the_project(called, monkeypatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: EntryPoints())
-    said = "sfumato paper needs sfumato-reproductions: pip install sfumato-reproductions."
+    said = "sfumato paper needs sfumato-reproductions: pip install ./reproductions in the repository."
     assert called("paper", "tldp").sentence == said
     assert "paper" not in called("--help").out
 

@@ -39,8 +39,8 @@ _EXAMPLES = {
     "report": "sfumato report out.npz -o report.html",
     "serve": "sfumato serve --data service",
 }
-# Commands that another project adds, and that project.
-_PROJECTS = {"paper": "sfumato-reproductions"}
+# Commands that another project of the repository adds, and the folder of that project.
+_PROJECTS = {"paper": "reproductions"}
 
 
 class _Commands(TyperGroup):
@@ -66,8 +66,11 @@ class _Commands(TyperGroup):
         if cmd_name in self._added.names:
             return typer.main.get_command(self._added[cmd_name].load())
         if cmd_name in _PROJECTS:
-            project = _PROJECTS[cmd_name]
-            raise BadInput(f"sfumato {cmd_name} needs {project}: pip install {project}.")
+            # By its folder: nobody has published that project, and a name on an index may be anybody's.
+            folder = _PROJECTS[cmd_name]
+            raise BadInput(
+                f"sfumato {cmd_name} needs sfumato-{folder}: pip install ./{folder} in the repository."
+            )
         return None
 
 
