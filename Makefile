@@ -56,6 +56,10 @@ explore: .venv/dev.stamp  ## the property tests on fresh random examples instead
 	SFUMATO_EXAMPLES=explore OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal \
 	  $$(grep -rl "from hypothesis" tests reproductions/tests --include='test_*.py')
 
+.PHONY: index
+index: .venv/dev.stamp  ## front doors, the index and the reference of mechanisms, from the modules
+	$(BIN)/python tools/make_index.py
+
 check: .venv/dev.stamp  ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -67,7 +71,7 @@ advisories: .venv/dev.stamp  ## known vulnerabilities of the pinned packages; fa
 
 soak: .venv/dev.stamp postgres  ## kill -9: 1,000 × writers that share a ledger, 500 × workers of a service; writes docs/soak.md
 	SFUMATO_SOAK_KILLS=1000 SFUMATO_SOAK_SERVE=500 SFUMATO_SOAK_PAGE=docs/soak.md $(BIN)/python -m pytest -q \
-	  tests/system/test_ledger_engines.py tests/system/test_serve_kill.py
+	  tests/system/test_ledger_engines.py tests/system/serve/test_serve_kill.py
 
 bench: .venv/dev.stamp  ## ratios against NumPy, OpenDP and diffprivlib; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py --write docs/benchmarks.md

@@ -37,17 +37,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.learners import (
-    CertifiedCompact,
-    CompactClassifier,
-    CompactPrivate,
-    Learner,
-    closed_contraction,
-    make_extractor,
-)
-from sfumato.learners.compact import contraction, kernel_density
+from sfumato.learners import CertifiedCompact, Learner, certified_compact, make_extractor
+from sfumato.learners.compact import CompactClassifier, CompactPrivate, class_densities, contraction
 from sfumato.noise import Seeded
-from sfumato.privacy.analytic_gaussian import gaussian_epsilon, gaussian_mu
+from sfumato.privacy import gaussian_epsilon, gaussian_mu
 from sfumato_reproductions.datasets import data_file, load_parts
 
 Constant = tuple[Any, str, Any]
@@ -77,8 +70,8 @@ class Variant:
 
 
 def _bandwidth(factor: float) -> Constant:
-    rule = kernel_density.adaptive_bandwidth
-    return kernel_density, "adaptive_bandwidth", lambda *points: factor * rule(*points)
+    rule = class_densities.adaptive_bandwidth
+    return class_densities, "adaptive_bandwidth", lambda *points: factor * rule(*points)
 
 
 VARIANTS = (
@@ -136,8 +129,8 @@ CERTIFIED = (
     Variant("anchors 0.1", {"anchors": 0.1}),
     Variant("moments 0.05", {"moments": 0.05}),
     Variant("moments 0.4", {"moments": 0.4}),
-    Variant("ridge 0.1", constant=(closed_contraction, "_RIDGE", 0.1)),
-    Variant("ridge 1.6", constant=(closed_contraction, "_RIDGE", 1.6)),
+    Variant("ridge 0.1", constant=(certified_compact, "_RIDGE", 0.1)),
+    Variant("ridge 1.6", constant=(certified_compact, "_RIDGE", 1.6)),
 )
 
 

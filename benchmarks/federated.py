@@ -23,17 +23,16 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.simulation import run_simulation
 
-from sfumato.learners.federated.client_app import make_client_app
-from sfumato.learners.federated.flower_records import round_of
-from sfumato.learners.federated.flower_strategy import PrivateAverage
-from sfumato.learners.federated.privacy_mod import PrivacyMod
-from sfumato.learners.federated.rounds import Federated
-from sfumato.learners.federated.server_app import make_server_app
+from sfumato.learners.federated import (
+    Federated,
+    PrivacyMod,
+    PrivateAverage,
+    make_client_app,
+    make_server_app,
+    round_of,
+)
 from sfumato.ledger import Ledger
-from sfumato.release.client_budget import ClientBudgets
-from sfumato.release.federated_run import write_records
-from sfumato.release.federated_training import kept_training
-from sfumato.release.federation import Federation
+from sfumato.release import ClientBudgets, Federation, kept_training, write_records
 from timing import Row, interleaved
 
 CLIENTS, ROUNDS, EPSILON, DELTA = 3, 10, 1000.0, 1e-5

@@ -18,10 +18,9 @@ from pathlib import Path
 
 from sqlalchemy import create_engine
 
-from sfumato.ledger import Ledger
-from sfumato.ledger.entries import Entry, guarantee_text, prices_text
-from sfumato.ledger.ledger_tables import metadata
-from sfumato.ledger.rows import append, read_account
+from sfumato.ledger import Entry, Ledger
+from sfumato.ledger.entries import guarantee_text, prices_text
+from sfumato.ledger.ledger_tables import append_entry, metadata, read_account
 from sfumato.privacy import Guarantee
 from timing import Row, interleaved
 
@@ -108,7 +107,7 @@ def fill(ledger: Ledger, name: str, count: int) -> None:
                 prices_wire=prices,
             )
             account = account.after(entry, known.filter)
-            append(transaction, known, account, entry)
+            append_entry(transaction, known, account, entry)
 
 
 def _connected(folder: Path) -> sqlite3.Connection:

@@ -7,7 +7,7 @@ import torch
 from opacus.grad_sample import GradSampleModule
 from opacus.optimizers import DPOptimizer
 
-from sfumato.learners import LinearHead
+from sfumato.learners.private_softmax import LinearHead
 from sfumato.noise import Secure
 from timing import Row, interleaved
 

@@ -1,4 +1,4 @@
-"""Compute and print the constants of ``sfumato.media.images.image_statistics`` from public photographs.
+"""Compute and print the constants of ``sfumato.media.images.restoration`` from public photographs.
 
 Inputs: the photographs of ``photographs.for_statistics()``, whose names it prints. Corners and middle of each
 are transformed by a DCT of 320 × 320; the power law is fitted to logarithms of mean squares in cells of

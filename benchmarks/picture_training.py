@@ -1,4 +1,4 @@
-"""Trains the network of ``sfumato.media.images.learned`` on public photographs and writes its weights.
+"""Trains the network of ``sfumato.media.images.restoration`` on public photographs and writes its weights.
 
 Inputs: the photographs of ``photographs.for_statistics()``, six photographs that scikit-learn and
 scikit-image ship, and the training pictures of CIFAR-10 (``cifar10_20k_5k.npz`` in the folder of real data),
@@ -22,11 +22,8 @@ from torch.nn import functional
 
 import sfumato.media.images
 from photographs import DATA, for_statistics, planes_of
-from sfumato.media.images.image_statistics import STATISTICS
-from sfumato.media.images.interpolation import expansion
-from sfumato.media.images.learned import SCALE, seen_deviation
 from sfumato.media.images.planes import UNITY, plane_weights
-from sfumato.media.images.restoration import wiener
+from sfumato.media.images.restoration import SCALE, STATISTICS, expansion, seen_deviation, wiener
 
 Single = NDArray[np.float32]
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from photographs import for_tests, luma_crops
-from sfumato.media.images.dp_pix import DPPix
-from sfumato.media.images.plane_means import PlaneMeans
-from sfumato.utility.image_measures import psnr, ssim
+from sfumato.media.images import DPPix, PlaneMeans
+from sfumato.utility import psnr, ssim
 from timing import Row
 
 UNIT, EPSILONS, SIZES, ROUNDS = "pixels(16)", (1.0, 4.0), (4, 8, 16, 32), 3

@@ -19,8 +19,7 @@ import numpy as np
 from scipy.ndimage import label
 from sklearn.svm import SVC
 
-from sfumato.publishers.basis import CosineBasis
-from sfumato.publishers.certified_publisher import CertifiedPublisher
+from sfumato.publishers import CertifiedPublisher, CosineBasis
 
 RELEASED = 20_000
 SHOWN = 3000

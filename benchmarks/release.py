@@ -1,6 +1,8 @@
-"""A release of 60,000 × 784 float32 records against adding NumPy's noise to them."""
+"""A release of 60,000 × 784 float32 records against adding NumPy's noise to them, in processor time."""
 
 from __future__ import annotations
+
+import time
 
 import numpy as np
 
@@ -23,6 +25,7 @@ def measure() -> list[Row]:
             names[2]: lambda: tiers.release(X),
         },
         rounds=4,
+        clock=time.process_time,
     )
-    limits = {names[1]: 2.0}
+    limits = {names[1]: 2.0, names[2]: 2.2}
     return [Row(n, f"{s:.2f} s", s / seconds[names[0]], at_most=limits.get(n)) for n, s in seconds.items()]

@@ -12,6 +12,7 @@ from pathlib import Path
 import audit
 import certificates
 import federated
+import folder_command
 import geometry
 import keyed
 import ledger
@@ -41,6 +42,7 @@ PARTS = {
     "Tensors: 60,000 × 784 float32; ratio = time over X + standard_normal": tensors,
     "Pictures: luma 224 × 224, any 16 pixels; ratio = gain over the best DP-Pix, or ms a picture": pictures,
     "Throughput: 224 × 224 colour JPEG in and out, one public map": throughput,
+    "The command on a folder of 224 × 224 colour JPEGs": folder_command,
     "Video: real clips, region(16); ratio = over unfiltered noise at the same ε": video,
     "Geometry: 10,000 points, d = 10, M = 784; ratio = time over one forward pass": geometry,
     "Linear head: an epoch of DP-SGD; ratio = time of Opacus's hooks over ours": linear_head,

@@ -33,9 +33,8 @@ import pyarrow.parquet as pq
 from photographs import DATA, for_tests
 from scale_figures import Job, Model, Ran, Table, Video
 from scale_page import page
-from sfumato.io.image_files import encode_picture, read_picture
-from sfumato.io.video_files import open_video
-from sfumato.release.ray_privacy import keep_ray_private, ray_folder
+from sfumato.io import encode_picture, open_video, read_picture
+from sfumato.release import keep_ray_private, ray_folder
 from timing import Row
 
 COLUMNS, GROUP = 200, 32_768

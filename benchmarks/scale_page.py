@@ -28,10 +28,10 @@ Written by `SFUMATO_DATA=… python benchmarks/scale.py --write docs/explanation
 1. The files are listed; one large `.parquet` or `.npy` whose output ends in a slash is cut into parts at its row groups or rows. An output with files of another run is refused.
 2. Where a budget pays, and in a folder of records, every piece is read and checked by the workers. What is refused is named with its reason and costs nothing.
 3. The budget is charged once, durably, before the first piece is drawn.
-4. The workers draw the pieces. The noise of a unit is keyed by a secret, the unit's place and its content: a piece that is drawn again, since its worker was lost, is the same bytes and takes its own place. Its certificate appears just before it.
-5. The manifest, which lists the digest of every file, is written last and signed. Without a manifest there is no complete release; the manifest of another run is never overwritten, and `verify` fails a folder with files that it does not list.
+4. The workers draw the pieces. The noise of a unit is keyed by a secret, the unit's place and its content: a piece that is drawn again, since its worker was lost, is the same bytes and takes its own place. Each file appears whole.
+5. The manifest, which lists the digest of every file and what is stated of it, is written last and signed: the one certificate of the folder. Without a manifest there is no complete release; the manifest of another run is never overwritten, and `verify` fails a folder with files that it does not list.
 
-`--engine local` does this on threads, `--engine ray` on the workers of a Ray cluster: one that is started for this run on this machine, or the one that `RAY_ADDRESS` names. It is the same code, and under one `--request` the bytes are equal. The workers of a cluster of your own must reach the same files by the same names, and find the credentials of an object store in their own environment. They are sent the secret that keys the noise and the key that signs: run it on machines that you trust with the data itself.
+`--engine local` does this on processes of this machine (on threads, where there are fewer than 256 files), `--engine ray` on the workers of a Ray cluster: one that is started for this run on this machine, or the one that `RAY_ADDRESS` names. It is the same code, and under one `--request` the bytes are equal. The workers of a cluster of your own must reach the same files by the same names, and find the credentials of an object store in their own environment. They are sent the secret that keys the noise, and no key that signs: run it on machines that you trust with the data itself.
 """  # noqa: E501 (lines of the page)
 
 

@@ -104,14 +104,14 @@ def begin(barrier: Barrier, folder: str, files: list[bytes]) -> None:
     """What each process of the library starts with."""
     os.environ["OMP_NUM_THREADS"] = "1"
     from sfumato.ledger import Ledger
+    from sfumato.release import ReleaseRequest
     from sfumato.reports import KeyRing
-    from sfumato.serve.release_request import Asked
 
     global START, FOLDER, LEDGER, KEYS, MECHANISM
     START, FOLDER = barrier, Path(tempfile.mkdtemp(dir=folder))
     LEDGER, KEYS = Ledger(f"sqlite:///{folder}/library.db"), KeyRing(Path(folder) / "keys")
     LEDGER.open("photos", BUDGET["epsilon"], BUDGET["delta"], BUDGET["unit"])
-    MECHANISM = Asked(parameters=ASKED["parameters"]).made("picture")
+    MECHANISM = ReleaseRequest(parameters=ASKED["parameters"]).make_mechanism("picture")
     for number, file in enumerate(files):
         (FOLDER / f"{number}.jpg").write_bytes(file)
 

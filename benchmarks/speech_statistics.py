@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.cluster import KMeans
 
-from sfumato.media.audio.band_levels import band_levels
+from sfumato.media.audio.loudness import band_levels
 from sfumato.media.audio.speech import SIZES, metric
 
 OUTPUT = Path(__file__).parents[1] / "src" / "sfumato" / "media" / "audio" / "speech.npz"

@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 
-from sfumato.utility.structure import structure
+from sfumato.utility import structure
 from timing import Row, interleaved
 
 SHAPE = (10_000, 784)

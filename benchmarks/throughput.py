@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.io.atomic import write_whole
-from sfumato.io.image_files import decode_picture, encode_picture, read_picture
-from sfumato.io.jpeg_batches import decode_many, encode_many
-from sfumato.media.images.plane_means import PlaneMeans
+from sfumato.io import encode_many, encode_picture, read_picture, write_whole
+from sfumato.io.image_files import decode_picture
+from sfumato.io.jpeg import decode_many
+from sfumato.media.images import PlaneMeans
 from sfumato.media.images.planes import block_sums, levels_of
 from sfumato.media.images.restoration import jpeg_planes
 from timing import Row

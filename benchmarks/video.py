@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import uniform_filter
 
-from sfumato.io.video_files import open_video
-from sfumato.media.images.plane_means import PlaneMeans
-from sfumato.media.video.frame_noise import FrameNoise
+from sfumato.io import open_video
+from sfumato.media.images import PlaneMeans
+from sfumato.media.video import FrameNoise
 from sfumato.noise import Seeded
 from sfumato.utility import flicker, lag
 from timing import Row

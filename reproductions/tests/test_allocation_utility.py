@@ -3,7 +3,7 @@ import pytest
 
 from people_photos import astronaut, photographs
 from sfumato.errors import BadInput
-from sfumato.media import SensitivityMap, annotated_map
+from sfumato.media.images import SensitivityMap, annotated_map
 from sfumato_reproductions.multimedia_dp.allocation_utility import measured_allocation, modelled_allocation
 
 

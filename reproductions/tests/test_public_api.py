@@ -37,7 +37,7 @@ def test_an_import_past_a_door_would_be_seen() -> None:
     assert [_is_door(module) for _, module, _ in found] == [True, False, False]
     assert _is_door("sfumato.media.detect")
     assert _is_door("sfumato.errors")
-    assert not _is_door("sfumato.media.images.categories")
+    assert not _is_door("sfumato.media.images.sensitivity_map")
     assert not _is_door("sfumato.nonsense")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from people_photos import FACE, astronaut, photographs
-from sfumato.media import SelectiveNoise
+from sfumato.media.images import SelectiveNoise
 from sfumato.noise import Seeded
 from sfumato_reproductions.multimedia_dp.selection_measures import PUBLISHED_SELECTION, selection_measures
 

@@ -3,8 +3,9 @@
 Names are loaded when they are first used, so that ``import sfumato`` stays light.
 """
 
-from __future__ import annotations
+__version__ = "0.1.0"
 
+# Below this line: written by `make index` from the `__all__` of every module.
 from typing import TYPE_CHECKING
 
 from sfumato.loading import when_used
@@ -36,27 +37,28 @@ if TYPE_CHECKING:
     from sfumato.mechanisms import TensorLDP as TensorLDP
     from sfumato.mechanisms import TrustAdaptive as TrustAdaptive
     from sfumato.mechanisms import WeightedTensorLDP as WeightedTensorLDP
+    from sfumato.mechanisms import mechanism as mechanism
     from sfumato.mechanisms.transforms import BinaryEncoding as BinaryEncoding
     from sfumato.mechanisms.transforms import LocalitySensitiveHash as LocalitySensitiveHash
     from sfumato.mechanisms.transforms import RandomProjection as RandomProjection
     from sfumato.mechanisms.transforms import ReconstructionResistant as ReconstructionResistant
     from sfumato.mechanisms.transforms import ReverseManifold as ReverseManifold
-    from sfumato.media import BandNoise as BandNoise
-    from sfumato.media import Blur as Blur
-    from sfumato.media import ClipNoise as ClipNoise
-    from sfumato.media import ContentAdaptive as ContentAdaptive
-    from sfumato.media import DPPix as DPPix
-    from sfumato.media import FrameNoise as FrameNoise
-    from sfumato.media import Mask as Mask
-    from sfumato.media import MelLaplace as MelLaplace
-    from sfumato.media import Pixelate as Pixelate
-    from sfumato.media import PlaneBands as PlaneBands
-    from sfumato.media import PlaneMeans as PlaneMeans
-    from sfumato.media import ScaledPixels as ScaledPixels
-    from sfumato.media import SelectiveNoise as SelectiveNoise
-    from sfumato.media import SensitivityMap as SensitivityMap
-    from sfumato.media import SpectralLaplace as SpectralLaplace
-    from sfumato.media import UniformPixels as UniformPixels
+    from sfumato.media.audio import BandNoise as BandNoise
+    from sfumato.media.audio import MelLaplace as MelLaplace
+    from sfumato.media.images import Blur as Blur
+    from sfumato.media.images import ContentAdaptive as ContentAdaptive
+    from sfumato.media.images import DPPix as DPPix
+    from sfumato.media.images import Mask as Mask
+    from sfumato.media.images import Pixelate as Pixelate
+    from sfumato.media.images import PlaneBands as PlaneBands
+    from sfumato.media.images import PlaneMeans as PlaneMeans
+    from sfumato.media.images import ScaledPixels as ScaledPixels
+    from sfumato.media.images import SelectiveNoise as SelectiveNoise
+    from sfumato.media.images import SensitivityMap as SensitivityMap
+    from sfumato.media.images import SpectralLaplace as SpectralLaplace
+    from sfumato.media.images import UniformPixels as UniformPixels
+    from sfumato.media.video import ClipNoise as ClipNoise
+    from sfumato.media.video import FrameNoise as FrameNoise
     from sfumato.noise import Keyed as Keyed
     from sfumato.noise import Seeded as Seeded
     from sfumato.privacy import Claim as Claim
@@ -71,88 +73,161 @@ if TYPE_CHECKING:
     from sfumato.publishers import PixelationPublisher as PixelationPublisher
     from sfumato.publishers import RefinedPublisher as RefinedPublisher
     from sfumato.release import MediaMechanisms as MediaMechanisms
+    from sfumato.release import federate as federate
+    from sfumato.release import learn as learn
     from sfumato.release import load_model as load_model
     from sfumato.release import plan as plan
     from sfumato.release import protect as protect
+    from sfumato.release import publish as publish
+    from sfumato.release import verify as verify
     from sfumato.reports import report as report
 
-__version__ = "0.1.0"
-
-_ROOM_OF = {
-    "AdditiveNoise": "mechanisms",
-    "BadInput": "errors",
-    "BandNoise": "media",
-    "BinaryEncoding": "mechanisms.transforms",
-    "Blur": "media",
-    "BlurPublisher": "publishers",
-    "CertifiedPublisher": "publishers",
-    "Claim": "privacy",
-    "ClipNoise": "media",
-    "ContentAdaptive": "media",
-    "DPPix": "media",
-    "Duchi": "mechanisms",
-    "Evidence": "privacy",
-    "FrameNoise": "media",
-    "Gaussian": "mechanisms",
-    "GridTensorLDP": "mechanisms",
-    "Guarantee": "privacy",
-    "HessianClipped": "mechanisms",
-    "Hybrid": "mechanisms",
-    "IndependentDirectional": "mechanisms",
-    "KAnonymityPublisher": "publishers",
-    "Keyed": "noise",
-    "Laplace": "mechanisms",
-    "LayerAdaptive": "mechanisms",
-    "Ledger": "ledger",
-    "LocalitySensitiveHash": "mechanisms.transforms",
-    "Mask": "media",
-    "MatrixVariateGaussian": "mechanisms",
-    "MediaMechanisms": "release",
-    "MelLaplace": "media",
-    "Neighbours": "privacy",
-    "Personalised": "mechanisms",
-    "Piecewise": "mechanisms",
-    "Pixelate": "media",
-    "PixelationPublisher": "publishers",
-    "PlaneBands": "media",
-    "PlaneMeans": "media",
-    "PrivUnit": "mechanisms",
-    "PrivUnitG": "mechanisms",
-    "Projection": "mechanisms",
-    "RandomProjection": "mechanisms.transforms",
-    "RandomisedResponse": "mechanisms",
-    "ReconstructionResistant": "mechanisms.transforms",
-    "RefinedPublisher": "publishers",
-    "Release": "mechanisms",
-    "ReverseManifold": "mechanisms.transforms",
-    "ScaledPixels": "media",
-    "Seeded": "noise",
-    "SelectiveNoise": "media",
-    "SensitivityMap": "media",
-    "SfumatoError": "errors",
-    "SpectralLaplace": "media",
-    "Statement": "privacy",
-    "SymmetricTensors": "mechanisms",
-    "TensorLDP": "mechanisms",
-    "TrustAdaptive": "mechanisms",
-    "UniformPixels": "media",
-    "Unit": "privacy",
-    "WeightedTensorLDP": "mechanisms",
-    "audit": "audits",
-    "load_model": "release",
-    "plan": "release",
-    "protect": "release",
-    "report": "reports",
-}
-
-# Names that need an extra: listed and loaded like all others, but left out of ``from sfumato import *``.
-_NEEDS_AN_EXTRA = {"fit_private": "learners"}
-
-__all__ = ["__version__", *sorted(_ROOM_OF)]
+__all__ = [
+    "AdditiveNoise",
+    "BadInput",
+    "BandNoise",
+    "BinaryEncoding",
+    "Blur",
+    "BlurPublisher",
+    "CertifiedPublisher",
+    "Claim",
+    "ClipNoise",
+    "ContentAdaptive",
+    "DPPix",
+    "Duchi",
+    "Evidence",
+    "FrameNoise",
+    "Gaussian",
+    "GridTensorLDP",
+    "Guarantee",
+    "HessianClipped",
+    "Hybrid",
+    "IndependentDirectional",
+    "KAnonymityPublisher",
+    "Keyed",
+    "Laplace",
+    "LayerAdaptive",
+    "Ledger",
+    "LocalitySensitiveHash",
+    "Mask",
+    "MatrixVariateGaussian",
+    "MediaMechanisms",
+    "MelLaplace",
+    "Neighbours",
+    "Personalised",
+    "Piecewise",
+    "Pixelate",
+    "PixelationPublisher",
+    "PlaneBands",
+    "PlaneMeans",
+    "PrivUnit",
+    "PrivUnitG",
+    "Projection",
+    "RandomProjection",
+    "RandomisedResponse",
+    "ReconstructionResistant",
+    "RefinedPublisher",
+    "Release",
+    "ReverseManifold",
+    "ScaledPixels",
+    "Seeded",
+    "SelectiveNoise",
+    "SensitivityMap",
+    "SfumatoError",
+    "SpectralLaplace",
+    "Statement",
+    "SymmetricTensors",
+    "TensorLDP",
+    "TrustAdaptive",
+    "UniformPixels",
+    "Unit",
+    "WeightedTensorLDP",
+    "__version__",
+    "audit",
+    "federate",
+    "learn",
+    "load_model",
+    "mechanism",
+    "plan",
+    "protect",
+    "publish",
+    "report",
+    "verify",
+]
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
-    __getattr__ = when_used("sfumato", _ROOM_OF | _NEEDS_AN_EXTRA)
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *_NEEDS_AN_EXTRA])
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {
+            "AdditiveNoise": "mechanisms",
+            "BadInput": "errors",
+            "BandNoise": "media.audio",
+            "BinaryEncoding": "mechanisms.transforms",
+            "Blur": "media.images",
+            "BlurPublisher": "publishers",
+            "CertifiedPublisher": "publishers",
+            "Claim": "privacy",
+            "ClipNoise": "media.video",
+            "ContentAdaptive": "media.images",
+            "DPPix": "media.images",
+            "Duchi": "mechanisms",
+            "Evidence": "privacy",
+            "FrameNoise": "media.video",
+            "Gaussian": "mechanisms",
+            "GridTensorLDP": "mechanisms",
+            "Guarantee": "privacy",
+            "HessianClipped": "mechanisms",
+            "Hybrid": "mechanisms",
+            "IndependentDirectional": "mechanisms",
+            "KAnonymityPublisher": "publishers",
+            "Keyed": "noise",
+            "Laplace": "mechanisms",
+            "LayerAdaptive": "mechanisms",
+            "Ledger": "ledger",
+            "LocalitySensitiveHash": "mechanisms.transforms",
+            "Mask": "media.images",
+            "MatrixVariateGaussian": "mechanisms",
+            "MediaMechanisms": "release",
+            "MelLaplace": "media.audio",
+            "Neighbours": "privacy",
+            "Personalised": "mechanisms",
+            "Piecewise": "mechanisms",
+            "Pixelate": "media.images",
+            "PixelationPublisher": "publishers",
+            "PlaneBands": "media.images",
+            "PlaneMeans": "media.images",
+            "PrivUnit": "mechanisms",
+            "PrivUnitG": "mechanisms",
+            "Projection": "mechanisms",
+            "RandomProjection": "mechanisms.transforms",
+            "RandomisedResponse": "mechanisms",
+            "ReconstructionResistant": "mechanisms.transforms",
+            "RefinedPublisher": "publishers",
+            "Release": "mechanisms",
+            "ReverseManifold": "mechanisms.transforms",
+            "ScaledPixels": "media.images",
+            "Seeded": "noise",
+            "SelectiveNoise": "media.images",
+            "SensitivityMap": "media.images",
+            "SfumatoError": "errors",
+            "SpectralLaplace": "media.images",
+            "Statement": "privacy",
+            "SymmetricTensors": "mechanisms",
+            "TensorLDP": "mechanisms",
+            "TrustAdaptive": "mechanisms",
+            "UniformPixels": "media.images",
+            "Unit": "privacy",
+            "WeightedTensorLDP": "mechanisms",
+            "audit": "audits",
+            "federate": "release",
+            "fit_private": "learners",
+            "learn": "release",
+            "load_model": "release",
+            "mechanism": "mechanisms",
+            "plan": "release",
+            "protect": "release",
+            "publish": "release",
+            "report": "reports",
+            "verify": "release",
+        },
+    )

@@ -92,9 +92,9 @@ class Forewarning(UserWarning):
 
 
 _SPAN = re.compile(r"`([^`]+)`")
-# Parameters of Python that have another name at a door; all others are spelled by rule.
-_OPTIONS = {"output": "-o", "then": "--alpha", "timeout": "--wait"}
-_FIELDS = {"schema": "columns"}
+# Parameters and results of Python that have another name at a door; all others are spelled by rule.
+_OPTIONS = {"output": "-o", "then": "--alpha", "timeout": "--wait", "released": "--names-file or --json"}
+_FIELDS = {"schema": "columns", "then": "alpha"}
 # Remedies: a call of Python as a command, and as an operation of the service.
 _COMMANDS = {
     "ledger.open": "sfumato budget open",

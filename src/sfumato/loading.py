@@ -14,26 +14,25 @@ __all__ = ["open_cv", "when_used"]
 _one_thread = threading.Lock()
 
 
-def when_used(package: str, module_of: Mapping[str, str | None]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of ``package``: names that stand in its modules, each loaded once.
+def when_used(
+    package: str, module_of: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of ``package``: names of its modules, each loaded when used.
 
-    A name of no module (None) is itself a module that is offered. No other is also the name of a module:
-    importing that would put it in the place of the name.
+    No name is also that of a module: importing the module would put it in the place of the name.
     """
-    taken = {name for name, module in module_of.items() if module is not None} & set(module_of.values())
+    taken = set(module_of) & set(module_of.values())
     if taken:
         raise ValueError(f"{package} has modules of the same name as what it offers: {sorted(taken)}.")
 
     def load(name: str) -> Any:
         if name not in module_of:
             raise AttributeError(f"{package} has no {name!r}; it has {', '.join(sorted(module_of))}.")
-        module = module_of[name]
-        loaded = importlib.import_module(f"{package}.{module or name}")
-        value = loaded if module is None else getattr(loaded, name)
+        value = getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return load
+    return load, lambda: sorted({*module_of, *sys.modules[package].__all__})
 
 
 def open_cv() -> ModuleType:

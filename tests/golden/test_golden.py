@@ -21,7 +21,8 @@ import sfumato as sf
 NO_CASE_OF_ITS_OWN = {
     *("__version__", "BadInput", "SfumatoError", "Keyed", "Seeded", "Release", "Neighbours", "Unit"),
     *("ClipNoise", "MediaMechanisms"),  # in the releases of videos
-    *("audit", "load_model", "plan", "protect", "report"),  # verbs, on the command line and of files
+    *("audit", "load_model", "mechanism", "plan", "protect", "report"),  # verbs, also commands or options
+    *("federate", "learn", "publish", "verify"),  # what the commands of these names call
     *("Claim", "Evidence", "Guarantee", "Statement", "Ledger"),  # groups of their own
     *("Projection", "SensitivityMap", "FrameNoise", "RefinedPublisher"),  # in groups of others
 }

@@ -55,7 +55,7 @@ def jpegs():
 def pngs():
     from PIL import Image, PngImagePlugin
 
-    from sfumato.io.image_files import encode_picture
+    from sfumato.io import encode_picture
 
     texts = PngImagePlugin.PngInfo()
     texts.add_text("Author", "words" * 20, zip=True)
@@ -91,7 +91,7 @@ def webps():
 def tiffs():
     import tifffile
 
-    from sfumato.io.image_files import encode_picture
+    from sfumato.io import encode_picture
 
     seeds = [by_pillow(photograph(3), "TIFF", compression=p) for p in ("tiff_lzw", "packbits", "raw")]
     seeds += [encode_picture(photograph(c, np.uint16), ".tif") for c in (1, 4)]
@@ -100,6 +100,49 @@ def tiffs():
         tifffile.imwrite(file, photograph(3), photometric="rgb", metadata=None, **options)
         seeds.append(file.getvalue())
     return seeds
+
+
+def gifs():
+    from PIL import Image
+
+    colour = Image.fromarray(photograph(3))
+    frames = [Image.fromarray(photograph(1)), Image.fromarray(255 - photograph(1))]
+    return [
+        by_pillow(colour.quantize(64), "GIF"),
+        by_pillow(colour.quantize(16), "GIF", transparency=3, interlace=1),
+        by_pillow(frames[0], "GIF", comment=b"words" * 100),
+        by_pillow(colour.convert("1"), "GIF"),
+        by_pillow(frames[0], "GIF", save_all=True, append_images=frames[1:]),
+    ]
+
+
+def heics():
+    import pillow_heif
+    from PIL import Image
+
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    seeds = []
+    for channels, options in ((3, {}), (4, {}), (1, {}), (3, {"exif": tags.tobytes()}), (3, {"quality": -1})):
+        file = io.BytesIO()
+        pillow_heif.from_pillow(Image.fromarray(photograph(channels))).save(file, **options)
+        seeds.append(file.getvalue())
+    return seeds
+
+
+def avifs():
+    from PIL import Image
+
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    images = [Image.fromarray(frame) for frame in (photograph(3), 255 - photograph(3))]
+    return [
+        by_pillow(photograph(3), "AVIF"),
+        by_pillow(photograph(4), "AVIF"),
+        by_pillow(photograph(1), "AVIF", quality=100),
+        by_pillow(photograph(3), "AVIF", exif=tags.tobytes(), subsampling="4:4:4"),
+        by_pillow(images[0], "AVIF", save_all=True, append_images=images[1:]),
+    ]
 
 
 def bmps():
@@ -169,6 +212,9 @@ SEEDS = {
     ".webp": webps,
     ".tif": tiffs,
     ".bmp": bmps,
+    ".gif": gifs,
+    ".heic": heics,
+    ".avif": avifs,
     ".wav": lambda: sounds(".wav"),
     ".flac": lambda: sounds(".flac"),
     ".ogg": lambda: sounds(".ogg"),
@@ -308,33 +354,36 @@ def mutated(suffix, number, seeds):
 def passed_on(path, output, written):
     """Read ``path`` to its end and, if it is a picture, encode what was read and perhaps write it."""
     if path.suffix in (".wav", ".flac", ".ogg"):
-        from sfumato.io.audio_files import open_sound
+        from sfumato.io import open_sound
 
         source = open_sound(path)
         assert source.read().shape == source.shape
     elif path.suffix == ".mp4":
-        from sfumato.io.video_files import open_video
+        from sfumato.io import open_video
 
         source = open_video(path)
         assert sum(1 for _ in source.pictures()) == source.frames
         for block in source.sound_blocks():
             assert np.isfinite(block).all()
     else:
-        from sfumato.io.image_files import encode_picture, picture_header, read_picture, write_picture
+        from sfumato.io import encode_picture, picture_header, read_picture, write_picture
 
         picture = read_picture(path)
         assert picture.header == picture_header(path)
         if written:
             write_picture(output, picture.values)
         else:
-            encode_picture(picture.values, path.suffix)
+            encode_picture(picture.values, output.suffix)
 
 
 def main(suffix, first, last, folder):
     from sfumato.errors import BadInput
 
     seeds = SEEDS[suffix]()
-    path, output = Path(folder, f"case{suffix}"), Path(folder, f"out{suffix}")
+    from sfumato.io import released_suffix
+
+    path = Path(folder, f"case{suffix}")
+    output = Path(folder, f"out{released_suffix(path)}")
     for number in range(first, last):
         print(number, end=" ", flush=True)
         path.write_bytes(mutated(suffix, number, seeds))

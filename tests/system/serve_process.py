@@ -150,7 +150,7 @@ def serving(folder, *options, tenants=("clinic", "other"), environment=None):
         )
     made = Served(run, port, data, log, tokens)
     try:
-        _wait_until_ready(made)
+        _wait_until_ready(made, int(command[command.index("--workers") + 1]) if "--workers" in command else 1)
         yield made
     finally:
         left = made.workers if run.poll() is None else []
@@ -160,15 +160,22 @@ def serving(folder, *options, tenants=("clinic", "other"), environment=None):
             _kill(pid)
 
 
-def _wait_until_ready(made):
+def listeners(port):
+    """The number of sockets that listen on ``port`` of the loopback: each worker has one of its own."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1] == f"0100007F:{port:04X}" and row[3] == "0A" for row in rows)
+
+
+def _wait_until_ready(made, workers):
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
         assert made.run.poll() is None, made.log.read_text()
         try:
-            if made.ask("GET", "/readyz", tenant=None).status == 200:
+            if listeners(made.port) == workers and made.ask("GET", "/readyz", tenant=None).status == 200:
                 return
         except OSError:
-            time.sleep(0.1)
+            pass
+        time.sleep(0.1)
     raise AssertionError(f"the service did not start: {made.log.read_text()}")
 
 

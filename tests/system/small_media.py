@@ -6,7 +6,7 @@ import soundfile
 from PIL import Image, PngImagePlugin
 from skimage import data
 
-from sfumato.io.image_files import encode_picture
+from sfumato.io import encode_picture
 
 #: Written into every place for metadata; it may stand in no output.
 SECRET = "Avenue-Secrete-27"

@@ -13,8 +13,8 @@ from ledger_server import postgresql  # noqa: F401 (a fixture)
 from ledger_workers import make_ledger, pay_and_release, spend_after_forking, start
 from sqlalchemy import create_engine, text
 
-from sfumato.ledger import BudgetRefused, Filter, Ledger, LedgerUnavailable
-from sfumato.ledger.rdp_filter import add
+from sfumato.errors import BadInput
+from sfumato.ledger import BudgetRefused, Filter, Ledger, LedgerUnavailable, add_prices
 from sfumato.privacy import Guarantee
 
 KILLS = int(os.environ.get("SFUMATO_SOAK_KILLS", "60"))
@@ -83,6 +83,36 @@ def test_of_64_threads_exactly_as_many_succeed_as_fit(url, engine, show):
     assert ledgers[0].check() == []
 
 
+def test_of_many_who_ask_at_once_one_has_the_lease_and_keeps_the_certificate(url):
+    with Ledger(url) as ledger:
+        ledger.open("ward", EPSILON, DELTA)
+        ledger.spend("ward", Guarantee.pure(1.0), key="run")
+        won, kept, barrier = [], [], threading.Barrier(16)
+
+        def resume(holder):
+            barrier.wait()
+            with suppress(BadInput):
+                ledger.lease("ward", 2, holder)
+                won.append(holder)
+            with suppress(BadInput):
+                kept.append(ledger.keep_certificate("ward", 2, holder, holder))
+
+        threads = [threading.Thread(target=resume, args=(f"machine {number}",)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(won) == 1
+        assert kept == won
+        assert ledger.certificates("ward") == {2: won[0]}
+        ledger.end_lease("ward", 2, won[0])
+        ledger.lease("ward", 2, "another machine")
+        ledger.end_lease("ward", 2, "another machine", for_good=True)
+        with pytest.raises(BadInput, match="released nothing"):
+            ledger.lease("ward", 2, "another machine")
+        assert ledger.check() == []
+
+
 def test_workers_killed_at_random_points_lose_nothing_and_overspend_nothing(url, engine, tmp_path, show):
     fit = 12 * KILLS
     one, chance = slices(fit), random.Random()
@@ -112,7 +142,7 @@ def test_workers_killed_at_random_points_lose_nothing_and_overspend_nothing(url,
         total, kept = rule.nothing(), {}
         for entry in history:
             if entry.kind in ("spend", "hold") and entry.number not in given_back:
-                total, kept[entry.hash] = add(total, entry.prices), entry
+                total, kept[entry.hash] = add_prices(total, entry.prices), entry
         assert rule.fits(total)
         assert len(kept) == ledger.balance("clinic").spends == fit
 

@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 FUZZER = Path(__file__).with_name("media_fuzzer.py")
-PICTURES = {".jpg": 3_000, ".png": 4_000, ".webp": 2_000, ".tif": 4_000, ".bmp": 2_000}
+PICTURES = {
+    ".jpg": 3_000,
+    ".png": 4_000,
+    ".webp": 2_000,
+    ".tif": 4_000,
+    ".bmp": 2_000,
+    ".gif": 2_000,
+    ".heic": 1_500,
+    ".avif": 1_500,
+}
 OTHERS = {".wav": 1_000, ".flac": 1_000, ".ogg": 1_000, ".mp4": 800}
 # Small files take milliseconds; the machine may be busy.
 PATIENCE = 20.0

@@ -11,10 +11,10 @@ from page_checks import CONTRAST, OVERFLOW, REACHABLE, STANDING, browser, screen
 from sklearn.datasets import load_digits
 
 import sfumato as sf
-from sfumato.audits.findings import Finding
+from sfumato.audits import Finding
 from sfumato.ledger import Ledger
 from sfumato.privacy import Evidence
-from sfumato.reports.page import Budget, Entry, Frontier, Pictures, Point, write_report
+from sfumato.reports import Budget, Entry, Frontier, Pictures, Point, write_report
 
 REPORTS = ["good", "nothing", "alarm", "three", "hostile"]
 

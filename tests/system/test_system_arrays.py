@@ -9,10 +9,11 @@ import pytest
 from scipy.stats import norm
 
 import sfumato as sf
-from sfumato.media import PictureMechanism, SoundMechanism
+from sfumato.mechanisms import MECHANISMS, make_mechanism
+from sfumato.media.audio import SoundMechanism
+from sfumato.media.images import PictureMechanism
 from sfumato.noise import grid_step
 from sfumato.privacy import Statement
-from sfumato.release import MECHANISMS, make_mechanism
 
 PINNED = shlex.split(
     "protect X.npz -o out.npz --mechanism trust-adaptive --distrust 0.4 --epsilon 1 8 --delta 1e-6 "
@@ -207,7 +208,7 @@ def test_a_file_is_released_as_its_array_would_be_however_it_is_cut(folder, monk
     expected = mechanism.release(X)
     bytes_written = set()
     for block in (1, 1 << 20, 1 << 30):
-        monkeypatch.setattr("sfumato.release.array_release._BLOCK_BYTES", block)
+        monkeypatch.setattr("sfumato.release.record_files._BLOCK_BYTES", block)
         done = sf.protect("X.npy", "out.npy", mechanism, overwrite=True)
         bytes_written.add((folder / "out.npy").read_bytes())
         assert done.statement == expected.statement

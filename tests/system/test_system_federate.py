@@ -18,8 +18,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+import sfumato as sf
 from sfumato.ledger import Ledger
-from sfumato.release.stored_model import load_model
+from sfumato.release import load_model
 from sfumato.reports import KeyRing
 
 SMALL = ("--classes", "10", "--rounds", "3", "--rate", "0.5", "--batch", "32", "--clip", "1")
@@ -240,9 +241,6 @@ def often_heard(tmp_path_factory, monkeypatch):
 def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder, engine, often_heard):
     """Two clients in processes of their own; one is killed by signal 9 while it trains, after it has paid."""
     pytest.importorskip("flwr")
-    from sfumato.release.federated_release import federate, open_federation
-    from sfumato.release.round_deadline import Waiting
-
     url = f"sqlite:///{folder}/" + "{client}.db"
     budgets(url, clients=2)
     terms = {
@@ -250,7 +248,6 @@ def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder, engine, 
         # So long a training leaves the time to be killed in it.
         **{"epochs": 200, "batch": 16, "rate": 0.05},
     }
-    prepared = open_federation(archive, terms, classes=10, dataset="clinic", ledger=url)
     killed: list[int] = []
     telling: list[int] = []
 
@@ -266,13 +263,8 @@ def test_a_killed_client_has_paid_and_the_others_go_on(archive, folder, engine, 
 
     watcher = threading.Thread(target=kill, daemon=True)
     watcher.start()
-    done = federate(
-        prepared,
-        "model",
-        engine=engine,
-        waiting=Waiting(150.0, 150.0),
-        keys=KeyRing(folder / "keys"),
-    )
+    terms |= {"classes": 10, "dataset": "clinic", "ledger": url}
+    done = sf.federate(archive, "model", engine=engine, wait=150.0, keys=KeyRing(folder / "keys"), **terms)
     watcher.join(1.0)
     assert len(killed) == {"processes": 2, "grpc": 1}[engine]
     assert telling == []
@@ -308,7 +300,7 @@ def test_over_grpc_a_key_pressed_ends_the_clients_too(executable, heeding, archi
     _, said = process.communicate(timeout=60.0)
     assert process.returncode == 130
     assert b"Traceback" not in said
-    assert not [pid for pid in clients if "federation_client" in _command(pid)]
+    assert not [pid for pid in clients if "federation_grpc" in _command(pid)]
     assert not Path("model").exists()
 
 
@@ -355,7 +347,7 @@ def _of_run(place: Path) -> list[int]:
 
 def _under_way(place: Path) -> bool:
     """Whether both clients of the run in ``place`` have begun."""
-    return sum("federation_client" in _command(pid) for pid in _of_run(place)) >= 2
+    return sum("federation_grpc" in _command(pid) for pid in _of_run(place)) >= 2
 
 
 def _processes() -> list[int]:
@@ -379,7 +371,7 @@ def _parent(pid: int) -> int:
 def _started(by: int | None = None) -> list[int]:
     """The processes of Flower, and of clients, that this process or another one has started."""
     ours = [pid for pid in _processes() if _parent(pid) == (by or os.getpid())]
-    return [p for p in ours if any(name in _command(p) for name in ("flower-super", "federation_client"))]
+    return [p for p in ours if any(name in _command(p) for name in ("flower-super", "federation_grpc"))]
 
 
 def _client(name: str, engine: str) -> tuple[int, ...]:

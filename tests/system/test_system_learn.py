@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from sfumato.io.image_files import write_picture
+from sfumato.io import write_picture
 from sfumato.privacy import Statement
-from sfumato.release.stored_model import load_model
+from sfumato.release import load_model
 
 PROVEN = ("--classes", "10", "--epsilon", "4", "--extractor", "pixels")
 MODEL = {"model.safetensors", "model.json", "manifest.json", "manifest.json.cert.json"}

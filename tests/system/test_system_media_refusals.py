@@ -142,9 +142,7 @@ def test_bad_input_is_one_sentence_naming_the_file_and_spends_nothing(called, fo
     assert skipped["file"] == name
     assert name in skipped["why"]
     assert str(folder) not in skipped["why"]
-    assert sorted(os.listdir("out")) == [
-        *("manifest.json", "manifest.json.cert.json", "whole.png", "whole.png.cert.json")
-    ]
+    assert sorted(os.listdir("out")) == ["manifest.json", "manifest.json.cert.json", "whole.png"]
 
 
 @pytest.mark.parametrize("words", [["-o", "out.jpg"], ["-o", "out.jpg", "--unit", "window:20"]])
@@ -224,15 +222,23 @@ def kinds(folder):
         (["a.png", "-o", "out.png", "--epsilon", "1", "2"], "one number, as in --epsilon 1, not 1 2."),
         (
             ["a.png", "-o", "out.png", "--epsilon", "4", "--unit", "window:20"],
-            "is one of sounds, and a.png is a",
+            "is one of sounds, and a.png is a picture.",
         ),
         (
             ["a.wav", "-o", "out.wav", "--epsilon", "4", "--unit", "region:16"],
-            "one of pictures, and a.wav is a",
+            "one of pictures, and a.wav is a sound.",
         ),
         (
             ["a.wav", "-o", "out.wav", "--epsilon", "4", "--unit", "frame"],
             "one of videos, and a.wav is a sound.",
+        ),
+        (
+            ["a.png", "-o", "out.png", "--epsilon", "4", "--unit", "frame"],
+            "--unit frame is one of videos, and a.png is a picture.",
+        ),
+        (
+            ["a.png", "-o", "out.png", "--epsilon", "4", "--unit", "clip"],
+            "--unit clip is one of sounds and videos, and a.png is a picture.",
         ),
         (
             ["a.png", "-o", "out.png", "--epsilon", "4", "--unit", "record"],
@@ -281,7 +287,7 @@ def kinds(folder):
         (["a.wav", "-o", "out.wav", "--epsilon", "4", "--mechanism", "blurr"], "did you mean blur?"),
         (
             ["in", "-o", "out", "--epsilon", "4", "--mechanism", "gaussian"],
-            "holds pictures and sound; accepted are",
+            "is a folder of pictures, sounds or videos; accepted are",
         ),
         (
             ["a.png", "-o", "out.png", "--epsilon", "4", "--mechanism", "blur"],

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoints
 import numpy as np
 import pytest
 
-from sfumato.release import MECHANISMS
+from sfumato.mechanisms import MECHANISMS
 
 BOUNDED = ("--epsilon", "1", "--clip", "1")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.io.image_files import write_picture
+from sfumato.io import write_picture
 from sfumato.privacy import Statement
 
 CERTIFIED = ("--epsilon", "1")
@@ -243,11 +243,50 @@ def test_whoever_is_stopped_leaves_nothing_behind(folder, archive, executable):
     running.send_signal(signal.SIGTERM)
     _, told = running.communicate(timeout=60)
     left = set(os.listdir(folder)) - {archive}
-    # Either it was stopped in time, or it had just finished.
-    assert left in (set(), {"out"})
-    if not left:
+    # Either it was stopped in time, and can be resumed, or it had just finished.
+    assert left in (set(), {".out.run"}, {"out"})
+    if "out" not in left:
         assert running.returncode == 143
         assert b"nothing unfinished was left behind" in told
+
+
+def test_a_publication_that_is_killed_is_resumed_by_the_same_command_and_paid_once(
+    called, folder, archive, executable
+):
+    pytest.importorskip("opacus")
+    book = ("--ledger", "sqlite:///book.db")
+    opening = ("--epsilon", "20", "--delta", "1e-4", "--neighbours", "zero-out")
+    assert called("budget", "open", "people", *opening, *book).code == 0
+    asked = ("publish", archive, "-o", "out.npz", "--classes", "10", "--method", "vaegan-dp")
+    command = (*asked, "--epsilon", "4", "--steps", "120", "--rate", "0.05", "--dataset", "people", *book)
+    running = subprocess.Popen(
+        [executable, *command], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    log, deadline = folder / ".out.npz.run" / "sums", time.monotonic() + 120.0
+    while not (log.exists() and log.stat().st_size > 0):
+        assert running.poll() is None, running.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    running.kill()
+    running.communicate(timeout=60)
+    kept = log.read_bytes()
+    assert {path.stat().st_mode & 0o777 for path in log.parent.iterdir()} == {0o600}
+    assert not (folder / "out.npz").exists()
+
+    whole = Path(archive).read_bytes()
+    with np.load(archive) as held:
+        np.savez(archive, x=held["x"][::-1], y=held["y"])
+    ran = called(*command)
+    assert ran.code == 2
+    assert "the data changed since" in ran.err
+    Path(archive).write_bytes(whole)
+    assert log.read_bytes().startswith(kept)
+
+    assert called(*command).code == 0
+    assert called("verify", "out.npz", *book).code == 0
+    shown = called("budget", "show", "people", *book, "--json").result
+    assert shown["spends"] == 1 if isinstance(shown, dict) else shown[0]["spends"] == 1
+    assert not log.parent.exists()
 
 
 def test_the_commands_of_the_page_run(called, folder, archive, classes):

@@ -119,7 +119,7 @@ def test_a_file_is_released_as_its_array_would_be_however_it_is_cut(folder, monk
     expected = mechanism.release(X if tensors else X.reshape(9000, 45))
     written = set()
     for block in (1, 1 << 30):
-        monkeypatch.setattr("sfumato.release.array_release._BLOCK_BYTES", block)
+        monkeypatch.setattr("sfumato.release.record_files._BLOCK_BYTES", block)
         done = sf.protect("X.npy", "out.npy", mechanism, overwrite=True)
         written.add((folder / "out.npy").read_bytes())
         assert done.statement == expected.statement

@@ -17,7 +17,7 @@ NOT_SENTENCES = {
     "errors.py",
     "learners/backbones.py",
     "release/file_audit.py",
-    "release/federation_processes.py",
+    "release/federation_engines.py",
     "serve/grpc/generate.py",
 }
 
@@ -103,7 +103,7 @@ def test_a_refusal_is_one_sentence_with_its_place_and_what_is_accepted():
         ("`audit=False`", "--no-audit", "`audit: false`"),
         ("`classes=N`", "--classes N", "`classes: N`"),
         ("`mechanism='none'`", "--mechanism none", '`mechanism: "none"`'),
-        ("`output`, `then`, `timeout`", "-o, --alpha, --wait", "`output`, `then`, `timeout`"),
+        ("`output`, `then`, `timeout`", "-o, --alpha, --wait", "`output`, `alpha`, `timeout`"),
         ("`schema`", "--schema", "`columns`"),
         (
             "`ledger.open('my clinic', epsilon=..., delta=..., unit='region:16')`",

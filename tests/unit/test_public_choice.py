@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="the extra learn is not installed")
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from compact_defaults import SCANS, Gain, verdicts
-from sfumato.privacy.analytic_gaussian import gaussian_mu
+from sfumato.privacy import gaussian_mu
 
 DEFAULTS = Gain(0.0, 0.0, 10.0)
 

@@ -10,7 +10,7 @@ import click
 import typer
 from typer.core import TyperCommand
 
-from sfumato.cli import spread, terminal
+from sfumato.cli import in_line, progress, spread
 
 __all__ = ["app", "paper"]
 
@@ -67,6 +67,6 @@ def paper(
     from sfumato_reproductions import regenerate
 
     wanted: dict[str, Any] = {"tables": table or (), "figures": figure or (), "data": data or ()}
-    with terminal.progress(not as_json) as report:
+    with progress(not as_json) as report:
         result = regenerate(name, output, report, **wanted, seeds=seeds, quick=quick)
-    print(json.dumps(result.to_dict()) if as_json else terminal.in_line(str(result)))
+    print(json.dumps(result.to_dict()) if as_json else in_line(str(result)))

@@ -5,116 +5,95 @@ mechanism on worst-case rows, which needs no data; ``audit_model`` that of a mod
 ``distinguish`` plays a mechanism on its worst pair of neighbours, ``self_test`` checks the auditor.
 """
 
-from sfumato.audits.attribute_attack import attribute_inference
-from sfumato.audits.audit_result import Audit
-from sfumato.audits.averaged_releases import averaging_attack
-from sfumato.audits.bound import Bound
-from sfumato.audits.canary_game import OneRunAudit, one_run_audit
-from sfumato.audits.class_leakage import ClassLeakage, class_leakage
-from sfumato.audits.column_pairing import pairing_attack, recover_pairs
-from sfumato.audits.compactdp_attacks import (
-    CONFIGURATIONS,
-    Configuration,
-    CrossFitted,
-    attack_configurations,
-    cross_fit,
-)
-from sfumato.audits.distinguishing_game import (
-    classifier_scores,
-    distinguish,
-    likelihood_scores,
-    play,
-    worst_pair,
-)
-from sfumato.audits.findings import Finding
-from sfumato.audits.gaussian_fit import gaussian_bound
-from sfumato.audits.held_out_members import HeldOut, held_out
-from sfumato.audits.heuristics import Heuristic, from_advantage, from_auc, from_rates
-from sfumato.audits.information_leakage import Information, mutual_information
-from sfumato.audits.label_only import label_only
-from sfumato.audits.lira import lira
-from sfumato.audits.loss_threshold import class_scorer, class_threshold, loss_threshold
-from sfumato.audits.mechanism_audit import audit_mechanism, mechanism_of
-from sfumato.audits.membership import (
-    likelihood_membership,
-    logistic_membership,
-    nearest_neighbour_membership,
-    paper_membership,
-)
-from sfumato.audits.model_audit import audit_model, one_run_finding
-from sfumato.audits.model_canaries import LearnerAudit, audit_learner
-from sfumato.audits.model_differences import model_differences
-from sfumato.audits.one_run import best_guesses, one_run_bound
-from sfumato.audits.one_run_tradeoff import one_run_gaussian_bound
-from sfumato.audits.pair_game import pair_games
-from sfumato.audits.predictions import Predictions
-from sfumato.audits.reconstruction import informed_inverter, posterior_mean, ridge_reconstruction
-from sfumato.audits.reidentification import likelihood_matching, nearest_matching
-from sfumato.audits.release_audit import audit
-from sfumato.audits.repeated_noise import noise_across_rows, one_noise_two_scales, shared_noise
-from sfumato.audits.rmia import rmia
-from sfumato.audits.roc import auc, auc_interval, roc_curve, tpr_at_fpr
-from sfumato.audits.scale_invariance import ScaleInvariance, scale_invariance
-from sfumato.audits.self_test import SelfTest, self_test
-from sfumato.audits.shadow_models import shadow_attack, train_shadows
-from sfumato.audits.speakers import speaker_recognition, word_recognition
-from sfumato.audits.stored_records import stored_records
-from sfumato.audits.threshold import threshold_bound
-from sfumato.audits.value_leak import exact_value_leak
+# Below this line: written by `make index` from the `__all__` of every module.
+from typing import TYPE_CHECKING
+
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.audits.auditor_check import self_test as self_test
+    from sfumato.audits.canary_game import OneRunAudit as OneRunAudit
+    from sfumato.audits.canary_game import one_run_audit as one_run_audit
+    from sfumato.audits.compactdp_attacks import CONFIGURATIONS as CONFIGURATIONS
+    from sfumato.audits.compactdp_attacks import Configuration as Configuration
+    from sfumato.audits.compactdp_attacks import CrossFitted as CrossFitted
+    from sfumato.audits.compactdp_attacks import cross_fit as cross_fit
+    from sfumato.audits.compactdp_attacks import from_advantage as from_advantage
+    from sfumato.audits.distinguishing_game import distinguish as distinguish
+    from sfumato.audits.distinguishing_game import pair_games as pair_games
+    from sfumato.audits.embedding_attacks import pairing_attack as pairing_attack
+    from sfumato.audits.findings import Audit as Audit
+    from sfumato.audits.findings import Finding as Finding
+    from sfumato.audits.learner_audit import SHADOWS as SHADOWS
+    from sfumato.audits.learner_audit import ClassLeakage as ClassLeakage
+    from sfumato.audits.learner_audit import LearnerAudit as LearnerAudit
+    from sfumato.audits.learner_audit import audit_learner as audit_learner
+    from sfumato.audits.learner_audit import checked_shadows as checked_shadows
+    from sfumato.audits.learner_audit import class_leakage as class_leakage
+    from sfumato.audits.lower_bounds import gaussian_bound as gaussian_bound
+    from sfumato.audits.lower_bounds import threshold_bound as threshold_bound
+    from sfumato.audits.lower_bounds import usual_delta as usual_delta
+    from sfumato.audits.mechanism_audit import audit_mechanism as audit_mechanism
+    from sfumato.audits.membership import membership_attacks as membership_attacks
+    from sfumato.audits.membership import paper_membership as paper_membership
+    from sfumato.audits.memorised_records import stored_records as stored_records
+    from sfumato.audits.model_attacks import class_scorer as class_scorer
+    from sfumato.audits.model_attacks import loss_threshold as loss_threshold
+    from sfumato.audits.model_attacks import model_differences as model_differences
+    from sfumato.audits.model_audit import audit_model as audit_model
+    from sfumato.audits.model_audit import one_run_finding as one_run_finding
+    from sfumato.audits.noise_defects import exact_value_leak as exact_value_leak
+    from sfumato.audits.one_run import one_run_bound as one_run_bound
+    from sfumato.audits.one_run import one_run_gaussian_bound as one_run_gaussian_bound
+    from sfumato.audits.predictions import Predictions as Predictions
+    from sfumato.audits.publication_attacks import Canaries as Canaries
+    from sfumato.audits.publication_attacks import audit_publication as audit_publication
+    from sfumato.audits.publication_attacks import nearest_of_class as nearest_of_class
+    from sfumato.audits.publication_attacks import refutable as refutable
+    from sfumato.audits.publication_attacks import surely_more as surely_more
+    from sfumato.audits.reconstruction import informed_inverter as informed_inverter
+    from sfumato.audits.reconstruction import posterior_mean as posterior_mean
+    from sfumato.audits.reconstruction import ridge_reconstruction as ridge_reconstruction
+    from sfumato.audits.reference_attacks import lira as lira
+    from sfumato.audits.reference_attacks import rmia as rmia
+    from sfumato.audits.release_audit import audit as audit
+    from sfumato.audits.roc import roc_curve as roc_curve
+    from sfumato.audits.roc import tpr_at_fpr as tpr_at_fpr
+    from sfumato.audits.shadow_models import shadow_attack as shadow_attack
+    from sfumato.audits.shadow_models import train_shadows as train_shadows
+    from sfumato.audits.speakers import speaker_recognition as speaker_recognition
 
 __all__ = [
     "CONFIGURATIONS",
+    "SHADOWS",
     "Audit",
-    "Bound",
+    "Canaries",
     "ClassLeakage",
     "Configuration",
     "CrossFitted",
     "Finding",
-    "HeldOut",
-    "Heuristic",
-    "Information",
     "LearnerAudit",
     "OneRunAudit",
     "Predictions",
-    "ScaleInvariance",
-    "SelfTest",
-    "attack_configurations",
-    "attribute_inference",
-    "auc",
-    "auc_interval",
     "audit",
     "audit_learner",
     "audit_mechanism",
     "audit_model",
-    "averaging_attack",
-    "best_guesses",
+    "audit_publication",
+    "checked_shadows",
     "class_leakage",
     "class_scorer",
-    "class_threshold",
-    "classifier_scores",
     "cross_fit",
     "distinguish",
     "exact_value_leak",
     "from_advantage",
-    "from_auc",
-    "from_rates",
     "gaussian_bound",
-    "held_out",
     "informed_inverter",
-    "label_only",
-    "likelihood_matching",
-    "likelihood_membership",
-    "likelihood_scores",
     "lira",
-    "logistic_membership",
     "loss_threshold",
-    "mechanism_of",
+    "membership_attacks",
     "model_differences",
-    "mutual_information",
-    "nearest_matching",
-    "nearest_neighbour_membership",
-    "noise_across_rows",
-    "one_noise_two_scales",
+    "nearest_of_class",
     "one_run_audit",
     "one_run_bound",
     "one_run_finding",
@@ -122,21 +101,76 @@ __all__ = [
     "pair_games",
     "pairing_attack",
     "paper_membership",
-    "play",
     "posterior_mean",
-    "recover_pairs",
+    "refutable",
     "ridge_reconstruction",
     "rmia",
     "roc_curve",
-    "scale_invariance",
     "self_test",
     "shadow_attack",
-    "shared_noise",
     "speaker_recognition",
     "stored_records",
+    "surely_more",
     "threshold_bound",
     "tpr_at_fpr",
     "train_shadows",
-    "word_recognition",
-    "worst_pair",
+    "usual_delta",
 ]
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {
+            "self_test": "auditor_check",
+            "OneRunAudit": "canary_game",
+            "one_run_audit": "canary_game",
+            "CONFIGURATIONS": "compactdp_attacks",
+            "Configuration": "compactdp_attacks",
+            "CrossFitted": "compactdp_attacks",
+            "cross_fit": "compactdp_attacks",
+            "from_advantage": "compactdp_attacks",
+            "distinguish": "distinguishing_game",
+            "pair_games": "distinguishing_game",
+            "pairing_attack": "embedding_attacks",
+            "Audit": "findings",
+            "Finding": "findings",
+            "SHADOWS": "learner_audit",
+            "ClassLeakage": "learner_audit",
+            "LearnerAudit": "learner_audit",
+            "audit_learner": "learner_audit",
+            "checked_shadows": "learner_audit",
+            "class_leakage": "learner_audit",
+            "gaussian_bound": "lower_bounds",
+            "threshold_bound": "lower_bounds",
+            "usual_delta": "lower_bounds",
+            "audit_mechanism": "mechanism_audit",
+            "membership_attacks": "membership",
+            "paper_membership": "membership",
+            "stored_records": "memorised_records",
+            "class_scorer": "model_attacks",
+            "loss_threshold": "model_attacks",
+            "model_differences": "model_attacks",
+            "audit_model": "model_audit",
+            "one_run_finding": "model_audit",
+            "exact_value_leak": "noise_defects",
+            "one_run_bound": "one_run",
+            "one_run_gaussian_bound": "one_run",
+            "Predictions": "predictions",
+            "Canaries": "publication_attacks",
+            "audit_publication": "publication_attacks",
+            "nearest_of_class": "publication_attacks",
+            "refutable": "publication_attacks",
+            "surely_more": "publication_attacks",
+            "informed_inverter": "reconstruction",
+            "posterior_mean": "reconstruction",
+            "ridge_reconstruction": "reconstruction",
+            "lira": "reference_attacks",
+            "rmia": "reference_attacks",
+            "audit": "release_audit",
+            "roc_curve": "roc",
+            "tpr_at_fpr": "roc",
+            "shadow_attack": "shadow_models",
+            "train_shadows": "shadow_models",
+            "speaker_recognition": "speakers",
+        },
+    )

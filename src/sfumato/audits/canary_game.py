@@ -7,44 +7,200 @@ must be what the guarantee's neighbours describe:
 - ``zero-out``: the coin says whether the canary is there or a null record, the number of records staying what
   it was. A learner whose ``fit`` takes ``records=``, the number of records of which those given are the ones
   that are not null, plays this game. For any other learner a coin chooses between two canaries, which is
-  two zero-outs, and the bound is for one (:mod:`~sfumato.audits.coin_bounds`).
+  two zero-outs, and the bound is for one (:mod:`~sfumato.audits.one_run`).
 - ``replace``: the coin says which of two records is there.
 
 The bounds rest on the coins alone, whatever the records and the canaries are. A bound near 0 is no proof of
 privacy: the attack may be weak.
+
+**Learners.** Any object with ``fit(X, y)`` and ``predict_proba(X)`` is a learner here, so that audits need
+none of the libraries that learners are made with.
+
+**Canaries** are records that are added to the training set so that what the model remembers of them can be
+measured. They are made by public rules. They should be hard: nothing else in the data may pull the model the
+way a canary does, so that whatever it answers about one is due to the canary alone.
+
+- ``directions``: random directions of the feature space with random labels.
+- ``axes``: each canary has a feature of its own, which is 0 in all other records; the features get one more
+  column for each. Nothing but noise hides such a canary, so this is the strongest kind; it audits a learner
+  at that many more features than it will have.
+- ``mislabelled``: records drawn from the data, each with one of the wrong labels.
+
+For a game in which a coin chooses between two records, the second is the opposite direction with the same
+label, or the same record with another wrong label.
+
+**Scores.** One number for each coin, higher if it is 1. Two readers: one sees the probability that the model
+gives to the label of a canary, the other the weights of a linear model. Neither sees the coins; both know all
+canaries.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits.audited_learner import checked_records, fit_twin, guarantee_of
-from sfumato.audits.bound import Bound, check_delta
-from sfumato.audits.canary_records import canary_records
-from sfumato.audits.canary_scores import answer_certainty, weight_certainty
-from sfumato.audits.coin_bounds import gaussian_mu, guess_bound, impossible
-from sfumato.audits.findings import Finding
-from sfumato.audits.proportions import failure_chance
-from sfumato.errors import BadInput
-from sfumato.privacy import RECORD, Comparison, Guarantee, Neighbours
-from sfumato.privacy.defaults import DELTA
-from sfumato.privacy.wording import downward, upward
+from sfumato.audits.findings import Finding, stated_bound
+from sfumato.audits.lower_bounds import Bound, check_delta, check_scores, failure_chance
+from sfumato.audits.one_run import gaussian_mu, guess_bound, impossible
+from sfumato.audits.predictions import Predictions, numbers
+from sfumato.errors import BadInput, Forewarning
+from sfumato.mechanisms import as_array
+from sfumato.privacy import DELTA, RECORD, Comparison, Guarantee, Neighbours, format_lower, format_upper
 
 __all__ = ["OneRunAudit", "one_run_audit"]
 
 Floats = NDArray[np.float64]
 Report = Callable[[str, float], None]
 
+Labels = NDArray[np.int64]
+
+KINDS = ("directions", "axes", "mislabelled")
 # Fewer coins than this bound nothing.
 _FEWEST = 10
 _ANSWERS = "knows every record and canary, sees the model's answers about the canaries, and not the coins"
 _WEIGHTS = "knows every record and canary, sees the weights of the model, and not the coins"
+
+
+def answers_of(learner: Any, features: Floats, labels: Labels) -> Predictions:
+    """Return the probabilities that a trained ``learner`` gives for ``features`` (n, d), with true labels."""
+    return Predictions(np.asarray(learner.predict_proba(features)), labels)
+
+
+def checked_records(X: Any, y: Any) -> tuple[Floats, Labels, int]:
+    """Return finite features (n, d), whole labels from 0 (n,), and the number of classes; else raise."""
+    features, labels = numbers(X, "features"), as_array(y, "labels")
+    if features.ndim != 2 or not features.size:
+        raise BadInput(f"features of shape {features.shape} were given: (n, d) are needed.")
+    finite = np.isfinite(features).all(axis=1)
+    if not finite.all():
+        raise BadInput(f"the features of record {int(np.argmin(finite))} are not all finite.")
+    if labels.shape != (len(features),) or labels.dtype.kind not in "ui":
+        raise BadInput(
+            f"labels of shape {labels.shape} and type {labels.dtype} were given: one whole number for each "
+            f"of {len(features)} records is needed."
+        )
+    if int(labels.min()) < 0 or int(labels.max()) < 1:
+        raise BadInput("labels must be whole numbers from 0, of two classes or more.")
+    return features, labels.astype(np.int64), int(labels.max()) + 1
+
+
+def fit_twin(learner: Any, features: Floats, labels: Labels, **given: Any) -> None:
+    """Fit a ``learner`` that nobody but the audit sees; forewarnings are for the one that is used."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Forewarning)
+        learner.fit(features, labels, **given)
+
+
+def guarantee_of(learner: Any) -> Guarantee:
+    """Return the guarantee that the learner states; nothing, under add/remove, if it states none."""
+    if hasattr(learner, "guarantee"):
+        found: Guarantee = learner.guarantee()
+        return found
+    return Guarantee.nothing("the learner claims no guarantee", neighbours=Neighbours.ADD_REMOVE)
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryRecords:
+    """``features`` (n, d) and ``labels`` of the records that are surely there, and the canaries (m, d).
+
+    Where a coin chooses between two records, ``others`` and ``other_labels`` are the second of each pair.
+    """
+
+    features: Floats
+    labels: Labels
+    canaries: Floats
+    canary_labels: Labels
+    others: Floats
+    other_labels: Labels
+
+    def dataset(self, coins: NDArray[np.int64], *, pairs: bool) -> tuple[Floats, Labels]:
+        """Return the training set: of each pair the first if its coin is 1, else the second (or nothing)."""
+        if pairs:
+            chosen = np.where(coins[:, None] == 1, self.canaries, self.others)
+            labels = np.where(coins == 1, self.canary_labels, self.other_labels)
+        else:
+            chosen, labels = self.canaries[coins == 1], self.canary_labels[coins == 1]
+        return np.concatenate([self.features, chosen]), np.concatenate([self.labels, labels])
+
+
+def canary_records(
+    kind: str,
+    features: Floats,
+    labels: Labels,
+    classes: int,
+    count: int,
+    *,
+    length: float,
+    rng: np.random.Generator,
+) -> CanaryRecords:
+    """Return ``count`` canaries of a ``kind`` beside ``features`` (n, d), of ``length`` if they have one."""
+    if kind == "axes":
+        features = np.pad(features, ((0, 0), (0, count)))
+        canaries = np.zeros((count, features.shape[1]))
+        canaries[np.arange(count), np.arange(-count, 0)] = length
+    elif kind == "directions":
+        drawn = rng.standard_normal((count, features.shape[1]))
+        canaries = length * drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    elif kind == "mislabelled":
+        if classes < 3:
+            raise BadInput("mislabelled canaries need three classes: a true label and two wrong ones.")
+        if count > len(features):
+            raise BadInput(f"{count} mislabelled canaries were asked for among {len(features)} records.")
+        chosen = rng.permutation(len(features))[:count]
+        wrong = (labels[chosen] + rng.integers(1, classes, count)) % classes
+        # Another wrong label: neither the true one nor the first wrong one.
+        steps = (wrong - labels[chosen]) % classes
+        others = (
+            labels[chosen] + 1 + (steps - 1 + rng.integers(1, classes - 1, count)) % (classes - 1)
+        ) % classes
+        stay = np.ones(len(features), dtype=bool)
+        stay[chosen] = False
+        rows = features[chosen]
+        return CanaryRecords(features[stay], labels[stay], rows, wrong, rows.copy(), others)
+    else:
+        raise BadInput(f"{kind!r} is no kind of canary: choose among {', '.join(KINDS)}.")
+    drawn_labels = rng.integers(0, classes, count)
+    return CanaryRecords(features, labels, canaries, drawn_labels, -canaries, drawn_labels)
+
+
+def answer_certainty(learner: Any, records: CanaryRecords, *, pairs: bool) -> Floats:
+    """From the scaled logit of each canary's label: minus that of its other record, or minus the median."""
+    first = answers_of(learner, records.canaries, records.canary_labels).scaled_logit
+    if pairs:
+        return first - answers_of(learner, records.others, records.other_labels).scaled_logit
+    return np.asarray(first - np.median(first))
+
+
+def weight_certainty(learner: Any, records: CanaryRecords, *, pairs: bool) -> Floats | None:
+    """From the weights of a linear learner, along the gradient of each canary at equal probabilities.
+
+    The gradient of a record x with label c is x (1/C − e_c)ᵀ, and the weights move against it. None for
+    learners whose ``tensors()`` have no ``weights`` of shape (1 + d, classes) or (d, classes). Those of a
+    constant, which stand first, are left alone: all canaries of a label share them.
+    """
+    tensors = learner.tensors() if hasattr(learner, "tensors") else {}
+    found = tensors.get("weights") if isinstance(tensors, Mapping) else None
+    if found is None or np.ndim(found) != 2:
+        return None
+    weights, columns = np.asarray(found, dtype=np.float64), records.canaries.shape[1]
+    if len(weights) not in (columns, columns + 1) or weights.shape[1] <= int(records.labels.max()):
+        return None
+    pulled = weights[len(weights) - columns :]
+    pulled = pulled - pulled.mean(axis=1, keepdims=True)
+    first = _along(pulled, records.canaries, records.canary_labels)
+    if pairs:
+        return check_scores(first - _along(pulled, records.others, records.other_labels), "weights")
+    return check_scores(first - np.median(first), "weights")
+
+
+def _along(weights: Floats, features: Floats, labels: NDArray[np.int64]) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", features, weights.T[labels]))
 
 
 @dataclass(frozen=True)
@@ -67,25 +223,25 @@ class OneRunAudit:
 
     @property
     def epsilon_lower(self) -> float:
-        """The largest of the bounds."""
+        """Return the largest of the bounds."""
         return max(item.epsilon_lower or 0.0 for item in self.findings)
 
     @property
     def consistent(self) -> bool:
-        """Whether no bound lies above what is proven at its δ."""
+        """Return whether no bound lies above what is proven at its δ."""
         return not any(Comparison(self.proven, item.evidence()).refuted for item in self.findings)
 
     def sentence(self) -> str:
-        """What was measured against what is proven."""
+        """Return a sentence that compares what was measured with what is proven."""
         best = max(self.findings, key=lambda item: item.epsilon_lower or 0.0)
         told = (
-            f"one run with {self.canaries} canaries shows ε ≥ {downward(best.epsilon_lower or 0.0, 3)} "
+            f"one run with {self.canaries} canaries shows ε ≥ {format_lower(best.epsilon_lower or 0.0, 3)} "
             f"at δ = {best.delta:g} ({best.attack}, confidence {self.confidence:g})"
         )
         if self.proven.proves_nothing:
             return f"{told}; nothing is proven."
         proven = Comparison(self.proven, best.evidence()).epsilon
-        against = f"{told}, against a proven ε of {upward(proven, 3)}"
+        against = f"{told}, against a proven ε of {format_upper(proven, 3)}"
         if self.surely_more:
             return f"{against}: the proof, the code or the audit is wrong, beyond a doubt of {self.chance:g}."
         return (
@@ -93,7 +249,7 @@ class OneRunAudit:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, for machines."""
+        """Return JSON values."""
         return {
             "canaries": self.canaries,
             "zero_outs": self.zero_outs,
@@ -129,7 +285,7 @@ def one_run_audit(
     ``guarantee()``. ``neighbours`` are those of the guarantee unless given; where the guarantee has others,
     or another unit than a record, nothing is proven of the game. What is proven is asked again after
     training, for learners that must count the records to know. Canaries (see
-    :mod:`~sfumato.audits.canary_records`) have ``length``: by default the ``reach`` of the learner if it has
+    :mod:`~sfumato.audits.canary_game`) have ``length``: by default the ``reach`` of the learner if it has
     one, else that of the longest record. The findings: a bound from the model's answers and, for a linear
     model, one from its weights; where the guarantee is that of Gaussian noise, of each also a bound on the
     Gaussian curve, which is tighter and holds only for such curves. All of these bounds hold together with
@@ -175,12 +331,7 @@ def one_run_audit(
     for name, threat, certainty in seen:
         for gaussian in curves:
             bound = guess_bound(
-                certainty,
-                coins,
-                delta=delta,
-                confidence=each,
-                gaussian=gaussian,
-                zero_outs=zero_outs,
+                certainty, coins, delta=delta, confidence=each, gaussian=gaussian, zero_outs=zero_outs
             )
             found.append(_finding(name, threat, bound, game, kind, zero_outs))
         sure = sure or impossible(certainty, coins, proven, chance=chance / len(seen), zero_outs=zero_outs)
@@ -208,11 +359,6 @@ def _finding(name: str, threat: str, bound: Bound, game: Neighbours, kind: str, 
         measure="share of correct guesses",
         value=correct / guesses,
         chance=0.5,
-        confidence=bound.confidence,
-        epsilon_lower=bound.epsilon,
-        delta=bound.delta,
-        unit="record",
-        neighbours=str(game),
-        numbers={key: float(value) for key, value in bound.numbers.items()},
         note=f"{note}; {bound.assumption}" if bound.assumption else note,
+        **stated_bound(bound, "record", game),
     )

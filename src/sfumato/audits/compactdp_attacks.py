@@ -3,10 +3,15 @@
 The attacker knows for some records whether they are members and trains a classifier on what the model says
 about them; the classifier then scores records it has not seen. Members and non-members must come from one
 distribution, or the classifier learns the difference between the distributions.
+
+Two conversions turn attack results into an "empirical ε", as the CompactDP paper uses them. They are
+heuristics: none is a bound on ε in either direction. They exist so that the paper's numbers can be recomputed
+and compared with bounds that hold (``lower_bounds``, ``one_run``).
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,16 +21,63 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.audits.findings import Finding
+from sfumato.audits.lower_bounds import check_delta
 from sfumato.audits.predictions import Predictions, check_comparable
 from sfumato.audits.roc import Placements, finding_from_scores
 from sfumato.errors import BadInput
 
-__all__ = ["CONFIGURATIONS", "Configuration", "CrossFitted", "attack_configurations", "cross_fit"]
+__all__ = ["CONFIGURATIONS", "Configuration", "CrossFitted", "cross_fit", "from_advantage"]
+
+
+_CAUTION = (
+    "heuristic: a weak attack yields a small number, which says nothing about how private the release is; "
+    "this is no bound on ε"
+)
 
 Floats = npt.NDArray[np.float64]
 Scorer = Callable[[Predictions], Floats]
-
 THREAT = "sees the model's answers and the true labels, and knows of other records whether they are members"
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """A number called ε by convention, the formula it came from, and why not to rely on it."""
+
+    name: str
+    epsilon: float
+    formula: str
+    caution: str = _CAUTION
+
+
+def from_advantage(advantage: float, *, delta: float) -> Heuristic:
+    """Return log(1 + advantage − 2δ) − log(1 − δ), for a membership advantage TPR − FPR in [−1, 1].
+
+    Negative where the advantage is below δ: a guess. Refused where the logarithm does not exist.
+    """
+    delta = check_delta(delta)
+    if not -1.0 <= advantage <= 1.0:
+        raise BadInput(f"`advantage` was {advantage!r}: it must lie between -1 and 1.", parameter="advantage")
+    inside = 1.0 + advantage - 2.0 * delta
+    if inside <= 0.0:
+        raise BadInput(
+            f"an advantage of {advantage:g} at a delta of {delta:g} has no logarithm here: "
+            "1 + advantage − 2δ must be above 0."
+        )
+    value = math.log(inside) - math.log1p(-delta)
+    return Heuristic("advantage", value, "log(1 + advantage − 2δ) − log(1 − δ)")
+
+
+def from_rates(tpr: float, fpr: float) -> Heuristic:
+    """Return log(TPR/FPR); raise if one of them is 0, since no ratio can be read off what never happened."""
+    for name, rate in (("tpr", tpr), ("fpr", fpr)):
+        if not 0.0 <= rate <= 1.0:
+            raise BadInput(f"`{name}` was {rate!r}: a rate lies between 0 and 1.", parameter=name)
+        if rate == 0.0:
+            raise BadInput(
+                f"`{name}` was 0: log(TPR/FPR) does not exist; take Clopper–Pearson bounds of both instead.",
+                parameter=name,
+            )
+    return Heuristic("rates", math.log(tpr) - math.log(fpr), "log(TPR/FPR)")
 
 
 @dataclass(frozen=True)
@@ -214,7 +266,7 @@ def attack_configurations(
     seed: int = 0,
     report: Callable[[str, float], None] | None = None,
 ) -> tuple[Finding, ...]:
-    """One finding a configuration of Table 1, or of those in ``names``, by stratified cross-validation.
+    """Return one finding for each configuration of Table 1, or of ``names``, by stratified cross-validation.
 
     The value is the cross-validated AUC with its interval; the true positive rate at 0.1% and the advantage
     come from the pooled out-of-fold scores. A configuration whose features are the same for every record (a

@@ -3,34 +3,360 @@
 A game is one release, of a record or of its neighbour, and an attacker who says which it was. Any score of
 the release gives a valid bound, a poor one a small bound: the log-likelihood ratio where densities are known,
 a classifier where they are not.
+
+**Scores.** The best score is the log-likelihood ratio of the release under the neighbour and under the
+record: by Neyman & Pearson no test between two records does better than one that thresholds it. It needs the
+density of the mechanism, which is public with its parameters. If no density is known, a classifier that
+learned from other games scores the release.
+
+**The pair game** gives a lower bound on ε from one existing release that was made row by row.
+
+The auditor, who has the originals, pairs up rows and tosses a fair coin for each pair. The coin says which of
+the two released rows is shown. The attacker, who knows both originals, guesses whose row it is: the nearer
+original's, the more surely the larger the difference of the squared distances. How often he is right bounds ε
+from below.
+
+**Why the game is valid.** Let the mechanism M make released rows each from its own record by one rule, with
+randomness that does not depend on where a row stands: any choice of rows out of M(x₁, …, x_n), in any order,
+is then distributed as M of the chosen records in that order. Let c be the coins and D_c the table whose k-th
+record is the first of pair k where c_k = 1 and the second where c_k = 0; pairs and coins are chosen without a
+look at the release. Since pairs are disjoint, the rows that are shown are such a choice, and they are
+distributed as M(D_c). Turning one coin over replaces one record of D_c. So if M is (ε, δ)-DP for one record
+under ``replace``, the map from coins to shown rows is (ε, δ)-DP in each coin, and so are the guesses, which
+are computed from it. The coins are fair and independent: this is the game of
+:mod:`~sfumato.audits.one_run`, with one canary a pair. ∎
+
+For Gaussian noise there are two sharper bounds that rest on its trade-off curve. One plays the same game
+against such curves. The other shows both rows of each pair, one as a release of the record and one as a
+release of its neighbour, to :func:`~sfumato.audits.lower_bounds.gaussian_bound`: if every pair is told apart
+no better than two Gaussians at distance μ, so is a pair drawn at random. It is sharper by far, and takes for
+granted besides that rows have independent noise and that pairs are draws from one population.
+
+**Other neighbours.** Two steps under ``zero-out`` or ``add/remove`` make one replacement, so that what holds
+of a step gives (2ε, (1 + e^ε)·δ) and 2μ for the game; the largest ε that the guesses rule out for such a
+mechanism bounds that of one step (:mod:`~sfumato.audits.one_run`), at the δ that was asked for.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato.audits.bound import Bound
-from sfumato.audits.game_classifier import classifier_scores
-from sfumato.audits.gaussian_fit import gaussian_bound
-from sfumato.audits.likelihood import check_equal_rows, check_pair, clipped, likelihood_scores
-from sfumato.audits.threshold import threshold_bound
+from sfumato.audits.findings import Finding, stated_bound
+from sfumato.audits.lower_bounds import Bound, failure_chance, gaussian_bound, threshold_bound
+from sfumato.audits.one_run import guess_bound
+from sfumato.audits.reidentification import View, corresponding, rows_of
+from sfumato.audits.roc import auc
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Gaussian, Laplace, Mechanism, RandomisedResponse, TrustAdaptive
-from sfumato.mechanisms.domain import Ball, Box
-from sfumato.mechanisms.parameters import known_neighbours
-from sfumato.privacy import Neighbours
+from sfumato.mechanisms import (
+    AdditiveNoise,
+    Ball,
+    Box,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    RandomisedResponse,
+    TrustAdaptive,
+    known_neighbours,
+)
+from sfumato.noise import grid_step
+from sfumato.privacy import Neighbours, gaussian_epsilon
 
-__all__ = ["classifier_scores", "distinguish", "likelihood_scores", "play", "worst_pair"]
+__all__ = ["distinguish", "pair_games"]
 
+Floats = NDArray[np.float64]
 Array = NDArray[np.float64]
-Method = Literal["likelihood", "classifier", "gaussian"]
 
+_FEWEST = 20
+# Among how many records drawn at random the farthest is taken for a partner.
+_CANDIDATES = 32
+_ONE_ROW = (
+    "knows both records of each pair and sees one of their two rows, chosen by a coin; guesses whose it is"
+)
+_TWO_ROWS = "knows both records of each pair and sees each of their rows by itself; guesses whose it is"
+_ONE_POPULATION = "if rows have independent noise and pairs are draws from one population"
+#: What every bound from the rows of one release takes for granted.
+ROW_BY_ROW = "valid for a mechanism that makes each released row from its own record alone, by one rule"
+Method = Literal["likelihood", "classifier", "gaussian"]
 # Shares of the games that choose a threshold; the best of many thresholds needs more than the middle one.
 _CHOOSING = {"likelihood": 0.3, "classifier": 0.3, "gaussian": 0.05}
+
+
+def classifier_scores(first: ArrayLike, second: ArrayLike, *, seed: int = 0) -> tuple[Array, Array]:
+    """Return scores of rows ``first`` (n, d) and ``second`` (k, d), higher if ``second`` is likelier.
+
+    Half of the rows of each, chosen at random, train the classifier; only the others are scored and returned,
+    so that given the training half the scores are independent. Of a logistic regression on values and their
+    squares and of gradient-boosted trees, the one that ranks a quarter of the training rows better is taken
+    and fitted on all of them.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    worlds = [
+        rows_of(outputs, f"table of releases of the {world}", fewest=8)
+        for outputs, world in ((first, "record"), (second, "neighbour"))
+    ]
+    if worlds[0].shape[1] != worlds[1].shape[1]:
+        raise BadInput(
+            f"releases of {worlds[0].shape[1]} and of {worlds[1].shape[1]} columns were given: both worlds "
+            "need the same columns."
+        )
+    rng = np.random.default_rng(seed)
+    worlds = [rng.permutation(rows) for rows in worlds]
+    training = [rows[: len(rows) // 2] for rows in worlds]
+    judged = [rows[: len(rows) // 4] for rows in training]
+    learning = [rows[len(rows) // 4 :] for rows in training]
+    # On a busy machine, threads that wait for each other make the trees ten times slower than one thread.
+    with threadpool_limits(limits=1, user_api="openmp"):
+        qualities = []
+        for model in _models(seed):
+            _fit(model, learning)
+            ranks = [model.decision_function(rows) for rows in judged]
+            qualities.append(auc(ranks[1], ranks[0]))
+        best = _models(seed)[int(np.argmax(qualities))]
+        _fit(best, training)
+        scores = [np.asarray(best.decision_function(rows[len(rows) // 2 :])) for rows in worlds]
+    return scores[0], scores[1]
+
+
+def _models(seed: int) -> list[Any]:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    squares = FunctionTransformer(_with_squares)
+    regression = make_pipeline(StandardScaler(), squares, StandardScaler(), LogisticRegression(max_iter=1000))
+    return [regression, HistGradientBoostingClassifier(random_state=seed)]
+
+
+def _with_squares(values: Array) -> Array:
+    return np.hstack([values, np.square(values)])
+
+
+def _fit(model: Any, worlds: list[Array]) -> None:
+    labels = np.repeat([0, 1], [len(worlds[0]), len(worlds[1])])
+    model.fit(np.concatenate(worlds), labels)
+
+
+def likelihood_scores(
+    mechanism: Mechanism, record: ArrayLike, neighbour: ArrayLike, outputs: ArrayLike
+) -> Array:
+    """Return the log-likelihood of each of ``outputs`` (n, d) under the neighbour less that under the record.
+
+    Known for Gaussian, Laplace, TrustAdaptive, Personalised with one ε, AdditiveNoise and
+    RandomisedResponse. Records are clipped and put on the grid first, as the mechanism does. Without noise
+    the score is ±inf where an output is one of the two records exactly.
+    """
+    one, other = check_pair(record, neighbour)
+    released = np.asarray(outputs, dtype=np.float64)
+    if released.ndim != 2 or released.shape[1] != one.size:
+        raise BadInput(f"outputs of shape {released.shape} were given for records of {one.size} columns.")
+    check_equal_rows(mechanism)
+    if isinstance(mechanism, RandomisedResponse):
+        return _response_scores(mechanism, one, other, released)
+    if isinstance(mechanism, AdditiveNoise):
+        return _normal_scores(one, other, released, float(mechanism.scale))
+    if not isinstance(mechanism, Gaussian | Laplace | TrustAdaptive):
+        raise BadInput(
+            f"the densities of {type(mechanism).__name__} are not known here: play the game with "
+            "method='classifier'."
+        )
+    scale = mechanism._scale(one.size)
+    if scale == 0.0:
+        return _exact_scores(one, other, released)
+    one, other = clipped(mechanism, one), clipped(mechanism, other)
+    if isinstance(mechanism, Laplace):
+        return np.asarray((np.abs(released - one) - np.abs(released - other)).sum(axis=1) / scale)
+    return _normal_scores(one, other, released, scale)
+
+
+def clipped(mechanism: Gaussian | Laplace | TrustAdaptive, row: Array) -> Array:
+    """Return ``row`` as the noise is added to it: clipped and on the grid; unchanged if there is no noise."""
+    domain, scale = mechanism._domain(), mechanism._scale(row.size)
+    if scale == 0.0:
+        return row
+    step = grid_step(scale, domain.typical(row.size))
+    return np.asarray(domain.cells(row[None, :], step)[0] * step + domain.centre)
+
+
+def check_pair(record: ArrayLike, neighbour: ArrayLike) -> tuple[Array, Array]:
+    """Return both as rows (d,) of equally many finite numbers, or raise."""
+    pair = []
+    for values, name in ((record, "record"), (neighbour, "neighbour")):
+        try:
+            row = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise BadInput(f"the {name} is no row of numbers.") from None
+        if row.ndim != 1 or row.size == 0 or not np.isfinite(row).all():
+            raise BadInput(
+                f"the {name} of shape {row.shape} is no record: one row of finite numbers is needed."
+            )
+        pair.append(row)
+    if pair[0].size != pair[1].size:
+        raise BadInput(f"the record has {pair[0].size} columns and the neighbour {pair[1].size}.")
+    return pair[0], pair[1]
+
+
+def check_equal_rows(mechanism: Mechanism) -> None:
+    """Raise for a mechanism that treats equal rows differently: they are no repetitions of one game."""
+    if isinstance(mechanism, Gaussian) and mechanism._relative(0, 1) is not None:
+        raise BadInput(
+            f"{type(mechanism).__name__} has an ε for each row, so its rows are no repetitions of one game: "
+            "give one ε."
+        )
+
+
+def _normal_scores(one: Array, other: Array, released: Array, sigma: float) -> Array:
+    return np.asarray((released - 0.5 * (one + other)) @ ((other - one) / sigma) / sigma)
+
+
+def _exact_scores(one: Array, other: Array, released: Array) -> Array:
+    is_one, is_other = (released == one).all(axis=1), (released == other).all(axis=1)
+    return np.where(is_one == is_other, 0.0, np.where(is_other, np.inf, -np.inf))
+
+
+def _response_scores(mechanism: RandomisedResponse, one: Array, other: Array, released: Array) -> Array:
+    scores = np.zeros(len(released))
+    counts = mechanism._counts(one.size)
+    for column, (count, threshold) in enumerate(zip(counts, mechanism._keep(one.size), strict=True)):
+        # The coin has 64 bits and a double 53: a coin that almost always keeps must not become certain.
+        keep = min(threshold / 2.0**64, 1.0 - 2.0**-53)
+        gain = math.log(keep) + math.log(count - 1) - math.log1p(-keep)
+        answers = released[:, column]
+        scores += gain * ((answers == other[column]).astype(np.float64) - (answers == one[column]))
+    return scores
+
+
+def pair_games(
+    original: ArrayLike,
+    released: ArrayLike,
+    *,
+    delta: float,
+    view: View | None = None,
+    partners: str = "farthest",
+    law: str | None = None,
+    guesses: Sequence[int] | None = None,
+    unit: str = "record",
+    neighbours: Neighbours | str = Neighbours.REPLACE,
+    confidence: float = 0.99,
+    seed: int = 0,
+) -> tuple[Finding, ...]:
+    """Bound ε at ``delta`` under ``neighbours`` from below for a release made row by row, one ``unit`` a row.
+
+    Returns one finding that assumes nothing else; with ``law="gaussian"`` and ``delta`` above 0 two more
+    follow, that of the same game against Gaussian trade-off curves and that of the two-row game, which hold
+    for Gaussian noise only and say so. With ``law="laplace"`` L1 distances decide instead of squared ones.
+    ``partners`` are ``"random"`` or the ``"farthest"`` of a few drawn at random, by the originals alone. The
+    most certain pairs are guessed, as many as one of ``guesses`` says: numbers fixed beforehand, by default
+    about m^(2/3), a quarter, a half and all of the m pairs; the confidence pays for trying each of them.
+    """
+    before, after = corresponding(original, released, view, fewest=_FEWEST)
+    if law not in (None, "gaussian", "laplace"):
+        raise BadInput(
+            f"`law` was {law!r}: it must be 'gaussian', 'laplace', or None where it is not known.",
+            parameter="law",
+        )
+    rng = np.random.default_rng(seed)
+    pairs = draw_pairs(before, partners=partners, law=law, rng=rng)
+    first, second = before[pairs[:, 0]], before[pairs[:, 1]]
+    if (first == second).all():
+        raise BadInput("the two records of every pair are the same: there is nobody to tell apart.")
+    margins = [_margin(after[side], first, second, law) for side in pairs.T]
+    coins = rng.integers(0, 2, size=len(pairs))
+    scores = np.where(coins == 1, margins[0], margins[1])
+    tried = _numbers_of_guesses(guesses, len(pairs))
+    each = 1.0 - failure_chance(confidence) / len(tried)
+    steps = 1 if Neighbours(neighbours) is Neighbours.REPLACE else 2
+
+    def told(attack: str, threat: str, bound: Bound, right: float, asked: float, sure: float) -> Finding:
+        change = f"two steps under {Neighbours(neighbours)} make one replacement" if steps == 2 else ""
+        return Finding.of_count(
+            *(attack, threat, "share of guesses right", int(right), int(asked), sure),
+            chance=0.5,
+            note="; ".join(part for part in (ROW_BY_ROW, bound.assumption, change) if part),
+            **stated_bound(bound, unit, Neighbours(neighbours)),
+        )
+
+    def one_row(attack: str, gaussian: bool) -> Finding:
+        bound = guess_bound(
+            *(scores, coins),
+            delta=delta,
+            confidence=confidence,
+            gaussian=gaussian,
+            zero_outs=steps,
+            counts=tried,
+        )
+        return told(attack, _ONE_ROW, bound, bound.numbers["correct"], bound.numbers["guesses"], each)
+
+    found = [one_row("pair game", False)]
+    if law == "gaussian" and delta > 0.0:
+        found.append(one_row("pair game against Gaussian curves", True))
+        # There a higher score speaks for the second record of the pair.
+        bound = gaussian_bound(-margins[0], -margins[1], delta=delta, confidence=confidence, seed=seed)
+        mu = bound.numbers["mu"] / steps
+        bound = replace(
+            bound,
+            epsilon=gaussian_epsilon(mu, delta),
+            assumption=f"{bound.assumption}, and {_ONE_POPULATION}",
+            numbers={**bound.numbers, "mu": mu},
+        )
+        right = int(np.count_nonzero(margins[0] > 0.0) + np.count_nonzero(margins[1] <= 0.0))
+        found.append(told("pair game of two rows", _TWO_ROWS, bound, right, 2 * len(pairs), confidence))
+    return tuple(found)
+
+
+def draw_pairs(
+    original: Floats, *, partners: str, law: str | None, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return disjoint pairs of rows (m, 2), chosen by the originals alone; an odd row is left over."""
+    order = rng.permutation(len(original))
+    if partners == "random":
+        return order[: len(order) // 2 * 2].reshape(-1, 2)
+    if partners != "farthest":
+        raise BadInput(
+            f"`partners` was {partners!r}: rows are paired with 'random' or with 'farthest' ones.",
+            parameter="partners",
+        )
+    pairs = np.empty((len(order) // 2, 2), dtype=np.intp)
+    free, left = order, len(order)
+    for pair in pairs:
+        left -= 1
+        row = free[left]
+        places = rng.integers(0, left, size=min(left, _CANDIDATES))
+        difference = original[free[places]] - original[row]
+        size = np.abs(difference).sum(axis=1) if law == "laplace" else (difference**2).sum(axis=1)
+        place = places[np.argmax(size)]
+        pair[:] = row, free[place]
+        left -= 1
+        free[place] = free[left]
+    return pairs
+
+
+def _margin(rows: Floats, first: Floats, second: Floats, law: str | None) -> Floats:
+    """Return how much nearer each row is to the first record of its pair than to the second."""
+    if law == "laplace":
+        return np.asarray((np.abs(rows - second) - np.abs(rows - first)).sum(axis=1))
+    # ‖y − b‖² − ‖y − a‖² without ‖y‖², which would drown the rest under much noise.
+    return np.asarray(((2.0 * rows - first - second) * (first - second)).sum(axis=1))
+
+
+def _numbers_of_guesses(guesses: Sequence[int] | None, pairs: int) -> list[int]:
+    """Return the numbers of guesses to try, each once; they depend on the number of pairs alone."""
+    if guesses is None:
+        return sorted({round(1.1 * pairs ** (2.0 / 3.0)), pairs // 4, pairs // 2, pairs})
+    tried = sorted(set(guesses))
+    if not tried or tried[0] < 1 or tried[-1] > pairs:
+        raise BadInput(
+            f"`guesses` must be whole numbers from 1 to the number of pairs, which is {pairs}.",
+            parameter="guesses",
+        )
+    return tried
 
 
 def distinguish(
@@ -44,7 +370,7 @@ def distinguish(
     method: Method = "likelihood",
     seed: int = 0,
 ) -> Bound:
-    """A lower bound on the ε of ``mechanism`` at ``delta`` from ``games`` games, half of them in each world.
+    """Bound the ε of ``mechanism`` at ``delta`` from below by ``games`` games, half of them in each world.
 
     Without ``record`` and ``neighbour`` (give both or none) the game is played on :func:`worst_pair`; the
     bound says which pair it was. A given pair is clipped as the mechanism clips it, and must be neighbours.
@@ -79,7 +405,7 @@ def distinguish(
 
 
 def play(mechanism: Mechanism, record: ArrayLike, neighbour: ArrayLike, *, games: int) -> tuple[Array, Array]:
-    """``games`` releases of ``record`` and as many of ``neighbour``, each of shape (games, d).
+    """Return ``games`` releases of ``record`` and as many of ``neighbour``, each of shape (games, d).
 
     One call of ``perturb`` on equal rows is ``games`` independent releases of one record wherever a mechanism
     draws the noise of every row independently and alike, as those of this package do. One whose rows depend
@@ -95,7 +421,7 @@ def play(mechanism: Mechanism, record: ArrayLike, neighbour: ArrayLike, *, games
 
 
 def worst_pair(mechanism: Mechanism, columns: int | None = None) -> tuple[Array, Array]:
-    """Two neighbouring records of ``columns`` columns at the largest distance, of shape (columns,).
+    """Return two neighbouring records of ``columns`` columns at the largest distance, of shape (columns,).
 
     Opposite ends of an axis of a ball, opposite corners of a box, records that differ in every category;
     under zero-out neighbours the first record is the null value, the centre. Left out, ``columns`` is the

@@ -1,31 +1,274 @@
-"""Seeing through an embedding: how an attacker gets from released rows to the columns of the originals.
+"""Attacks on embeddings: map released rows back to the columns of the originals without the key.
 
 What is learned here depends on the noise of the rows that it is learned from: columns that are matched with
 the originals by their correlation correlate in these very rows, noise included. A game on them would take
 that for a leak and accuse a sound release. Learned and tested are therefore disjoint rows; given the first,
 the view is a fixed map, whatever the noise of the others is.
+
+**The pairing attack** on reverse manifold embedding shows that no key hides which columns belong together.
+
+*TADP-RME*, theorem 3, counts (2d)!/(2^d d!) ways to pair the shuffled columns and takes them for a barrier.
+But the two columns of one value satisfy b = r sin(αr) with r = √(a² + b²) in *every* record, whatever the
+sign of x, so pairs are found one column at a time in O(n d²); and α itself is read off one column: in one
+record αr is an arcsine up to its branch, and the other records say which branch and which partner.
+Recovered are α, all pairs with their roles, and from them every value. What no pairing can give is the
+order of the d pairs among each other: that is a relabelling of columns, which public averages of the
+columns undo.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sfumato.audits.column_pairing import pairing_finding, recover_pairs
 from sfumato.audits.findings import Finding
-from sfumato.audits.reidentification import View
+from sfumato.audits.reidentification import View, rows_of
 from sfumato.errors import BadInput
+from sfumato.mechanisms.transforms import ReverseManifold
 
-__all__ = ["SeenThrough", "see_through"]
+__all__ = ["pairing_attack"]
 
 Floats = NDArray[np.float64]
+
+Columns = NDArray[np.intp]
+
+# Records that a column is first held against; what fits in them is then checked in every record.
+_WITNESSES = 8
+# Columns that are tried for α before a release is declared to be no embedding.
+_ATTEMPTS = 16
+# How often αr may turn round in one record, at most, in the search for α.
+_TURNS = 4096
+# Rounding of a value, of its partner and of αr, in units of the precision of the release.
+_ROUNDINGS = 16.0
 
 # Pairs are found from this many rows; each further one only repeats what they say.
 _ROWS = 64
 # Columns are told apart by how they correlate with known records, under noise: the more the better.
 _KNOWN = 2000
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """What the attack recovered from a release of 2d columns.
+
+    ``pairs`` (d, 2) names the columns of each value: its cosine, then its sine. ``rows`` (n, d) holds the
+    embedded values, column i from pair i. ``explained`` (d,) is True where the pair satisfies the equation
+    of the embedding in every record. ``alpha`` is the smallest that explains the release: values on a grid
+    of step h embed alike for α and α + 2π/h.
+    """
+
+    alpha: float
+    pairs: Columns
+    rows: Floats
+    explained: NDArray[np.bool_]
+
+
+def recover_pairs(released: ArrayLike, *, largest: float = 100.0) -> Pairing:
+    """Return α, at most ``largest`` in absolute value, and the column pairs of a reverse manifold embedding.
+
+    Takes the release alone. Columns that are zero in every record are paired with each other in any way,
+    since all of them stand for zeros. Refuses what is not an embedding.
+    """
+    table = rows_of(released, "release", fewest=3)
+    precision = float(np.finfo(table.dtype).eps)
+    columns = table.shape[1]
+    if columns % 2:
+        raise BadInput(f"the release has {columns} columns, but an embedding has two for each value.")
+    if not 0.0 < largest < math.inf:
+        raise BadInput(
+            f"`largest` was {largest!r}: the largest alpha to look for is a positive number.",
+            parameter="largest",
+        )
+    # Columns are read one by one, so each should lie in one piece.
+    search = _Search(np.asarray(table, dtype=np.float64, order="F"), precision, largest)
+    # Columns with the most values that are not zero come first: they have the most to be told apart by.
+    filled = np.count_nonzero(table, axis=0)
+    order = np.argsort(-filled, kind="stable")[: np.count_nonzero(filled)]
+    if not order.size:
+        raise BadInput("every value of the release is zero: there is nothing to pair.")
+    alpha = search.alpha(order)
+    pairs: list[tuple[int, int]] = []
+    explained: list[bool] = []
+    left = filled > 0
+    for column in map(int, order):
+        left[column], open_before = False, left[column]
+        others = np.flatnonzero(left)
+        if open_before and others.size:
+            partner, is_cosine, holds = search.partner(column, others, alpha)
+            left[partner] = False
+            pairs.append((column, partner) if is_cosine else (partner, column))
+            explained.append(holds)
+    rest = np.setdiff1d(np.arange(columns), np.ravel(np.array(pairs, dtype=np.intp)))
+    both = np.concatenate([np.array(pairs, dtype=np.intp).reshape(-1, 2), rest.reshape(-1, 2)])
+    explained += [bool((filled[pair] == 0).all()) for pair in rest.reshape(-1, 2)]
+    rows = _inverted(search.table, alpha, *both.T)
+    return Pairing(alpha, both, rows, np.array(explained))
+
+
+def pairing_attack(
+    released: ArrayLike,
+    *,
+    transform: ReverseManifold | None = None,
+    largest: float = 100.0,
+    confidence: float = 0.99,
+) -> Finding:
+    """Return the share of embedded columns that a reader with neither α nor the column order recovers.
+
+    With the fitted ``transform`` that made the release, a column counts as recovered where it equals one
+    that the holder of the key gets by inverting it; without, where its pair satisfies the equation of the
+    embedding in every record. Chance is that of a random pairing.
+    """
+    found = recover_pairs(released, largest=largest)
+    count, way = int(found.explained.sum()), "that fit the embedding's equation in every record"
+    if transform is not None:
+        count, way = _equal_columns(found, transform.inverse(released)), "that equal one of the key holder's"
+    note = f"columns {way}; the order of the columns among each other is not recovered"
+    return pairing_finding(found, count, note, confidence)
+
+
+def pairing_finding(found: Pairing, count: int, note: str, confidence: float) -> Finding:
+    """Return the finding that ``count`` of the pairs were recovered."""
+    total = len(found.pairs)
+    return Finding.of_count(
+        "pairing",
+        "sees only the release; knows that it is a reverse manifold embedding, but neither alpha nor "
+        "the column order",
+        "share of columns recovered",
+        count,
+        total,
+        confidence,
+        chance=0.5 / (2 * total - 1),
+        numbers={
+            "alpha": found.alpha,
+            "pairs": float(total),
+            "recovered": float(count),
+            "explained": float(found.explained.sum()),
+        },
+        note=note,
+    )
+
+
+def _equal_columns(found: Pairing, truth: NDArray[np.floating]) -> int:
+    """Return how many recovered columns equal a column of ``truth``."""
+    true = truth.astype(np.float64)
+    # The sign of a value is uncertain where its cosine vanishes, so sizes are compared there.
+    sure = np.abs(np.cos(found.alpha * np.abs(found.rows))) > 1e-4
+    size = np.abs(true)
+    slack = 64.0 * float(np.finfo(truth.dtype).eps)
+    count = 0
+    for column, known in zip(found.rows.T, sure.T, strict=True):
+        candidates = np.arange(true.shape[1])
+        for row in np.argsort(-np.abs(column), kind="stable")[:_WITNESSES]:
+            near = np.abs(size[row, candidates] - abs(column[row])) <= slack * abs(column[row])
+            candidates = candidates[near]
+        for candidate in candidates:
+            other = np.where(known, true[:, candidate], np.abs(true[:, candidate]))
+            own = np.where(known, column, np.abs(column))
+            if (np.abs(own - other) <= slack * np.abs(column)).all():
+                count += 1
+                break
+    return count
+
+
+class _Search:
+    """One release, and how exactly its columns must satisfy the equation of the embedding."""
+
+    def __init__(self, table: Floats, precision: float, largest: float) -> None:
+        self.table = table
+        self.precision = precision
+        self.largest = largest
+
+    def alpha(self, columns: Columns) -> float:
+        """The smallest α with which some column finds a partner that fits in every record."""
+        for column in map(int, columns[:_ATTEMPTS]):
+            others = columns[columns != column]
+            best = math.inf
+            for is_cosine in (True, False):
+                for alpha, partner in self._possible(column, others, is_cosine):
+                    pair = (column, partner) if is_cosine else (partner, column)
+                    if abs(alpha) < abs(best) and self._holds(*pair, alpha):
+                        best = alpha
+            if best < math.inf:
+                return best
+        raise BadInput(
+            f"the release is no reverse manifold embedding: no alpha up to {self.largest:g} makes two of its "
+            "columns the cosine and the sine of one value in every record."
+        )
+
+    def partner(self, column: int, others: Columns, alpha: float) -> tuple[int, bool, bool]:
+        """The best partner of a column, whether the column is the cosine, and whether every record fits."""
+        rows = self._witnesses(column)
+        own, their = self.table[rows, column][:, None], self.table[np.ix_(rows, others)]
+        # In units of the rounding, the worst record of each partner, in both roles of the column.
+        errors = np.stack([self._error(own, their, alpha), self._error(their, own, alpha)]).max(axis=1)
+        for role, index in np.argwhere(errors <= 1.0):
+            pair = (column, int(others[index]))
+            if self._holds(*(pair if role == 0 else pair[::-1]), alpha):
+                return int(others[index]), bool(role == 0), True
+        role, index = np.unravel_index(np.argmin(errors), errors.shape)
+        return int(others[index]), bool(role == 0), False
+
+    def _holds(self, cosine: int, sine: int, alpha: float) -> bool:
+        """Whether two columns fit the embedding in every record."""
+        return bool(self._error(self.table[:, cosine], self.table[:, sine], alpha).max() <= 1.0)
+
+    def _error(self, cosine: Floats, sine: Floats, alpha: float) -> Floats:
+        """|b − r sin(αr)| over what rounding explains; at most 1 for a true pair."""
+        size = np.hypot(cosine, sine)
+        off = self.precision * (1.0 + abs(alpha) * size) + self._rounded_angle(size)
+        slack = _ROUNDINGS * size * off
+        error: Floats = np.abs(sine - size * np.sin(alpha * size)) / np.where(size > 0.0, slack, 1.0)
+        return error
+
+    def _rounded_angle(self, size: Floats) -> Floats:
+        """What rounding αx in double precision changes, at the largest of all α that embed a grid alike."""
+        return float(np.finfo(np.float64).eps) * self.largest * size
+
+    def _witnesses(self, column: int) -> Columns:
+        """Records in which a column is not zero, from rather small to the largest."""
+        size = np.abs(self.table[:, column])
+        rows = np.argsort(size, kind="stable")[size.size - np.count_nonzero(size) :]
+        places = np.linspace(0.1 * (rows.size - 1), rows.size - 1, min(rows.size, _WITNESSES))
+        return np.asarray(rows[places.astype(int)])
+
+    def _possible(self, column: int, others: Columns, is_cosine: bool) -> Iterator[tuple[float, int]]:
+        """Every α that one witness allows, with the partner for which the other witnesses confirm it."""
+        rows = self._witnesses(column)
+        # A value that is not zero has neither its cosine nor its sine at zero.
+        others = others[(self.table[np.ix_(rows, others)] != 0.0).all(axis=0)]
+        if not others.size:
+            return
+        own, their = self.table[rows, column][:, None], self.table[np.ix_(rows, others)]
+        size = np.hypot(own, their)
+        sine = (their if is_cosine else own) / size
+        angle, radius = np.arcsin(np.clip(sine[0], -1.0, 1.0)), size[0]
+        turns = int(min(self.largest * float(radius.max()) / (2.0 * math.pi) + 1.0, _TURNS))
+        # How far each sine may be off, and the arcsine of the first: near ±1 it loses half of its digits.
+        off = _ROUNDINGS * (self.precision + self._rounded_angle(size))
+        lost = off[0] / np.maximum(np.sqrt(np.maximum(1.0 - sine[0] ** 2, 0.0)), np.sqrt(off[0]))
+        for turn in sorted(range(-turns, turns + 1), key=abs):
+            for principal in (angle, math.pi - angle):
+                alphas = (principal + 2.0 * math.pi * turn) / radius
+                slack = off + (lost / radius + np.abs(alphas) * off[0]) * size
+                near = np.abs(np.sin(alphas * size) - sine) <= slack
+                fits = near.all(axis=0) & (np.abs(alphas) <= self.largest) & (alphas != 0.0)
+                for index in np.flatnonzero(fits):
+                    alpha = _refined(float(alphas[index]), size[:, index], sine[:, index])
+                    yield alpha, int(others[index])
+
+
+def _refined(alpha: float, size: Floats, sine: Floats) -> float:
+    """α by a few Gauss–Newton steps on sin(αr) = s over the witnesses."""
+    for _ in range(5):
+        slope = size * np.cos(alpha * size)
+        if not (bend := float(slope @ slope)):
+            break
+        alpha -= float(slope @ (np.sin(alpha * size) - sine)) / bend
+    return alpha
 
 
 @dataclass(frozen=True)
@@ -43,7 +286,7 @@ class SeenThrough:
 
 
 def see_through(original: Floats, released: Floats, confidence: float, seed: int = 0) -> SeenThrough | None:
-    """The view of a reverse manifold embedding, found without its α or its key; None where it is none.
+    """Return the view of a reverse manifold embedding, found without its α or its key, or None.
 
     The pairing attack needs the release alone. It leaves open which recovered column is which: in the public
     order of the embedding that is known, otherwise the attacker matches the columns with those of
@@ -81,14 +324,14 @@ def see_through(original: Floats, released: Floats, confidence: float, seed: int
 def _inverted(
     rows: NDArray[np.floating], alpha: float, cosine: NDArray[np.intp], sine: NDArray[np.intp]
 ) -> Floats:
-    """The values whose embedding by ``alpha`` stands in the columns ``cosine`` and ``sine``."""
+    """Return the values whose embedding by ``alpha`` stands in the columns ``cosine`` and ``sine``."""
     a, b = rows[:, cosine].astype(np.float64), rows[:, sine].astype(np.float64)
     size = np.hypot(a, b)
     return np.where(a * np.cos(alpha * size) < 0.0, -size, size)
 
 
 def _columns_by_correlation(known: Floats, recovered: Floats) -> NDArray[np.intp]:
-    """Which column of ``recovered`` is which of ``known``, one to one, with the largest correlations."""
+    """Match columns of ``recovered`` with columns of ``known``, one to one, by the largest correlations."""
     from scipy.optimize import linear_sum_assignment
 
     def standard(table: Floats) -> Floats:

@@ -6,13 +6,13 @@ neighbouring records that are hardest to keep apart, many times. Nothing of the 
 the release is needed, so what is found may travel with the release.
 
 **Validity.** Every game is one release of a record or of its neighbour with fresh noise; the bounds are those
-of :mod:`~sfumato.audits.threshold` and, where the proven column says Gaussian noise alone, also those of
-:mod:`~sfumato.audits.gaussian_fit` under their stated assumption. Any pair of neighbours and any score gives
-a valid bound. The confidence is divided among the bounds.
+of :mod:`~sfumato.audits.lower_bounds`, without assumptions and, if the proven column says Gaussian noise
+alone, also under the assumption of a Gaussian pair, which they state. Any pair of neighbours and any score
+gives a valid bound. The confidence is divided among the bounds.
 
 **Tensors.** Where one component is the unit of the headline, whole tensors that differ in every component are
 played too, since that is what is claimed of them. Their components are noised independently, by coins and
-noise of their own, so that :mod:`~sfumato.audits.component_count` bounds ε as well.
+noise of their own, so that :func:`~sfumato.audits.lower_bounds.component_bound` bounds ε as well.
 
 **Edge cases.** Where the promise does not depend on the number of columns, or on the size of a picture beyond
 its unit, the game is played on the smallest input that holds one unit. A mechanism whose parameters are not
@@ -32,15 +32,16 @@ import numpy as np
 from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
 
-from sfumato import mechanisms, media
-from sfumato.audits.bound import Bound
-from sfumato.audits.component_count import component_bound
-from sfumato.audits.distinguishing_game import likelihood_scores, play, worst_pair
-from sfumato.audits.findings import Finding
-from sfumato.audits.game_classifier import classifier_scores
-from sfumato.audits.gaussian_fit import gaussian_bound
-from sfumato.audits.proportions import interval
-from sfumato.audits.threshold import threshold_bound
+from sfumato import mechanisms
+from sfumato.audits.distinguishing_game import classifier_scores, likelihood_scores, play, worst_pair
+from sfumato.audits.findings import Finding, stated_bound
+from sfumato.audits.lower_bounds import (
+    Bound,
+    component_bound,
+    gaussian_bound,
+    threshold_bound,
+    usual_delta,
+)
 from sfumato.errors import BadInput
 from sfumato.mechanisms import (
     AdditiveNoise,
@@ -59,23 +60,21 @@ from sfumato.mechanisms import (
     TensorLDP,
     TrustAdaptive,
     transforms,
+    two_bounds,
 )
-from sfumato.mechanisms.bounds import two_bounds
 from sfumato.mechanisms.transforms import BinaryEncoding, RandomProjection
-from sfumato.media import ContentAdaptive
-from sfumato.media.audio.audio_mechanism import SoundMechanism, sound_unit, window_samples
-from sfumato.media.images.image_mechanism import PictureMechanism, picture_shape, picture_unit
+from sfumato.media import audio, images, video
+from sfumato.media.audio import SoundMechanism, window_samples
+from sfumato.media.images import ContentAdaptive, PictureMechanism, footprint, picture_shape
 from sfumato.noise import Randomness, Seeded
-from sfumato.privacy import Guarantee, Statement
+from sfumato.privacy import Guarantee, Statement, Unit
 
-__all__ = ["LARGEST_DELTA", "audit_mechanism", "mechanism_of"]
+__all__ = ["audit_mechanism"]
 
 Array = NDArray[np.float64]
 Scores = tuple[Array, Array]
 Drawn = Mechanism | Rows
 
-#: Games are played at the δ of the statement, and at no larger one than this.
-LARGEST_DELTA = 1e-5
 _GAMES = 100_000
 # Most values that the releases of one game hold together.
 _VALUES = 1 << 24
@@ -85,7 +84,7 @@ _ALONE = 1000
 _ITEM = 16
 _KINDS: Mapping[str, type[Mechanism]] = {
     name: kind
-    for room in (mechanisms, transforms, media)
+    for room in (mechanisms, transforms, images, audio, video)
     for name, kind in ((name, getattr(room, name)) for name in room.__all__)
     if inspect.isclass(kind) and issubclass(kind, Mechanism) and not inspect.isabstract(kind)
 }
@@ -119,8 +118,7 @@ def audit_mechanism(
         raise BadInput(f"a mechanism or a statement is audited, not {type(source)}.")
     plays = _games(made, columns)
     proven = plays[0].proven
-    if delta is None:
-        delta = LARGEST_DELTA if proven.proves_nothing else min(proven.at_delta, LARGEST_DELTA)
+    delta = usual_delta(proven) if delta is None else delta
     alone = proven.revealed == proven.slack == 0.0
     gaussian = isinstance(proven.event, GaussianDpEvent) and alone and delta > 0.0
     count = len(plays) + sum(game.components for game in plays) + gaussian
@@ -187,7 +185,7 @@ def _made(name: str, given: Mapping[str, Any], randomness: Randomness | None) ->
 
 
 def _rows_of(name: str, given: Mapping[str, Any], randomness: Randomness | None) -> Rows:
-    """The mechanism of a table's rows; each numeric column on [−1, 1], to which a release scales it."""
+    """Return the mechanism of a table's rows; a release scales each numeric column to [−1, 1]."""
     weights, categories = given.get("weights"), given.get("categories")
     if weights is None or categories is None:
         raise BadInput("the table's weights and numbers of categories are not in the statement.")
@@ -215,7 +213,7 @@ class _Game:
 
 
 def _games(made: Drawn, columns: int | None) -> list[_Game]:
-    """The game of the headline's unit, and that of whole tensors where their size is known."""
+    """Return the game of the headline's unit, and that of whole tensors if their size is known."""
     if not isinstance(made, TensorLDP | GridTensorLDP):
         return [_game(made, columns)]
     whole = made.unit != "tensor" and (columns is not None or made.shape is not None)
@@ -362,16 +360,21 @@ def _learned_game(made: Mechanism, one: Array, other: Array, pair: str) -> _Game
 
 def _picture_game(made: PictureMechanism) -> _Game:
     """A picture of one unit, black against white, scored by its brightness there."""
-    unit = picture_unit(made.unit)
+    unit = Unit.parse(made.unit)
     channels = 1 if made.shape is None else picture_shape(made.shape)[2]
     size = int(_ITEM if unit.size is None else unit.size)
-    side = math.isqrt(max(size - 1, 0)) + 1 if unit.name == "pixels" else size
+    apart = footprint(unit, (size, size)).anywhere
+    side = math.isqrt(apart - 1) + 1 if apart else size
     # No larger than the pictures that were released, whose size what is proven may depend on.
     height, width = (side, side) if made.shape is None else np.minimum(side, picture_shape(made.shape)[:2])
     shaped = made.shaped((int(height), int(width), channels))
-    one = np.zeros((int(height * width), channels), dtype=np.uint8)
+    covered = footprint(unit, (int(height), int(width)))
+    one = np.zeros((int(height), int(width), channels), dtype=np.uint8)
     other = one.copy()
-    other[: size if unit.name == "pixels" else None] = 255
+    if covered.anywhere:
+        other.reshape(-1, channels)[: covered.anywhere] = 255
+    else:
+        other[: covered.rows, : covered.columns] = 255
     changed = (other != one).ravel()
 
     def scores(games: int) -> Scores:
@@ -390,7 +393,7 @@ def _sound_game(made: SoundMechanism) -> _Game:
     """A clip of one unit, silence against the loudest tone, scored by the tone or by its loudness."""
     if made.rate is None:
         raise BadInput(f"{type(made).__name__} cannot be drawn anew: its rate is not in the statement.")
-    samples = window_samples(sound_unit(made.unit), int(made.rate), int(made.rate) // 10)
+    samples = window_samples(Unit.parse(made.unit), int(made.rate), int(made.rate) // 10)
     shaped = made.shaped((samples,))
     tone = float(getattr(made, "clip", 1.0)) * np.sin(0.6 * np.arange(samples))
 
@@ -407,22 +410,14 @@ def _sound_game(made: SoundMechanism) -> _Game:
 
 
 def _finding(attack: str, bound: Bound, game: _Game) -> Finding:
-    numbers = {name.replace(" ", "_"): float(value) for name, value in bound.numbers.items()}
+    stated = stated_bound(bound, game.proven.unit, game.proven.neighbours)
+    numbers = stated["numbers"]
     asked = int(numbers["record_games"] + numbers["neighbour_games"])
     right = asked - int(numbers["false_positives"] + numbers["false_negatives"])
-    return Finding(
-        attack=attack,
-        threat=_THREAT,
-        measure="share of guesses right",
-        value=right / asked,
+    return Finding.of_count(
+        *(attack, _THREAT, "share of guesses right", right, asked, bound.confidence),
         chance=0.5,
-        interval=interval(right, asked, bound.confidence),
-        confidence=bound.confidence,
-        epsilon_lower=bound.epsilon,
-        delta=bound.delta,
-        unit=str(game.proven.unit),
-        neighbours=str(game.proven.neighbours),
-        numbers=numbers,
         note="; ".join(part for part in (f"drawn anew on {game.pair}", bound.assumption) if part),
         mechanism_only=True,
+        **stated,
     )

@@ -27,19 +27,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato.audits.attribute_attack import LogisticRegression
+from sfumato.audits.attribute_attack import logistic_regression
 from sfumato.audits.findings import Finding
-from sfumato.audits.reidentification import Report, View, corresponding, positive_scales, rows_of
+from sfumato.audits.reidentification import View, corresponding, positive_scales, rows_of
 from sfumato.audits.roc import finding_from_scores
 from sfumato.errors import BadInput
 
-__all__ = [
-    "likelihood_membership",
-    "logistic_membership",
-    "membership_attacks",
-    "nearest_neighbour_membership",
-    "paper_membership",
-]
+__all__ = ["membership_attacks", "paper_membership"]
 
 Floats = NDArray[np.float64]
 
@@ -60,9 +54,8 @@ def membership_attacks(
     limit: int = 10_000,
     confidence: float = 0.99,
     seed: int = 0,
-    report: Report | None = None,
 ) -> tuple[Finding, Finding, Finding]:
-    """Nearest neighbour, likelihood and logistic regression, from one pass over the distances.
+    """Run the nearest neighbour, likelihood and logistic regression attacks in one pass over the distances.
 
     ``view`` maps released rows to the original's columns. ``sigma`` is the deviation of the noise, one
     number or one a column; without it the attacker estimates one number from the release. At most ``limit``
@@ -71,7 +64,7 @@ def membership_attacks(
     """
     rng = np.random.default_rng(seed)
     game = _game(original, released, nonmembers, view, limit, rng)
-    nearest, explained, size = _compare(game, sigma, report)
+    nearest, explained, size = _compare(game, sigma)
     features = np.column_stack([np.log(nearest), np.log(explained), size])
     held = f"holds all candidate records and sees {game.sees};"
     first, second, third = (
@@ -93,21 +86,6 @@ def membership_attacks(
     return first, second, third
 
 
-def nearest_neighbour_membership(original: ArrayLike, released: ArrayLike, **options: Any) -> Finding:
-    """The attacker who trusts the nearest released row; options as in :func:`membership_attacks`."""
-    return membership_attacks(original, released, **options)[0]
-
-
-def likelihood_membership(original: ArrayLike, released: ArrayLike, **options: Any) -> Finding:
-    """The attacker who weighs candidates against each other; options as in :func:`membership_attacks`."""
-    return membership_attacks(original, released, **options)[1]
-
-
-def logistic_membership(original: ArrayLike, released: ArrayLike, **options: Any) -> Finding:
-    """The attacker who learns from known members; options as in :func:`membership_attacks`."""
-    return membership_attacks(original, released, **options)[2]
-
-
 def paper_membership(
     released: ArrayLike,
     nonmembers: ArrayLike | None = None,
@@ -115,7 +93,7 @@ def paper_membership(
     confidence: float = 0.99,
     seed: int = 0,
 ) -> Finding:
-    """The paper's attack: logistic regression tells protected members from protected non-members.
+    """Run the paper's attack: logistic regression tells protected members from protected non-members.
 
     ``released`` (n, d′) are protected members and ``nonmembers`` (m, d′) protected records from outside,
     or, without them, a random half of the rows. The classifier learns from a random half of both and is
@@ -193,7 +171,7 @@ def _outside(nonmembers: ArrayLike, inside: NDArray[Any]) -> NDArray[Any]:
     return outside
 
 
-def _compare(game: _Game, sigma: ArrayLike | None, report: Report | None) -> tuple[Floats, Floats, Floats]:
+def _compare(game: _Game, sigma: ArrayLike | None) -> tuple[Floats, Floats, Floats]:
     """Of each candidate: how near the nearest released row is, how many it explains, how far out it lies.
 
     The first and the last are squared distances. In single precision, measured from the centre of the
@@ -225,8 +203,6 @@ def _compare(game: _Game, sigma: ArrayLike | None, report: Report | None) -> tup
         weight = np.exp(distance, out=distance)
         weight /= weight.sum(axis=1, keepdims=True)
         explained += weight.sum(axis=0)
-        if report is not None:
-            report("membership", min(1.0, (start + height) / len(shown)))
     # Rounding may leave a distance of zero slightly negative; logarithms are taken of both.
     return np.maximum(nearest, least), np.maximum(explained, 1e-300), size.astype(np.float64)
 
@@ -255,8 +231,8 @@ def _held_out_scores(
         learned.append(side[order[:cut]])
         tested.append(side[order[cut:]])
     codes = np.repeat([1, 0], [len(learned[0]), len(learned[1])])
-    model = LogisticRegression.fit(np.concatenate(learned), codes)
-    return model.scores(tested[0]), model.scores(tested[1])
+    model = logistic_regression(np.concatenate(learned), codes)
+    return model.decision_function(tested[0]), model.decision_function(tested[1])
 
 
 def _scored(attack: str, threat: str, scores: tuple[Floats, Floats], confidence: float, note: str) -> Finding:

@@ -1,4 +1,4 @@
-"""The standard audit of a model: every attack that needs nothing but its answers about members and others."""
+"""The standard audit of a model: every attack that needs only its answers about members and non-members."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from sfumato.audits.compactdp_attacks import attack_configurations
-from sfumato.audits.findings import Finding
-from sfumato.audits.label_only import label_only
-from sfumato.audits.loss_threshold import class_threshold, loss_threshold
-from sfumato.audits.model_differences import model_differences
+from sfumato.audits.findings import Finding, stated_bound
+from sfumato.audits.model_attacks import class_threshold, label_only, loss_threshold, model_differences
 from sfumato.audits.one_run import best_guesses, one_run_bound
 from sfumato.audits.predictions import Predictions, check_comparable
 from sfumato.audits.shadow_models import shadow_attack
@@ -56,14 +54,11 @@ def audit_model(
     if delta is not None and not fair_coins:
         raise BadInput(
             "`delta` was given without fair_coins: one trained model bounds ε only where fair coins chose "
-            "its "
-            "records.",
+            "its records.",
             parameter="delta",
         )
 
-    def step(stage: str, share: float) -> None:
-        if report is not None:
-            report(stage, share)
+    step = report or (lambda stage, share: None)
 
     def within(low: float, high: float) -> Callable[[str, float], None]:
         return lambda stage, share: step(stage, low + (high - low) * share)
@@ -111,7 +106,7 @@ def audit_model(
 def one_run_finding(
     members: Predictions, nonmembers: Predictions, *, delta: float, confidence: float = 0.99
 ) -> Finding:
-    """A lower bound on ε from one training run in which a fair coin chose each record (Steinke et al. 2023).
+    """Bound ε from below by one training run in which a fair coin chose each record (Steinke et al. 2023).
 
     A record is guessed to be a member where its scaled logit lies above the median of all records, and the
     records farthest from the median are guessed; neither uses the coins. The bound is wrong if anything but
@@ -122,19 +117,14 @@ def one_run_finding(
     coins = np.repeat([1, 0], [len(members), len(nonmembers)])
     # Ties in certainty are broken by position: mix the groups, or members would stand first.
     order = np.random.default_rng(0).permutation(coins.size)
-    correct, guesses, canaries = best_guesses((logits - np.median(logits))[order], coins[order])
-    bound = one_run_bound(correct, guesses, canaries, delta=delta, confidence=confidence)
+    hits = best_guesses((logits - np.median(logits))[order], coins[order])
+    bound = one_run_bound(*hits, delta=delta, confidence=confidence)
     return Finding(
         attack="one-run audit",
         threat="sees the probability the model gives to the true label of records chosen by fair coins",
         measure="share of correct guesses",
-        value=correct / guesses,
+        value=hits[0] / hits[1],
         chance=0.5,
-        confidence=confidence,
-        epsilon_lower=bound.epsilon,
-        delta=delta,
-        unit="record",
-        neighbours="add/remove",
-        numbers={"correct": float(correct), "guesses": float(guesses), "canaries": float(canaries)},
         note="for neighbours that add or remove a record; rests on fair coins having chosen the records",
+        **stated_bound(bound, "record", "add/remove"),
     )

@@ -1,4 +1,4 @@
-"""One run, many canaries: a lower bound on ε from how many secret coins one release gives away.
+"""Lower bounds on ε and μ from one run with many canaries, by how many secret coins it gives away.
 
 The game of Steinke, Nasr & Jagielski (2023): a fair coin of the auditor puts each of m canaries in or out
 (or sets it to the record or to its neighbour), the mechanism runs once on all of them, and the auditor, who
@@ -30,60 +30,122 @@ drawn from this law, and the r guessed canaries and the correct ones among them 
 
 Since the classes of (ε, δ)-DP mechanisms are nested, the bound grows with ε, and the largest ε at which it
 stays within 1 − confidence is a lower bound on the true ε.
+
+**Gaussian-DP.** The same guesses bound the μ of a Gaussian trade-off curve.
+
+Mahloujifar, Melis & Chaudhuri (2024) bound the number of correct guesses by a whole trade-off curve f instead
+of one point (ε, δ) of it. Here is that idea for the game of :mod:`~sfumato.audits.one_run` with r guesses
+among m canaries, abstentions included, with f̄ = 1 − f, rising and concave.
+
+**Theorem.** Let the mechanism be f-DP in each canary, C the number of correct guesses, 0 < τ ≤ 1, and
+
+    a_v = v·τ,  u_v = (r − v)·τ,   and for i = v, v − 1, …, 1:
+    p_{i−1} = max(0, m·f̄⁻¹(a_i/m) − u_i)/(r − i + 1),
+    a_{i−1} = a_i + (i − 1)·p_{i−1},   u_{i−1} = u_i + (r − i + 1)·p_{i−1}.
+
+If a_i + u_i > r at some i, then P(C ≥ v) < τ.
+
+*Proof.* Let x_c = P(C = c), and let A_i = Σ_{c≥i} c·x_c, U_i = Σ_{c≥i} (r − c)·x_c, T_i = P(C ≥ i), so that
+A_i + U_i = r·T_i. The event E of the proof in ``one_run``, for B = {i, …, r}, has probability A_i/m on S
+and U_{i−1}/m on the coins with one turned over. For each S and each canary f-DP bounds the first by f̄ of
+the second; f̄ is concave, so by Jensen this holds on average: A_i ≤ m·f̄(U_{i−1}/m), or
+U_{i−1} ≥ m·f̄⁻¹(A_i/m), for every i ≥ 1. (The canary is drawn from all m, not from the r that are guessed:
+which ones those are is read off the release, and may be the worst.)
+
+Suppose T_v ≥ τ. Claim: A_i − k·T_i ≥ a_i − k·t_i for all i ≤ v and all real k ≤ i, where t_i = (a_i + u_i)/r.
+At i = v: Σ_{c≥v} (c − k)·x_c ≥ (v − k)·τ. From i to i − 1, with k ≤ i − 1: if p_{i−1} = 0, then
+A_{i−1} − k·T_{i−1} = A_i − k·T_i + (i − 1 − k)·x_{i−1} ≥ a_i − k·t_i = a_{i−1} − k·t_{i−1}.
+Otherwise u_{i−1} = m·f̄⁻¹(a_i/m) ≤ m·f̄⁻¹(A_i/m) ≤ U_{i−1} (by the claim at i for k = 0), that is
+r·T_{i−1} − A_{i−1} ≥ r·t_{i−1} − a_{i−1}; and the claim at i for k = i − 1 reads
+A_{i−1} − (i − 1)·T_{i−1} ≥ a_{i−1} − (i − 1)·t_{i−1}, where x_{i−1} and p_{i−1} cancel. With
+λ = (i − 1 − k)/(r − i + 1) ≥ 0, λ times the first plus 1 + λ times the second is the claim. Dividing by −k
+and letting k → −∞, T_i ≥ t_i. So t_i > 1 contradicts T_i ≤ 1. ∎
+
+For μ-Gaussian-DP f̄⁻¹(y) = Φ(Φ⁻¹(y) − μ), which falls in μ, so a rejected μ means that all smaller ones are
+rejected too, and the largest one is a lower bound on the true μ: the chance that the true one is
+rejected is at most τ = 1 − confidence.
+
+**Several numbers of guesses** are tried, and the best bound is taken at a confidence that pays for all.
+
+**Two zero-outs.** Where a guarantee is about zeroing a record out, and a coin chose between two records
+instead, turning a coin is zeroing one record out and putting another in its place. If the mechanism is
+(ε, δ)-DP under ``zero-out``, it is (2ε, (1 + e^ε)·δ)-DP in each coin (Dwork & Roth 2014, theorem 2.2), and
+2μ-Gaussian-DP if it is μ-Gaussian-DP (Dong, Roth & Su 2022, theorem 2.14). The largest ε that the guesses
+rule out for such a mechanism is a lower bound on its ε under ``zero-out``.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from sfumato.audits.bound import Bound, check_delta
-from sfumato.audits.proportions import failure_chance
+from sfumato.audits.lower_bounds import Bound, check_delta, check_scores, failure_chance, needs_delta
 from sfumato.errors import BadInput
+from sfumato.mechanisms import noise_multiplier
+from sfumato.privacy import GaussianLoss, Guarantee, gaussian_epsilon
 
-__all__ = ["best_guesses", "check_guesses", "one_run_bound", "one_run_chance"]
+__all__ = ["one_run_bound", "one_run_gaussian_bound"]
+
+Array = NDArray[np.float64]
 
 # Below this, P(W ≥ v)/P(W = v) is no longer a quotient of two numbers, but bounded by a geometric series.
 _TINY = 1e-280
 
+#: The sentence that every bound of this kind carries.
+GAUSSIAN_CURVE = (
+    "holds only if the mechanism's trade-off curve for one canary is exactly that of Gaussian noise"
+)
+# μ is searched up to 12, which 10²⁰ canaries could not reach, on ever finer grids of so many steps.
+_LARGEST_MU, _STEPS, _ROUNDS = 12.0, 32, 4
+# As good as no ε, and one that noise exists for.
+_SMALLEST = 1e-3
+_TWO = ", a coin being worth two zero-outs"
+
 
 def one_run_bound(
-    correct: int, guesses: int, canaries: int, *, delta: float, confidence: float = 0.99
+    correct: int,
+    guesses: int,
+    canaries: int,
+    *,
+    delta: float,
+    confidence: float = 0.99,
+    zero_outs: int = 1,
 ) -> Bound:
-    """A lower bound on ε at ``delta``, given that ``correct`` of ``guesses`` guesses among ``canaries`` hit.
+    """Bound ε at ``delta`` from below, given that ``correct`` of ``guesses`` among ``canaries`` hit.
 
     The number of guesses must not depend on the coins or on the release (see :func:`best_guesses`).
+    ``zero_outs`` is 2 where turning a coin is two zero-outs, and the bound is for one.
     """
     check_guesses(correct, guesses, canaries)
     delta, chance = check_delta(delta), failure_chance(confidence)
-    low, high = 0.0, 1.0
-    while one_run_chance(correct, guesses, canaries, high, delta) <= chance:
-        low, high = high, 2.0 * high
-    if one_run_chance(correct, guesses, canaries, low, delta) > chance:
-        high = low
-    while high - low > 1e-12 * high:
-        middle = 0.5 * (low + high)
-        if one_run_chance(correct, guesses, canaries, middle, delta) <= chance:
-            low = middle
-        else:
-            high = middle
+
+    def ruled_out(epsilon: float) -> bool:
+        return one_run_chance(correct, guesses, canaries, epsilon, delta, zero_outs) <= chance
+
+    method = "one-run game, the most correct guesses that any (ε, δ)-DP mechanism allows"
     return Bound(
-        epsilon=low,
+        epsilon=_largest(ruled_out),
         delta=delta,
         confidence=float(confidence),
-        method="one-run game, the most correct guesses that any (ε, δ)-DP mechanism allows",
+        method=method + (_TWO if zero_outs == 2 else ""),
         numbers={"correct": correct, "guesses": guesses, "canaries": canaries},
     )
 
 
-def one_run_chance(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
-    """The largest probability, over all (ε, δ)-DP mechanisms, of ``correct`` or more correct guesses."""
+def one_run_chance(
+    correct: int, guesses: int, canaries: int, epsilon: float, delta: float, zero_outs: int = 1
+) -> float:
+    """Return the largest probability, over (ε, δ)-DP mechanisms, of ``correct`` or more correct guesses."""
     check_guesses(correct, guesses, canaries)
     if correct == 0:
         return 1.0
+    if zero_outs == 2:
+        epsilon, delta = 2.0 * epsilon, min(1.0, (1.0 + math.exp(min(epsilon, 700.0))) * delta)
     wrong, miss = guesses - correct, float(special.expit(-epsilon))
     tail = float(special.betaincc(wrong + 1.0, correct, miss))
     below = float(special.betainc(wrong + 1.0, correct, miss))
@@ -103,7 +165,7 @@ def one_run_chance(correct: int, guesses: int, canaries: int, epsilon: float, de
 
 
 def best_guesses(scores: ArrayLike, bits: ArrayLike, *, guesses: int | None = None) -> tuple[int, int, int]:
-    """(Correct, guesses, canaries) when the ``guesses`` most certain coins are guessed and no others.
+    """Return (correct, guesses, canaries) if the ``guesses`` most certain coins are guessed and no others.
 
     ``scores`` hold one number for each canary, computed from the release without the coins ``bits`` (0 or 1):
     its sign is the guess (above 0 for 1) and its size the certainty, ±inf allowed. Which canaries are guessed
@@ -112,15 +174,20 @@ def best_guesses(scores: ArrayLike, bits: ArrayLike, *, guesses: int | None = No
     m), which depends on the number of canaries alone. To try several numbers, take each bound at
     1 − (1 − confidence)/number of trials and keep the largest: together they hold with ``confidence``.
     """
-    values, coins = _checked(scores, bits)
-    count = min(values.size, round(1.5 * values.size ** (2.0 / 3.0))) if guesses is None else guesses
+    values, coins = check_scores(scores, "the scores of canaries"), np.asarray(bits)
+    if values.shape != coins.shape or not np.isin(coins, (0, 1)).all():
+        raise BadInput(
+            f"`bits` have shape {coins.shape}: each of {values.size} canaries needs 0 (out) or 1 (in).",
+            parameter="bits",
+        )
+    count = _usual_count(values.size) if guesses is None else guesses
     check_guesses(0, count, values.size)
     most = np.argsort(-np.abs(values), kind="stable")[:count]
     return int(np.count_nonzero((values[most] > 0.0) == (coins[most] == 1))), count, values.size
 
 
 def check_guesses(correct: int, guesses: int, canaries: int) -> None:
-    """Refuse what are not whole numbers with 0 ≤ correct ≤ guesses ≤ canaries and one guess or more."""
+    """Raise unless these are whole numbers with 0 ≤ correct ≤ guesses ≤ canaries and one guess or more."""
     for name, value in (("correct", correct), ("guesses", guesses), ("canaries", canaries)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise BadInput(f"`{name}` was {value!r}: it must be a whole number.", parameter=name)
@@ -131,15 +198,169 @@ def check_guesses(correct: int, guesses: int, canaries: int) -> None:
         )
 
 
-def _checked(scores: ArrayLike, bits: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    values, coins = np.asarray(scores, dtype=np.float64), np.asarray(bits)
-    if values.ndim != 1 or values.size == 0 or values.shape != coins.shape:
-        raise BadInput(
-            f"scores of shape {values.shape} and bits of shape {coins.shape} were given: one score and one "
-            "bit for each canary are needed."
+def one_run_gaussian_bound(
+    correct: int,
+    guesses: int,
+    canaries: int,
+    *,
+    delta: float,
+    confidence: float = 0.99,
+    zero_outs: int = 1,
+) -> Bound:
+    """Bound μ from below by one run, and return the ε that Gaussian noise of that μ has at ``delta``.
+
+    Arguments are those of :func:`one_run_bound`. μ of a coin is at most 12 and found to within 2e-5 from
+    below. The bound states its assumption.
+    """
+    check_guesses(correct, guesses, canaries)
+    delta, chance = needs_delta(delta), failure_chance(confidence)
+    low, high = 0.0, _LARGEST_MU
+    for _ in range(_ROUNDS):
+        mus = np.linspace(low, high, _STEPS + 1)
+        out = rejected(correct, guesses, canaries, mus, chance)
+        # Rejections come first; rounding must not let one that stands alone behind them count.
+        first_kept = int(np.argmin(out)) if not out.all() else mus.size
+        if first_kept == 0:
+            break
+        low, high = float(mus[first_kept - 1]), float(mus[min(first_kept, mus.size - 1)])
+    mu = low / zero_outs
+    return Bound(
+        epsilon=gaussian_epsilon(mu, delta),
+        delta=delta,
+        confidence=float(confidence),
+        method="one-run game against Gaussian trade-off curves" + (_TWO if zero_outs == 2 else ""),
+        assumption=GAUSSIAN_CURVE,
+        numbers={"correct": correct, "guesses": guesses, "canaries": canaries, "mu": mu},
+    )
+
+
+def rejected(correct: int, guesses: int, canaries: int, mus: Array, chance: float) -> NDArray[np.bool_]:
+    """Return, for each μ, whether every μ-Gaussian-DP mechanism has P(C ≥ correct) < ``chance``."""
+    hits = np.full(mus.shape, correct * chance)
+    misses = np.full(mus.shape, (guesses - correct) * chance)
+    out = np.zeros(mus.shape, dtype=bool)
+    for i in range(correct, 0, -1):
+        needed = canaries * special.ndtr(special.ndtri(np.minimum(hits / canaries, 1.0)) - mus)
+        more = np.maximum(needed - misses, 0.0)
+        hits += more * ((i - 1) / (guesses - i + 1))
+        misses += more
+        out |= hits + misses > guesses * (1.0 + 1e-9)  # the allowance covers the rounding of the sums
+        if (out | (more == 0.0)).all():  # where nothing is added now, nothing will be added any more
+            break
+    return out
+
+
+def gaussian_mu(guarantee: Guarantee) -> float | None:
+    """Return the μ of a guarantee whose curve is that of one Gaussian mechanism; None for any other."""
+    if guarantee.proves_nothing or guarantee.slack > 0.0 or guarantee.revealed > 0.0:
+        return None
+    alone = guarantee.curve.alone
+    return alone.mu if isinstance(alone, GaussianLoss) else None
+
+
+def guess_bound(
+    certainty: Array,
+    coins: NDArray[np.int64],
+    *,
+    delta: float,
+    confidence: float = 0.99,
+    gaussian: bool = False,
+    zero_outs: int = 1,
+    counts: Sequence[int] | None = None,
+) -> Bound:
+    """Return the largest of the bounds for several numbers of guesses, jointly with ``confidence``.
+
+    ``certainty`` is above 0 where a coin is guessed to be 1 and its size orders the guesses. ``counts`` are
+    the numbers of guesses: they must depend on the number of coins alone, as those do that are tried unless
+    given. ``gaussian`` bounds μ under the assumption of a Gaussian trade-off curve. ``zero_outs`` is 2 where
+    turning a coin is two zero-outs, and the bound is for one.
+    """
+    tried = _counts(coins.size) if counts is None else counts
+    each = 1.0 - failure_chance(confidence) / len(tried)
+    bounded = one_run_gaussian_bound if gaussian else one_run_bound
+    found = [
+        bounded(
+            *best_guesses(certainty, coins, guesses=count), delta=delta, confidence=each, zero_outs=zero_outs
         )
-    if np.isnan(values).any():
-        raise BadInput(f"canary {int(np.argmax(np.isnan(values))) + 1} has the score NaN: give it a number.")
-    if not np.isin(coins, (0, 1)).all():
-        raise BadInput("`bits` must be 0 (out) or 1 (in), as the coins fell.", parameter="bits")
-    return values, coins
+        for count in tried
+    ]
+    return replace(max(found, key=lambda item: item.epsilon), confidence=confidence)
+
+
+def impossible(
+    certainty: Array,
+    coins: NDArray[np.int64],
+    proven: Guarantee,
+    *,
+    chance: float = 1e-6,
+    zero_outs: int = 1,
+) -> bool:
+    """Return whether coins are guessed so well as happens with at most ``chance`` if ``proven`` holds.
+
+    The same numbers of guesses are tried as for a bound, and allowed for. No where nothing is proven.
+    """
+    if proven.proves_nothing:
+        return False
+    counts = _counts(coins.size)
+    each, mu = chance / len(counts), gaussian_mu(proven)
+    for count in counts:
+        hits = best_guesses(certainty, coins, guesses=count)
+        if mu is None:
+            sure = contradicts(*hits, proven, each, zero_outs)
+        else:
+            sure = bool(rejected(*hits, np.array([zero_outs * mu]), each)[0])
+        if sure:
+            return True
+    return False
+
+
+def contradicts(
+    correct: int, guesses: int, canaries: int, proven: Guarantee, chance: float, zero_outs: int = 1
+) -> bool:
+    """Return whether so many correct guesses have a probability of at most ``chance`` if ``proven`` holds.
+
+    No guesses have a chance below δ. The proof covers every δ, so it is asked at one far below ``chance``.
+    """
+    delta = 0.1 * chance / canaries
+    epsilon = proven.epsilon(delta) if delta > 0.0 else math.inf
+    return (
+        math.isfinite(epsilon)
+        and one_run_chance(correct, guesses, canaries, epsilon, delta, zero_outs) <= chance
+    )
+
+
+def refutable_epsilon(canaries: int, *, delta: float, chance: float) -> float:
+    """Return the largest ε at ``delta`` at which a Gaussian mechanism is :func:`impossible` if all coins hit.
+
+    No audit with so many ``canaries`` and so small a ``chance`` refutes a larger one, whatever it gives away.
+    """
+    coins = np.arange(canaries, dtype=np.int64) % 2
+    right = np.where(coins == 1, 1.0, -1.0)
+
+    def refuted(epsilon: float) -> bool:
+        proven = Guarantee.gaussian(noise_multiplier(max(epsilon, _SMALLEST), delta), at_delta=delta)
+        return impossible(right, coins, proven, chance=chance)
+
+    return _largest(refuted)
+
+
+def _usual_count(size: int) -> int:
+    return min(size, round(1.5 * math.pow(size, 2.0 / 3.0)))
+
+
+def _counts(size: int) -> list[int]:
+    """Return the numbers of guesses that are tried among ``size`` coins; they depend on nothing else."""
+    return sorted({max(1, size // 10), _usual_count(size), max(1, size // 2), size})
+
+
+def _largest(ruled_out: Callable[[float], bool]) -> float:
+    """Return the largest ε that is ruled out, from below; 0 where none is."""
+    if not ruled_out(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while ruled_out(high):
+        low, high = high, 2.0 * high
+    while high - low > 1e-12 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if ruled_out(middle) else (low, middle)
+    return low

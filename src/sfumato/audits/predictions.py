@@ -1,4 +1,4 @@
-"""What a model answered for some records, checked, and the quantities that attacks read off it."""
+"""Checked predictions of a model, and the quantities that attacks read off them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy.typing as npt
 from scipy import special
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.records import check_visible
+from sfumato.mechanisms import check_visible
 
-__all__ = ["Predictions", "check_comparable", "numbers"]
+__all__ = ["Predictions"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -66,7 +66,7 @@ class Predictions:
     def from_logits(
         cls, logits: npt.ArrayLike, labels: npt.ArrayLike, *, floor: float = FLOOR
     ) -> Predictions:
-        """The softmax of ``logits``, shape (n, C)."""
+        """Return the softmax of ``logits``, shape (n, C)."""
         return cls(special.softmax(_matrix(logits, "logits"), axis=1), np.asarray(labels), floor)
 
     def __len__(self) -> int:
@@ -74,53 +74,53 @@ class Predictions:
 
     @property
     def classes(self) -> int:
-        """The number of classes, C."""
+        """Return the number of classes, C."""
         return int(self.probabilities.shape[1])
 
     def rows(self, chosen: npt.NDArray[np.integer] | Booleans) -> Predictions:
-        """The predictions of some of the records, by index or mask."""
+        """Return the predictions of some of the records, by index or mask."""
         return Predictions(self.probabilities[chosen], self.labels[chosen], self.floor)
 
     @property
     def true_probability(self) -> Floats:
-        """The probability of the true label, as the model gave it."""
+        """Return the probability of the true label, as the model gave it."""
         picked: Floats = self.probabilities[np.arange(len(self)), self.labels]
         return picked
 
     @property
     def loss(self) -> Floats:
-        """The cross-entropy of the true label, −log max(p, floor)."""
+        """Return the cross-entropy of the true label, −log max(p, floor)."""
         losses: Floats = -np.log(np.maximum(self.true_probability, self.floor))
         return losses
 
     @property
     def confidence(self) -> Floats:
-        """The largest probability."""
+        """Return the largest probability."""
         highest: Floats = self.probabilities.max(axis=1)
         return highest
 
     @property
     def entropy(self) -> Floats:
-        """The entropy in nats; a probability of 0 contributes nothing."""
+        """Return the entropy in nats; a probability of 0 contributes nothing."""
         nats: Floats = special.entr(self.probabilities).sum(axis=1)
         return nats
 
     @property
     def correct(self) -> Booleans:
-        """Whether the true label has the largest probability (the first of equals is what the model says)."""
+        """Return whether the true label has the largest probability (of equals, the first one counts)."""
         hits: Booleans = self.probabilities.argmax(axis=1) == self.labels
         return hits
 
     @property
     def gap(self) -> Floats:
-        """The largest probability minus the second largest."""
+        """Return the largest probability minus the second largest."""
         top = np.partition(self.probabilities, self.classes - 2, axis=1)[:, -2:]
         difference: Floats = top[:, 1] - top[:, 0]
         return difference
 
     @property
     def margin(self) -> Floats:
-        """The probability of the true label minus the largest of the others; negative where it is wrong."""
+        """Return the probability of the true label minus the largest other one; negative if wrong."""
         others = self.probabilities.copy()
         others[np.arange(len(self)), self.labels] = -np.inf
         difference: Floats = self.true_probability - others.max(axis=1)
@@ -128,7 +128,7 @@ class Predictions:
 
     @property
     def scaled_logit(self) -> Floats:
-        """The logit of the true label, log p − log(1 − p), close to normal over models (Carlini et al. 2022).
+        """Return the true label's logit log p − log(1 − p), near normal over models (Carlini et al. 2022).
 
         1 − p is the sum of the other probabilities, which stays exact where p rounds to 1.
         """
@@ -140,7 +140,7 @@ class Predictions:
 
 
 def check_comparable(first: Predictions, second: Predictions) -> None:
-    """Refuse predictions with different numbers of classes: they cannot come from one kind of model."""
+    """Raise for predictions with different numbers of classes: they cannot come from one kind of model."""
     if first.classes != second.classes:
         raise BadInput(
             f"predictions have {first.classes} classes in one group and {second.classes} in another: "
@@ -149,7 +149,7 @@ def check_comparable(first: Predictions, second: Predictions) -> None:
 
 
 def numbers(values: npt.ArrayLike, name: str) -> Floats:
-    """A copy as floats, or a refusal of what is not an array of numbers."""
+    """Return a copy as floats, or raise if it is not an array of numbers."""
     check_visible(values, name)
     try:
         return np.array(values, dtype=np.float64)

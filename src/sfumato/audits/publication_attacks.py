@@ -1,42 +1,137 @@
-"""What a published dataset gives away about the records it was made from: membership, ε, re-identification.
+"""Attacks on a published dataset: membership, a lower bound on ε, and re-identification.
 
-The attacker knows every record and the method, and wants to know which canaries (:mod:`~.canaries`) were
-fitted. Where pictures are drawn anew, a canary that lies nearer to what was published of its class than to
-the records that surely were fitted speaks for itself. Where each published picture was made from one record,
-the attacker learns the map from records to publications (ridge regression, on records that surely were
-fitted) and looks for the image of each canary; pixelation and blur are linear and give every coin away.
+The attacker knows every record and the method, and wants to know which canaries were fitted. Where pictures
+are drawn anew, a canary that lies nearer to what was published of its class than to the records that surely
+were fitted speaks for itself. Where each published picture was made from one record, the attacker learns the
+map from records to publications (ridge regression, on records that surely were fitted) and looks for the
+image of each canary; pixelation and blur are linear and give every coin away.
+
+**Canaries** are records that coins keep out of a publication, so that what it shows of them can be measured
+in one run.
+
+Each canary is fitted or left out by its own fair coin, drawn without a look at the data; the coins and who
+was chosen stay secret. Records that are left out cost utility and nothing else:
+
+**Guarantee.** Whatever the coins say, what is fitted of two neighbouring datasets is the same or is
+neighbouring, because the choice never depends on a record: under ``replace`` and ``zero-out`` it depends on
+the number of records alone, which is public there; under ``add/remove`` every record is chosen by coins of
+its own, with a probability that is a constant. So a guarantee of what is fitted holds for all records.
+
+**The games.** Under ``add/remove`` and ``zero-out`` the coin of a canary says whether it is there. A record
+that is left out is one that is zeroed out for publishers which a null record adds nothing to, and which are
+told how many records there are by somebody else; of all others it is absent, and the game is that of
+``add/remove`` (:meth:`Canaries.absent`). Under ``replace`` a canary is a place that one of two records takes,
+and the coin says which.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits.canaries import Canaries
-from sfumato.audits.findings import Finding
-from sfumato.audits.one_run import best_guesses, one_run_bound, one_run_chance
+from sfumato.audits.findings import Finding, stated_bound
+from sfumato.audits.one_run import contradicts, guess_bound
 from sfumato.audits.reidentification import nearest_matching
 from sfumato.audits.roc import Placements
 from sfumato.errors import BadInput
-from sfumato.privacy import Guarantee
+from sfumato.privacy import Guarantee, Neighbours
 
-__all__ = ["audit_publication", "learned_map", "nearest_of_class", "refutable", "surely_more"]
+__all__ = ["Canaries", "audit_publication", "nearest_of_class", "refutable", "surely_more"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Report = Callable[[str, float], None]
 
+Indices = NDArray[np.intp]
+
+# One record in ten is left out, and no more than this many, where the number of records is public.
+_SHARE, _MOST = 10, 1000
+# Where it is not: one record in ten is a canary, so that one in twenty is left out, whatever their number.
+_PROBABILITY = 0.1
+# Fewer coins than this bound nothing.
+_FEWEST = 10
+
 _BLOCK = 1 << 22  # distances held in memory at once
 _LEARNED = 2000  # records that the map is learned from; beyond them it hardly gets better
 _RIDGE = 1e-3  # of the mean variance
-_TRIALS = 4  # numbers of guesses that are tried, at most
+_TRIALS = 4  # numbers of guesses that are tried, at most, the best of which is found
 _PICTURES = "knows every record, the method and what was published, and not which records were left out"
 _MAP = f"{_PICTURES}; learned from other records what becomes of one"
+
+
+@dataclass(frozen=True, eq=False)
+class Canaries:
+    """``certain`` records are fitted; of each canary the ``first`` if its coin is 1, else the ``second``.
+
+    ``second`` is None where nothing takes the place of a record that is left out. ``inside`` are the canaries
+    that are fitted, in random order.
+    """
+
+    neighbours: Neighbours
+    certain: Indices
+    first: Indices
+    second: Indices | None
+    coins: NDArray[np.int64]
+    inside: Indices
+
+    @classmethod
+    def drawn(cls, records: int, neighbours: Neighbours, rng: np.random.Generator) -> Canaries:
+        """Return canaries among ``records`` records; none if their public number is too small."""
+        if records < 1:
+            raise BadInput(
+                f"`records` was {records}: 1 or more are needed to choose from.", parameter="records"
+            )
+        second: Indices | None = None
+        if neighbours is Neighbours.ADD_REMOVE:
+            first = np.flatnonzero(rng.random(records) < _PROBABILITY)
+        else:
+            count = cls.most(records, neighbours) or 0
+            first = rng.permutation(records)[: 2 * count if neighbours is Neighbours.REPLACE else count]
+            if neighbours is Neighbours.REPLACE:
+                first, second = first[:count], first[count:]
+        coins = rng.integers(0, 2, first.size)
+        taken = first[coins == 1] if second is None else np.where(coins == 1, first, second)
+        outside = np.zeros(records, dtype=bool)
+        outside[first] = True
+        if second is not None:
+            outside[second] = True
+        return cls(neighbours, np.flatnonzero(~outside), first, second, coins, rng.permutation(taken))
+
+    @staticmethod
+    def most(records: int, neighbours: Neighbours) -> int | None:
+        """Return how many coins are drawn among ``records`` records; None if their number is not public."""
+        if neighbours is Neighbours.ADD_REMOVE:
+            return None
+        count = min(_MOST, records // _SHARE)
+        count = count if count >= _FEWEST else 0
+        return count if neighbours is Neighbours.REPLACE else 2 * count
+
+    def absent(self) -> Canaries:
+        """Return the same canaries, those left out being absent instead of null: a game of add/remove."""
+        return replace(self, neighbours=Neighbours.ADD_REMOVE) if self.second is None else self
+
+    @property
+    def fitted(self) -> Indices:
+        """Return the records to fit: the certain ones, in their order, then the canaries that are in."""
+        return np.concatenate([self.certain, self.inside])
+
+    @property
+    def left_out(self) -> Indices:
+        """Return the records that are not fitted."""
+        out: Indices = self.first[self.coins == 0]
+        if self.second is not None:
+            out = np.where(self.coins == 1, self.second, self.first)
+        return out
+
+    @property
+    def enough(self) -> bool:
+        """Return whether there are enough coins to say anything, and both sides of them came up."""
+        return self.coins.size >= _FEWEST and 0 < int(self.coins.sum()) < self.coins.size
 
 
 def audit_publication(
@@ -85,9 +180,7 @@ def audit_publication(
             return -_logarithm(nearest_of_class(image(rows[who]), labels[who], last, last_labels)[0])
 
         if canaries.inside.size >= 10 and np.ptp(rows[canaries.inside], axis=0).any():
-            found = nearest_matching(
-                image(rows[canaries.inside]), last, confidence=confidence, seed=seed, report=None
-            )
+            found = nearest_matching(image(rows[canaries.inside]), last, confidence=confidence, seed=seed)
             linked = tuple(
                 replace(item, attack="linkage by a learned map", threat=_MAP, note="among the canaries")
                 for item in found
@@ -111,17 +204,17 @@ def audit_publication(
 
 
 def surely_more(finding: Finding, proven: Guarantee, chance: float) -> bool:
-    """Whether a one-run ``finding`` is one that comes with at most ``chance`` if ``proven`` holds.
+    """Return whether a one-run ``finding`` has a probability of at most ``chance`` if ``proven`` holds.
 
     ``proven`` is asked at a δ far below ``chance``, so one with slack is never refuted, nor is any by a
     ``chance`` of 0.
     """
     correct, guesses, canaries = (int(finding.numbers[name]) for name in ("correct", "guesses", "canaries"))
-    return _surely_more(correct, guesses, canaries, proven, chance)
+    return contradicts(correct, guesses, canaries, proven, chance / _TRIALS)
 
 
 def refutable(proven: Guarantee, records: int, chance: float) -> bool:
-    """Whether any outcome of an audit of ``records`` records is :func:`surely_more` than ``proven``.
+    """Return whether any outcome of an audit of ``records`` records is :func:`surely_more` than ``proven``.
 
     That is what every coin guessed right would be. *Proof.* r of g guesses among m coins have a chance of
     t + (m/r)·δ·b with t = P(Binomial(g, e^ε/(1 + e^ε)) ≥ r) and b ≥ 1 − t (:func:`one_run_chance`), which
@@ -129,21 +222,13 @@ def refutable(proven: Guarantee, records: int, chance: float) -> bool:
     add/remove neighbours the number of canaries has no bound, and the answer is True.
     """
     most = Canaries.most(records, proven.neighbours)
-    return most is None or (most > 0 and _surely_more(most, most, most, proven, chance))
-
-
-def _surely_more(correct: int, guesses: int, canaries: int, proven: Guarantee, chance: float) -> bool:
-    each = chance / _TRIALS  # the best of the trials is what was found
-    # At δ itself no guesses have a chance below δ; the proof covers every δ, and a smaller one lets them.
-    smaller = 0.1 * each / canaries
-    epsilon = proven.epsilon(smaller) if smaller > 0.0 else math.inf
-    return math.isfinite(epsilon) and one_run_chance(correct, guesses, canaries, epsilon, smaller) <= each
+    return most is None or (most > 0 and contradicts(most, most, most, proven, chance / _TRIALS))
 
 
 def nearest_of_class(
     rows: NDArray[Any], labels: Labels, targets: NDArray[Any], target_labels: Labels
 ) -> tuple[Floats, NDArray[np.intp]]:
-    """The distance from each row to the nearest target of its label, and which one; (∞, −1) without any."""
+    """Return each row's distance to the nearest target of its label, and which; (∞, −1) without any."""
     far = np.full(len(rows), np.inf)
     which = np.full(len(rows), -1, dtype=np.intp)
     for label in np.unique(labels):
@@ -164,14 +249,13 @@ def nearest_of_class(
 
 
 def learned_map(rows: NDArray[Any], images: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
-    """The affine map that best sends ``rows`` to ``images``, by ridge regression in its dual form."""
+    """Return the affine map that best sends ``rows`` to ``images``, by ridge regression."""
+    from sklearn.linear_model import Ridge
+
     given, wanted = np.asarray(rows, dtype=np.float64), np.asarray(images, dtype=np.float64)
-    centre, middle = given.mean(axis=0), wanted.mean(axis=0)
-    given = given - centre
-    inner = given @ given.T
-    inner[np.diag_indices_from(inner)] += _RIDGE * max(float(np.trace(inner)), 1e-12) / len(inner)
-    weights = given.T @ np.linalg.solve(inner, wanted - middle)
-    return lambda more: (np.asarray(more, dtype=np.float64) - centre) @ weights + middle
+    penalty = _RIDGE * max(float(given.var(axis=0).sum()), 1e-12)
+    learned = Ridge(alpha=penalty).fit(given, wanted)
+    return lambda more: np.asarray(learned.predict(np.asarray(more, dtype=np.float64)))
 
 
 def _bound(
@@ -182,32 +266,18 @@ def _bound(
     delta: float,
     confidence: float,
 ) -> Finding:
-    """The largest of several one-run bounds, which hold together with ``confidence``."""
+    """Return the largest of several one-run bounds, which hold together with ``confidence``."""
     certainty = first - np.median(first) if second is None else first - second
-    size = canaries.coins.size
-    usual = min(size, round(1.5 * size ** (2.0 / 3.0)))
-    counts = sorted({max(1, size // 10), usual, max(1, size // 2), size})
-    assert len(counts) <= _TRIALS
-    each = 1.0 - (1.0 - confidence) / len(counts)
-    found = []
-    for count in counts:
-        hits = best_guesses(certainty, canaries.coins, guesses=count)
-        found.append((one_run_bound(*hits, delta=delta, confidence=each).epsilon, hits))
-    epsilon, (correct, guesses, total) = max(found)
-    what = "was there" if second is None else "of two records was there"
+    bound = guess_bound(certainty, canaries.coins, delta=delta, confidence=confidence)
+    what = "who was there" if second is None else "which of two records was there"
     return Finding(
         attack="one-run audit",
         threat=_MAP if one_to_one else _PICTURES,
         measure="share of correct guesses",
-        value=correct / guesses,
+        value=bound.numbers["correct"] / bound.numbers["guesses"],
         chance=0.5,
-        confidence=confidence,
-        epsilon_lower=epsilon,
-        delta=delta,
-        unit="record",
-        neighbours=str(canaries.neighbours),
-        numbers={"correct": float(correct), "guesses": float(guesses), "canaries": float(total)},
-        note=f"fair coins decided which {what}" if second is not None else f"fair coins decided who {what}",
+        note=f"fair coins decided {what}",
+        **stated_bound(bound, "record", canaries.neighbours),
     )
 
 
@@ -233,7 +303,7 @@ def _membership(
 
 
 def _logarithm(distances: Floats) -> Floats:
-    """Of distances, kept finite: what is missing counts as ten times the farthest."""
+    """Return the logarithm of distances, kept finite: a missing one counts as ten times the farthest."""
     there = distances[np.isfinite(distances)]
     most = float(there.max()) if there.size and there.max() > 0.0 else 1.0
     return np.asarray(np.log(np.clip(distances, 1e-9 * most, 10.0 * most)))

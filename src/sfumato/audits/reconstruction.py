@@ -1,4 +1,4 @@
-"""Reconstruction: how near to a record its released row leads.
+"""Reconstruction attacks: how closely a record can be recovered from its released row.
 
 The measure is that of *TADP-RME*, section 6.2.2: ‖x̂ − x‖/‖x‖, averaged over records. A small error is a
 strong attack. Chance is the error of naming the same average record for everybody, which needs no release.
@@ -21,11 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from sfumato.audits.findings import Finding
-from sfumato.audits.proportions import failure_chance
-from sfumato.audits.reidentification import View, corresponding, positive_scales, rows_of
+from sfumato.audits.lower_bounds import failure_chance
+from sfumato.audits.reidentification import View, corresponding, equal_rows, positive_scales
 from sfumato.errors import BadInput
+from sfumato.mechanisms import proper_share
 
-__all__ = ["error_finding", "informed_inverter", "posterior_mean", "ridge_reconstruction"]
+__all__ = ["informed_inverter", "posterior_mean", "ridge_reconstruction"]
 
 Floats = NDArray[np.float64]
 
@@ -36,36 +37,26 @@ def ridge_reconstruction(
     original: ArrayLike,
     released: ArrayLike,
     *,
-    penalty: float = 1.0,
     held_out: float = 0.2,
     confidence: float = 0.99,
     seed: int = 0,
 ) -> Finding:
-    """The paper's attack: ridge regression from released rows (n, d′) to originals (n, d).
+    """Run the paper's attack: ridge regression from released rows (n, d′) to originals (n, d).
 
-    Learned on a random part of the pairs, scored on the share ``held_out``. ``penalty`` is the weight of
-    the squared coefficients. ``numbers`` holds the paper's privacy score, the error cut at 1.
+    Learned on a random part of the pairs, scored on the share ``held_out``. ``numbers`` holds the paper's
+    privacy score, the error cut at 1.
     """
-    before = rows_of(original, "original", fewest=_FEWEST).astype(np.float64)
-    after = rows_of(released, "release", fewest=_FEWEST).astype(np.float64)
-    if len(before) != len(after):
-        raise BadInput(
-            f"the original has {len(before)} rows and the release {len(after)}: row i of one must be made "
-            "from row i of the other."
-        )
-    if not (isinstance(penalty, int | float) and 0.0 < penalty < math.inf):
-        raise BadInput(f"`penalty` was {penalty!r}: it must be a positive number.", parameter="penalty")
-    if not 0.0 < held_out < 1.0:
-        raise BadInput(
-            f"`held_out` was {held_out:g}: it is the share of rows to test on, between 0 and 1.",
-            parameter="held_out",
-        )
+    from sklearn.linear_model import Ridge
+
+    both = equal_rows(original, released, fewest=_FEWEST)
+    before, after = (side.astype(np.float64) for side in both)
+    proper_share("held_out", held_out)
     order = np.random.default_rng(seed).permutation(len(before))
     cut = min(max(round((1.0 - held_out) * len(order)), 2), len(order) - 2)
     known, tested = order[:cut], order[cut:]
     if (after[known] == after[known[0]]).all():
         raise BadInput("every released column is constant over the rows that the attack learns from.")
-    guess = _ridge(after[known], before[known], after[tested], penalty)
+    guess = Ridge(alpha=1.0).fit(after[known], before[known]).predict(after[tested])
     return error_finding(
         "reconstruction by ridge regression",
         f"knows {len(known)} records with their released rows; reconstructs the others by ridge regression",
@@ -81,28 +72,13 @@ def informed_inverter(
     released: ArrayLike,
     *,
     view: View | None = None,
-    bounds: tuple[ArrayLike, ArrayLike] | None = None,
     confidence: float = 0.99,
 ) -> Finding:
-    """Undoes the public transform by ``view`` and takes what is left as the record.
+    """Undo the public transform by ``view`` and take what is left as the record.
 
-    With ``bounds`` = (low, high), numbers or one of each a column, values are clipped into the declared
-    domain first. The guess without a release is the mean of the originals, which flatters the guess.
+    The guess without a release is the mean of the originals, which flatters the guess.
     """
     before, after = corresponding(original, released, view, fewest=_FEWEST)
-    if bounds is not None:
-        try:
-            low, high = (
-                np.broadcast_to(np.asarray(end, dtype=np.float64), before.shape[1]) for end in bounds
-            )
-        except (TypeError, ValueError):
-            low = high = np.full(1, np.nan)
-        if not (low < high).all():
-            raise BadInput(
-                "`bounds` must be (low, high): two numbers, or one of each a column, low below high.",
-                parameter="bounds",
-            )
-        after = np.clip(after, low, high)
     known = "knows every public parameter, inverts the transform" if view is not None else "sees the release"
     return error_finding(
         "reconstruction by inversion",
@@ -119,32 +95,21 @@ def posterior_mean(
     released: ArrayLike,
     *,
     sigma: ArrayLike,
-    public: ArrayLike | None = None,
     view: View | None = None,
     confidence: float = 0.99,
     seed: int = 0,
 ) -> Finding:
-    """The mean of a record given its released row, for a Gaussian prior and noise of deviation ``sigma``.
+    """Estimate a record by its mean given its released row, for a Gaussian prior and noise of ``sigma``.
 
-    ``sigma`` is one number or one a column. Mean m and covariance S of the prior are those of ``public``
-    rows; without them a random half of the originals is declared public and the attack is scored on the
-    other half. The posterior mean is m + S (S + diag σ²)⁻¹ (y − m).
+    ``sigma`` is one number or one a column. Mean m and covariance S of the prior are those of a random half
+    of the originals, which is declared public; the attack is scored on the other half. The posterior mean is
+    m + S (S + diag σ²)⁻¹ (y − m).
     """
     before, after = corresponding(original, released, view, fewest=_FEWEST)
     deviations = positive_scales(sigma, before.shape[1], "sigma")
-    if public is None:
-        order = np.random.default_rng(seed).permutation(len(before))
-        prior, tested = before[order[::2]], order[1::2]
-        before, after = before[tested], after[tested]
-        source = "a random half of the originals, declared public"
-    else:
-        prior = rows_of(public, "public table", fewest=2).astype(np.float64)
-        if prior.shape[1] != before.shape[1]:
-            raise BadInput(
-                f"the public rows have {prior.shape[1]} columns and the original {before.shape[1]}: both "
-                "must describe the same kind of record."
-            )
-        source = "public rows"
+    order = np.random.default_rng(seed).permutation(len(before))
+    prior, tested = before[order[::2]], order[1::2]
+    before, after = before[tested], after[tested]
     mean = prior.mean(axis=0)
     spread = (prior - mean) / deviations
     # In units of the noise the posterior shrinks each principal axis by s/(s + 1).
@@ -153,7 +118,8 @@ def posterior_mean(
     guess = mean + ((((after - mean) / deviations) @ axes) * shrink) @ axes.T * deviations
     return error_finding(
         "reconstruction by posterior mean",
-        f"knows the deviation of the noise, and mean and covariance of {source}",
+        "knows the deviation of the noise, and mean and covariance of a random half of the originals, "
+        "declared public",
         before,
         guess,
         mean,
@@ -164,7 +130,7 @@ def posterior_mean(
 def error_finding(
     attack: str, threat: str, truth: Floats, guess: Floats, prior: Floats, confidence: float, note: str = ""
 ) -> Finding:
-    """The mean of ‖x̂ − x‖/‖x‖ over records with Student's interval; ``prior`` is what a guess would name."""
+    """Return the mean of ‖x̂ − x‖/‖x‖ over records with Student's interval; ``prior`` is the blind guess."""
     size = np.linalg.norm(truth, axis=1)
     counted = size > 0.0
     if np.count_nonzero(counted) < 2:
@@ -192,16 +158,3 @@ def error_finding(
         },
         note=note,
     )
-
-
-def _ridge(inputs: Floats, outputs: Floats, asked: Floats, penalty: float) -> Floats:
-    """Predictions of ridge regression with an intercept, from whichever Gram matrix is smaller."""
-    centre, mean = inputs.mean(axis=0), outputs.mean(axis=0)
-    rows, targets, new = inputs - centre, outputs - mean, asked - centre
-    if rows.shape[0] >= rows.shape[1]:
-        gram = rows.T @ rows
-        gram[np.diag_indices_from(gram)] += penalty
-        return np.asarray(new @ np.linalg.solve(gram, rows.T @ targets) + mean)
-    gram = rows @ rows.T
-    gram[np.diag_indices_from(gram)] += penalty
-    return np.asarray(new @ (rows.T @ np.linalg.solve(gram, targets)) + mean)

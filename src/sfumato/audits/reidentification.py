@@ -1,4 +1,4 @@
-"""Re-identification: whose row is this? Every released row is matched to the originals.
+"""Re-identification: match every released row to the originals.
 
 Rows of ``original`` (n, d) and ``released`` (n, d′) correspond. A ``view`` maps released rows back into the
 space of the originals where the release has other columns, as ``ReverseManifold.inverse`` does. Where the
@@ -16,23 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audits.findings import Finding
-from sfumato.audits.proportions import interval
 from sfumato.errors import BadInput
-from sfumato.mechanisms.records import check_visible
-
-__all__ = [
-    "Report",
-    "View",
-    "corresponding",
-    "likelihood_matching",
-    "nearest_matching",
-    "positive_scales",
-    "rows_of",
-]
+from sfumato.mechanisms import check_visible
 
 Floats = NDArray[np.float64]
 View = Callable[[NDArray[Any]], NDArray[Any]]
-Report = Callable[[str, float], None]
 
 # The originals among which the L1 distance decides: those nearest by the L2 distance, which BLAS computes.
 _SHORTLIST = 50
@@ -44,7 +32,7 @@ _TOP = (1, 5)
 
 
 def rows_of(values: ArrayLike, name: str, *, fewest: int = 1) -> NDArray[Any]:
-    """``values`` as a finite array (n, d) with n ≥ ``fewest``; float32 stays, all else becomes float64."""
+    """Return ``values`` as a finite array (n, d), n ≥ ``fewest``; float32 stays, all else becomes float64."""
     check_visible(values, f"the {name}")
     try:
         table = np.asarray(values)
@@ -65,10 +53,8 @@ def rows_of(values: ArrayLike, name: str, *, fewest: int = 1) -> NDArray[Any]:
     return table
 
 
-def corresponding(
-    original: ArrayLike, released: ArrayLike, view: View | None = None, *, fewest: int = 2
-) -> tuple[Floats, Floats]:
-    """Both tables in float64 and in the space of the originals, once known to correspond row by row."""
+def equal_rows(original: ArrayLike, released: ArrayLike, *, fewest: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return both tables; raise unless they have equally many rows."""
     before = rows_of(original, "original", fewest=fewest)
     after = rows_of(released, "release", fewest=fewest)
     if len(before) != len(after):
@@ -76,6 +62,14 @@ def corresponding(
             f"the original has {len(before)} rows and the release {len(after)}: row i of one must be made "
             "from row i of the other."
         )
+    return before, after
+
+
+def corresponding(
+    original: ArrayLike, released: ArrayLike, view: View | None = None, *, fewest: int = 2
+) -> tuple[Floats, Floats]:
+    """Return both tables in float64 in the space of the originals; raise unless rows correspond."""
+    before, after = equal_rows(original, released, fewest=fewest)
     if view is not None:
         after = rows_of(view(after), "view of the release")
     if before.shape != after.shape:
@@ -87,7 +81,7 @@ def corresponding(
 
 
 def positive_scales(scale: ArrayLike, columns: int, name: str = "scale") -> Floats:
-    """``scale`` as one positive number for each of ``columns`` columns."""
+    """Return ``scale`` as one positive number for each of ``columns`` columns."""
     scales = np.asarray(scale, dtype=np.float64)
     if (
         scales.ndim > 1
@@ -105,71 +99,55 @@ def nearest_matching(
     original: ArrayLike,
     released: ArrayLike,
     *,
-    view: View | None = None,
-    limit: int = 10_000,
-    confidence: float = 0.99,
-    seed: int = 0,
-    report: Report | None = None,
-) -> tuple[Finding, Finding]:
-    """How often a released row's own original is the nearest of all, and among the five nearest.
-
-    At most ``limit`` released rows, drawn at random, are matched against all n originals. Equal distances
-    are ordered at random. For noise of one Gaussian scale this is the most likely original.
-    """
-    before, after = _distinct(original, released, view)
-    rng = np.random.default_rng(seed)
-    rows = _drawn(rng, len(before), limit)
-    ranks = _ranks(before, after, rows, rng, None, report)
-    threat = "holds every original record and the release; matches each released row to the nearest original"
-    return _findings("re-identification", threat, ranks, len(before), confidence)
-
-
-def likelihood_matching(
-    original: ArrayLike,
-    released: ArrayLike,
-    *,
-    scale: ArrayLike,
     law: str = "gaussian",
+    scale: ArrayLike = 1.0,
     view: View | None = None,
     limit: int = 10_000,
     confidence: float = 0.99,
     seed: int = 0,
-    report: Report | None = None,
 ) -> tuple[Finding, Finding]:
-    """Like :func:`nearest_matching`, by the likelihood under noise of a known law and scale.
+    """Return how often a row's own original is the most likely of all, and among the five most likely.
 
-    ``scale`` is that of the noise, one number or one for each column; ``law`` is ``"gaussian"`` or
-    ``"laplace"``. For Laplace noise the L1 distance decides among the fifty originals that are nearest by
-    the L2 distance; an original outside of them counts as missed.
+    ``law`` is that of the noise, ``"gaussian"`` or ``"laplace"``, and ``scale`` its scale, one number or one
+    for each column. For Gaussian noise of one scale the most likely original is the nearest one. For Laplace
+    noise the L1 distance decides among the fifty originals that are nearest by the L2 distance; an original
+    outside of them counts as missed. At most ``limit`` released rows, drawn at random, are matched against
+    all n originals. Equal distances are ordered at random.
     """
     if law not in ("gaussian", "laplace"):
         raise BadInput(
             f"`law` was {law!r}: the likelihood is known for 'gaussian' and 'laplace' noise.", parameter="law"
         )
-    before, after = _distinct(original, released, view)
-    scales = positive_scales(scale, before.shape[1])
-    rng = np.random.default_rng(seed)
-    rows = _drawn(rng, len(before), limit)
-    shortlist = _SHORTLIST if law == "laplace" else None
-    ranks = _ranks(before / scales, after / scales, rows, rng, shortlist, report)
-    threat = (
-        "holds every original record and the release, and knows the law and the scale of the noise; matches "
-        "each released row to the most likely original"
-    )
-    return _findings("re-identification by likelihood", threat, ranks, len(before), confidence)
-
-
-def _distinct(original: ArrayLike, released: ArrayLike, view: View | None) -> tuple[Floats, Floats]:
+    if limit < 10:
+        raise BadInput(f"`limit` was {limit}: at least 10 released rows must be matched.", parameter="limit")
     before, after = corresponding(original, released, view, fewest=10)
     if (before == before[0]).all():
         raise BadInput("every original record is the same: there is nobody to tell apart.")
-    return before, after
-
-
-def _drawn(rng: np.random.Generator, rows: int, limit: int) -> NDArray[np.intp]:
-    if limit < 10:
-        raise BadInput(f"`limit` was {limit}: at least 10 released rows must be matched.", parameter="limit")
-    return np.arange(rows) if rows <= limit else np.sort(rng.permutation(rows)[:limit])
+    scales = positive_scales(scale, before.shape[1])
+    rng = np.random.default_rng(seed)
+    rows = np.arange(len(before)) if len(before) <= limit else np.sort(rng.permutation(len(before))[:limit])
+    ranks = _ranks(before / scales, after / scales, rows, rng, _SHORTLIST if law == "laplace" else None)
+    threat = "holds every original record and the release; matches each released row to the nearest original"
+    if law == "laplace" or (scales != 1.0).any():
+        threat = f"{threat}, by the likelihood under the noise, which he knows"
+    first, second = (
+        Finding.of_count(
+            "re-identification",
+            threat,
+            f"top-{top} matches",
+            int(np.count_nonzero(ranks < top)),
+            ranks.size,
+            confidence,
+            chance=min(1.0, top / len(before)),
+            numbers={
+                "matched": float(np.count_nonzero(ranks < top)),
+                "rows": float(ranks.size),
+                "originals": float(len(before)),
+            },
+        )
+        for top in _TOP
+    )
+    return first, second
 
 
 def _ranks(
@@ -178,9 +156,8 @@ def _ranks(
     rows: NDArray[np.intp],
     rng: np.random.Generator,
     shortlist: int | None,
-    report: Report | None,
 ) -> NDArray[np.int64]:
-    """For each of ``rows`` how many originals are nearer than its own, ties ordered at random."""
+    """Return for each of ``rows`` how many originals are nearer than its own, ties ordered at random."""
     centre = before.mean(axis=0)
     before, after = before - centre, after - centre
     half = np.einsum("ij,ij->i", before, before) / 2.0
@@ -203,8 +180,6 @@ def _ranks(
             short = np.argpartition(-score, count - 1, axis=1)[:, :count]
             for place, (row, mine, among) in enumerate(zip(block, own, short, strict=True), start):
                 ranks[place] = _rank_in(before, row, mine, among, rng)
-        if report is not None:
-            report("re-identification", min(1.0, (start + size) / rows.size))
     return ranks
 
 
@@ -219,26 +194,3 @@ def _rank_in(
     slack = _TIE * float(np.abs(row).sum() + np.abs(before[own]).sum())
     nearer = int(np.count_nonzero(distance < true - slack))
     return nearer + int(rng.integers(0, np.count_nonzero(distance <= true + slack) - nearer))
-
-
-def _findings(
-    attack: str, threat: str, ranks: NDArray[np.int64], originals: int, confidence: float
-) -> tuple[Finding, Finding]:
-    first, second = (
-        Finding(
-            attack=attack,
-            threat=threat,
-            measure=f"top-{top} matches",
-            value=float(np.mean(ranks < top)),
-            chance=min(1.0, top / originals),
-            interval=interval(int(np.count_nonzero(ranks < top)), ranks.size, confidence),
-            confidence=confidence,
-            numbers={
-                "matched": float(np.count_nonzero(ranks < top)),
-                "rows": float(ranks.size),
-                "originals": float(originals),
-            },
-        )
-        for top in _TOP
-    )
-    return first, second

@@ -1,4 +1,4 @@
-"""The standard audit of a data release: every attack that applies to it, and what they say together.
+"""The standard audit of a data release: every attack that applies to it, and their joint result.
 
 Attacks on the rows that were released say what this release gave away; games on worst-case rows, drawn anew
 from the statement's parameters (:mod:`~sfumato.audits.mechanism_audit`), say what its mechanism gives away.
@@ -16,22 +16,23 @@ from dp_accounting import GaussianDpEvent, LaplaceDpEvent
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audits.attribute_attack import attribute_inference
-from sfumato.audits.audit_result import Audit
-from sfumato.audits.averaged_releases import averaging_attack
-from sfumato.audits.bound import check_delta, usual_delta
+from sfumato.audits.distinguishing_game import pair_games
 from sfumato.audits.embedding_attacks import see_through
-from sfumato.audits.findings import Finding
+from sfumato.audits.findings import Audit, Finding
+from sfumato.audits.lower_bounds import check_delta, usual_delta
 from sfumato.audits.mechanism_audit import audit_mechanism
 from sfumato.audits.membership import membership_attacks
-from sfumato.audits.pair_game import pair_games
+from sfumato.audits.noise_defects import (
+    averaging_attack,
+    exact_value_game,
+    exact_value_leak,
+    noise_across_rows,
+    shared_noise,
+)
 from sfumato.audits.reconstruction import informed_inverter, posterior_mean, ridge_reconstruction
 from sfumato.audits.reidentification import View, nearest_matching, rows_of
-from sfumato.audits.repeated_noise import noise_across_rows, shared_noise
-from sfumato.audits.value_leak import exact_value_game, exact_value_leak
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Mechanism, Release
-from sfumato.mechanisms.domain import declared_domain
-from sfumato.mechanisms.records import as_array
+from sfumato.mechanisms import Mechanism, Release, as_array, declared_domain
 from sfumato.privacy import Guarantee, Neighbours, Statement, Unit
 
 __all__ = ["audit"]
@@ -153,7 +154,7 @@ def _of_mechanism(
     seed: int,
     report: Report | None,
 ) -> Audit:
-    """The audit of a mechanism alone."""
+    """Return the audit of a mechanism alone."""
     steps = _Steps(report, 1)
     steps("drawing the mechanism anew on worst-case rows")
     statement: Any = source
@@ -164,7 +165,7 @@ def _of_mechanism(
     if isinstance(source, Mechanism):
         statement = source.statement(columns)
     steps.done()
-    return Audit.of(Release(None, statement), found)
+    return Audit.of(Release[Any](None, statement), found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,13 +187,14 @@ class _Case:
 
 
 def _compared(steps: _Steps, case: _Case, nonmembers: ArrayLike | None) -> list[Finding]:
-    """Attacks that compare released rows with records in the same columns."""
+    """Run attacks that compare released rows with records in the same columns."""
     both = (case.clipped, case.released)
     common: dict[str, Any] = {"view": case.view, "confidence": case.confidence}
     drawn = {**common, "seed": case.seed}
     sigma = _deviation(case)
     steps("matching rows with records")
-    findings: list[Finding] = [*nearest_matching(*both, **drawn)]
+    law = _law(case.statement.proven) or "gaussian"
+    findings: list[Finding] = [*nearest_matching(*both, law=law, **drawn)]
     steps("telling members from others")
     outside = None if nonmembers is None else _clipped(_rows(nonmembers, "nonmembers"), case.statement)
     findings += membership_attacks(*both, nonmembers=outside, sigma=sigma or None, **drawn)
@@ -207,7 +209,7 @@ def _compared(steps: _Steps, case: _Case, nonmembers: ArrayLike | None) -> list[
 
 
 def _bounds(case: _Case) -> list[Finding]:
-    """Lower bounds on ε and δ of what a row is to the statement; all hold together with the confidence."""
+    """Return lower bounds on ε and δ for the unit of a row; all hold together with the confidence."""
     if case.statement.mechanism == "Personalised":
         return []  # rows are made by rules of their own, so the game of exchanged rows is not valid
     proven, law = case.statement.proven, _law(case.statement.proven)
@@ -228,19 +230,19 @@ def _bounds(case: _Case) -> list[Finding]:
 
 
 def _half(confidence: float) -> float:
-    """Half of what may go wrong: bounds of the release have one half, games with its mechanism the other."""
+    """Return the confidence of half of the error: bounds of the release and of its mechanism share it."""
     return 1.0 - (1.0 - confidence) / 2.0
 
 
 def _row_unit(statement: Statement) -> str:
-    """What one row is to the statement: the first unit it speaks of that is a whole row."""
+    """Return the unit that one row is to the statement: the first of its units that is a whole row."""
     units = [part.unit.name for part in (statement.proven, *statement.also_proven)]
     whole = [name for name in units if name in _WHOLE_ROWS]
     return whole[0] if whole else "tensor" if "component" in units else "record"
 
 
 def _stated_epsilon(statement: Statement, unit: Unit, neighbours: Neighbours) -> float:
-    """The ε at which a bound on δ says most: the claimed one, or else that proven, of this very unit."""
+    """Return the ε at which a bound on δ says most: the claimed one, or else that proven, of this unit."""
     claim = None if statement.claimed is None else statement.claimed.guarantee()
     for part in (claim, statement.proven_of(unit, neighbours)):
         if part is not None and (part.unit, part.neighbours) == (unit, neighbours):
@@ -253,7 +255,7 @@ def _stated_epsilon(statement: Statement, unit: Unit, neighbours: Neighbours) ->
 def _pooled(
     steps: _Steps, case: _Case, repeats: Sequence[NDArray[Any]], rows: int, tested: NDArray[np.intp]
 ) -> list[Finding]:
-    """What several releases of the same ``rows`` records say together, in the rows that are ``tested``."""
+    """Return what several releases of the same ``rows`` records say together, in the rows ``tested``."""
     if any(value.shape != (rows, case.released.shape[1]) for value in repeats):
         raise BadInput("releases that are pooled must have the same rows and columns.")
     values = [case.released, *(value[tested] for value in repeats)]
@@ -267,13 +269,13 @@ def _pooled(
 
 
 def _rows(values: Any, name: str) -> NDArray[Any]:
-    """``values`` as finite rows; tensors are flattened."""
+    """Return ``values`` as finite rows; tensors are flattened."""
     array = as_array(values, f"the {name}")
     return rows_of(array.reshape(len(array), -1) if array.ndim > 2 else array, name)
 
 
 def _clipped(records: NDArray[Any], statement: Statement) -> Floats:
-    """The records as the mechanism clips them, by the public bounds in its parameters."""
+    """Return the records as the mechanism clips them, by the public bounds in its parameters."""
     clip, bounds = statement.parameters.get("clip"), statement.parameters.get("bounds")
     values = records.astype(np.float64)
     if isinstance(clip, list):
@@ -289,13 +291,13 @@ def _clipped(records: NDArray[Any], statement: Statement) -> Floats:
 
 
 def _deviation(case: _Case) -> float:
-    """The deviation of the noise, which an attacker knows from the public parameters."""
+    """Return the deviation of the noise, which an attacker knows from the public parameters."""
     seen = case.released if case.view is None else case.view(case.released)
     return float(np.sqrt(np.mean(np.square(np.asarray(seen, dtype=np.float64) - case.clipped))))
 
 
 def _law(proven: Guarantee) -> str | None:
-    """The law of the noise, where the proven column says that it is Gaussian or Laplace noise alone."""
+    """Return the law of the noise if the proven column says Gaussian or Laplace noise alone."""
     if isinstance(proven.event, GaussianDpEvent):
         return "gaussian" if proven.revealed == proven.slack == 0.0 else None
     return "laplace" if isinstance(proven.event, LaplaceDpEvent) else None

@@ -1,4 +1,4 @@
-"""Scores of members and non-members, and how well they tell the two apart: AUC, TPR at a low FPR, the curve.
+"""ROC analysis of membership scores: AUC, true positive rate at a low false positive rate, the curve.
 
 A score is any number that is higher for records the attacker believes to be members. Infinite scores are
 allowed (a likelihood ratio may be infinite); NaN is not. Everything here sorts once, so it takes
@@ -14,52 +14,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sfumato.audits import proportions
 from sfumato.audits.findings import Finding
-from sfumato.errors import BadInput
+from sfumato.audits.lower_bounds import check_scores, failure_chance, interval
+from sfumato.mechanisms import proper_share
 
-__all__ = [
-    "Placements",
-    "TruePositiveRate",
-    "auc",
-    "auc_interval",
-    "check_scores",
-    "finding_from_scores",
-    "roc_curve",
-    "tpr_at_fpr",
-]
+__all__ = ["roc_curve", "tpr_at_fpr"]
 
 Floats = npt.NDArray[np.float64]
 
 LOW_FPR = 0.001  # where Carlini et al. (2022) ask for the true positive rate
 
 
-def check_scores(scores: npt.ArrayLike, name: str) -> Floats:
-    """The scores as a float array of shape (n,), n ≥ 1, without NaN; ``name`` is used in the sentences."""
-    try:
-        array = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise BadInput(f"{name} must be one number a record: got values that are not numbers.") from None
-    if array.ndim != 1:
-        raise BadInput(f"{name} must be one number a record, an array of one axis: got shape {array.shape}.")
-    if array.size == 0:
-        raise BadInput(f"{name} are empty: give at least one.")
-    bad = np.flatnonzero(np.isnan(array))
-    if bad.size:
-        raise BadInput(f"{name} are NaN in {bad.size} of {array.size} rows, first in row {bad[0]}.")
-    return array
-
-
 def auc(members: npt.ArrayLike, nonmembers: npt.ArrayLike) -> float:
-    """The probability that a random member scores above a random non-member, ties counted half."""
+    """Return the probability that a random member scores above a random non-member, ties counted half."""
     return Placements.of(members, nonmembers).auc
-
-
-def auc_interval(
-    members: npt.ArrayLike, nonmembers: npt.ArrayLike, confidence: float = 0.99
-) -> tuple[float, float]:
-    """A two-sided interval for the AUC, `Placements.interval`; scores must be independent of each other."""
-    return Placements.of(members, nonmembers).interval(confidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +47,14 @@ class Placements:
 
     @classmethod
     def of(cls, members: npt.ArrayLike, nonmembers: npt.ArrayLike) -> Placements:
-        """The placements of two sets of scores."""
+        """Return the placements of two sets of scores."""
         first, second = _checked(members, nonmembers)
         above, tied = _share_below(first, second)
         return cls(above, 1.0 - _share_below(second, first)[0], tied)
 
     @classmethod
     def join(cls, folds: list[Placements]) -> Placements:
-        """The placements of all K ≥ 2 folds of a cross-validation, each within its own.
+        """Return the placements of all K ≥ 2 folds of a cross-validation, each within its own.
 
         Two records that happen to look alike help the attacker of either fold to judge the other, so the
         folds' AUCs go up and down together, and the more so the less there is to find. The variance is
@@ -102,11 +70,11 @@ class Placements:
 
     @property
     def auc(self) -> float:
-        """The probability that a random member scores above a random non-member of its fold."""
+        """Return the probability that a random member scores above a random non-member of its fold."""
         return float(np.mean(self.above))
 
     def variance(self) -> float:
-        """DeLong's (1988) variance of the AUC, with an allowance for ties.
+        """Return DeLong's (1988) variance of the AUC, with an allowance for ties.
 
         Where nearly all scores are tied (a model that is nearly always right) one side may show no spread
         at all, and DeLong's variance is far too small. Each side is therefore given 2·tied records of the
@@ -122,19 +90,14 @@ class Placements:
         return self.inflation * total
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Holds the AUC with about ``confidence``: normal on the logit scale.
+        """Return an interval that holds the AUC with about ``confidence``: normal on the logit scale.
 
         An AUC of exactly 1 means that each of min(members, non-members) disjoint pairs was ordered rightly,
         which has probability AUC^pairs; its interval, and that of 0, is exact for every sample size (of
         joined folds the pairs are counted as fewer, by ``inflation``). A single record on a side says
         nothing about spread, and the answer is (0, 1).
         """
-        if not 0.0 < confidence < 1.0:
-            raise BadInput(
-                f"`confidence` was {confidence!r}: it must lie strictly between 0 and 1.",
-                parameter="confidence",
-            )
-        tail = (1.0 - confidence) / 2.0
+        tail = failure_chance(confidence) / 2.0
         value, pairs = self.auc, min(self.above.size, self.below.size)
         if pairs < 2:
             return 0.0, 1.0
@@ -158,7 +121,7 @@ def _share_below(values: Floats, others: Floats) -> tuple[Floats, float]:
 
 
 def roc_curve(members: npt.ArrayLike, nonmembers: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """False positive rates, true positive rates and thresholds, one point for each distinct score.
+    """Return false positive rates, true positive rates and thresholds, one point for each distinct score.
 
     Records that score at least the threshold are flagged. The first point, (0, 0), flags nobody and its
     threshold is +∞; rates never fall along the curve, which ends at (1, 1).
@@ -199,10 +162,9 @@ class TruePositiveRate:
 def tpr_at_fpr(
     members: npt.ArrayLike, nonmembers: npt.ArrayLike, fpr: float = LOW_FPR, *, confidence: float = 0.99
 ) -> TruePositiveRate:
-    """The true positive rate at the lowest threshold whose empirical FPR is at most ``fpr``."""
+    """Return the true positive rate at the lowest threshold whose empirical FPR is at most ``fpr``."""
     first, second = _checked(members, nonmembers)
-    if not 0.0 < fpr < 1.0:
-        raise BadInput(f"`fpr` was {fpr!r}: it must lie strictly between 0 and 1.", parameter="fpr")
+    proper_share("fpr", fpr)
     allowed = math.floor(fpr * second.size + 1e-9)
     # Everything strictly above this non-member may be flagged; it may not be, nor may its ties.
     barrier = np.sort(second)[second.size - 1 - allowed]
@@ -215,11 +177,11 @@ def tpr_at_fpr(
         )
     return TruePositiveRate(
         rate=flagged.size / first.size,
-        interval=proportions.interval(flagged.size, first.size, confidence),
+        interval=interval(flagged.size, first.size, confidence),
         confidence=confidence,
         fpr=fpr,
         empirical_fpr=false.size / second.size,
-        fpr_upper=proportions.interval(false.size, second.size, confidence)[1],
+        fpr_upper=interval(false.size, second.size, confidence)[1],
         threshold=float(np.min(np.concatenate([flagged, false]), initial=np.inf)),
         resolved=allowed > 0,
         note=note,
@@ -236,7 +198,7 @@ def finding_from_scores(
     note: str = "",
     placements: Placements | None = None,
 ) -> Finding:
-    """A membership attack's scores as a `Finding` whose value is the AUC and whose chance is 0.5.
+    """Return a membership attack's scores as a `Finding` whose value is the AUC and whose chance is 0.5.
 
     Its numbers hold the true positive rate at a false positive rate of 0.1% with its interval, the privacy
     risk (AUC − 0.5)/0.5, the advantage (the largest TPR − FPR over all thresholds, which flatters the
@@ -247,11 +209,11 @@ def finding_from_scores(
     rate = tpr_at_fpr(members, nonmembers, LOW_FPR, confidence=confidence)
     fpr, tpr, _ = roc_curve(members, nonmembers)
     placements = placements or Placements.of(members, nonmembers)
-    value, interval = placements.auc, placements.interval(confidence)
+    value, ends = placements.auc, placements.interval(confidence)
     warning = ""
     if placements.tied == 1.0:
         warning = "every record has the same score, so this attacker can only guess"
-    elif interval[1] < 0.5:
+    elif ends[1] < 0.5:
         warning = "the whole interval lies below a half: a reader who turns the score round would win"
     return Finding(
         attack=attack,
@@ -259,7 +221,7 @@ def finding_from_scores(
         measure="AUC",
         value=value,
         chance=0.5,
-        interval=interval,
+        interval=ends,
         confidence=confidence,
         numbers={
             "tpr_at_0.1%_fpr": rate.rate,

@@ -1,7 +1,13 @@
-"""Shadow models: train models like the target on other records, and learn from them what members look like.
+"""Shadow models: models like the target, trained on other records, and the attack network they train.
 
 The attack network is a perceptron with hidden layers of 256, 128 and 64 units and dropout 0.3, trained on
 tuples (output, label, membership) of the shadow models (Shokri et al. 2017).
+
+**Held-out records** give members and non-members of one distribution: a random part is not trained on.
+
+CompactDP (section 4.1) trains on 80% of the training records and takes the other 20% as non-members. Nobody
+looks at a record to decide where it goes, so an attack that tells the two parts apart has found the model's
+memory and not a difference between two distributions.
 """
 
 from __future__ import annotations
@@ -12,23 +18,51 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
-from sfumato.audits.audited_learner import fit_twin
+from sfumato.audits.canary_game import fit_twin
 from sfumato.audits.findings import Finding
 from sfumato.audits.predictions import Predictions, check_comparable
 from sfumato.audits.roc import finding_from_scores
 from sfumato.errors import BadInput
-from sfumato.mechanisms.records import as_array
+from sfumato.mechanisms import as_array, proper_share
 
-__all__ = ["Shadows", "shadow_attack", "train_attack_network", "train_shadows"]
+__all__ = ["shadow_attack", "train_shadows"]
+
+
+Indices = NDArray[np.intp]
 
 Floats = npt.NDArray[np.float64]
-Booleans = npt.NDArray[np.bool_]
 Scorer = Callable[[Predictions], Floats]
-
+Booleans = npt.NDArray[np.bool_]
 HIDDEN = (256, 128, 64)
 DROPOUT = 0.3
 STEPS = 200  # at most, in an epoch; batches hold 256 tuples or more
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Which records a model is trained on, ``members``, and which are held out of it, ``nonmembers``."""
+
+    members: Indices
+    nonmembers: Indices
+
+
+def held_out(records: int, *, share: float = 0.2, seed: int = 0) -> HeldOut:
+    """Hold out ``share`` of ``records`` records, rounded to a whole number, each equally likely.
+
+    Both parts are in ascending order. The split depends on ``records``, ``share`` and ``seed`` alone. Refused
+    where a part would be empty.
+    """
+    proper_share("share", share)
+    count = round(share * records)
+    if not 0 < count < records:
+        raise BadInput(
+            f"holding out {share:g} of {records} records leaves one part empty: members and non-members are "
+            "both needed."
+        )
+    order = np.random.default_rng(seed).permutation(records)
+    return HeldOut(np.sort(order[count:]), np.sort(order[:count]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,20 +97,20 @@ class Shadows:
         object.__setattr__(self, "inside", inside)
 
     def pairs(self) -> list[tuple[Predictions, Predictions]]:
-        """Of each model the predictions on records it was trained on, and on those it was not."""
+        """Return for each model its predictions on records it was trained on, and on those it was not."""
         both = zip(self.predictions, self.inside, strict=True)
         return [(item.rows(inside), item.rows(~inside)) for item, inside in both]
 
     def scaled_logits(self) -> Floats:
-        """The scaled logits of the true label by each model, (models, n), as LiRA takes them."""
+        """Return the scaled logits of the true label by each model, (models, n), as LiRA takes them."""
         return np.stack([item.scaled_logit for item in self.predictions])
 
     def true_probabilities(self) -> Floats:
-        """The probabilities of the true label by each model, (models, n), as RMIA takes them."""
+        """Return the probabilities of the true label by each model, (models, n), as RMIA takes them."""
         return np.stack([item.true_probability for item in self.predictions])
 
     def ask(self, X: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Predictions, ...]:
-        """What each model answers about other records; needs the models."""
+        """Return what each model answers about other records; needs the models."""
         if not self.models:
             raise BadInput("these shadow models are known by their answers only: they cannot be asked again.")
         classes, floor = self.predictions[0].classes, self.predictions[0].floor

@@ -1,11 +1,27 @@
 """The command line: one module a command."""
 
-from sfumato.cli import terminal
-from sfumato.cli.command_line import app, main, spread
+# Below this line: written by `make index` from the `__all__` of every module.
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "app",
-    "main",
-    "spread",
-    "terminal",
-]
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.cli.command_line import app as app
+    from sfumato.cli.command_line import main as main
+    from sfumato.cli.command_line import spread as spread
+    from sfumato.cli.terminal import in_line as in_line
+    from sfumato.cli.terminal import progress as progress
+
+__all__ = ["app", "in_line", "main", "progress", "spread"]
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {
+            "app": "command_line",
+            "main": "command_line",
+            "spread": "command_line",
+            "in_line": "terminal",
+            "progress": "terminal",
+        },
+    )

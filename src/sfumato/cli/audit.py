@@ -11,14 +11,12 @@ import typer
 
 import sfumato
 from sfumato.cli import terminal
-from sfumato.cli.output import width
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
     from sfumato.audits import Audit
-    from sfumato.release.file_audit import Compared
+    from sfumato.release import Compared
 
-__all__ = ["audit"]
 
 _CONFIDENCE = 0.99
 
@@ -107,7 +105,7 @@ def audit(
         return
     if original is None or released is None:
         raise BadInput("audit needs ORIGINAL and RELEASED, as in sfumato audit X.npz out.npz.")
-    from sfumato.release.file_audit import Compared, audit_files, command_line
+    from sfumato.release import Compared, audit_files, command_line
 
     with terminal.progress(not as_json) as report:
         compared = Compared(original, like=released, labels=labels, array=array, schema=schema)
@@ -143,7 +141,7 @@ def audit(
 
 def _mechanism_only(released: Path, confidence: float, seed: int, outputs: list[Path], as_json: bool) -> None:
     """Audit the mechanism alone, and write what may travel with the release."""
-    from sfumato.release.file_audit import audit_mechanism_of, command_line
+    from sfumato.release import audit_mechanism_of, command_line
     from sfumato.reports import report as write
 
     with terminal.progress(not as_json) as report:
@@ -169,17 +167,21 @@ def _print(found: Audit, outputs: list[Path], as_json: bool) -> None:
         return
     # The attacks have a table of their own; what bounds ε is what the proven column is held against.
     bounds = tuple(item for item in found.statement.measured if item.epsilon_lower is not None)
-    lines = [replace(found.statement, measured=bounds).table(width()), "", found.table(width())]
+    lines = [
+        replace(found.statement, measured=bounds).table(terminal.width()),
+        "",
+        found.table(terminal.width()),
+    ]
     lines += [f"Written: {terminal.printable(file)}" for file in outputs]
     print(terminal.in_line("\n".join(lines)))
 
 
 def _self_test(as_json: bool) -> None:
-    from sfumato.audits.self_test import self_test
+    from sfumato.audits import self_test
 
     with terminal.progress(not as_json) as report:
         result = self_test(report=report)
-    print(json.dumps(result.to_dict()) if as_json else terminal.in_line(result.table(width())))
+    print(json.dumps(result.to_dict()) if as_json else terminal.in_line(result.table(terminal.width())))
     if not result.passed:
         raise typer.Exit(1)
 

@@ -5,99 +5,26 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
-from click.core import ParameterSource
 
 from sfumato.cli import terminal
-from sfumato.errors import BadInput
-from sfumato.privacy.defaults import RECORDS
+from sfumato.cli.options import LEDGER, home_ledger, opened_ledger
+from sfumato.errors import BadInput, spell
+from sfumato.privacy import RECORDS
 
 if TYPE_CHECKING:
     from sfumato.ledger import Balance, Entry, Ledger
-    from sfumato.privacy import Unit
 
-__all__ = [
-    "LEDGER",
-    "LEDGER_HELP",
-    "app",
-    "gaussian_left",
-    "home_ledger",
-    "maybe",
-    "opened",
-    "refuse_idle",
-    "url_of",
-]
 
 app = typer.Typer(
     name="budget", help="What each dataset may spend, and what it has spent.", no_args_is_help=True
 )
 
 _NAME = typer.Argument(metavar="DATASET", help="Name of the dataset.")
-LEDGER_HELP = "sqlite:///FILE or postgresql://…; a file in the home folder of Sfumato unless given."
-LEDGER = typer.Option("--ledger", metavar="URL", envvar="SFUMATO_LEDGER", help=LEDGER_HELP)
 _JSON = typer.Option("--json", help="Print the result as JSON.")
-
-
-def url_of(given: str | None) -> str:
-    """The URL ``given``, or that of the ledger in the home folder."""
-    if given is not None:
-        return given
-    file = home_ledger()
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return f"sqlite:///{file}"
-
-
-def home_ledger() -> Path:
-    """The file of the ledger in the home folder."""
-    from sfumato.reports import default_home
-
-    return default_home() / "ledger.db"
-
-
-@contextmanager
-def opened(url: str | None, *, make: bool = False) -> Iterator[Ledger]:
-    """The ledger at ``url``, or the one in the home folder; a missing one is refused unless to ``make``."""
-    from sfumato.ledger import Ledger
-
-    with Ledger(url_of(url), make=make) as ledger:
-        yield ledger
-
-
-@contextmanager
-def maybe(
-    url: str | None,
-    dataset: str | None,
-    uncharged: bool,
-    unit: Unit | str = RECORDS.unit,
-    neighbours: str | None = None,
-) -> Iterator[Ledger | None]:
-    """The ledger that ``dataset`` is charged in; none where nothing is charged. It is not made here.
-
-    ``unit`` and ``neighbours`` are those of the budget that would be needed, where there is no ledger.
-    """
-    refuse_idle(dataset)
-    if dataset is None or uncharged:
-        yield None
-        return
-    from sfumato.ledger import Ledger
-
-    under = RECORDS.neighbours if neighbours is None else neighbours
-    with Ledger(url_of(url), charging=dataset, unit=unit, neighbours=under) as ledger:
-        yield ledger
-
-
-def refuse_idle(dataset: str | None) -> None:
-    """Refuse a ledger that was typed without a dataset to charge; one from the environment may be idle."""
-    context = click.get_current_context(silent=True)
-    source = None if context is None else context.get_parameter_source("ledger")
-    if dataset is None and source is ParameterSource.COMMANDLINE:
-        raise BadInput("--ledger was given and nothing would be charged in it: name the --dataset that pays.")
 
 
 @app.command("open")
@@ -111,7 +38,7 @@ def open_(
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Give DATASET a budget, which never changes afterwards."""
-    with opened(ledger, make=True) as book:
+    with opened_ledger(ledger, make=True) as book:
         book.open(dataset, epsilon, delta, unit, neighbours)
         _tell(book, book.balance(dataset), as_json)
 
@@ -125,11 +52,11 @@ def show(
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Show what is left of a budget."""
-    from sfumato.privacy.wording import upward
+    from sfumato.privacy import format_upper
 
     found: list[tuple[Balance, float, str]] = []
     if dataset is not None or ledger is not None or home_ledger().exists():
-        with opened(ledger) as book:
+        with opened_ledger(ledger) as book:
             names = book.names() if dataset is None else [dataset]
             for balance in map(book.balance, names):
                 found.append((balance, book.fixed_plan_epsilon(balance.dataset), _shown(book, balance)))
@@ -140,7 +67,7 @@ def show(
     if not found:
         print("No budget was opened yet; see sfumato budget open --help.")
     for _, epsilon, text in found:
-        fixed = f"  spent so far, had the plan been fixed in advance: ε = {upward(epsilon)}"
+        fixed = f"  spent so far, had the plan been fixed in advance: ε = {format_upper(epsilon)}"
         print(terminal.in_line(f"{text}\n{fixed}"))
 
 
@@ -151,7 +78,7 @@ def history(
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """List every entry of a dataset, oldest first."""
-    with opened(ledger) as book:
+    with opened_ledger(ledger) as book:
         entries = book.history(dataset)
     if as_json:
         print(json.dumps([entry.to_dict() for entry in entries]))
@@ -170,7 +97,7 @@ def check(
     """Look for rows that were edited, deleted or added by another hand; exit 4 if there are any."""
     from sfumato.reports import VerificationFailed
 
-    with opened(ledger) as book:
+    with opened_ledger(ledger) as book:
         damages = book.check(dataset)
     if as_json:
         print(json.dumps({"holds": not damages, "damages": [str(damage) for damage in damages]}))
@@ -194,7 +121,7 @@ def export(
     """Write the history of a dataset as CSV or JSON."""
     if format not in ("csv", "json"):
         raise BadInput(f"--format is csv or json, not {format!r}.")
-    with opened(ledger) as book:
+    with opened_ledger(ledger) as book:
         rows = [entry.to_dict() for entry in book.history(dataset)]
     from sfumato.reports import entries_csv
 
@@ -215,7 +142,7 @@ def close(
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Admit nothing further for a dataset."""
-    with opened(ledger) as book:
+    with opened_ledger(ledger) as book:
         book.close(dataset)
         _tell(book, book.balance(dataset), as_json)
 
@@ -228,20 +155,13 @@ def release(
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Give back what a job that drew nothing had set aside."""
-    with opened(ledger) as book:
+    with opened_ledger(ledger) as book:
         book.release_hold(dataset, hold)
         _tell(book, book.balance(dataset), as_json)
 
 
 def _tell(book: Ledger, balance: Balance, as_json: bool) -> None:
     print(json.dumps(balance.to_dict()) if as_json else terminal.in_line(_shown(book, balance)))
-
-
-def gaussian_left(balance: Balance) -> str:
-    """How much Gaussian noise still fits, with the δ that has to be typed with it."""
-    if balance.left == 0.0:
-        return "no Gaussian noise"
-    return f"Gaussian noise up to ε = {balance.left:.4g} with --delta {float(balance.delta)!r}"
 
 
 def laplace_left(book: Ledger, balance: Balance) -> float:
@@ -256,7 +176,7 @@ def laplace_left(book: Ledger, balance: Balance) -> float:
 
 def _shown(book: Ledger, balance: Balance) -> str:
     """A bar of what is left, and the numbers behind it."""
-    from sfumato.privacy.wording import downward
+    from sfumato.privacy import format_lower
 
     width = max(10, min(40, shutil.get_terminal_size((80, 24)).columns - 40))
     full = math.ceil(balance.used * width)
@@ -267,20 +187,20 @@ def _shown(book: Ledger, balance: Balance) -> str:
         f"{name}: {budget} per {balance.unit} under {balance.neighbours}",
         f"  {bar} {balance.used:.1%} used, {balance.state}",
         f"  releases: {balance.spends} (open holds: {balance.open_holds})",
-        f"  still fits: {gaussian_left(balance)}; Laplace noise up to ε = "
-        f"{downward(laplace_left(book, balance))}; anything else without δ at least up to ε = "
-        f"{downward(balance.left_pure)}",
+        f"  still fits: {spell(balance.gaussian_left, 'command line')}; Laplace noise up to ε = "
+        f"{format_lower(laplace_left(book, balance))}; anything else without δ at least up to ε = "
+        f"{format_lower(balance.left_pure)}",
     ]
     return "\n".join(lines)
 
 
 def _line(entry: Entry) -> str:
-    from sfumato.privacy.wording import below_one, upward
+    from sfumato.privacy import format_delta, format_upper
 
     promise = (
         ""
         if entry.guarantee is None
-        else f"  ε={upward(entry.guarantee.epsilon())} δ={below_one(entry.guarantee.at_delta)}"
+        else f"  ε={format_upper(entry.guarantee.epsilon())} δ={format_delta(entry.guarantee.at_delta)}"
     )
     refers = "" if entry.refers_to is None else f"  of {entry.refers_to}"
     purpose = f"  {terminal.printable(entry.purpose)}" if entry.purpose else ""

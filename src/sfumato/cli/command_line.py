@@ -16,7 +16,19 @@ import typer
 from typer.core import TyperGroup
 
 import sfumato
-from sfumato.cli import audit, budget, federate, keys, learn, protect, publish, report, serve, terminal
+from sfumato.cli import (
+    audit,
+    budget,
+    federate,
+    keys,
+    learn,
+    options,
+    protect,
+    publish,
+    report,
+    serve,
+    terminal,
+)
 from sfumato.errors import BadInput, Forewarning, SfumatoError, spell
 
 if TYPE_CHECKING:
@@ -25,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["app", "main", "spread"]
 
 # Options that take one or more numbers, as in --epsilon 1 8.
-_SEVERAL = ("--epsilon", "--bounds")
+_SEVERAL = options.several()
 _EXAMPLES = {
     "protect": "sfumato protect X.npz -o out.npz --epsilon 1 --clip 1.0",
     "plan": "sfumato plan X.npz --epsilon 1 --clip 1.0",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli import budget, terminal
-from sfumato.cli import output as cli_shown
+from sfumato.cli import terminal
 from sfumato.cli.options import (
     BUDGET,
     DATA,
@@ -26,18 +24,24 @@ from sfumato.cli.options import (
     Uncharged,
     White,
     option,
+    refuse_idle,
+    url_of,
 )
 from sfumato.errors import BadInput, spell
-from sfumato.privacy.defaults import DELTA, FEDERATED
+from sfumato.privacy import DELTA
 
 if TYPE_CHECKING:
-    from sfumato.release.federated_model import FederatedModel, FederationPlan
+    from sfumato.release import FederatedModel, FederationPlan
 
-__all__ = ["federate"]
 
 _TRAINING, _RUN = "The training", "The run"
-# Options that are parameters of some mechanisms.
-_OPTIONS = ("noise", "span", "retain", "levels", "curvature", "calibration")
+# Options that are those of ``sf.federate`` as they stand.
+_SAME = (
+    *("clients", "rounds", "engine", "wait", "mechanism", "delta", "clip", "limit", "neighbours", "central"),
+    *("sample", "noise", "span", "retain", "levels", "curvature", "calibration", "model", "epochs", "batch"),
+    *("rate", "seed", "classes", "extractor", "top", "pictures", "labels", "public_names", "test", "dataset"),
+    "uncharged",
+)
 
 
 def federate(
@@ -161,89 +165,36 @@ def federate(
         raise BadInput(f"federate takes one ε, as in --epsilon 8, not {len(epsilon)}.")
     if output is None and not plan:
         raise BadInput("federate needs -o/--output, a folder to keep the model in.")
-    from sfumato.release.federated_release import federate as run
-    from sfumato.release.federated_release import open_federation, plan_federation
-    from sfumato.release.round_deadline import Waiting
+    from sfumato.release import federate as run
 
-    terms = {
-        "clients": clients,
-        "rounds": rounds,
-        "mechanism": mechanism,
+    same = {name: options[name] for name in _SAME}
+    same |= {
         "epsilon": None if epsilon is None else epsilon[0],
-        "delta": delta,
-        "clip": clip,
-        "limit": limit,
-        "neighbours": neighbours or ("zero-out" if sample < 1.0 else FEDERATED.neighbours),
-        "central": central,
-        "sample": sample,
-        "options": {name: options[name] for name in _OPTIONS if options[name] is not None},
-        "model": model,
-        "epochs": epochs,
-        "batch": batch,
-        "rate": rate,
-        "seed": seed,
+        "ledger": url_of(ledger) if dataset is not None else None,
     }
-    budget.refuse_idle(dataset)
+    refuse_idle(dataset)
     with terminal.progress(not as_json) as progress:
-        opened = open_federation(
-            source,
-            terms,
-            pictures=pictures,
-            labels=labels,
-            classes=classes,
-            top=top,
-            public_names=public_names,
-            extractor=extractor,
-            dataset=dataset,
-            ledger=budget.url_of(ledger) if dataset is not None else None,
-            uncharged=uncharged,
-        )
-        planned = plan_federation(opened)
         if plan or output is None:
-            print(cli_shown.json_text(planned.to_dict()) if as_json else terminal.in_line(_planned(planned)))
+            planned = run(source, plan=True, **same)
+            print(terminal.json_text(planned.to_dict()) if as_json else terminal.in_line(_planned(planned)))
             return
-        for sentence in () if as_json else (_cost(planned), *planned.warnings):
-            terminal.complain(f"{sentence}.")
-        done = run(
-            opened,
-            output,
-            engine=engine,
-            waiting=Waiting(timeout=wait),
-            test=test,
-            report=progress,
-        )
-    print(cli_shown.json_text(done.to_dict()) if as_json else terminal.in_line(_told(done)))
-
-
-def _cost(planned: FederationPlan) -> str:
-    """What each client will pay, in one sentence."""
-    from sfumato.privacy.wording import below_one, upward
-
-    if planned.one_round.proves_nothing:
-        return f"nothing is proven of any client: {planned.one_round.theorem}"
-    whole = planned.statement.proven
-    if not math.isfinite(whole.epsilon()):
-        return f"no finite ε is proven of any client at δ = {below_one(whole.at_delta)}"
-    at = below_one(whole.at_delta)
-    return (
-        f"each client spends ε = {upward(whole.epsilon())} at δ = {at} over all rounds, and "
-        f"ε = {upward(planned.one_round.epsilon(whole.at_delta))} in each"
-    )
+        done = run(source, output, progress=progress, warn=None if as_json else terminal.complain_of, **same)
+    print(terminal.json_text(done.to_dict()) if as_json else terminal.in_line(_told(done)))
 
 
 def _planned(planned: FederationPlan) -> str:
 
     name = terminal.printable
     lines = [
-        planned.statement.table(cli_shown.width()),
+        planned.statement.table(terminal.width()),
         "",
         f"Would train: {planned.what}, from {name(planned.source)}",
-        f"Cost: {_cost(planned)}",
+        f"Cost: {planned.cost()}",
     ]
     rounds = planned.statement.parameters["rounds"]
     for cost in planned.costs:
         if cost.preview is not None:
-            left = budget.gaussian_left(cost.preview.balance)
+            left = spell(cost.preview.balance.gaussian_left, "command line")
             lines.append(
                 f"  {name(cost.dataset)}: admits {cost.admitted} of {rounds} rounds; what still fits after "
                 f"the first one: {left}"
@@ -255,12 +206,12 @@ def _told(done: FederatedModel) -> str:
     name, made = terminal.printable, done.made
     asked = done.statement.parameters["rounds"]
     lines = [
-        done.statement.table(cli_shown.width()),
+        done.statement.table(terminal.width()),
         "",
         f"Model: {name(done.output)} ({done.certified.what}, after {made.rounds} of {asked} rounds)",
         f"Certificate: {name(done.certified.certificate_file)}",
     ]
-    lines += cli_shown.classes(done.folders)
+    lines += terminal.classes(done.folders)
     if made.stopped is not None:
         lines.append(f"Stopped: {name(made.stopped)}")
     lines += [f"Not used: {name(spell(str(item), 'command line'))}" for item in made.refused]

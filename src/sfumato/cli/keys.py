@@ -6,16 +6,16 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfumato.cli import terminal
-from sfumato.cli.budget import LEDGER, home_ledger, opened
-from sfumato.cli.output import json_text, width
-from sfumato.errors import spell
+from sfumato.cli.options import LEDGER, home_ledger, url_of
 
-__all__ = ["app", "verify"]
+if TYPE_CHECKING:
+    from sfumato.reports import PackVerification
+
 
 app = typer.Typer(
     name="key", help="The key that signs certificates, and the keys to trust.", no_args_is_help=True
@@ -79,48 +79,22 @@ def verify(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A release with its certificate beside it, a released folder, or a pack; also in an object "
-            "store.",
+            help="A release with its certificate beside it, a released folder or a file in it, or a pack; "
+            "also in an object store.",
         ),
     ],
     ledger: Annotated[str | None, LEDGER] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Check a release against its certificate: envelope, key, bytes and ledger row; exit 4 if one fails."""
-    from sfumato.release import at_hand
+    from sfumato.release import verify as run
+    from sfumato.reports import PackVerification
 
-    with at_hand(file) as place:
-        _verify(place, ledger, as_json)
-
-
-def _verify(file: Path, ledger: str | None, as_json: bool) -> None:
-    from sfumato.release.manifest import MANIFEST, verify_folder
-    from sfumato.reports import KeyRing
-    from sfumato.reports import verify as verify_file
-
-    if file.is_dir() and not (file / MANIFEST).exists():
-        _verify_pack(file, as_json)
+    found = run(file, ledger=url_of(ledger) if ledger is not None or home_ledger().exists() else None)
+    if isinstance(found, PackVerification):
+        _tell_of_pack(found, as_json)
         return
-    run = verify_folder if file.is_dir() else verify_file
-    reachable = ledger is not None or home_ledger().exists()
-    if reachable:
-        with opened(ledger) as book:
-            found = run(file, KeyRing(), book)
-    else:
-        found = run(file, KeyRing())
-    if as_json:
-        print(json_text(found.to_dict()))
-    else:
-        lines = [
-            f"{check.what:<9} {check.outcome}: {spell(check.detail, 'command line')}"
-            for check in found.checks
-        ]
-        if found.certificate is not None:
-            lines += [
-                "",
-                found.certificate.statement.table(width()),
-            ]
-        print(terminal.in_line("\n".join(lines)))
+    terminal.show(found, as_json)
     if not found.holds:
         raise typer.Exit(4)
 
@@ -135,14 +109,13 @@ def _passphrase() -> str:
     return sys.stdin.readline().rstrip("\r\n")
 
 
-def _verify_pack(folder: Path, as_json: bool) -> None:
-    from sfumato.reports import KeyRing, VerificationFailed, verify_pack
+def _tell_of_pack(found: PackVerification, as_json: bool) -> None:
+    from sfumato.reports import VerificationFailed
 
-    altered = verify_pack(folder, KeyRing())
     if as_json:
-        print(json.dumps({"folder": str(folder), "holds": not altered, "altered": altered}))
-        raise typer.Exit(4 if altered else 0)
-    if altered:
-        names = ", ".join(terminal.printable(name) for name in altered)
+        print(json.dumps(found.to_dict()))
+        raise typer.Exit(0 if found.holds else 4)
+    if not found.holds:
+        names = ", ".join(terminal.printable(name) for name in found.altered)
         raise VerificationFailed(f"missing or altered since it was signed: {names}.")
     print("The pack holds: every file is as it was signed.")

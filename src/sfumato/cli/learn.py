@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli import budget, terminal
-from sfumato.cli import output as cli_shown
+from sfumato.cli import terminal
 from sfumato.cli.options import (
     BUDGET,
     DATA,
@@ -26,20 +25,21 @@ from sfumato.cli.options import (
     TestFile,
     Uncharged,
     White,
+    charged_ledger,
     option,
 )
 from sfumato.errors import BadInput
-from sfumato.privacy.defaults import DELTA, MODELS
+from sfumato.privacy import DELTA, MODELS
 
 if TYPE_CHECKING:
-    from sfumato.release.learned_model import Learned
+    from sfumato.release import Learned
 
-__all__ = ["learn"]
 
-# Options that are parameters of a learner as they stand.
-_PARAMETERS = (
-    *("epsilon", "delta", "neighbours", "steps", "clip", "pace", "momentum", "spread"),
-    *("bandwidth", "share", "epochs", "batch", "rate", "sampling", "mode"),
+# Options that are those of ``sf.learn`` as they stand.
+_SAME = (
+    *("method", "delta", "neighbours", "classes", "extractor", "reach", "top", "pictures", "labels"),
+    *("public_names", "steps", "clip", "pace", "momentum", "spread", "share", "sampling", "epochs", "batch"),
+    *("rate", "mode", "test", "report", "audit", "shadows", "dataset", "uncharged"),
 )
 _SOME = "For some methods"
 
@@ -167,57 +167,21 @@ def learn(
         raise BadInput(f"learn takes one ε, as in --epsilon 1, not {len(epsilon)}.")
     if output is None and not plan:
         raise BadInput("learn needs -o/--output, a folder to keep the model in.")
-    if spread is not None and pace is not None:
-        raise BadInput("--spread sets the pace, and --pace was given: take one of them away.")
-    if shadows is not None and not audit:
-        raise BadInput("--shadows is for an audit, and --no-audit was given: take one of them away.")
-    from sfumato.audits.learner_shadows import SHADOWS
-    from sfumato.release.model_release import learn as run
-    from sfumato.release.model_release import open_learning, plan_learning
-    from sfumato.release.payment import Payment
+    from sfumato.release import learn as run
 
-    given = {name: options[name] for name in _PARAMETERS}
-    given |= {
+    same = {name: options[name] for name in _SAME}
+    same |= {
         "epsilon": None if epsilon is None else epsilon[0],
         "bandwidth": None if bandwidth is None else _bandwidth(bandwidth),
     }
-    with terminal.progress(not as_json) as progress, budget.maybe(ledger, dataset, uncharged) as book:
-        made = open_learning(
-            source,
-            method,
-            given,
-            pictures=pictures,
-            labels=labels,
-            classes=classes,
-            top=top,
-            public_names=public_names,
-            reach=reach,
-            extractor=extractor,
-            audited=audit,
-            shadows=SHADOWS if shadows is None else shadows,
-            payment=Payment(dataset, book, uncharged=uncharged),
-        )
+    with terminal.progress(not as_json) as progress, charged_ledger(ledger, dataset, uncharged) as book:
         if plan or output is None:
-            planned = plan_learning(made, dataset=dataset, ledger=book, uncharged=uncharged)
-            print(
-                cli_shown.json_text(planned.to_dict())
-                if as_json
-                else terminal.in_line(cli_shown.planned(planned))
-            )
+            planned = run(source, plan=True, ledger=book, **same)
+            terminal.show(planned, as_json)
             return
-        for warning in () if as_json else made.warnings:
-            terminal.complain(f"{warning}.")
-        done = run(
-            made,
-            output,
-            test=test,
-            page=report,
-            dataset=dataset,
-            ledger=book,
-            uncharged=uncharged,
-            report=progress,
-        )
-    print(cli_shown.json_text(done.to_dict()) if as_json else terminal.in_line(_told(done)))
+        warn = None if as_json else terminal.complain_of
+        done = run(source, output, ledger=book, progress=progress, warn=warn, **same)
+    print(terminal.json_text(done.to_dict()) if as_json else terminal.in_line(_told(done)))
 
 
 def _bandwidth(given: str) -> str | float:
@@ -235,12 +199,12 @@ def _told(done: Learned) -> str:
     shown += [] if attacks is None else [attacks.strongest]
     statement = replace(done.statement, measured=tuple(item.evidence() for item in shown))
     lines = [
-        statement.table(cli_shown.width()),
+        statement.table(terminal.width()),
         "",
         f"Model: {name(done.output)} ({done.certified.what})",
         f"Certificate: {name(done.certified.certificate_file)}",
     ]
-    lines += cli_shown.classes(done.folders)
+    lines += terminal.classes(done.folders)
     if attacks is not None:
         several = sum(item.measure == "AUC" for item in attacks.findings)
         told = f"the strongest of {several} on members is above"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli import budget, terminal
-from sfumato.cli import output as cli_shown
+from sfumato.cli import terminal
 from sfumato.cli.options import (
     BUDGET,
     DATA,
@@ -23,20 +22,21 @@ from sfumato.cli.options import (
     PublicClassNames,
     Uncharged,
     White,
+    charged_ledger,
     option,
 )
 from sfumato.errors import BadInput
-from sfumato.privacy.defaults import DELTA, PUBLICATIONS
+from sfumato.privacy import DELTA, PUBLICATIONS
 
 if TYPE_CHECKING:
-    from sfumato.release.published_files import Published
+    from sfumato.release import Published
 
-__all__ = ["publish"]
 
-# Options that are parameters of a publisher as they stand.
-_PARAMETERS = (
-    *("epsilon", "delta", "neighbours", "multiplier", "kept", "parts", "block", "radius", "k", "clusters"),
-    *("latent", "centres", "strategy", "decoder", "checkpoint", "time_budget", "embeddings", "small"),
+# Options that are those of ``sf.publish`` as they stand.
+_SAME = (
+    *("method", "delta", "neighbours", "classes", "top", "pictures", "labels", "public_names", "records"),
+    *("checkpoint", "report", "audit", "dataset", "uncharged", "overwrite", "multiplier", "kept", "parts"),
+    *("block", "radius", "k", "clusters", "latent", "centres", "strategy", "decoder", "embeddings", "small"),
     *("mode", "steps", "rate"),
 )
 _SOME = "For some methods"
@@ -160,68 +160,39 @@ def publish(
     OUT is either, whatever SOURCE is.
     """
     options = dict(locals())
-    from sfumato.release.payment import Payment
-    from sfumato.release.publication import open_publication, plan_publication
-    from sfumato.release.publication import publish as run
-    from sfumato.release.publisher_catalogue import seconds_of
+    from sfumato.release import publish as run
+    from sfumato.release import seconds_of
 
     if epsilon is not None and len(epsilon) != 1:
         raise BadInput(f"publish takes one ε, as in --epsilon 1, not {len(epsilon)}.")
     if output is None and not plan:
         raise BadInput("publish needs -o/--output, an .npz file or a folder to publish as.")
-    given = {name: options[name] for name in _PARAMETERS}
-    given |= {
+    same = {name: options[name] for name in _SAME}
+    same |= {
         "epsilon": None if epsilon is None else epsilon[0],
         "time_budget": None if time_budget is None else seconds_of(time_budget),
     }
     with (
         terminal.progress(not as_json) as progress,
-        budget.maybe(ledger, dataset, uncharged, neighbours=neighbours) as book,
+        charged_ledger(ledger, dataset, uncharged, neighbours=neighbours) as book,
     ):
-        made = open_publication(
-            source,
-            method,
-            given,
-            pictures=pictures,
-            labels=labels,
-            classes=classes,
-            top=top,
-            public_names=public_names,
-            audited=audit,
-            payment=Payment(dataset, book, uncharged=uncharged),
-        )
         if plan or output is None:
-            planned = plan_publication(made, dataset=dataset, ledger=book, uncharged=uncharged)
-            print(
-                cli_shown.json_text(planned.to_dict())
-                if as_json
-                else terminal.in_line(cli_shown.planned(planned))
-            )
+            planned = run(source, plan=True, ledger=book, **same)
+            terminal.show(planned, as_json)
             return
-        done = run(
-            made,
-            output,
-            records=records,
-            page=report,
-            checkpoint=checkpoint,
-            dataset=dataset,
-            ledger=book,
-            uncharged=uncharged,
-            overwrite=overwrite,
-            report=progress,
-        )
-    print(cli_shown.json_text(done.to_dict()) if as_json else terminal.in_line(_told(done)))
+        done = run(source, output, ledger=book, progress=progress, **same)
+    print(terminal.json_text(done.to_dict()) if as_json else terminal.in_line(_told(done)))
 
 
 def _told(done: Published) -> str:
     name = terminal.printable
     lines = [
-        done.statement.table(cli_shown.width()),
+        done.statement.table(terminal.width()),
         "",
         f"Published: {name(done.output)} ({done.certified.what})",
         f"Certificate: {name(done.certified.certificate_file)}",
     ]
-    lines += cli_shown.classes(done.folders)
+    lines += terminal.classes(done.folders)
     if done.page is not None:
         lines.append(f"Report: {name(done.page)} (shows originals: keep it in-house)")
     return "\n".join(lines)

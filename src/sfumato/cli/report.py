@@ -12,17 +12,15 @@ from typer.core import TyperGroup
 
 import sfumato
 from sfumato.cli import terminal
-from sfumato.cli.budget import LEDGER, opened
+from sfumato.cli.options import LEDGER, opened_ledger
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
     from sfumato.audits import Audit
     from sfumato.io import Schema
     from sfumato.mechanisms import Release
-    from sfumato.release.file_audit import Compared
+    from sfumato.release import Compared
     from sfumato.reports import Budget
-
-__all__ = ["app"]
 
 
 # How many pictures of media are shown at most.
@@ -92,7 +90,7 @@ def page(
         raise BadInput("--labels, --array and --show-originals are about the original: add --original FILE.")
     if names_file is not None and (original is None or not any(_of_media(file) for file in released)):
         raise BadInput("--names-file is for released folders of media beside --original.")
-    from sfumato.release.file_audit import command_line
+    from sfumato.release import command_line
 
     command = command_line(
         "report",
@@ -132,7 +130,7 @@ def page(
         print(json.dumps({"file": str(output)}) if as_json else f"Written: {terminal.printable(output)}")
         return
     from sfumato.io import Schema
-    from sfumato.release.file_audit import Compared
+    from sfumato.release import Compared
     from sfumato.reports import report as write
 
     with terminal.progress(not as_json) as progress:
@@ -169,7 +167,7 @@ def pack(
     from sfumato.reports import KeyRing, write_pack
 
     key = KeyRing().signing_or_new()
-    with opened(ledger) as book:
+    with opened_ledger(ledger) as book:
         files = [str(file) for file in write_pack(book, dataset, output, key)]
     print(json.dumps({"files": files}) if as_json else terminal.in_line("\n".join(files)))
 
@@ -193,10 +191,8 @@ def _media_page(
     reproduce: list[str],
 ) -> None:
     """The page of pictures, sounds and videos: what their certificates state, and a contact sheet."""
-    from sfumato.release.contact_sheets import contact_sheet
-    from sfumato.release.file_audit import certified_statement
-    from sfumato.release.manifest import MANIFEST
-    from sfumato.reports import Entry, write_report
+    from sfumato.release import certified_statement, contact_sheet
+    from sfumato.reports import MANIFEST, Entry, write_report
 
     entries = [
         Entry(
@@ -215,12 +211,11 @@ def _media_page(
 
 def _reproduce(command: str, released: list[Path]) -> list[str]:
     """Return the commands that check the certified releases and make the page again."""
-    from sfumato.release.file_audit import command_line
-    from sfumato.release.manifest import MANIFEST
-    from sfumato.reports import certificate_file
+    from sfumato.release import command_line
+    from sfumato.reports import MANIFEST, certificate_of
 
     certified = [
-        file for file in released if certificate_file(file / MANIFEST if file.is_dir() else file).exists()
+        file for file in released if certificate_of(file / MANIFEST if file.is_dir() else file) is not None
     ]
     return [
         *(command_line("verify", file) for file in certified),
@@ -232,8 +227,7 @@ def _reproduce(command: str, released: list[Path]) -> list[str]:
 def _evidence(file: Path, compared: Compared | None, schema: Schema | None) -> Release | Audit:
     """The release in ``file``, or its audit where the evidence stands beside it."""
     from sfumato.audits import Audit, Finding
-    from sfumato.release.file_audit import read_release
-    from sfumato.release.record_reader import released_schema
+    from sfumato.release import read_release, released_schema
 
     if compared is not None:
         release = compared.release(file)
@@ -255,5 +249,5 @@ def _budget(dataset: str | None, ledger: str | None) -> Budget | None:
 
     if dataset is None:
         return None
-    with opened(ledger) as book:
+    with opened_ledger(ledger) as book:
         return Budget(book.balance(dataset), tuple(book.history(dataset)))

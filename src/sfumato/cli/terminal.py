@@ -1,17 +1,22 @@
-"""How the command line meets its terminal: any encoding, any width, progress where it helps, signals."""
+"""The terminal of the command line: what commands print, in any encoding and width, progress, and signals."""
 
 from __future__ import annotations
 
 import codecs
+import json
+import shutil
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["Stopped", "complain", "in_line", "printable", "progress", "signals", "speak_any_encoding"]
+from sfumato.errors import spell
+from sfumato.privacy import printable as printable
+
+__all__ = ["in_line", "progress"]
 
 # A bar that is gone before it can be read only flickers.
 _PATIENCE_SECONDS = 2.0
@@ -35,11 +40,6 @@ def speak_any_encoding() -> None:
             stream.reconfigure(errors="sfumato")
 
 
-def printable(name: object) -> str:
-    """``name`` on one line: it may come from anywhere, and must not move the cursor of a terminal."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(name))
-
-
 def in_line(text: str) -> str:
     """``text`` with its boxes in line, also where standard output has to spell Greek letters."""
     lines = []
@@ -57,6 +57,11 @@ def complain(sentence: str) -> None:
     console = Console(stderr=True)
     text = Text.assemble(("sfumato:", "bold red"), " ", printable(sentence))
     console.print(text, soft_wrap=not console.is_terminal)
+
+
+def complain_of(warning: str) -> None:
+    """Say ``warning``, which has no full stop, as a sentence on standard error."""
+    complain(f"{warning}.")
 
 
 @contextmanager
@@ -151,3 +156,46 @@ def _spell(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_SPELLED.get(c, "?") for c in error.object[error.start : error.end]), error.end
+
+
+class Shown(Protocol):
+    """A result that can be printed."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+
+    def text(self, width: int) -> str:
+        """Return a text for people, its tables in lines of at most ``width`` characters."""
+
+
+def show(result: Shown, as_json: bool) -> None:
+    """Print ``result`` as JSON or for people, with its parameters as the command line spells them."""
+    print(json_text(result.to_dict()) if as_json else in_line(spell(result.text(width()), "command line")))
+
+
+def json_text(result: Any) -> str:
+    """Return ``result`` as JSON, with the refusals in it as the command line spells them."""
+
+    def spelled(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: spelled(inner) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [spelled(inner) for inner in value]
+        return spell(value, "command line") if isinstance(value, str) else value
+
+    return json.dumps(spelled(result))
+
+
+def width() -> int:
+    """How many columns a table may have here."""
+    return min(shutil.get_terminal_size((100, 24)).columns, 100)
+
+
+def classes(folders: Mapping[str, str]) -> list[str]:
+    """Which class is of which of the owner's ``folders``, where they are called otherwise."""
+    of = [
+        f"{printable(called)} is {printable(folder)}"
+        for called, folder in folders.items()
+        if called != folder
+    ]
+    return [f"Classes, for you alone: {', '.join(of)}"] if of else []

@@ -1,26 +1,265 @@
-"""NumPy arrays as streams of row blocks: ``.npy`` files, and the members of ``.npz`` archives."""
+"""NumPy arrays as streams of row blocks: ``.npy`` files, and the members of ``.npz`` archives.
+
+Headers and archives come from untrusted files. The header of an array is parsed by NumPy within limits on its
+length, dimensions and row size; objects are never unpickled. An archive is not trusted about itself: names,
+packing and sizes of its members are checked, and a member that unpacks to far more than it takes is refused.
+"""
 
 from __future__ import annotations
 
+import copy
 import io
+import math
 import os
+import struct
 import zipfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from threading import Lock
+from typing import IO, Any, cast
 
 import numpy as np
+from numpy.lib import format as npy_format
 from numpy.typing import DTypeLike, NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io import npz
 from sfumato.io.atomic import AtomicSink
-from sfumato.io.formats import file_to_read, suffix_of
-from sfumato.io.npy import MAGIC, Layout, check_array, npy_header, read_layout
+from sfumato.io.formats import exactly, file_to_read, suffix_of
 
-__all__ = ["ArraySink", "ArraySource", "array_names", "open_array"]
+__all__ = ["ArraySink", "ArraySource", "array_names", "open_archive", "open_array"]
+
+MAGIC = b"\x93NUMPY"
+_MAX_HEADER_BYTES = 10_000  # NumPy's own limit: beyond it, parsing a header can exhaust the interpreter
+_MAX_DIMENSIONS = 64
+_MAX_ROW_BYTES = 1 << 30
+_TRIES = 20
+_PARSING = Lock()
+_LENGTH_FIELD = {(1, 0): "<H", (2, 0): "<I", (3, 0): "<I"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the header of a stream says about the bytes that follow it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]  # in the byte order of the file
+    fortran: bool  # and the order makes a difference: more than one axis is longer than 1
+    header_bytes: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one entry along the first axis."""
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes that follow the header."""
+        return self.shape[0] * self.row_bytes
+
+
+def read_layout(stream: io.BufferedIOBase, label: str) -> Layout:
+    """Read the header at the start of ``stream`` and leave it at the first byte of data.
+
+    Never reads more than a header may hold, and never unpickles. ``label`` names the array in refusals.
+    """
+    prefix = exactly(stream, 8, label)
+    if prefix[:6] != MAGIC:
+        raise BadInput(f"{label} is not a NumPy array: a .npy stream was expected.")
+    version = (prefix[6], prefix[7])
+    if version not in _LENGTH_FIELD:
+        raise BadInput(
+            f"{label} has version {version[0]}.{version[1]} of the .npy format; 1.0, 2.0, 3.0 are accepted."
+        )
+    field = exactly(stream, struct.calcsize(_LENGTH_FIELD[version]), label)
+    (length,) = struct.unpack(_LENGTH_FIELD[version], field)
+    if length > _MAX_HEADER_BYTES:
+        raise BadInput(f"{label} has a header of {length} bytes; up to {_MAX_HEADER_BYTES} are accepted.")
+    text = io.BytesIO(field + exactly(stream, length, label))
+    # Versions 2 and 3 differ in how field names are encoded, and arrays with fields are refused below.
+    read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
+    try:
+        shape, fortran, dtype = _parsed(read, text)
+    except Exception as error:
+        # A header is a Python literal: a broken one fails in the tokenizer, the parser or the constructor of
+        # dtypes, each with exceptions of its own.
+        raise BadInput(f"{label} has a NumPy header that cannot be parsed.") from error
+    check_array(shape, dtype, label)
+    return Layout(
+        shape=tuple(int(length) for length in shape),
+        dtype=dtype,
+        fortran=bool(fortran) and sum(length > 1 for length in shape) > 1,
+        header_bytes=len(prefix) + text.getbuffer().nbytes,
+    )
+
+
+def _parsed(read: Callable[..., Any], text: io.BytesIO) -> Any:
+    """Return what ``read`` finds in a header, also while other threads parse something.
+
+    Python 3.11 counts how deep its parser is in one place for all threads, and ends with a SystemError where
+    two of them were in it: ours take turns, and after what others did it is tried again.
+    """
+    for _ in range(_TRIES):
+        with _PARSING, suppress(SystemError):
+            return read(text, max_header_size=_MAX_HEADER_BYTES)
+        text.seek(0)
+    return read(text, max_header_size=_MAX_HEADER_BYTES)
+
+
+def check_array(shape: tuple[int, ...], dtype: np.dtype[Any], label: str) -> None:
+    """Refuse everything but real numbers, in arrays with at least one row and one column."""
+    accepted = "integers, booleans and floats of 16, 32 or 64 bits are accepted"
+    if dtype.hasobject:
+        raise BadInput(f"{label} holds pickled Python objects, which are never loaded; {accepted}.")
+    if dtype.names is not None or dtype.subdtype is not None:
+        raise BadInput(f"{label} is a structured array; save each field as an array of its own.")
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise BadInput(f"{label} has dtype {dtype.name}; {accepted}.")
+    if len(shape) == 0:
+        raise BadInput(f"{label} is a single number; an array with one row per record is accepted.")
+    if len(shape) > _MAX_DIMENSIONS:
+        raise BadInput(f"{label} has {len(shape)} dimensions; up to {_MAX_DIMENSIONS} are accepted.")
+    if any(length < 0 for length in shape):
+        raise BadInput(f"{label} has a negative length in its shape.")
+    if shape[0] == 0:
+        raise BadInput(f"{label} has no rows.")
+    if 0 in shape:
+        raise BadInput(f"{label} has no columns.")
+    if math.prod(shape) * dtype.itemsize > np.iinfo(np.int64).max:
+        raise BadInput(f"{label} has a shape that no file could hold.")
+    if math.prod(shape[1:]) * dtype.itemsize > _MAX_ROW_BYTES:
+        raise BadInput(f"{label} has rows of more than {_MAX_ROW_BYTES >> 30} GiB, which are not accepted.")
+
+
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    """Return magic and header (format 1.0) of a C-ordered array."""
+    head = io.BytesIO()
+    description = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    npy_format.write_array_header_1_0(head, description)
+    return head.getvalue()
+
+
+MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
+_END_RECORD_BYTES = 22
+_ENCRYPTED = 0x1
+# Real arrays rarely shrink a hundredfold. One that does, and is large, is more likely meant to fill a disk.
+_BOMB_BYTES = 1 << 30
+_BOMB_RATIO = 100
+_MAX_READ_BYTES = 2 << 20  # members are listed in some hundred bytes each, and read in smaller pieces
+
+
+@contextmanager
+def damage(label: str) -> Iterator[None]:
+    """Say that ``label`` is damaged, whatever the reader of the bytes raised."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except OSError as error:
+        raise BadInput(f"{label} cannot be read: {error.strerror or error}.") from error
+    except Exception as error:
+        # zipfile and zlib answer damaged bytes with a dozen unrelated exceptions.
+        raise BadInput(f"{label} is truncated or damaged and cannot be read.") from error
+
+
+def _member_names(path: Path) -> tuple[str, ...]:
+    """Return names of the arrays in the archive, in its order."""
+    with open_archive(path) as archive:
+        return tuple(_arrays(archive, path))
+
+
+@contextmanager
+def open_member(path: Path, name: str, label: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
+    """The bytes of array ``name`` and how many the archive says they are.
+
+    The stream ends where the data really end, be that before or after the stated length, and reading to its
+    end checks the archive's checksum; no more than what is asked for is ever unpacked.
+    """
+    with open_archive(path) as archive:
+        info = _arrays(archive, path)[name]
+        if info.flag_bits & _ENCRYPTED:
+            raise BadInput(f"{label} is encrypted; a plain .npz archive is accepted.")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadInput(f"{label} is packed by an unusual method; stored and deflated are accepted.")
+        stated = info.file_size
+        _refuse_bomb(info, path, label, _BOMB_BYTES, _BOMB_RATIO)
+        # zipfile cuts a member off at its stated length; allowing one byte more lets longer data show.
+        info = copy.copy(info)
+        info.file_size += 1
+        with damage(label):
+            stream = cast(zipfile.ZipExtFile, archive.open(info))
+        with stream:
+            yield stream, stated
+
+
+def check_packing(path: Path, name: str, label: str, *, least: int, ratio: int) -> None:
+    """Refuse array ``name`` if it unpacks to over ``least`` bytes and over ``ratio`` times its packed size.
+
+    For whoever holds arrays in memory whole; streams are checked when they are opened, less strictly.
+    """
+    with open_archive(path) as archive:
+        _refuse_bomb(_arrays(archive, path)[name], path, label, least, ratio)
+
+
+def check_name(name: str, archive: str) -> None:
+    """Refuse ``name`` where a file of that name, unpacked from ``archive``, would stand anywhere else."""
+    if not name.isprintable() or any(part in ("", ".", "..") for part in name.split("/")):
+        raise BadInput(f"{name!r} cannot name an array in {archive}; a plain word is accepted.")
+
+
+def zip_member(name: str) -> zipfile.ZipInfo:
+    """Return the entry of array ``name`` in a new archive, the same on every day and machine."""
+    info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+    info.create_system = 3  # Unix, wherever this runs
+    return info
+
+
+def _refuse_bomb(info: zipfile.ZipInfo, path: Path, label: str, least: int, ratio: int) -> None:
+    packed = min(info.compress_size, path.stat().st_size)
+    if info.file_size > least and info.file_size > ratio * packed:
+        raise BadInput(
+            f"{label} unpacks to {info.file_size / 2**30:.1f} GiB, over {ratio} times its packed size, "
+            "as a zip bomb does; save it unpacked by np.savez if it is what you mean."
+        )
+
+
+class _SmallReads(io.BufferedReader):
+    """A file that reads a few megabytes at once, at most: the list of an archive's members is read whole."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        asked = size if size is not None and 0 <= size <= _MAX_READ_BYTES else _MAX_READ_BYTES + 1
+        data = super().read(asked)
+        if len(data) > _MAX_READ_BYTES:
+            raise BadInput(f"{Path(str(self.name)).name} lists more arrays than can be looked through.")
+        return data
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive at ``path``; one that lists too many members, or is damaged at its end, is refused."""
+    with ExitStack() as stack:
+        with damage(path.name):
+            content = stack.enter_context(_SmallReads(io.FileIO(path)))
+            archive = stack.enter_context(zipfile.ZipFile(content))
+        # zipfile looks past bytes that follow the archive's end.
+        with damage(path.name), path.open("rb") as file:
+            file.seek(-_END_RECORD_BYTES - len(archive.comment), 2)
+            if file.read(4) != b"PK\x05\x06":
+                raise BadInput(f"{path.name} has bytes after the end of the archive.")
+        yield archive
+
+
+def _arrays(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
+    arrays: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        if info.filename.endswith(".npy"):
+            name = info.filename.removesuffix(".npy")
+            if name in arrays:
+                raise BadInput(f"{path.name} holds two arrays named {name!r}.")
+            arrays[name] = info
+    return arrays
+
 
 _BLOCK_BYTES = 32 << 20
 _READ_BYTES = 1 << 20  # unpacking makes a copy of what one read returns, so reads stay small
@@ -67,7 +306,7 @@ class ArraySource:
         step = max(1, max_bytes // self._layout.row_bytes)
         wanted = range(self.rows) if rows is None else rows
         with _stream(self.path, self.name, label) as (stream, size):
-            with npz.damage(label):
+            with damage(label):
                 layout = read_layout(stream, label)
             if layout != self._layout or size != _size(layout):
                 raise BadInput(f"{label} has changed since it was opened.")
@@ -78,7 +317,7 @@ class ArraySource:
                 for start in range(wanted.start, wanted.stop, step):
                     yield np.ascontiguousarray(whole[start : min(start + step, wanted.stop)])
                 return
-            with npz.damage(label):
+            with damage(label):
                 stream.seek(wanted.start * layout.row_bytes, os.SEEK_CUR)
             for start in range(wanted.start, wanted.stop, step):
                 count = min(step, wanted.stop - start)
@@ -93,7 +332,7 @@ class ArraySource:
         view = raw.data
         position = 0
         while position < len(view):
-            with npz.damage(label):
+            with damage(label):
                 got = stream.readinto(view[position : position + _READ_BYTES])
             if not got:
                 raise BadInput(f"{label} is truncated: it holds less data than its header says.")
@@ -104,7 +343,7 @@ class ArraySource:
 
 
 def open_array(path: str | os.PathLike[str], array: str | None = None) -> ArraySource:
-    """The array in ``path``, which must be the only one of an archive unless ``array`` names it.
+    """Return the array in ``path``, which must be the only one of an archive unless ``array`` names it.
 
     Reads the header alone. Refuses whatever is no array of real numbers with at least one row and one column,
     and a file whose length is not the one its header gives; pickled objects are never loaded.
@@ -118,15 +357,15 @@ def open_array(path: str | os.PathLike[str], array: str | None = None) -> ArrayS
             raise BadInput(
                 f"{path.name} holds one array, which has no name: leave out `array`.", parameter="array"
             )
-    elif magic.startswith(npz.MAGICS):
-        names = npz.array_names(path)
+    elif magic.startswith(MAGICS):
+        names = _member_names(path)
         array = _choose(names, array, path)
         others = tuple(name for name in names if name != array)
     else:
         raise BadInput(f"{path.name} is not a NumPy file: .npy and .npz are accepted.")
     label = _label(path, array)
     with _stream(path, array, label) as (stream, size):
-        with npz.damage(label):
+        with damage(label):
             layout = read_layout(stream, label)
         if size != _size(layout):
             fault = "truncated" if size < _size(layout) else "followed by other bytes"
@@ -160,7 +399,7 @@ class ArraySink(AtomicSink):
         self._suffix = suffix_of(self.path)
         if self._suffix not in (".npy", ".npz"):
             raise BadInput(f"{self.path.name} is no place for an array; .npy and .npz are accepted.")
-        npz.check_name(name, self.path.name)
+        check_name(name, self.path.name)
         check_array(self.shape, self.dtype, self.path.name)
         self._stream: Any = None
 
@@ -183,7 +422,7 @@ class ArraySink(AtomicSink):
         if self._suffix == ".npz":
             archive = layers.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_STORED))
             # The size is not known to zipfile beforehand, so room for more than 4 GiB is always kept.
-            member = npz.zip_member(self.name)
+            member = zip_member(self.name)
             self._stream = layers.enter_context(archive.open(member, "w", force_zip64=True))
         self._stream.write(npy_header(self.shape, self.dtype))
 
@@ -197,27 +436,27 @@ class ArraySink(AtomicSink):
 @contextmanager
 def _stream(path: Path, name: str | None, label: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
     if name is not None:
-        with npz.open_member(path, name, label) as opened:
+        with open_member(path, name, label) as opened:
             yield opened
     else:
-        with npz.damage(label):
+        with damage(label):
             file = path.open("rb")
         with file:
             yield file, os.fstat(file.fileno()).st_size
 
 
 def _expect_end(stream: io.BufferedIOBase, label: str) -> None:
-    with npz.damage(label):  # a wrong checksum shows here
+    with damage(label):  # a wrong checksum shows here
         if stream.read(1):
             raise BadInput(f"{label} holds more data than its header says.")
 
 
 def array_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Names of the arrays in the archive ``path``, in its order; none where it is a ``.npy`` file."""
+    """Return names of the arrays in the archive ``path``, in its order; none where it is a ``.npy`` file."""
     path = file_to_read(path)
     with path.open("rb") as file:
-        archive = file.read(len(MAGIC)).startswith(npz.MAGICS)
-    return npz.array_names(path) if archive else ()
+        archive = file.read(len(MAGIC)).startswith(MAGICS)
+    return _member_names(path) if archive else ()
 
 
 def _choose(names: tuple[str, ...], wanted: str | None, path: Path) -> str:

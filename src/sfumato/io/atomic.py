@@ -1,4 +1,4 @@
-"""Output that appears whole or not at all.
+"""Output that appears whole or not at all: files, folders, and files that appear in pairs.
 
 Bytes go to a hidden file beside the output, readable by its owner only. When everything is written it is
 flushed to the disk and renamed over the output in one step; when anything fails it is removed, and an older
@@ -19,6 +19,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -31,19 +32,19 @@ from sfumato.errors import BadInput, SfumatoError, StorageFailed, StorageFull
 
 __all__ = [
     "AtomicFile",
-    "AtomicSink",
     "First",
+    "atomic_folder",
     "atomic_output",
     "require_room",
     "reserved",
-    "settle",
     "storage_fault",
-    "sweep",
     "sync",
     "unsettled",
     "write_whole",
     "writing",
 ]
+
+First = tuple[str | os.PathLike[str], Callable[[Path], bytes]]
 
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
 _TEMPORARY = re.compile(r"\.[0-9a-f]{16}")
@@ -282,7 +283,6 @@ def atomic_output(path: str | os.PathLike[str], *, mode: int | None = None) -> I
 _RESERVED: ContextVar[tuple[AtomicFile, AtomicFile] | None] = ContextVar("reserved", default=None)
 
 #: A file that appears just before an output, and what gives its content once the output can be read.
-First = tuple[str | os.PathLike[str], Callable[[Path], bytes]]
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes, *, first: First | None = None) -> None:
@@ -403,3 +403,23 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder to fill, which appears at ``path`` if the block ends without an exception, and not otherwise.
+
+    It stands in a hidden folder beside ``path``, closed to others until all is there. ``path`` must not
+    exist, or be an empty folder.
+    """
+    target = Path(os.path.realpath(path))
+    hidden = target.parent / f".{secrets.token_hex(8)}"
+    inside = hidden / "whole"
+    with writing(target):
+        try:
+            hidden.mkdir(mode=0o700)
+            inside.mkdir()
+            yield inside
+            os.replace(inside, target)
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)

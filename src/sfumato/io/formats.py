@@ -1,21 +1,61 @@
-"""What a file is, told from its name: an array, a table, a picture, a sound or a video."""
+"""File formats by suffix: arrays, tables, pictures, sounds and videos, and which of them are written."""
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from sfumato.errors import BadInput
 
-__all__ = ["MEDIA", "Kind", "file_to_read", "kind_of", "known_kinds", "same_kind", "suffix_of", "suffixes_of"]
+__all__ = [
+    "MEDIA",
+    "Kind",
+    "file_to_read",
+    "kind_of",
+    "known_kinds",
+    "released_suffix",
+    "same_kind",
+    "suffix_of",
+]
 
+PictureFormat = Literal["jpeg", "png", "webp", "tiff", "bmp", "gif", "heic", "avif"]
 Kind = Literal["array", "table", "picture", "sound", "video"]
 
 #: The kinds that go through a mechanism for media.
 MEDIA: tuple[Kind, ...] = ("picture", "sound", "video")
+
+#: Suffixes of pictures.
+PICTURES: dict[str, PictureFormat] = {
+    ".jpg": "jpeg",
+    ".jpeg": "jpeg",
+    ".png": "png",
+    ".webp": "webp",
+    ".tif": "tiff",
+    ".tiff": "tiff",
+    ".bmp": "bmp",
+    ".gif": "gif",
+    ".heic": "heic",
+    ".heif": "heic",
+    ".avif": "avif",
+}
+#: What messages call the formats of pictures.
+FORMAT_NAMES: dict[PictureFormat, str] = {
+    "jpeg": "JPEG",
+    "png": "PNG",
+    "webp": "WebP",
+    "tiff": "TIFF",
+    "bmp": "BMP",
+    "gif": "GIF",
+    "heic": "HEIC",
+    "avif": "AVIF",
+}
+# Files that are read and not written, and what their releases are: PNG for GIF, since noise has more than 256
+# colours; WebP for HEIC and AVIF, which are lossy too. Both have transparency.
+_READ_ONLY = {".gif": ".png", **dict.fromkeys((".heic", ".heif", ".avif"), ".webp")}
 
 # The longer suffix of two that fit comes first.
 _KINDS: dict[str, Kind] = {
@@ -24,14 +64,14 @@ _KINDS: dict[str, Kind] = {
     ".csv.gz": "table",
     ".csv": "table",
     ".parquet": "table",
-    **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".bmp"), "picture"),
+    **dict.fromkeys(PICTURES, "picture"),
     **dict.fromkeys((".wav", ".flac", ".ogg"), "sound"),
     **dict.fromkeys((".mp4", ".mov", ".mkv", ".webm", ".avi"), "video"),
 }
 
 
 def suffix_of(path: str | os.PathLike[str]) -> str:
-    """The supported suffix that ``path`` ends with, in lower case."""
+    """Return the supported suffix that ``path`` ends with, in lower case."""
     name = Path(path).name
     for suffix in _KINDS:
         if name.lower().endswith(suffix):
@@ -39,18 +79,24 @@ def suffix_of(path: str | os.PathLike[str]) -> str:
     raise BadInput(f"{name!r} has none of the supported suffixes {', '.join(_KINDS)}.")
 
 
-def suffixes_of(kind: Kind) -> tuple[str, ...]:
-    """The suffixes of files of ``kind``."""
-    return tuple(suffix for suffix, other in _KINDS.items() if other == kind)
+def released_suffix(path: str | os.PathLike[str]) -> str:
+    """Return the suffix of a release of ``path``: its own, unless files with that suffix are not written."""
+    suffix = suffix_of(path)
+    return _READ_ONLY.get(suffix, suffix)
+
+
+def written_suffixes(kind: Kind) -> tuple[str, ...]:
+    """Return the suffixes of files of ``kind`` that are written."""
+    return tuple(suffix for suffix, other in _KINDS.items() if other == kind and suffix not in _READ_ONLY)
 
 
 def kind_of(path: str | os.PathLike[str]) -> Kind:
-    """What ``path`` names; a suffix that is not known is refused."""
+    """Return what ``path`` names; a suffix that is not known is refused."""
     return _KINDS[suffix_of(path)]
 
 
 def known_kinds(names: Iterable[str]) -> set[Kind]:
-    """What files with these ``names`` are, those aside whose suffix is not known."""
+    """Return what files with these ``names`` are, those aside whose suffix is not known."""
     ends = tuple(_KINDS)
     return {kind_of(name) for name in names if name.lower().endswith(ends)}
 
@@ -58,16 +104,24 @@ def known_kinds(names: Iterable[str]) -> set[Kind]:
 def same_kind(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> Kind:
     """The kind that ``source`` and ``output`` share; a table never becomes an array, nor a sound a video."""
     kind = kind_of(source)
-    if kind_of(output) != kind:
+    if kind_of(output) != kind or released_suffix(output) != suffix_of(output):
         raise BadInput(
             f"{Path(source).name} is read as {'an' if kind == 'array' else 'a'} {kind}, so the output "
-            f"{Path(output).name} must end in one of {', '.join(suffixes_of(kind))}."
+            f"{Path(output).name} must end in one of {', '.join(written_suffixes(kind))}."
         )
     return kind
 
 
+def exactly(file: IO[bytes] | io.BufferedIOBase, count: int, name: str) -> bytes:
+    """Return the next ``count`` bytes of the header of ``name``; a file that ends before is refused."""
+    data = file.read(count)
+    if len(data) != count:
+        raise BadInput(f"{name} is truncated: it ends inside its header.")
+    return data
+
+
 def file_to_read(path: str | os.PathLike[str]) -> Path:
-    """``path``, once it is known to name a readable, regular file that is not empty."""
+    """Return ``path``, once it is known to name a readable, regular file that is not empty."""
     path = Path(path)
     name = path.name or str(path)
     try:

@@ -1,76 +1,87 @@
 """Pictures in files: read strictly, written without metadata, whole or not at all.
 
-JPEG, PNG, WebP, TIFF and BMP; grey or colour, 8 or 16 bits, with or without alpha. A picture is turned
-upright as EXIF says, once. Nothing but pixels is written: no EXIF, no profile, no text, no thumbnail. Values
-are kept as they are when a colour profile is dropped. Limits are applied to what headers announce, before
-anything is unpacked; what a decoder would forgive (missing rows, wrong checksums, a second frame) is refused.
+JPEG, PNG, WebP, TIFF and BMP are read and written, GIF, HEIC and AVIF are read; grey or colour, 8 or 16 bits,
+with or without alpha, as far as the format holds it. A picture is turned upright as EXIF or its container
+says, once. Nothing but pixels is written: no EXIF, no profile, no text, no thumbnail. Values are kept as they
+are when a colour profile is dropped. Limits are applied to what headers announce, before anything is
+unpacked; what a decoder would forgive (missing rows, wrong checksums, a second frame) is refused.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io.bmp import bmp_layout
-from sfumato.io.formats import file_to_read
-from sfumato.io.image_header import (
-    FORMATS,
+from sfumato.io import image_formats, jpeg
+from sfumato.io.atomic import First, write_whole
+from sfumato.io.formats import (
+    FORMAT_NAMES,
     PICTURES,
-    Format,
+    PictureFormat,
+    file_to_read,
+    released_suffix,
+    written_suffixes,
+)
+from sfumato.io.image_formats import (
+    avif_layout,
+    bmp_layout,
+    encode_bmp,
+    encode_webp,
+    gif_layout,
+    heic_layout,
+    webp_layout,
+)
+from sfumato.io.image_header import (
     PictureHeader,
     PictureLayout,
     picture_suffix,
     upright,
 )
-from sfumato.io.image_output import QUALITY, check_storable, encode_picture, write_picture
-from sfumato.io.jpeg import jpeg_layout
-from sfumato.io.png import png_layout
-from sfumato.io.tiff import tiff_layout
-from sfumato.io.webp import webp_layout
+from sfumato.io.jpeg import QUALITY, encode_jpeg, jpeg_layout
+from sfumato.io.png import encode_png, png_layout
+from sfumato.io.tiff import encode_tiff, tiff_layout
 
-__all__ = [
-    "MAX_PIXELS",
-    "PICTURES",
-    "QUALITY",
-    "Picture",
-    "PictureHeader",
-    "check_storable",
-    "decode_picture",
-    "encode_picture",
-    "picture_header",
-    "picture_suffix",
-    "read_picture",
-    "write_picture",
-]
+__all__ = ["check_storable", "encode_picture", "picture_header", "read_picture", "write_picture"]
 
+_MAX_BYTES = 2_000_000_000  # lengths in PNG have 31 bits
 #: Pictures of more pixels are refused unless the caller allows them.
 MAX_PIXELS = 100_000_000
 
-_LAYOUTS: dict[Format, Callable[[IO[bytes], str], PictureLayout]] = {
+_LAYOUTS: dict[PictureFormat, Callable[[IO[bytes], str], PictureLayout]] = {
     "jpeg": jpeg_layout,
     "png": png_layout,
     "webp": webp_layout,
     "tiff": tiff_layout,
     "bmp": bmp_layout,
+    "gif": gif_layout,
+    "heic": heic_layout,
+    "avif": avif_layout,
 }
-_SHOWN: dict[Format, str] = {"jpeg": "JPEG", "png": "PNG", "webp": "WebP", "tiff": "TIFF", "bmp": "BMP"}
 # What files start with; of the last group nothing is read, but people are told what they have.
-_STARTS: tuple[tuple[bytes, Format], ...] = (
+_STARTS: tuple[tuple[bytes, PictureFormat], ...] = (
     (b"\xff\xd8\xff", "jpeg"),
     (b"\x89PNG", "png"),
     (b"II*\0", "tiff"),
     (b"MM\0*", "tiff"),
     (b"BM", "bmp"),
+    (b"GIF8", "gif"),
 )
+# The brands of ISO base media files, which stand behind their length and ``ftyp``; two are of any coding.
+_BRANDS: dict[bytes, PictureFormat] = {
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"), "heic"),
+    **dict.fromkeys((b"avif", b"avis"), "avif"),
+}
+_ANY_BRANDS = (b"mif1", b"msf1")
 _OTHERS = (
-    (b"GIF8", "a GIF"),
     (b"%PDF", "a PDF"),
     (b"PK\x03\x04", "a ZIP archive"),
     (b"8BPS", "a Photoshop file"),
@@ -91,12 +102,12 @@ class Picture:
 
 
 def picture_header(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> PictureHeader:
-    """Shape, type and format of the picture in ``path``, without decoding it.
+    """Return shape, type and format of the picture in ``path``, without decoding it.
 
     Refuses what :func:`read_picture` refuses, as far as the header shows it.
     """
     path = file_to_read(path)
-    format = FORMATS[picture_suffix(path)]
+    format = PICTURES[picture_suffix(path)]
     try:
         with path.open("rb") as file:
             _check_bytes(os.fstat(file.fileno()).st_size, max_pixels, path.name)
@@ -106,7 +117,7 @@ def picture_header(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS
 
 
 def read_picture(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> Picture:
-    """The picture in ``path``; a file that is damaged anywhere in its pixels is refused.
+    """Return the picture in ``path``; a file that is damaged anywhere in its pixels is refused.
 
     The suffix must tell the truth about the content. Files with several pictures (animations, pages) are
     refused, as are CMYK, floating point, and more than ``max_pixels`` pixels. What stands behind the end of
@@ -126,7 +137,7 @@ def read_picture(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) 
 
 def decode_picture(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> Picture:
     """As :func:`read_picture`, from the bytes of a file called ``name``."""
-    format = FORMATS[picture_suffix(name)]
+    format = PICTURES[picture_suffix(name)]
     layout = _layout(io.BytesIO(data), format, name, max_pixels)
     values = upright(layout.decode(data, name), layout.header.orientation)
     if values.shape != layout.header.shape or values.dtype != layout.header.dtype:
@@ -134,7 +145,67 @@ def decode_picture(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> P
     return Picture(values, layout.header)
 
 
-def _layout(file: IO[bytes], format: Format, name: str, max_pixels: int) -> PictureLayout:
+def check_storable(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: DTypeLike) -> None:
+    """Refuse the output ``path`` where its format cannot hold pictures of ``shape`` and ``dtype``."""
+    name, format = Path(path).name, PICTURES[picture_suffix(path)]
+    if released_suffix(path) != picture_suffix(path):
+        others = ", ".join(written_suffixes("picture"))
+        raise BadInput(f"{name} cannot be written, since {FORMAT_NAMES[format]} is read only; {others} can.")
+    channels = shape[2] if len(shape) == 3 else 1
+    if len(shape) not in (2, 3) or 0 in shape or channels not in (1, 2, 3, 4):
+        raise BadInput(f"{name} takes (height, width) or (height, width, 1 to 4), not an array of {shape}.")
+    if np.dtype(dtype) not in (np.uint8, np.uint16):
+        raise BadInput(f"{name} takes pictures in uint8 or uint16, not in {np.dtype(dtype).name}.")
+    if np.dtype(dtype) == np.uint16 and format not in ("png", "tiff"):
+        raise BadInput(f"{name} cannot hold 16 bits a sample; .png and .tif can.")
+    if channels in (2, 4) and format in ("jpeg", "bmp"):
+        raise BadInput(f"{name} cannot hold an alpha channel; .png, .tif and .webp can.")
+    if channels == 2 and format == "webp":
+        raise BadInput(f"{name} cannot hold grey with alpha; .png and .tif can.")
+    longest = {"jpeg": jpeg.MAX_SIDE, "webp": image_formats.MAX_SIDE}.get(format, (1 << 31) - 1)
+    if max(shape[:2]) > longest:
+        raise BadInput(f"{name} cannot hold sides of more than {longest} pixels; .png and .tif can.")
+    if math.prod(shape) * np.dtype(dtype).itemsize > _MAX_BYTES:
+        raise BadInput(f"{name} cannot hold more than {_MAX_BYTES:,} bytes of pixels.")
+
+
+def encode_picture(values: NDArray[Any], suffix: str, *, quality: int = QUALITY) -> bytes:
+    """Return the bytes of a file of ``values`` (h, w) or (h, w, 1 to 4), in the format that ``suffix`` names.
+
+    Equal values give equal bytes. ``quality`` matters to JPEG (with chroma at half the size) and to WebP; the
+    other formats keep every value. Grey becomes colour in WebP, which has no grey.
+    """
+    check_storable(f"a picture{suffix}", values.shape, values.dtype)
+    if isinstance(quality, bool) or not isinstance(quality, int) or not 1 <= quality <= 100:
+        raise BadInput(
+            f"`quality` must be a whole number from 1 to 100, not {quality!r}.", parameter="quality"
+        )
+    pixels = values[:, :, 0] if values.ndim == 3 and values.shape[2] == 1 else values
+    format = PICTURES[suffix.lower()]
+    if format == "jpeg":
+        return encode_jpeg(pixels, quality)
+    if format == "webp":
+        return encode_webp(pixels, quality)
+    return {"png": encode_png, "tiff": encode_tiff, "bmp": encode_bmp}[format](pixels)
+
+
+def write_picture(
+    path: str | os.PathLike[str],
+    values: NDArray[Any],
+    *,
+    quality: int = QUALITY,
+    first: First | None = None,
+) -> None:
+    """Write ``values`` to ``path``, whole or not at all, in the format that its suffix names.
+
+    ``first`` is a file and its content: it appears just before the picture does, or not at all. The content
+    is asked for once the picture is complete, and told where that can be read.
+    """
+    check_storable(path, values.shape, values.dtype)
+    write_whole(path, encode_picture(values, picture_suffix(path), quality=quality), first=first)
+
+
+def _layout(file: IO[bytes], format: PictureFormat, name: str, max_pixels: int) -> PictureLayout:
     _check_content(file.read(12), format, name)
     file.seek(0)
     layout = _LAYOUTS[format](file, name)
@@ -144,22 +215,29 @@ def _layout(file: IO[bytes], format: Format, name: str, max_pixels: int) -> Pict
     return layout
 
 
-def _check_content(start: bytes, format: Format, name: str) -> None:
+def _check_content(start: bytes, format: PictureFormat, name: str) -> None:
     """Refuse a file whose first bytes are not those of its format, and say what they are if that is known."""
     if not start:
         raise BadInput(f"{name} is empty.")
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
-        found: Format | None = "webp"
+        found: PictureFormat | None = "webp"
+    elif start[4:8] == b"ftyp":
+        any_coding = start[8:12] in _ANY_BRANDS and format in ("heic", "avif")
+        found = format if any_coding else _BRANDS.get(start[8:12])
     else:
         found = next((known for mark, known in _STARTS if start.startswith(mark)), None)
     if found == format:
         return
     if found is not None:
-        fitting = next(suffix for suffix, known in FORMATS.items() if known == found)
-        raise BadInput(f"{name} holds a {_SHOWN[found]}, which its name denies; call it {fitting}.")
+        fitting = next(suffix for suffix, known in PICTURES.items() if known == found)
+        raise BadInput(f"{name} holds {_a(found)}, which its name denies; call it {fitting}.")
     other = next((known for mark, known in _OTHERS if start.startswith(mark)), None)
     what = f"it is {other}" if other else "it does not start like one"
-    raise BadInput(f"{name} is not a {_SHOWN[format]} picture: {what}.")
+    raise BadInput(f"{name} is not {_a(format)} picture: {what}.")
+
+
+def _a(format: PictureFormat) -> str:
+    return f"{'an' if format == 'avif' else 'a'} {FORMAT_NAMES[format]}"
 
 
 def _check_bytes(size: int, max_pixels: int, name: str) -> None:

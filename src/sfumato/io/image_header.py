@@ -1,35 +1,19 @@
-"""What the header of a picture says before any pixel is decoded, and how pixels are turned upright."""
+"""Headers of pictures, known before any pixel is decoded; and pixels turned upright."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-
-__all__ = [
-    *("FORMATS", "PICTURES", "Format", "PictureHeader", "PictureLayout", "damaged", "exactly", "header_of"),
-    *("picture_suffix", "upright"),
-]
-
-Format = Literal["jpeg", "png", "webp", "tiff", "bmp"]
-
-FORMATS: dict[str, Format] = {
-    ".jpg": "jpeg",
-    ".jpeg": "jpeg",
-    ".png": "png",
-    ".webp": "webp",
-    ".tif": "tiff",
-    ".tiff": "tiff",
-    ".bmp": "bmp",
-}
-#: Suffixes of the files that are read and written as pictures.
-PICTURES = tuple(FORMATS)
+from sfumato.io.formats import PICTURES, PictureFormat
+from sfumato.loading import open_cv
 
 
 @dataclass(frozen=True)
@@ -41,7 +25,7 @@ class PictureHeader:
     EXIF says of the stored pixels (1 to 8; 1 where it says nothing).
     """
 
-    format: Format
+    format: PictureFormat
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     orientation: int = 1
@@ -60,28 +44,28 @@ class PictureLayout(Protocol):
         """What the file says of its picture."""
 
     def decode(self, data: bytes, name: str) -> NDArray[Any]:
-        """The pixels in ``data``, the whole file, as they are stored: not yet upright."""
+        """Return the pixels in ``data``, the whole file, as they are stored: not yet upright."""
 
 
 def picture_suffix(path: str | os.PathLike[str]) -> str:
-    """The suffix of a picture that ``path`` ends with, in lower case; any other is refused."""
+    """Return the suffix of a picture that ``path`` ends with, in lower case; any other is refused."""
     suffix = Path(path).suffix.lower()
-    if suffix not in FORMATS:
+    if suffix not in PICTURES:
         raise BadInput(f"{Path(path).name} has none of the suffixes of pictures {', '.join(PICTURES)}.")
     return suffix
 
 
 def header_of(
-    format: Format, height: int, width: int, channels: int, *, bits: int = 8, orientation: int = 1
+    format: PictureFormat, height: int, width: int, channels: int, *, bits: int = 8, orientation: int = 1
 ) -> PictureHeader:
-    """The header of a picture that is stored with these sides; orientations 5 to 8 exchange them."""
+    """Return the header of a picture that is stored with these sides; orientations 5 to 8 exchange them."""
     sides = (width, height) if orientation >= 5 else (height, width)
     shape = sides if channels == 1 else (*sides, channels)
     return PictureHeader(format, shape, np.dtype(np.uint16 if bits == 16 else np.uint8), orientation)
 
 
 def upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Stored pixels (h, w, …) as they are to be looked at, given EXIF's orientation; C-ordered."""
+    """Return stored pixels (h, w, …) as they are to be looked at, given EXIF's orientation; C-ordered."""
     if orientation >= 5:  # rows and columns are exchanged first
         values = values.swapaxes(0, 1)
     if orientation in (3, 4, 7, 8):
@@ -91,14 +75,15 @@ def upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:
     return np.ascontiguousarray(values)
 
 
-def exactly(file: IO[bytes], count: int, name: str) -> bytes:
-    """The next ``count`` bytes of a header; a file that ends before is refused."""
-    data = file.read(count)
-    if len(data) != count:
-        raise BadInput(f"{name} is truncated: it ends inside its header.")
-    return data
+def library(module: str, name: str) -> Any:
+    """Return library ``module``; where it is missing, ``name`` is refused with the line that installs it."""
+    try:
+        return open_cv() if module == "cv2" else import_module(module)
+    except ImportError:
+        shown = {"cv2": "OpenCV", "av": "PyAV", "pillow_heif": "pillow-heif"}.get(module, module)
+        raise BadInput(f"{name} needs {shown}: pip install 'sfumato[media]'.") from None
 
 
 def damaged(name: str, what: str) -> BadInput:
-    """The refusal of a file whose ``what`` breaks the rules of its format."""
+    """Return the refusal of a file whose ``what`` breaks the rules of its format."""
     return BadInput(f"{name} is damaged: {what}.")

@@ -1,13 +1,18 @@
 """Objects and prefixes on any storage that fsspec knows: ``s3://bucket/folder``, ``gs://…``, ``file:///…``.
 
-A failed request is repeated while there is hope, with growing waits; then, or at once where there is none,
-one sentence names the URL and what to do. No message and no URL here holds credentials.
+There is one filesystem for each kind of URL and process. Endpoints and credentials come from where everybody
+looks for them (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, ``~/.aws``, fsspec's own configuration); there is
+no configuration of ours. A failed request is repeated with growing waits while the fault may pass; then, or
+at once where it will not, one sentence names the URL and what to do. No message and no URL here holds
+credentials, and no name leads out of the place that it is put in.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +20,171 @@ from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic import writing
-from sfumato.io.remote_download import blocks, version_of
-from sfumato.io.remote_filesystem import filesystem_for
-from sfumato.io.remote_upload import upload
-from sfumato.io.retry import Patience
-from sfumato.io.storage_errors import Fault, no_bucket
-from sfumato.io.storage_urls import checked_name, checked_url, is_remote, scheme_of, shown
+from sfumato.io.object_transfer import blocks, upload, version_of
+from sfumato.io.retry import Fault, Patience, no_bucket
 
-__all__ = ["Patience", "Remote", "RemoteObject", "is_remote"]
+__all__ = [
+    "Remote",
+    "RemoteObject",
+    "checked_name",
+    "checked_url",
+    "filesystem_for",
+    "scheme_of",
+]
 
 Report = Callable[[str, float], None]
+
+_lock = threading.Lock()
+_kept: dict[tuple[int, str, int], Any] = {}
+
+#: What botocore gets unless the user says otherwise. A request is repeated once inside; with the timeouts an
+#: endpoint that does not answer is known in some seconds. All further patience is ours.
+_S3 = {"connect_timeout": 3, "read_timeout": 15}
+_S3_ATTEMPTS = {"mode": "standard", "total_max_attempts": 2}
+
+
+def filesystem_for(scheme: str) -> Any:
+    """Return filesystem of ``scheme``, made anew in each process and whenever the environment names another.
+
+    Connections and event loops do not survive a fork, so that a child never uses what its parent opened.
+    """
+    global _lock
+    settings = tuple(sorted((name, value) for name, value in os.environ.items() if _tells(name)))
+    key = (os.getpid(), scheme, hash(settings))
+    with _lock:
+        if key not in _kept:
+            _kept[key] = _made(scheme)
+        return _kept[key]
+
+
+def _after_fork() -> None:
+    # The lock may have been held by a thread that does not exist here, and what the parent opened is closed
+    # by the parent: the child keeps it untouched rather than letting it end in a loop that does not run.
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _tells(name: str) -> bool:
+    return name.startswith(("AWS_", "FSSPEC_", "GOOGLE_", "AZURE_")) or name.lower().endswith("_proxy")
+
+
+def _made(scheme: str) -> Any:
+    try:
+        import fsspec
+    except ImportError:
+        raise BadInput(f"{scheme}:// needs fsspec: pip install 'sfumato[storage]'.") from None
+    try:
+        kind = fsspec.get_filesystem_class(scheme)
+    except ImportError as error:
+        if scheme in ("s3", "s3a"):
+            raise BadInput(f"{scheme}:// needs s3fs: pip install 'sfumato[storage]'.") from None
+        raise BadInput(f"{scheme}:// needs a package that is not installed: {_line(error)}.") from None
+    except ValueError:
+        raise BadInput(
+            f"{scheme}:// is no kind of storage that is known here; s3://, gs://, file:// and whatever else"
+            " fsspec knows are accepted."
+        ) from None
+    options = {"config_kwargs": _s3_config()} if scheme in ("s3", "s3a") else {}
+    try:
+        # A listing that is remembered would hide that an object has changed.
+        made = kind(skip_instance_cache=True, use_listings_cache=False, **options)
+    except Exception as error:
+        raise BadInput(
+            f"{scheme}:// cannot be used as it is configured here ({type(error).__name__});"
+            " look at its settings in the environment."
+        ) from None
+    if scheme in ("s3", "s3a"):
+        made.retries = 1  # s3fs would repeat what botocore has repeated already
+    return made
+
+
+def _s3_config() -> dict[str, Any]:
+    """Return timeouts and attempts, where neither fsspec's nor AWS's configuration says anything of them."""
+    import botocore.session
+    from fsspec.config import conf
+
+    said: dict[str, Any] = dict(conf.get("s3", {}).get("config_kwargs", {}))
+    config: dict[str, Any] = {**_S3, **said}
+    if "retries" not in said and not {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"} & set(os.environ):
+        try:
+            profile = set(botocore.session.Session().get_scoped_config())
+        except Exception:  # a broken ~/.aws/config: the first request says so
+            profile = set()
+        if not {"max_attempts", "retry_mode"} & profile:
+            config["retries"] = dict(_S3_ATTEMPTS)
+    return config
+
+
+def _line(error: ImportError) -> str:
+    return " ".join(str(error).split()).rstrip(".")
+
+
+# Two letters at least: C:// is a drive.
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def scheme_of(url: str) -> str:
+    """Return the scheme of a URL in small letters: ``s3`` of ``s3://bucket``."""
+    found = SCHEME.match(url)
+    if found is None:
+        raise BadInput(f"{shown(url)} is not a URL; one like s3://bucket/folder is accepted.")
+    return found[1].lower()
+
+
+def checked_url(url: str) -> str:
+    """Return ``url`` without slashes at its end; anything that may hold a secret or climb out is refused.
+
+    A URL goes into messages, manifests and other processes, so that it must not carry credentials: neither
+    before an ``@`` nor in a query. A refusal of such a URL does not repeat it.
+    """
+    scheme, rest = scheme_of(url), url.partition("://")[2].rstrip("/")
+    place, _, path = rest.partition("/")
+    if "@" in place:
+        raise BadInput(
+            f"a URL of {scheme}:// holds credentials before an @; leave them out, and set them in the"
+            " environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or in ~/.aws/credentials."
+        )
+    if "?" in rest and "=" in rest.partition("?")[2]:
+        raise BadInput(
+            f"a URL of {scheme}:// has a query after a ?, where signatures and tokens stand; give the URL"
+            " without it, and credentials in the environment."
+        )
+    if scheme in ("file", "local") and (place or not path):
+        raise BadInput(f"{shown(url)} does not name an absolute path; write {scheme}:///folder/name.")
+    if not rest and scheme != "memory":
+        raise BadInput(f"{shown(url)} names no bucket; one like {scheme}://bucket/folder is accepted.")
+    for part in (place, path):
+        if part:
+            checked_name(part, where=f"{scheme}://")
+    return f"{scheme}://{rest}"
+
+
+def checked_name(name: str, *, where: str) -> str:
+    """``name``, of one part or of several between slashes, if it stays below the place it is joined to.
+
+    Refused are ``.`` and ``..``, backslashes, control characters and empty parts, also a slash at either end.
+    """
+    parts = name.split("/")
+    if "" in parts:
+        wrong = "has an empty part"
+    elif "." in parts or ".." in parts:
+        wrong = "has a part . or .., which could lead elsewhere"
+    elif "\\" in name:
+        wrong = "has a backslash"
+    elif _CONTROL.search(name):
+        wrong = "has a control character"
+    else:
+        return name
+    raise BadInput(f"the name {shown(name)} in {where} {wrong}; rename the object.")
+
+
+def shown(text: str) -> str:
+    """Return ``text`` for a message: what a terminal would obey rather than show is spelled out."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text) or "''"
 
 
 class Remote:
@@ -48,25 +208,17 @@ class Remote:
         below = self.url if self.url.endswith("/") else f"{self.url}/"
         return Remote(below + checked_name(name, where=self.url), patience=self._patience)
 
-    def is_prefix(self) -> bool:
-        """Whether objects stand below this URL, or it is a bucket or a folder."""
-        info = self._info()
-        if info is None or info.get("type") == "directory":
-            return info is not None
-        # On S3 an object may stand at the very URL that others stand below.
-        return bool(self._through(lambda fs, path: fs.isdir(path), "read"))
-
     def is_object(self) -> bool:
-        """Whether an object stands at exactly this URL."""
+        """Return whether an object stands at exactly this URL."""
         info = self._info()
         return info is not None and info.get("type") != "directory"
 
     def exists(self) -> bool:
-        """Whether there is an object or a prefix; a bucket that is not there is refused instead."""
+        """Return whether there is an object or a prefix; a bucket that is not there is refused instead."""
         return self._info() is not None
 
     def found(self) -> RemoteObject:
-        """The object at this URL as it is now."""
+        """Return the object at this URL as it is now."""
         info = self._info()
         if info is None or info.get("type") == "directory":
             what = "no such object; look at its name" if info is None else "a folder, not an object"
@@ -120,7 +272,7 @@ class Remote:
         self._upload(io.BytesIO(data), len(data), None)
 
     def read(self, limit: int) -> bytes:
-        """The bytes of the object, which is refused if they are more than ``limit``."""
+        """Return the bytes of the object, which is refused if they are more than ``limit``."""
         return self.found().read(limit)
 
     def remove(self) -> None:
@@ -146,7 +298,7 @@ class Remote:
         return self._patience.through(lambda: action(filesystem, path), self.url, doing)
 
     def _info(self) -> dict[str, Any] | None:
-        """What the storage tells of this URL, or None where nothing is there."""
+        """Return what the storage tells of this URL, or None where nothing is there."""
         try:
             info: dict[str, Any] = self._through(lambda fs, path: fs.info(path), "read")
         except Fault as fault:
@@ -219,7 +371,7 @@ class RemoteObject:
             report("fetching", 1.0)
 
     def read(self, limit: int) -> bytes:
-        """The bytes of the object, which is refused if they are more than ``limit``."""
+        """Return the bytes of the object, which is refused if they are more than ``limit``."""
         if self.size > limit:
             raise BadInput(f"{self.url} has {self.size:,} bytes, and at most {limit:,} are read here.")
         return b"".join(self._blocks())

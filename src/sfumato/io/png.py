@@ -2,8 +2,8 @@
 
 libpng writes warnings to the terminal, forgives some faults and follows ancillary chunks into profiles and
 texts. So checksums, the size of what is packed and the filters of all rows are verified first, and the
-decoder then sees a file of nothing but a header and those rows. Palettes and transparent colours are resolved
-here.
+decoder, OpenCV's, then sees a file of nothing but a header and those rows. Palettes and transparent colours
+are resolved here. Files are written here too, since no library writes 16 bits of grey with alpha.
 """
 
 from __future__ import annotations
@@ -18,12 +18,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io.exif import exif_orientation
-from sfumato.io.image_header import PictureHeader, damaged, exactly, header_of
-from sfumato.io.png_chunks import COLOUR, COLOUR_ALPHA, GREY, GREY_ALPHA, PALETTE, SIGNATURE, png_chunk
-from sfumato.loading import open_cv
+from sfumato.io.formats import exactly
+from sfumato.io.image_header import PictureHeader, damaged, header_of, library
+from sfumato.io.jpeg import exif_orientation
 
-__all__ = ["PngLayout", "png_layout"]
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+# How the header names the meaning of a pixel's samples.
+GREY, COLOUR, PALETTE, GREY_ALPHA, COLOUR_ALPHA = 0, 2, 3, 4, 6
+
+
+def png_chunk(kind: bytes, content: bytes) -> bytes:
+    """Return length, kind, content and checksum."""
+    checksum = zlib.crc32(content, zlib.crc32(kind))
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+
+
+def encode_png(values: NDArray[Any], level: int = 6) -> bytes:
+    """Return a file without metadata of (h, w) or (h, w, 1…4) values in uint8 or uint16."""
+    height, width = values.shape[:2]
+    samples = values.reshape(height, -1)
+    colour = {1: GREY, 2: GREY_ALPHA, 3: COLOUR, 4: COLOUR_ALPHA}[samples.shape[1] // width]
+    depth = 8 * values.dtype.itemsize
+    rows = np.ascontiguousarray(samples.astype(f">u{values.dtype.itemsize}")).view(np.uint8)
+    packed = zlib.compress(_filtered(rows, rows.shape[1] // width).tobytes(), level)
+    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    return SIGNATURE + png_chunk(b"IHDR", head) + png_chunk(b"IDAT", packed) + png_chunk(b"IEND", b"")
+
+
+def _filtered(rows: NDArray[np.uint8], pixel: int) -> NDArray[np.uint8]:
+    """Each row as its difference to the pixel on the left or above, whichever is smaller on the whole."""
+    out = np.empty((rows.shape[0], 1 + rows.shape[1]), np.uint8)
+    left, above = rows.copy(), rows.copy()
+    left[:, pixel:] -= rows[:, :-pixel]
+    above[1:] -= rows[:-1]
+    sizes = [
+        np.abs(part.view(np.int8).astype(np.int16)).sum(axis=1, dtype=np.int64) for part in (left, above)
+    ]
+    lower = sizes[1] < sizes[0]
+    out[:, 0] = np.where(lower, 2, 1)
+    out[:, 1:] = np.where(lower[:, None], above, left)
+    return out
+
 
 _MAX_CHUNKS = 200_000
 _MAX_SIDE = (1 << 31) - 1
@@ -47,7 +82,7 @@ class PngLayout:
     packed: tuple[tuple[int, int], ...]  # offsets and lengths of what is packed
 
     def decode(self, data: bytes, name: str) -> NDArray[Any]:
-        """(h, w, …) in the type of the header; a palette gives colour."""
+        """Return (h, w, …) in the type of the header; a palette gives colour."""
         parts = []
         for offset, length in self.packed:
             end = offset + length
@@ -62,7 +97,7 @@ class PngLayout:
         return values
 
     def _checked(self, packed: bytes, name: str) -> bytes:
-        """``packed``, if it is exactly the announced rows, each with a filter that exists."""
+        """Return ``packed``, if it is exactly the announced rows, each with a filter that exists."""
         passes = [(rows, 1 + (columns * self._bits + 7) // 8) for rows, columns in self._passes()]
         expected = sum(rows * stride for rows, stride in passes)
         unpacking = zlib.decompressobj()
@@ -97,10 +132,7 @@ class PngLayout:
         colour = GREY if self.colour == PALETTE else self.colour
         head = struct.pack(">IIBBBBB", *self.sides[::-1], self.depth, colour, 0, 0, self.interlaced)
         file = SIGNATURE + png_chunk(b"IHDR", head) + png_chunk(b"IDAT", packed) + png_chunk(b"IEND", b"")
-        try:
-            cv2 = open_cv()
-        except ImportError:
-            raise BadInput(f"{name} needs OpenCV: pip install 'sfumato[media]'.") from None
+        cv2 = library("cv2", name)
         try:
             values: NDArray[Any] | None = cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_UNCHANGED)
         except cv2.error as error:
@@ -124,7 +156,7 @@ class PngLayout:
         return np.take(colours, indices, axis=0)
 
     def _with_alpha(self, values: NDArray[Any], name: str) -> NDArray[Any]:
-        """One grey level or colour is transparent, all others are opaque."""
+        """Return one grey level or colour is transparent, all others are opaque."""
         clear = np.frombuffer(self.transparent, ">u2").astype(np.int64)
         if self.depth < 8:
             clear = clear * (255 // ((1 << self.depth) - 1))
@@ -201,7 +233,7 @@ def _check_colours(colour: int, depth: int, palette: bytes, transparent: bytes, 
 
 
 def _chunks(file: IO[bytes], name: str) -> Iterator[tuple[bytes, int, int]]:
-    """Kind, offset and length of every chunk's content, up to and with the last chunk."""
+    """Yield kind, offset and length of every chunk's content, up to and with the last chunk."""
     offset = 8
     for _ in range(_MAX_CHUNKS):
         file.seek(offset)

@@ -1,4 +1,7 @@
-"""The schema of a table: what each column holds, declared by its owner and never read off the data."""
+"""The schema of a table: what each column holds, declared by its owner and never read off the data.
+
+A declaration in which a name stands twice is refused: readers of JSON disagree about which of the two counts.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,22 @@ from typing import Any, Literal, get_args
 
 from sfumato.errors import BadInput
 from sfumato.io.formats import file_to_read
-from sfumato.io.strict_json import single_names
 
-__all__ = ["Category", "Column", "ColumnKind", "Schema"]
+__all__ = ["Column", "Schema", "single_names"]
+
+_SHOWN = 80
+
+
+def single_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these ``pairs``, for ``json.loads(…, object_pairs_hook=single_names)``."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            said = repr(name if len(name) <= _SHOWN else name[: _SHOWN - 3] + "...")
+            raise BadInput(f"the name {said} stands twice in one object; once is accepted.")
+        found[name] = value
+    return found
+
 
 ColumnKind = Literal["numeric", "categorical", "boolean", "identifier"]
 Category = str | int | bool
@@ -71,7 +87,7 @@ class Column:
 
     @classmethod
     def from_dict(cls, name: str, entry: object) -> Column:
-        """The column that a schema file describes by ``entry``; an unknown key is refused."""
+        """Return the column that a schema file describes by ``entry``; an unknown key is refused."""
         if not isinstance(entry, Mapping):
             raise BadInput(f"column {name!r} is {entry!r}; a table with at least its kind is accepted.")
         kind = entry.get("kind")
@@ -85,7 +101,7 @@ class Column:
         return cls(name=name, **entry)
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry that :meth:`from_dict` reads, without what is at its default."""
+        """Return the entry that :meth:`from_dict` reads, without what is at its default."""
         entry: dict[str, Any] = {"kind": self.kind}
         if self.bounds is not None:
             entry["bounds"] = list(self.bounds)
@@ -98,7 +114,7 @@ class Column:
         return entry
 
     def spellings(self) -> tuple[str, ...]:
-        """The categories as a text file spells them."""
+        """Return the categories as a text file spells them."""
         return tuple(
             str(value).lower() if isinstance(value, bool) else str(value) for value in self.categories
         )
@@ -204,14 +220,14 @@ class Schema:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
-        """The schema ``{"columns": {name: {"kind": …, …}, …}}``."""
+        """Return the schema ``{"columns": {name: {"kind": …, …}, …}}``."""
         columns = content.get("columns") if isinstance(content, Mapping) else None
         if not isinstance(columns, Mapping) or len(content) != 1:
             raise BadInput('a schema is accepted as one table "columns" with an entry for each column.')
         return cls(tuple(Column.from_dict(name, entry) for name, entry in columns.items()))
 
     def to_dict(self) -> dict[str, Any]:
-        """What :meth:`from_dict` reads."""
+        """Return what :meth:`from_dict` reads."""
         return {"columns": {column.name: column.to_dict() for column in self.columns}}
 
     def check_against(self, names: Sequence[str]) -> None:

@@ -1,10 +1,17 @@
-"""Where the files of a release come from and go to: a folder, or a prefix of an object store."""
+"""Stores that releases are read from and written to: a folder, or a prefix of an object store.
+
+Libraries read from paths only, so objects are copied to a private folder of this machine on their way.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
+import re
 import secrets
 import shutil
+import stat
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -14,12 +21,85 @@ from typing import Any, Self
 
 from sfumato.errors import BadInput
 from sfumato.io import atomic
-from sfumato.io.object_store import Remote, RemoteObject
-from sfumato.io.private_folder import gone_afterwards
-from sfumato.io.staging import Staging
-from sfumato.io.storage_urls import scheme_of
+from sfumato.io.atomic import writing
+from sfumato.io.object_store import SCHEME, Remote, RemoteObject, scheme_of
+from sfumato.io.temporary_folder import gone_afterwards
 
-__all__ = ["LocalStore", "RemoteStore", "Store", "named"]
+__all__ = ["LocalStore", "RemoteStore", "Store", "is_remote", "named"]
+
+# What tells the format: the last suffix, and the one before it where the last says only how it is packed.
+_SUFFIX = re.compile(r"((?:\.[A-Za-z0-9]{1,12}(?=\.(?:gz|bz2|xz|zst)$))?\.[A-Za-z0-9]{1,12})$", re.IGNORECASE)
+
+
+def is_remote(text: str) -> bool:
+    """Return whether ``text`` is a URL such as ``s3://bucket/folder``; a path or a Windows drive is not."""
+    return SCHEME.match(text) is not None
+
+
+class Staging:
+    """The folder that all processes of this user on this machine get for ``token``, made by the first.
+
+    Only its owner may enter it; one of that name that others may enter, or own, is refused. It stands below
+    ``root`` or the system's temporary folder. File names are random or digests: nothing of an object's name
+    but its suffix, which says the format.
+    """
+
+    def __init__(self, token: str, root: Path | None = None) -> None:
+        digest = hashlib.sha256(f"{os.getuid()}\0{token}".encode()).hexdigest()[:32]
+        self.path = Path(root or tempfile.gettempdir()) / f"sfumato-{digest}"
+        with writing(self.path):
+            try:
+                self.path.mkdir(mode=0o700)
+            except FileExistsError:
+                found = self.path.lstat()
+                private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077 == 0
+                if not private or found.st_uid != os.getuid():
+                    raise BadInput(
+                        f"the staging folder {self.path.name} exists and is open to others; remove it, or "
+                        "set TMPDIR to a folder of your own."
+                    ) from None
+
+    @contextmanager
+    def fetched(self, remote: Remote | RemoteObject) -> Iterator[Path]:
+        """A local copy of the object, with its suffix, for the length of the block."""
+        path = self.path / f"{secrets.token_hex(16)}{_suffix(remote.name)}"
+        try:
+            remote.fetch(path)
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def shared(self, remote: Remote | RemoteObject) -> Path:
+        """A local copy that is fetched once, whichever process asks first, and stays."""
+        version = remote.version if isinstance(remote, RemoteObject) else ""
+        digest = hashlib.sha256(f"{remote.url}\0{version}".encode()).hexdigest()[:32]
+        path = self.path / f"{digest}{_suffix(remote.name)}"
+        with self._locked(digest):
+            if not path.exists():
+                # A killed process may leave it: the next one overwrites it.
+                partial = self.path / f".{digest}.part"
+                remote.fetch(partial)
+                with writing(path):
+                    os.replace(partial, path)
+        return path
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        lock = self.path / f".{name}.lock"
+        with writing(lock):
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            # The system lets go of it when the process ends, however it ends.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _suffix(name: str) -> str:
+    found = _SUFFIX.search(name.rpartition("/")[2])
+    return found[1] if found else ""
+
 
 # Schemes that are other words for one storage.
 _SAME = {"s3a": "s3", "gcs": "gs", "local": "file"}
@@ -85,6 +165,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def holds(self, name: str) -> bool:
+        """Return whether file ``name`` is there, whatever its size."""
+
+    @abstractmethod
     def read(self, name: str, limit: int) -> bytes | None:
         """The content of file ``name``, of at most ``limit`` bytes; None where there is no such file."""
 
@@ -109,9 +193,11 @@ class LocalStore(Store):
         if not self.folder.exists():
             return found
         for place, folders, names in os.walk(self.folder, onerror=_refuse_shut):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            # A link to a folder is none of its own: it is named, like a link to a file, and not followed.
+            links = {name for name in folders if os.path.islink(os.path.join(place, name))}
+            folders[:] = sorted(name for name in folders if name[0] != "." and name not in links)
             inside = Path(place).relative_to(self.folder)
-            found += [(inside / name).as_posix() for name in sorted(names) if name[0] != "."]
+            found += [(inside / name).as_posix() for name in sorted([*names, *links]) if name[0] != "."]
         return found
 
     def names(self) -> list[str]:
@@ -140,7 +226,7 @@ class LocalStore(Store):
     def writing(self, name: str) -> Iterator[Path]:
         """The place itself, in a folder that is made where there is none."""
         path = self.folder / name
-        with atomic.writing(path):
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         yield path
 
@@ -148,6 +234,10 @@ class LocalStore(Store):
         """Remove hidden files of killed processes, and wait for the disk."""
         atomic.sweep(self.folder)
         atomic.settle(self.folder)
+
+    def holds(self, name: str) -> bool:
+        """Return whether the file is there."""
+        return (self.folder / name).exists()
 
     def read(self, name: str, limit: int) -> bytes | None:
         """The content of file ``name``; None where there is no such file."""
@@ -235,6 +325,10 @@ class RemoteStore(Store):
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def holds(self, name: str) -> bool:
+        """Return whether the object is there."""
+        return self._prefix.child(name).is_object()
+
     def read(self, name: str, limit: int) -> bytes | None:
         """The content of object ``name``; None where there is no such object."""
         child = self._prefix.child(name)
@@ -247,7 +341,7 @@ class RemoteStore(Store):
         return found
 
     def _staging(self) -> Staging:
-        return Staging.named(self._token)
+        return Staging(self._token)
 
 
 @contextmanager

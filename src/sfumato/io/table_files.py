@@ -1,25 +1,309 @@
-"""Tables as streams of rows under a schema: ``.csv``, ``.csv.gz`` and ``.parquet``."""
+"""Tables as streams of rows under a schema: ``.csv``, ``.csv.gz`` and ``.parquet``.
+
+Arrow parses CSV as text, and columns are then turned into numbers or codes here; a bad cell is refused with
+its row. A large file is cut into parts that are read by themselves, at rows or at row groups.
+"""
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import IO, Any
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.io.array_files import open_array
 from sfumato.io.atomic import AtomicSink
-from sfumato.io.cells import Place, codes_of, numbers_of
-from sfumato.io.csv_file import arrow_faults, csv_batches, csv_header, quoted
 from sfumato.io.formats import file_to_read, kind_of, suffix_of
-from sfumato.io.schema import Schema
+from sfumato.io.schema import Column, Schema
 
-__all__ = ["TableBlock", "TableSink", "TableSource"]
+__all__ = ["TableSink", "TableSource", "cuts_of", "quoted"]
+
+_SHOWN_CATEGORIES = 10
+_SPELLED_BOOLEANS = {"false": 0, "0": 0, "no": 0, "true": 1, "1": 1, "yes": 1}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run of cells comes from, so that a refusal can say it."""
+
+    file: str
+    column: Column
+    first_row: int  # of the data, counted from 1
+
+    def refuse(self, index: int, cells: Any, accepted: str) -> NoReturn:
+        """Refuse the cell at ``index`` of the run by its place: what it holds is private."""
+        cell = cells[index]
+        blank = not cell.is_valid or (hasattr(cell, "as_buffer") and cell.as_buffer().size == 0)
+        held = "is empty" if blank else "is not as declared"
+        row = self.first_row + index
+        raise BadInput(f"{self.file}: column {self.column.name!r} {held} in data row {row}; {accepted}.")
+
+    def refuse_type(self, kind: object, accepted: str) -> NoReturn:
+        """Refuse the whole column for the type it has in the file."""
+        raise BadInput(f"{self.file}: column {self.column.name!r} has type {kind}; {accepted}.")
+
+
+def numbers_of(cells: Any, place: Place) -> NDArray[np.float64]:
+    """Return finite float64 values of an Arrow array of numbers, or of text that spells numbers."""
+    import pyarrow as pa
+
+    accepted = "a finite number is accepted"
+    cells = _plain(cells)
+    kind = cells.type
+    if pa.types.is_string(kind):
+        _refuse_nulls(cells, place, accepted)
+        numbers = _parsed(cells, place, accepted)
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        _refuse_nulls(cells, place, accepted)
+        numbers = cells.cast(pa.float64(), safe=False)  # integers beyond 2^53 are rounded
+    else:
+        place.refuse_type(kind, "numbers are accepted in a numeric column")
+    values = np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        place.refuse(int(wrong[0]), cells, accepted)
+    return values
+
+
+def codes_of(cells: Any, place: Place) -> NDArray[np.int64]:
+    """Index into the column's categories of each cell of an Arrow array of text, integers or booleans."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = place.column
+    if isinstance(column.categories[0], bool):
+        spelled = {text: column.categories.index(bool(value)) for text, value in _SPELLED_BOOLEANS.items()}
+        accepted = "true, false, yes, no, 1 and 0 are accepted"
+    else:
+        spelled = {text: code for code, text in enumerate(column.spellings())}
+        shown = ", ".join(repr(value) for value in column.categories[:_SHOWN_CATEGORIES])
+        more = len(column.categories) - _SHOWN_CATEGORIES
+        accepted = f"the declared categories are {shown}" + (f" and {more} more" if more > 0 else "")
+    cells = _plain(cells)
+    kind = cells.type
+    if not any(
+        test(kind)
+        for test in (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_floating)
+    ):
+        place.refuse_type(kind, f"text, integers or booleans are accepted in a {column.kind} column")
+    _refuse_nulls(cells, place, accepted)
+    text = cells.cast(pa.string())  # 1.0 becomes "1", True becomes "true"
+    if isinstance(column.categories[0], bool):
+        text = pc.ascii_lower(text)
+    found = pc.index_in(text, value_set=pa.array(list(spelled), pa.string()))
+    positions = np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False))
+    unknown = np.flatnonzero(positions < 0)
+    if unknown.size:
+        place.refuse(int(unknown[0]), cells, accepted)
+    codes: NDArray[np.int64] = np.array(list(spelled.values()), dtype=np.int64)[positions]
+    return codes
+
+
+def _plain(cells: Any) -> Any:
+    """Text in one of Arrow's four forms (dictionary, large, view, plain) as plain text; all else as it is."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if pa.types.is_large_string(cells.type) or pa.types.is_string_view(cells.type):
+        cells = cells.cast(pa.string())
+    return cells
+
+
+def _refuse_nulls(cells: Any, place: Place, accepted: str) -> None:
+    if cells.null_count:
+        place.refuse(int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0]), cells, accepted)
+
+
+def _parsed(cells: Any, place: Place, accepted: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return cells.cast(pa.float64())
+    except pa.ArrowInvalid:
+        pass
+    trimmed = pc.ascii_trim_whitespace(cells)
+    try:
+        return trimmed.cast(pa.float64())
+    except pa.ArrowInvalid:
+        pass
+    # Some cell between low and high is the first that spells no number; halve until it stands alone.
+    low, high = 0, len(trimmed)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            trimmed[low:middle].cast(pa.float64())
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    place.refuse(low, cells, accepted)
+
+
+_HEAD_BYTES = 1 << 20
+_PARSE_BYTES = 4 << 20  # at once; a record that is longer is refused
+# What Arrow says of a line of another length; it counts the header as row 1.
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
+
+
+@contextmanager
+def arrow_faults(name: str, format_name: str) -> Iterator[None]:
+    """Refuse the file in one sentence where Arrow finds something wrong with it."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except BadInput:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        reason = (str(error).splitlines() or ["it is damaged"])[0][:200]
+        if found := _RAGGED.search(reason):
+            row, expected, there = map(int, found.groups())
+            raise BadInput(
+                f"{name} has a line of another length than its header in data row {row - 1}: {expected} "
+                f"fields are accepted, not {there}."
+            ) from error
+        reason = reason.partition(". ")[0].rstrip(".")
+        raise BadInput(f"{name} cannot be read as {format_name}: {reason}.") from error
+
+
+def csv_header(path: Path) -> list[str]:
+    """Return the names in the first line; a file without a record below it is refused."""
+    with arrow_faults(path.name, "CSV"), closing(_open(path)) as stream:
+        head = stream.read(_HEAD_BYTES)
+        complete = not stream.read(1)
+    end = max(head.rfind(b"\n"), head.rfind(b"\r")) + 1
+    if not complete and end == 0:
+        raise BadInput(
+            f"{path.name} has a first line of more than {_HEAD_BYTES >> 20} MiB, which is no header."
+        )
+    try:
+        # Only the names have to be text; identifiers below them may be anything.
+        text = io.StringIO(
+            (head if complete else head[:end]).decode("utf-8-sig", "surrogateescape"), newline=""
+        )
+        names = next((record for record in csv.reader(text) if record), [])
+        for name in names:
+            name.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{path.name} has column names that are not UTF-8 text.") from None
+    except csv.Error as error:
+        raise BadInput(f"{path.name} has a header that cannot be read as CSV: {error}.") from None
+    if complete and not text.read().strip("\r\n"):
+        raise BadInput(f"{path.name} has no data rows.")
+    return names
+
+
+def csv_batches(path: Path, header: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
+    """Yield arrow record batches of ``columns``, as text; the other columns are never turned into values.
+
+    Arrow reads ahead in a thread of its own, which may outlive the last batch. It is handed neither a Python
+    file nor a callback: a thread that enters the interpreter while this ends aborts the process.
+    """
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+
+    with arrow_faults(path.name, "CSV"):
+        stream = _open(path)
+    with closing(stream):
+        with arrow_faults(path.name, "CSV"):
+            batches = arrow_csv.open_csv(
+                stream,
+                # One thread, or Arrow does not know at which row it stands.
+                read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_PARSE_BYTES),
+                parse_options=arrow_csv.ParseOptions(
+                    newlines_in_values=True,
+                    # In a table of one column an empty line is an empty cell.
+                    ignore_empty_lines=len(header) > 1,
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    include_columns=list(columns),
+                    column_types={name: pa.string() for name in columns},
+                    strings_can_be_null=False,
+                    check_utf8=False,  # a cell that is no text spells no number and no category either
+                ),
+            )
+        with batches:
+            while True:
+                with arrow_faults(path.name, "CSV"):
+                    batch = next(batches, None)
+                if batch is None:
+                    break
+                yield batch
+    # Arrow takes all that follows a quote that is never closed for one value, and the records in it are lost
+    # without a word.
+    with arrow_faults(path.name, "CSV"), closing(_open(path)) as stream:
+        quotes = sum(block.count(b'"') for block in iter(lambda: stream.read(_HEAD_BYTES), b""))
+    if quotes % 2:
+        raise BadInput(
+            f"{path.name} has an odd number of double quotes, so a value is never closed; a quote inside a "
+            'value is accepted as "" within quotes.'
+        )
+
+
+def quoted(text: str) -> str:
+    """Return ``text`` as one CSV field, in quotes only where it needs them."""
+    # A space at an end might get lost, and a byte-order mark be taken for that of the file.
+    if text == "" or text != text.strip(" \t\ufeff") or any(mark in text for mark in ',"\r\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def _open(path: Path) -> Any:
+    import pyarrow as pa
+
+    return pa.input_stream(str(path), compression="gzip" if path.name.lower().endswith(".gz") else None)
+
+
+# Bytes of a part, before they are packed: few enough to be worked on again where something failed.
+_PART_BYTES = 64 << 20
+
+
+def cuts_of(path: Path, part_bytes: int = _PART_BYTES) -> list[range] | None:
+    """Consecutive ranges of the rows of a ``.npy``, or of the row groups of a ``.parquet``; None of others.
+
+    Each holds about ``part_bytes``, or one row group that is larger. They depend on the shape of the file
+    alone. CSV files and archives can only be read from their beginning.
+    """
+    suffix = suffix_of(path)
+    if suffix == ".npy":
+        source = open_array(path)
+        step = max(1, part_bytes * source.rows // max(1, path.stat().st_size))
+        starts = list(range(0, source.rows, step))
+        return [range(first, last) for first, last in pairwise([*starts, source.rows])]
+    if suffix == ".parquet":
+        return _together(_group_bytes(path), part_bytes)
+    return None
+
+
+def _group_bytes(path: Path) -> list[int]:
+    import pyarrow.parquet as pq
+
+    with arrow_faults(path.name, "Parquet"), pq.ParquetFile(str(path)) as file:
+        return [file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)]
+
+
+def _together(sizes: Sequence[int], part_bytes: int) -> list[range]:
+    """Return ranges of ``sizes`` of which each sums up to ``part_bytes`` or just over, but for the last."""
+    ranges, first, held = [], 0, 0
+    for index, size in enumerate(sizes):
+        held += size
+        if held >= part_bytes or index == len(sizes) - 1:
+            ranges.append(range(first, index + 1))
+            first, held = index + 1, 0
+    return ranges
+
 
 _BLOCK_ROWS = 65_536
 _BUFFER_BYTES, _BUFFERS_BYTES = 1 << 20, 16 << 20  # of one column, and of all of them together
@@ -62,7 +346,7 @@ class TableSource:
             raise error.at(self.path.name) from None
 
     def blocks(self, max_rows: int = _BLOCK_ROWS) -> Iterator[TableBlock]:
-        """Consecutive blocks of at most ``max_rows`` rows; every call reads the file anew.
+        """Yield consecutive blocks of at most ``max_rows`` rows; every call reads the file anew.
 
         An empty cell, a number that is not finite, a text that is no number and a value outside the declared
         categories are refused with their column and data row, counted from 1.

@@ -1,41 +1,146 @@
 """TIFF: one page of 8 or 16 bits, grey, with a palette or in colour; plain, Deflate, LZW or PackBits.
 
-No library is asked: those that read TIFF follow whatever its many tags say, and complain on the terminal.
+Tags are read here: libraries follow whatever the many tags say, and complain on the terminal. Deflate is
+unpacked by zlib, PackBits by Pillow, and LZW, repacked as a GIF has it, by Pillow too: libtiff prints errors,
+and through OpenCV takes broken data for good. Files are written by tifffile.
 """
 
 from __future__ import annotations
 
+import io
 import struct
+import zlib
 from dataclasses import dataclass
+from functools import cache
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io import tiff_tags as t
-from sfumato.io.image_header import PictureHeader, damaged, exactly, header_of
-from sfumato.io.tiff_packing import PACKINGS, unpacked
+from sfumato.io.formats import exactly
+from sfumato.io.image_header import PictureHeader, damaged, header_of, library
 
-__all__ = ["TiffLayout", "tiff_layout"]
+TYPES = {1: "B", 3: "H", 4: "I"}  # the unsigned integers that the tags below may have
+WIDTH, HEIGHT, BITS, PACKING, MEANING, FILLING = 256, 257, 258, 259, 262, 266
+STRIPS, TURNED, SAMPLES, ROWS, STRIP_SIZES = 273, 274, 277, 278, 279
+PLANES, PREDICTOR, COLOURS = 284, 317, 320
+TILE_WIDTH, TILE_HEIGHT, TILES, TILE_SIZES, EXTRA, NUMBERS = 322, 323, 324, 325, 338, 339
+NONE, LZW, DEFLATE, OLD_DEFLATE, PACKBITS = 1, 5, 8, 32946, 32773
+WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE = 0, 1, 2, 3
+
+
+def encode_tiff(values: NDArray[Any]) -> bytes:
+    """Return a Deflate-packed file without metadata of (h, w) or (h, w, 1…4) values in uint8 or uint16."""
+    tifffile = library("tifffile", "a .tif file")
+    channels = values.shape[2] if values.ndim == 3 else 1
+    file = io.BytesIO()
+    tifffile.imwrite(
+        file,
+        values,
+        byteorder="<",
+        photometric="rgb" if channels >= 3 else "minisblack",
+        planarconfig="contig",
+        extrasamples=["unassalpha"] if channels in (2, 4) else None,
+        compression="zlib",
+        predictor=True,
+        rowsperstrip=values.shape[0],
+        metadata=None,
+        software=False,
+    )
+    return file.getvalue()
+
+
+PACKINGS = (NONE, LZW, DEFLATE, OLD_DEFLATE, PACKBITS)
+_CLEAR, _END, _FIRST = 256, 257, 258  # codes below are bytes, codes above are strings
+_TABLE = 4096 - _FIRST  # codes have at most 12 bits
+# A table is cleared when it is full, after thousands of codes; to clear it for nothing would only take time.
+_SPARE_TABLES, _CODES_OF_TABLE = 100, 500
+
+
+def unpacked(packed: bytes, packing: int, expected: int) -> bytes:
+    """Return the first ``expected`` bytes, or fewer where there are fewer; broken data is a ValueError."""
+    if packing == NONE:
+        return packed[:expected]
+    if packing == LZW:
+        return _lzw(packed, expected)
+    if packing == PACKBITS:
+        from PIL import Image
+
+        # One row of all bytes, since strings of other writers pass the ends of rows.
+        return Image.frombytes("L", (expected, 1), packed, "packbits", "L").tobytes()
+    try:
+        # One byte more than is needed, so that the checksum behind the last one is reached.
+        return zlib.decompressobj().decompress(packed, expected + 1)[:expected]
+    except zlib.error as error:
+        raise ValueError("broken Deflate data") from error
+
+
+def _lzw(packed: bytes, expected: int) -> bytes:
+    """Return unpacked by Pillow's decoder of GIF, whose codes are the same ones in another order of bits.
+
+    TIFF begins a code with its highest bit, GIF with its lowest, and makes codes longer one code later.
+    """
+    from PIL import Image
+
+    data = np.frombuffer(packed + bytes(4), np.uint8).astype(np.uint32)
+    bit, ended, tables, seen = 0, False, 0, 0
+    bits, parts = _lowest_first(np.array([_CLEAR])), []
+    while seen < expected and not ended:
+        tables += 1
+        if tables > _SPARE_TABLES + seen // _CODES_OF_TABLE:
+            raise ValueError("tables of LZW that are cleared all the time")
+        codes, bit, ended = _codes(data, bit, 8 * len(packed))
+        seen += len(codes)
+        bits = np.concatenate([bits, _lowest_first(np.append(codes, _END if ended else _CLEAR))])
+        whole = len(bits) // 8 * 8
+        parts.append(np.packbits(bits[:whole], bitorder="little"))
+        bits = bits[whole:]
+    repacked = np.concatenate([*parts, np.packbits(bits, bitorder="little")]).tobytes()
+    # A GIF counts its data in blocks of up to 255 bytes.
+    blocks = (repacked[start : start + 255] for start in range(0, len(repacked), 255))
+    framed = b"".join(bytes([len(block)]) + block for block in blocks)
+    return Image.frombytes("L", (expected, 1), framed, "gif", 8, 0, -1).tobytes()
+
+
+def _lowest_first(codes: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the bits of the codes of one table as a GIF holds them."""
+    bits = np.unpackbits(codes.astype("<u2").view(np.uint8).reshape(-1, 2), axis=1, bitorder="little")
+    ends = np.searchsorted(_widths(late=1)[0], np.arange(9, 13), side="right")
+    runs = zip([0, *ends[:-1]], ends, range(9, 13), strict=True)
+    return np.concatenate([bits[first:last, :width].ravel() for first, last, width in runs])
+
+
+def _codes(data: NDArray[np.uint32], bit: int, bits: int) -> tuple[NDArray[np.uint32], int, bool]:
+    """Codes from ``bit`` on up to the next clearing or the end; where they end, and if they are the last."""
+    widths, offsets = _widths()
+    known = np.searchsorted(bit + offsets + widths, bits, side="right")  # codes that lie within the data
+    places, widths = bit + offsets[:known], widths[:known]
+    at = places >> 3
+    words = data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
+    codes = words >> (32 - widths - (places & 7)).astype(np.uint32) & ((1 << widths) - 1).astype(np.uint32)
+    marks = np.flatnonzero((codes == _CLEAR) | (codes == _END))
+    if not len(marks):
+        if known == len(offsets):
+            raise ValueError("a table of LZW that is too long")
+        return codes, bits, True
+    mark = int(marks[0])
+    return codes[:mark], int(places[mark] + widths[mark]), bool(codes[mark] == _END)
+
+
+@cache
+def _widths(late: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return bits of each code after a clearing, which grow with the table, and where each starts."""
+    strings = _FIRST + np.maximum(np.arange(_TABLE + 2) - 1, 0)
+    widths = 9 + (strings[:, None] > np.array([510, 1022, 2046]) + late).sum(axis=1)
+    return widths, np.cumsum(widths) - widths
+
 
 _MAX_TAGS = 1_000
 _MAX_SEGMENTS = 1 << 16
 _KEPT = {
-    *(
-        t.WIDTH,
-        t.HEIGHT,
-        t.BITS,
-        t.PACKING,
-        t.MEANING,
-        t.FILLING,
-        t.STRIPS,
-        t.TURNED,
-        t.SAMPLES,
-        t.ROWS,
-        t.STRIP_SIZES,
-    ),
-    *(t.PLANES, t.PREDICTOR, t.COLOURS, t.TILE_WIDTH, t.TILE_HEIGHT, t.TILES, t.TILE_SIZES, t.NUMBERS),
+    *(WIDTH, HEIGHT, BITS, PACKING, MEANING, FILLING, STRIPS, TURNED, SAMPLES, ROWS, STRIP_SIZES),
+    *(PLANES, PREDICTOR, COLOURS, TILE_WIDTH, TILE_HEIGHT, TILES, TILE_SIZES, NUMBERS),
 }
 _ACCEPTED = "one page of 8 or 16 bits in grey or RGB, plain or by Deflate, LZW or PackBits, is accepted"
 
@@ -58,7 +163,7 @@ class TiffLayout:
     palette: tuple[int, ...]
 
     def decode(self, data: bytes, name: str) -> NDArray[Any]:
-        """(h, w, …) in the type of the header; a palette gives colour."""
+        """Return (h, w, …) in the type of the header; a palette gives colour."""
         height, width = self.sides
         rows, columns = self.cut
         values = np.empty((height, width, self.samples), self.header.dtype)
@@ -72,9 +177,9 @@ class TiffLayout:
                 raise BadInput(f"{name} is truncated: it ends inside its pixels.")
             part = self._segment(packed, kept, columns, name)
             values[top : top + rows, left : left + columns] = part[: height - top, : width - left]
-        if self.meaning == t.WHITE_IS_ZERO:
+        if self.meaning == WHITE_IS_ZERO:
             values[:, :, 0] = np.iinfo(values.dtype).max - values[:, :, 0]
-        if self.meaning == t.PALETTE:
+        if self.meaning == PALETTE:
             colours = (np.array(self.palette).reshape(3, -1).T >> 8).astype(np.uint8)
             return colours[values[:, :, 0]]
         return values[:, :, 0] if self.samples == 1 else values
@@ -95,46 +200,46 @@ class TiffLayout:
 def tiff_layout(file: IO[bytes], name: str) -> TiffLayout:
     """Read the directory of the only page."""
     tags, order = _directory(file, name)
-    width, height = _one(tags, t.WIDTH, name), _one(tags, t.HEIGHT, name)
-    samples = _one(tags, t.SAMPLES, name, 1)
-    meaning = _one(tags, t.MEANING, name, t.BLACK_IS_ZERO)
-    packing = _one(tags, t.PACKING, name, t.NONE)
-    predictor = _one(tags, t.PREDICTOR, name, 1)
-    bits = set(tags.get(t.BITS, (1,)))
+    width, height = _one(tags, WIDTH, name), _one(tags, HEIGHT, name)
+    samples = _one(tags, SAMPLES, name, 1)
+    meaning = _one(tags, MEANING, name, BLACK_IS_ZERO)
+    packing = _one(tags, PACKING, name, NONE)
+    predictor = _one(tags, PREDICTOR, name, 1)
+    bits = set(tags.get(BITS, (1,)))
     if width == 0 or height == 0:
         raise BadInput(f"{name} has no pixels: its TIFF header says {width}×{height}.")
-    colours = {t.WHITE_IS_ZERO: 1, t.BLACK_IS_ZERO: 1, t.RGB: 3, t.PALETTE: 1}.get(meaning, 0)
+    colours = {WHITE_IS_ZERO: 1, BLACK_IS_ZERO: 1, RGB: 3, PALETTE: 1}.get(meaning, 0)
     if meaning == 5:
         raise BadInput(f"{name} is a CMYK picture, made for print; convert it to RGB first.")
     if (
         bits not in ({8}, {16})
-        or set(tags.get(t.NUMBERS, (1,))) != {1}
+        or set(tags.get(NUMBERS, (1,))) != {1}
         or not colours
         or samples not in (colours, colours + 1)
-        or (meaning == t.PALETTE and (samples, bits) != (1, {8}))
-        or (_one(tags, t.PLANES, name, 1) != 1 and samples > 1)
-        or _one(tags, t.FILLING, name, 1) != 1
+        or (meaning == PALETTE and (samples, bits) != (1, {8}))
+        or (_one(tags, PLANES, name, 1) != 1 and samples > 1)
+        or _one(tags, FILLING, name, 1) != 1
         or packing not in PACKINGS
         or predictor not in (1, 2)
     ):
         raise BadInput(f"{name} is a rare kind of TIFF; {_ACCEPTED}.")
     depth = bits.pop()
-    tiled = t.TILES in tags
+    tiled = TILES in tags
     if tiled:
-        cut = (_one(tags, t.TILE_HEIGHT, name), _one(tags, t.TILE_WIDTH, name))
+        cut = (_one(tags, TILE_HEIGHT, name), _one(tags, TILE_WIDTH, name))
     else:
-        cut = (min(_one(tags, t.ROWS, name, height), height), width)
-    palette = tags.get(t.COLOURS, ()) if meaning == t.PALETTE else ()
-    if meaning == t.PALETTE and len(palette) != 3 << depth:
+        cut = (min(_one(tags, ROWS, name, height), height), width)
+    palette = tags.get(COLOURS, ()) if meaning == PALETTE else ()
+    if meaning == PALETTE and len(palette) != 3 << depth:
         raise damaged(name, "its TIFF palette does not have 256 colours")
-    orientation = _one(tags, t.TURNED, name, 1)
+    orientation = _one(tags, TURNED, name, 1)
     header = header_of(
         "tiff",
         *(height, width, 3 if palette else samples),
         bits=depth,
         orientation=orientation if 1 <= orientation <= 8 else 1,
     )
-    places = (t.TILES, t.TILE_SIZES) if tiled else (t.STRIPS, t.STRIP_SIZES)
+    places = (TILES, TILE_SIZES) if tiled else (STRIPS, STRIP_SIZES)
     starts, sizes = (tags.get(tag, ()) for tag in places)
     if min(cut) == 0 or max(cut) > 1 << 24:
         raise damaged(name, "its TIFF strips or tiles have no size")
@@ -151,7 +256,7 @@ def tiff_layout(file: IO[bytes], name: str) -> TiffLayout:
 
 
 def _directory(file: IO[bytes], name: str) -> tuple[dict[int, tuple[int, ...]], str]:
-    """The tags of the first page that hold unsigned integers; a second page is refused."""
+    """Return the tags of the first page that hold unsigned integers; a second page is refused."""
     mark = exactly(file, 4, name)
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(mark)
     if order is None:
@@ -167,19 +272,19 @@ def _directory(file: IO[bytes], name: str) -> tuple[dict[int, tuple[int, ...]], 
     tags: dict[int, tuple[int, ...]] = {}
     for place in range(0, 12 * count, 12):
         tag, kind, length = struct.unpack_from(order + "HHI", entries, place)
-        if tag not in _KEPT or tag in tags or kind not in t.TYPES or not 0 < length <= _MAX_SEGMENTS:
+        if tag not in _KEPT or tag in tags or kind not in TYPES or not 0 < length <= _MAX_SEGMENTS:
             continue
-        size = struct.calcsize(t.TYPES[kind]) * length
+        size = struct.calcsize(TYPES[kind]) * length
         value = entries[place + 8 : place + 12]
         if size > 4:
             file.seek(struct.unpack(order + "I", value)[0])
             value = exactly(file, size, name)
-        tags[tag] = struct.unpack_from(f"{order}{length}{t.TYPES[kind]}", value)
+        tags[tag] = struct.unpack_from(f"{order}{length}{TYPES[kind]}", value)
     return tags, order
 
 
 def _one(tags: dict[int, tuple[int, ...]], tag: int, name: str, default: int | None = None) -> int:
-    """The first value of a tag; one without a default must be there."""
+    """Return the first value of a tag; one without a default must be there."""
     value = tags.get(tag, () if default is None else (default,))
     if not value:
         raise damaged(name, "its TIFF header is incomplete")

@@ -1,30 +1,224 @@
-"""Videos as streams of upright pictures with their time stamps, and of blocks of sound.
+"""Videos as streams of upright pictures with their time stamps, and of blocks of sound; read and written.
 
 A video is decoded twice: once when it is opened, to know that all of it can be decoded and how much there is,
 and once when it is read. Neither holds more than a few pictures in memory. Only the first picture stream and
-the first sound track are read; titles, places, dates, subtitles, data and cover pictures are not.
+the first sound track, in step with the first frame, are read; titles, places, dates, subtitles, data and
+cover pictures are not.
+
+The demuxer is chosen from the first bytes and never guessed from the content, because some of what a guess
+may find (playlists) opens other files. A file shorter than its container announces was cut off, and is
+refused. Phones record sideways and say so in a display matrix: the pixels are turned once, when read, and no
+matrix is written, so that a player has nothing left to turn.
+
+Videos are written frame by frame to a file that appears whole or not at all, and holds nothing but what was
+given: H.264 and AAC in MP4, MOV and Matroska, VP9 and Opus in WebM, MPEG-4 and plain samples in AVI. Every
+frame keeps its time stamp (to the millisecond in Matroska and WebM; an AVI knows one frame rate only). No
+metadata is written, and equal frames and sound give equal bytes under one version of FFmpeg.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.io.atomic import AtomicSink
 from sfumato.io.formats import file_to_read
-from sfumato.io.video_container import container_of
-from sfumato.io.video_orientation import Turn, turn_of
-from sfumato.io.video_soundtrack import SoundTrack, aligned_sound, sound_stream
 
-__all__ = ["MAX_FRAMES", "MAX_PIXELS", "Frame", "VideoSource", "open_video"]
+__all__ = ["VideoSink", "VideoSource", "open_video", "video_container"]
+
+_EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
+_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot")
+
+
+def container_of(path: Path) -> str:
+    """What ``path`` holds: ``"mov"``, ``"matroska"`` or ``"avi"``; refuses all else, and a cut-off file."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(12)
+        reaches: Callable[[IO[bytes], int], bool]
+        if start[4:8] in _BOXES:
+            kind, reaches = "mov", boxes_fit
+        elif start.startswith(_EBML):
+            kind, reaches = "matroska", _segment_fits
+        elif start[:4] == b"RIFF" and start[8:12] == b"AVI ":
+            kind, reaches = "avi", _riff_fits
+        else:
+            raise BadInput(f"{path.name} is not a video: MP4, MOV, Matroska, WebM and AVI are accepted.")
+        file.seek(0)
+        if not reaches(file, size):
+            raise BadInput(f"{path.name} is truncated: the file ends before what its container announces.")
+    return kind
+
+
+def boxes_fit(file: IO[bytes], size: int) -> bool:
+    """Return whether every outermost box of an ISO base media file ends within ``size`` bytes."""
+    position = 0
+    while position + 8 <= size:
+        file.seek(position)
+        head = file.read(16)
+        length, name = int.from_bytes(head[:4], "big"), head[4:8]
+        if not all(32 <= byte < 127 or byte == 0xA9 for byte in name):
+            return True  # other bytes after the last box
+        if length == 1:
+            length = int.from_bytes(head[8:16], "big")
+        if length < 8:
+            return True  # 0: the box runs to the end of the file
+        position += length
+    return position <= size
+
+
+def _segment_fits(file: IO[bytes], size: int) -> bool:
+    """Return whether the segment of a Matroska file ends within ``size`` bytes; a live one does not say."""
+    position = 0
+    while position + 12 <= size:
+        file.seek(position)
+        head = file.read(12)
+        name, length, used = head[:4], *_vint(head[4:12])
+        if length is None:
+            return True
+        position += 4 + used + length
+        if name != _EBML:
+            return name != _SEGMENT or position <= size
+    return False
+
+
+def _vint(raw: bytes) -> tuple[int | None, int]:
+    """Return a number of variable length, None where it is marked unknown, and how many bytes it took."""
+    used = 9 - raw[0].bit_length() if raw[0] else 8
+    value = int.from_bytes(raw[:used], "big") & ((1 << 7 * used) - 1)
+    return (None if value == (1 << 7 * used) - 1 else value), used
+
+
+def _riff_fits(file: IO[bytes], size: int) -> bool:
+    """Return whether every RIFF list of an AVI file ends within ``size`` bytes."""
+    position = 0
+    while position + 12 <= size:
+        file.seek(position)
+        head = file.read(8)
+        if head[:4] != b"RIFF":
+            break
+        position += 8 + int.from_bytes(head[4:], "little")
+        position += position % 2
+    return position <= size + 1  # the last padding byte may be missing
+
+
+# The matrix maps a stored position (x, y) to (a·x + c·y, b·x + d·y), with y pointing down; each quarter turn
+# and each mirroring is one pattern of signs of (a, b, c, d).
+_PATTERNS = {
+    (1, 0, 0, 1): (0, False),
+    (0, 1, -1, 0): (90, False),
+    (-1, 0, 0, -1): (180, False),
+    (0, -1, 1, 0): (270, False),
+    (-1, 0, 0, 1): (0, True),
+    (0, 1, 1, 0): (270, True),
+    (1, 0, 0, -1): (180, True),
+    (0, -1, -1, 0): (90, True),
+}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A mirroring from left to right, or none, and then a turn by ``degrees`` clockwise."""
+
+    degrees: int = 0
+    mirrored: bool = False
+
+    @property
+    def sideways(self) -> bool:
+        """Whether width and height change places."""
+        return self.degrees in (90, 270)
+
+    def upright(self, pixels: NDArray[Any]) -> NDArray[Any]:
+        """Return ``pixels`` (h, w, …) turned; a view."""
+        return np.rot90(pixels[:, ::-1] if self.mirrored else pixels, -self.degrees // 90)
+
+
+def turn_of(frame: Any, name: str) -> Turn:
+    """Return the turn that the display matrix of a decoded frame of the file ``name`` asks for."""
+    data = next((side for side in frame.side_data if side.type.name == "DISPLAYMATRIX"), None)
+    if data is None:
+        return Turn()
+    matrix = np.frombuffer(bytes(data), dtype=np.int32)
+    if matrix.size != 9:
+        raise BadInput(f"{name} has a display matrix that cannot be read.")
+    turning = matrix[[0, 1, 3, 4]].astype(np.float64)
+    size = float(np.abs(turning).max())
+    signs = tuple(int(sign) for sign in np.rint(turning / size)) if size else ()
+    if signs not in _PATTERNS or np.abs(turning - size * np.array(signs)).max() > 0.01 * size:
+        raise BadInput(f"{name} is to be shown turned by something else than quarter turns.")
+    return Turn(*_PATTERNS[signs])
+
+
+# In seconds: time stamps this far off are rounding of the container; a longer silence in one place, or a
+# longer track, is a damaged file.
+_JITTER, _LONGEST_PAUSE, _LONGEST_TRACK = 0.05, 60.0, 86_400.0
+_RATES = range(2_000, 400_001)
+
+
+@dataclass(frozen=True)
+class SoundTrack:
+    """A track of ``samples`` samples a channel at ``rate`` a second; one channel, or two."""
+
+    rate: int
+    channels: int
+    samples: int
+
+
+def sound_stream(container: Any) -> Any | None:
+    """Return the first sound track of an opened container, or None."""
+    return container.streams.audio[0] if container.streams.audio else None
+
+
+def aligned_sound(container: Any, name: str, start: Fraction) -> Iterator[NDArray[np.float32]]:
+    """Yield blocks (samples, channels) of the first sound track, the first sample at ``start`` seconds.
+
+    More than two channels are mixed down to two. What comes before ``start`` or is there twice is left out,
+    and where the track starts later or pauses there is silence. The blocks' values lie within [-1, 1].
+    """
+    from av import AudioResampler
+
+    stream = sound_stream(container)
+    if stream is None or stream.codec_context is None:
+        raise BadInput(f"{name} has a sound track in a format that cannot be decoded.")
+    rate, channels = int(stream.codec_context.sample_rate), min(int(stream.codec_context.channels), 2)
+    if rate not in _RATES or channels < 1:
+        raise BadInput(
+            f"{name} has a sound track of {rate} samples a second in {channels} channels: "
+            f"{_RATES.start} to {_RATES.stop - 1} samples in one channel or more are accepted."
+        )
+    resampler = AudioResampler("flt", "mono" if channels == 1 else "stereo", rate)
+    position, began = 0, False
+    for frame in container.decode(stream):
+        if frame.is_corrupt:
+            raise BadInput(f"{name} has a damaged sound track.")
+        when = None if frame.pts is None else frame.pts * Fraction(frame.time_base) - start
+        for block in resampler.resample(frame):
+            samples = block.to_ndarray().reshape(-1, channels)
+            offset = 0 if when is None else round(when * rate) - position
+            when = None
+            # What lies a little off in the middle of a track is rounding; at its start it counts.
+            if began and abs(offset) <= _JITTER * rate:
+                offset = 0
+            if offset > _LONGEST_PAUSE * rate or position > _LONGEST_TRACK * rate:
+                raise BadInput(f"{name} has a sound track whose time stamps cannot be followed.")
+            if offset > 0:
+                yield np.zeros((offset, channels), dtype=np.float32)
+                position += offset
+            samples = samples[max(0, -offset) :]
+            if len(samples):
+                began = True
+                position += len(samples)
+                yield np.clip(np.nan_to_num(samples), -1.0, 1.0).astype(np.float32, copy=False)
+
 
 #: Pixels of one frame: a little more than 7680 × 4320.
 MAX_PIXELS = 1 << 25
@@ -72,10 +266,10 @@ class VideoSource:
         return float(self.last_ticks * self.time_base + 1 / self.rate)
 
     def pictures(self) -> Iterator[Frame]:
-        """All frames in the order in which they are shown; every call decodes the file anew."""
+        """Yield all frames in the order in which they are shown; every call decodes the file anew."""
         count, shape = 0, (self.height, self.width, 3)
         for frame, ticks in _decoded(self.path, self._container, self.height * self.width):
-            upright = np.ascontiguousarray(self.turned.upright(_rgb(frame)))
+            upright = np.ascontiguousarray(self.turned.upright(rgb_of(frame)))
             if upright.shape != shape or count == self.frames:
                 break
             count += 1
@@ -84,21 +278,21 @@ class VideoSource:
             raise BadInput(f"{self.path.name} has changed since it was opened.")
 
     def sound_blocks(self) -> Iterator[NDArray[np.float32]]:
-        """The sound track as blocks (samples, channels) within [-1, 1], from the first frame on.
+        """Yield the sound track as blocks (samples, channels) within [-1, 1], from the first frame on.
 
         Sound from before the first frame is left out; where the track starts later or pauses, there is
         silence. More than two channels are mixed down to two.
         """
         if self.sound is None:
             return
-        with _opened(self.path, self._container) as container:
+        with _opened(self.path, self._container, self.height * self.width) as container:
             yield from aligned_sound(container, self.path.name, self._start)
 
 
 def open_video(
     path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS, max_frames: int = MAX_FRAMES
 ) -> VideoSource:
-    """The video in ``path``, decoded once to its end.
+    """Return the video in ``path``, decoded once to its end.
 
     Refuses, in a sentence that names the file, what is no video, holds no picture stream or no frame, was cut
     off, cannot be decoded to its end, changes its size on the way, is turned by anything but quarter turns,
@@ -106,7 +300,7 @@ def open_video(
     """
     path = file_to_read(path)
     kind = container_of(path)
-    with _opened(path, kind) as container:
+    with _opened(path, kind, max_pixels) as container:
         stream = _picture_stream(container, path.name, max_pixels)
         time_base = Fraction(stream.time_base or Fraction(1, 1000))
         nominal = Fraction(stream.average_rate or stream.guessed_rate or 25)
@@ -152,9 +346,9 @@ def open_video(
 
 
 def _with_sound(source: VideoSource) -> VideoSource:
-    """``source`` with its sound track, decoded once to its end; a track without a sample is none."""
+    """Return ``source`` with its sound track, decoded once to its end; a track without a sample is none."""
     samples, channels = 0, 0
-    with _opened(source.path, source._container) as container:
+    with _opened(source.path, source._container, source.height * source.width) as container:
         for block in aligned_sound(container, source.path.name, source._start):
             samples, channels = samples + len(block), block.shape[1]
         rate = int(container.streams.audio[0].codec_context.sample_rate)
@@ -162,15 +356,24 @@ def _with_sound(source: VideoSource) -> VideoSource:
 
 
 @contextmanager
-def _opened(path: Path, kind: str) -> Iterator[Any]:
+def video_container(path: Path, *, max_pixels: int = MAX_PIXELS) -> Iterator[Any]:
+    """PyAV's container of the video in ``path``, of which nothing was decoded but frames within the limit."""
+    with _opened(path, container_of(path), max_pixels) as container:
+        yield container
+
+
+@contextmanager
+def _opened(path: Path, kind: str, max_pixels: int) -> Iterator[Any]:
     """The container in ``path``, read by the demuxer ``kind`` and no other; failures become a sentence."""
     try:
         import av
     except ImportError:
         raise BadInput("reading and writing videos needs PyAV: pip install 'sfumato[media]'.") from None
     try:
-        # Metadata is not used, so its spelling must not matter.
-        with av.open(str(path), format=kind, metadata_errors="ignore") as container:
+        # Metadata is not used, so its spelling must not matter. A frame may be decoded to learn what is in a
+        # stream, so the limit counts from here on.
+        limit = pixel_limit(max_pixels)
+        with av.open(str(path), format=kind, metadata_errors="ignore", options=limit) as container:
             yield container
     except BadInput:
         raise
@@ -189,11 +392,17 @@ def _picture_stream(container: Any, name: str, max_pixels: int) -> Any:
     if context is None:
         raise BadInput(f"{name} has a video stream in a format that cannot be decoded.")
     _check_size(context, name, max_pixels)
-    # The decoder refuses larger ones that the header does not tell of, before it makes room for them; it
-    # counts whole macroblocks and margins.
-    context.options = {"max_pixels": str(2 * max_pixels + (1 << 17))}
+    context.options = pixel_limit(max_pixels)
     context.thread_type = "AUTO"
     return stream
+
+
+def pixel_limit(max_pixels: int) -> dict[str, str]:
+    """Options by which a decoder refuses larger frames than a header tells of before it makes room for them.
+
+    It counts whole macroblocks and margins.
+    """
+    return {"max_pixels": str(2 * max_pixels + (1 << 17))}
 
 
 def _check_size(picture: Any, name: str, max_pixels: int) -> None:
@@ -205,8 +414,8 @@ def _check_size(picture: Any, name: str, max_pixels: int) -> None:
 
 
 def _decoded(path: Path, kind: str, max_pixels: int) -> Iterator[tuple[Any, int]]:
-    """Decoded frames, each with its time since the first one in time bases, which always grows."""
-    with _opened(path, kind) as container:
+    """Yield decoded frames, each with its time since the first one in time bases, which always grows."""
+    with _opened(path, kind, max_pixels) as container:
         stream = _picture_stream(container, path.name, max_pixels)
         first = last = None
         rate, base = Fraction(stream.average_rate or stream.guessed_rate or 25), Fraction(stream.time_base)
@@ -230,8 +439,166 @@ def _stamp(frame: Any, kind: str) -> int | None:
     return None if stamp is None else int(stamp)
 
 
-def _rgb(frame: Any) -> NDArray[np.uint8]:
+def rgb_of(frame: Any) -> NDArray[np.uint8]:
+    """Return the pixels (h, w, 3) of a decoded frame, by the colour space that it names."""
     space = int(frame.colorspace)
     if space == _UNLABELLED:
         space = _BT709 if min(frame.height, frame.width) >= _LARGE else _BT601
     return np.asarray(frame.reformat(format="rgb24", src_colorspace=space).to_ndarray(), dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A container, the codecs that go into it, and how they are told to keep the picture."""
+
+    container: str
+    picture: str
+    options: dict[str, str]
+    sound: str
+    sound_rates: tuple[int, ...] | None
+
+
+_H264 = {"crf": "18", "preset": "veryfast"}
+_AAC = (96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000)
+_FORMATS = {
+    ".mp4": _Format("mp4", "libx264", _H264, "aac", _AAC),
+    ".m4v": _Format("mp4", "libx264", _H264, "aac", _AAC),
+    ".mov": _Format("mov", "libx264", _H264, "aac", _AAC),
+    ".mkv": _Format("matroska", "libx264", _H264, "aac", _AAC),
+    ".webm": _Format(
+        *("webm", "libvpx-vp9", {"crf": "24", "b": "0", "deadline": "realtime", "cpu-used": "6"}),
+        *("libopus", (48_000, 24_000, 16_000, 12_000, 8_000)),
+    ),
+    ".avi": _Format("avi", "mpeg4", {"qmin": "2", "qmax": "3"}, "pcm_s16le", None),
+}
+
+# One thread count everywhere, since the bytes depend on it.
+_THREADS = 4
+_LIMITED = 1  # FFmpeg's number of the range 16 to 235
+# Ticks of this length or longer can be the frames of an AVI, some of them shown for several.
+_COARSE = Fraction(1, 240)
+
+
+class VideoSink(AtomicSink):
+    """A video of ``frames`` frames in the size, times and shape of pixel of ``source``, written to ``path``.
+
+    ``with VideoSink(path, source) as sink: sink.write(pixels, ticks); sink.write_sound(block)``. ``sound``
+    says what sound track is written: by default one like the source's, None for none. Sound should be
+    written up to a frame's time before that frame, or what is written waits in memory for the other.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], source: VideoSource, *, sound: SoundTrack | str | None = "source"
+    ) -> None:
+        super().__init__(path)
+        suffix = self.path.suffix.lower()
+        if suffix not in _FORMATS:
+            raise BadInput(f"{self.path.name!r} has none of the suffixes {', '.join(_FORMATS)} of videos.")
+        self.source = source
+        self.sound = source.sound if isinstance(sound, str) else sound
+        self._format = _FORMATS[suffix]
+        # An AVI shows each frame for a whole number of ticks of one length, and cannot say when.
+        grid = source.time_base if source.time_base >= _COARSE else 1 / source.rate
+        if suffix == ".avi" and not source.constant and grid != source.time_base:
+            raise BadInput(
+                f"{source.path.name} has a variable frame rate, which an .avi cannot keep: write "
+                f"{Path(self.path.stem).with_suffix('.mkv')} or an .mp4 instead."
+            )
+        self._base = grid if suffix == ".avi" else source.time_base
+        self._last_ticks = -1
+        self._samples = 0
+        self._container: Any = None
+        self._picture: Any = None
+        self._track: Any = None
+
+    def write(self, pixels: NDArray[np.uint8], ticks: int) -> None:
+        """Append one frame, uint8 (height, width, 3), shown ``ticks`` time bases after the first one."""
+        import av
+
+        shape = (self.source.height, self.source.width, 3)
+        if pixels.shape != shape or pixels.dtype != np.uint8:
+            raise BadInput(
+                f"{self.path.name} takes frames of shape {shape} in uint8, not {pixels.shape} in "
+                f"{pixels.dtype}."
+            )
+        if ticks <= self._last_ticks:
+            raise BadInput(f"{self.path.name} takes frames in the order in which they are shown.")
+        with self._appending(1):
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
+            space = _BT601 if self._format.picture == "mpeg4" else _BT709
+            form = self._picture.pix_fmt
+            frame = frame.reformat(format=form, dst_colorspace=space, dst_color_range=_LIMITED)
+            frame.pts = round(ticks * self.source.time_base / self._base)
+            frame.time_base = self._base
+            self._container.mux(self._picture.encode(frame))
+        self._last_ticks = ticks
+
+    def write_sound(self, block: NDArray[Any]) -> None:
+        """Append samples of the sound track, floating point (samples, channels) within [-1, 1]."""
+        import av
+
+        if self.sound is None or self._track is None:
+            raise BadInput(f"{self.path.name} was opened without a sound track.")
+        if block.ndim != 2 or block.shape[1] != self.sound.channels:
+            raise BadInput(
+                f"{self.path.name} takes sound of {self.sound.channels} channels, not {block.shape}."
+            )
+        with self._appending(0):
+            planes = np.ascontiguousarray(np.clip(block, -1.0, 1.0).T, dtype=np.float32)
+            frame = av.AudioFrame.from_ndarray(planes, format="fltp", layout=_layout(self.sound))
+            frame.sample_rate, frame.pts = self.sound.rate, self._samples
+            frame.time_base = Fraction(1, self.sound.rate)
+            self._container.mux(self._track.encode(frame))
+        self._samples += len(block)
+
+    def _begin(self, file: IO[bytes], layers: ExitStack) -> None:
+        try:
+            import av
+        except ImportError:
+            raise BadInput("reading and writing videos needs PyAV: pip install 'sfumato[media]'.") from None
+        source, form = self.source, self._format
+        # Neither versions of programs nor random identifiers.
+        self._container = av.open(file, "w", format=form.container, options={"fflags": "+bitexact"})
+        layers.callback(self._container.close)
+        odd = form.picture == "libx264" and (source.height % 2 or source.width % 2)
+        picture = self._container.add_stream(form.picture, rate=source.rate, options=dict(form.options))
+        picture.width, picture.height = source.width, source.height
+        # H.264 halves the sides of its colour planes, or keeps them; odd sides cannot be halved.
+        picture.pix_fmt = "yuv444p" if odd else "yuv420p"
+        context = picture.codec_context
+        context.time_base, context.sample_aspect_ratio = self._base, source.aspect
+        context.thread_count = _THREADS
+        if form.picture != "mpeg4":
+            context.colorspace = context.color_primaries = context.color_trc = _BT709
+            context.color_range = _LIMITED
+        self._picture = picture
+        if self.sound is not None:
+            rates = form.sound_rates
+            rate = self.sound.rate if rates is None or self.sound.rate in rates else 48_000
+            self._track = self._container.add_stream(form.sound, rate=rate, layout=_layout(self.sound))
+            if rates is not None:
+                self._track.codec_context.bit_rate = 96_000 * self.sound.channels
+        layers.callback(self._flush)
+
+    def _flush(self) -> None:
+        """What the encoders still hold; called before the container is closed."""
+        if self.rows_written:
+            self._container.mux(self._picture.encode(None))
+            if self._track is not None:
+                self._container.mux(self._track.encode(None))
+
+    def _check_complete(self) -> None:
+        wanted = self.source.frames
+        if self.rows_written != wanted:
+            raise BadInput(
+                f"{self.path.name} was to hold {wanted} frames, and {self.rows_written} were written."
+            )
+        if self.sound is not None and self._samples != self.sound.samples:
+            raise BadInput(
+                f"{self.path.name} was to hold {self.sound.samples} samples of sound, and {self._samples} "
+                "were written."
+            )
+
+
+def _layout(sound: SoundTrack) -> str:
+    return "mono" if sound.channels == 1 else "stereo"

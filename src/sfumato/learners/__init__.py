@@ -7,60 +7,64 @@ try:
 except ImportError:
     raise BadInput("learning needs torch: pip install 'sfumato[learn]'.") from None
 
-from sfumato.learners.certified_compact import CertifiedCompact
-from sfumato.learners.compact import (
-    ClassDensities,
-    ClassProfile,
-    CompactClassifier,
-    CompactPrivate,
-    corrected_allocation,
-    paper_allocation,
-)
-from sfumato.learners.correlated_noise import CorrelatedSteps
-from sfumato.learners.dp_sgd import DPSGD
-from sfumato.learners.extractor import Extractor
-from sfumato.learners.factored_noise import Factor, FactoredSteps, Momentum
-from sfumato.learners.feature_extractors import EXTRACTORS, make_extractor
-from sfumato.learners.learner import Learner
-from sfumato.learners.linear_head import LinearHead
-from sfumato.learners.noise_schedule import NoiseSchedule
-from sfumato.learners.noisy_sum import NoisySum
-from sfumato.learners.private_adam import PrivateAdam
-from sfumato.learners.private_fit import Fitted, fit_private
-from sfumato.learners.private_learner import PrivateLearner
-from sfumato.learners.private_softmax import PrivateSoftmax
-from sfumato.learners.quantile_clipping import QuantileSum
-from sfumato.learners.scattering import Scattering
-from sfumato.learners.scattering_features import ScatteringFeatures
-from sfumato.learners.whitening import Whitened
+# Below this line: written by `make index` from the `__all__` of every module.
+from typing import TYPE_CHECKING
+
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.learners.certified_compact import CertifiedCompact as CertifiedCompact
+    from sfumato.learners.correlated_noise import Factor as Factor
+    from sfumato.learners.correlated_noise import Momentum as Momentum
+    from sfumato.learners.dp_sgd import DPSGD as DPSGD
+    from sfumato.learners.extractor import Extractor as Extractor
+    from sfumato.learners.extractor import checked_pictures as checked_pictures
+    from sfumato.learners.feature_extractors import EXTRACTORS as EXTRACTORS
+    from sfumato.learners.feature_extractors import make_extractor as make_extractor
+    from sfumato.learners.gradient_clipping import NoisySum as NoisySum
+    from sfumato.learners.learner import Learner as Learner
+    from sfumato.learners.learner import checked_examples as checked_examples
+    from sfumato.learners.learner import checked_features as checked_features
+    from sfumato.learners.private_fit import PrivateLearner as PrivateLearner
+    from sfumato.learners.private_fit import fit_private as fit_private
+    from sfumato.learners.private_softmax import PrivateSoftmax as PrivateSoftmax
 
 __all__ = [
     "DPSGD",
     "EXTRACTORS",
     "CertifiedCompact",
-    "ClassDensities",
-    "ClassProfile",
-    "CompactClassifier",
-    "CompactPrivate",
-    "CorrelatedSteps",
     "Extractor",
     "Factor",
-    "FactoredSteps",
-    "Fitted",
     "Learner",
-    "LinearHead",
     "Momentum",
-    "NoiseSchedule",
     "NoisySum",
-    "PrivateAdam",
     "PrivateLearner",
     "PrivateSoftmax",
-    "QuantileSum",
-    "Scattering",
-    "ScatteringFeatures",
-    "Whitened",
-    "corrected_allocation",
+    "checked_examples",
+    "checked_features",
+    "checked_pictures",
     "fit_private",
     "make_extractor",
-    "paper_allocation",
 ]
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {
+            "CertifiedCompact": "certified_compact",
+            "Factor": "correlated_noise",
+            "Momentum": "correlated_noise",
+            "DPSGD": "dp_sgd",
+            "Extractor": "extractor",
+            "checked_pictures": "extractor",
+            "EXTRACTORS": "feature_extractors",
+            "make_extractor": "feature_extractors",
+            "NoisySum": "gradient_clipping",
+            "Learner": "learner",
+            "checked_examples": "learner",
+            "checked_features": "learner",
+            "PrivateLearner": "private_fit",
+            "fit_private": "private_fit",
+            "PrivateSoftmax": "private_softmax",
+        },
+    )

@@ -2,8 +2,8 @@
 
 CompactDP trains its contraction on private records without noise, and nothing is proven of it. Here the
 contraction is computed from noisy statistics: class counts and class sums (the anchors), and the second
-moment of all features, two Gaussian releases on integer grids (:mod:`sfumato.mechanisms.cell_sums`). A linear
-head then learns from contracted features by noisy gradient sums (:mod:`sfumato.learners.linear_head`).
+moment of all features, two Gaussian releases on integer grids (``CellSums``). A linear head then learns from
+contracted features by noisy gradient sums (``private_softmax``).
 
 **Guarantee.** With shares s₁ (anchors), s₂ (second moment) and s₃ = 1 − s₁ − s₂ of the budget and M the noise
 multiplier of (ε, δ), each part is a Gaussian mechanism of multiplier M/√sᵢ over its own sensitivity under the
@@ -14,49 +14,102 @@ record. A null record (zero-out) lies in no cell and has no gradient. Shares, st
 parameters or functions of them and of the number of records, which is public.
 
 **Edge cases.** A δ of 1/n or more, and noise beyond any signal in one of the three parts, are warned of
-before training and noted in the statement (:mod:`~.forewarnings`). More than ``MOST_FEATURES`` features are
-refused before anything is drawn (:mod:`~.closed_contraction`).
+before training and noted in the statement (``warnings_before_training``). More than ``MOST_FEATURES``
+features are refused before anything is drawn.
+
+**Contraction in closed form**, from noisy class sums and noisy second moments. With class anchors a_c and the
+second moment S of all features, W = S − Σ_c (n_c/n)·a_c a_cᵀ is how features vary inside classes. The map
+
+    g(z) = (W + ρ)^(−½) (z − mean),   brought to length 1,
+
+shrinks every direction by how much it varies inside classes: what all members of a class share is kept and
+what tells them apart is contracted. Along the directions that separate classes, members come to lie nearer to
+each other relative to the distance between classes; it is no smaller ruler, which would change nothing. It is
+computed from released numbers alone and applied to each record by itself, so it costs nothing more.
+
+Noise on S of deviation s off the diagonal has eigenvalues inside ±e, e = 2s√d. An eigenvalue v above e is
+that of λ + e²/4λ (Benaych-Georges & Nadakuditi 2011), so λ is taken; the others get their common mean, which
+the trace tells well. ρ is a share of e: directions that noise has hidden are contracted alike.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learners.closed_contraction import MOST_FEATURES, ClosedContraction, check_width
-from sfumato.learners.examples import (
+from sfumato.learners.learner import (
     Floats,
+    Labels,
+    Report,
     checked_classes,
-    checked_examples,
     checked_features,
-    checked_number,
 )
-from sfumato.learners.learner import Learner, Report
-from sfumato.learners.learner_notes import public_notes
-from sfumato.learners.linear_head import LinearHead
-from sfumato.learners.noisy_descent import SPREAD, Descent, shares
+from sfumato.learners.private_softmax import SPREAD, PrivateSoftmax, shares
 from sfumato.learners.warnings_before_training import NoisyRelease
-from sfumato.mechanisms.cell_sums import CellSums
-from sfumato.mechanisms.gaussian import noise_multiplier
-from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
-from sfumato.noise import Randomness
-from sfumato.privacy import RECORD, Guarantee, Neighbours
-from sfumato.privacy.defaults import DELTA, MODELS, REQUIRED
+from sfumato.mechanisms import CellSums, Sums, delta_between, known_neighbours, noise_multiplier, positive
+from sfumato.noise import NoisedSums, Randomness
+from sfumato.privacy import DELTA, MODELS, REQUIRED, Guarantee
 
 __all__ = ["CertifiedCompact"]
 
+#: A second moment has the square of so many values, of which some copies are held at once: half a gigabyte.
+MOST_FEATURES = 4_000
+
+# The share ρ of the edge of the noise.
+_RIDGE = 0.4
+_LEAST = 1e-9
 # A hair more noise, so that rounding cannot make the parts cost more than the whole.
 _HAIR = 1.0 + 1e-12
 # Entries beyond it are cut to it first.
 _FINITE = 1e300
 
 
-class CertifiedCompact(Learner):
+def check_width(dimension: int) -> None:
+    """Refuse a contraction of more than ``MOST_FEATURES`` features."""
+    if dimension > MOST_FEATURES:
+        raise BadInput(
+            f"a certified contraction of {dimension:,} features would release a square of that side, and "
+            f"{MOST_FEATURES:,} are the most: take an extractor with fewer features, or dp-sgd."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedContraction:
+    """The map z ↦ (z − ``mean``) ``matrix``, brought to length 1; ``mean`` (d,), ``matrix`` (d, d)."""
+
+    mean: Floats
+    matrix: Floats
+
+    @classmethod
+    def of(cls, anchors: Sums, moments: Sums, records: int) -> ClosedContraction:
+        """Return the map of class sums, and the second moment of all in one cell, of ``records`` features."""
+        counts = np.maximum(anchors.counts, 1.0)
+        centres = anchors.firsts / counts[:, None]
+        assert moments.seconds is not None
+        inside = moments.seconds[0] / records - (centres.T * (counts / counts.sum())) @ centres
+        values, axes = np.linalg.eigh(0.5 * (inside + inside.T))
+        edge = 2.0 * moments.second_noise * np.sqrt(len(values)) / records
+        above = values > edge
+        clean = np.where(above, 0.5 * (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))), 0.0)
+        if not above.all():
+            rest = (values.sum() - clean.sum()) / np.count_nonzero(~above)
+            clean = np.where(above, clean, max(rest, _LEAST))
+        matrix = (axes / np.sqrt(clean + _RIDGE * edge + _LEAST)) @ axes.T
+        return cls(anchors.firsts.sum(axis=0) / records, matrix)
+
+    def __call__(self, rows: NDArray[Any]) -> Floats:
+        """Return the contracted rows (n, d), each of length 1, from its own row alone."""
+        turned = (rows - self.mean) @ self.matrix
+        return np.asarray(turned / np.maximum(np.linalg.norm(turned, axis=1, keepdims=True), 1e-12))
+
+
+class CertifiedCompact(PrivateSoftmax):
     """Contracted softmax regression on features (n, d) of length ``reach`` or less; longer ones are cut.
 
     ``epsilon`` and ``delta`` are the promise for one record under ``neighbours``, ``"zero-out"`` or
@@ -67,6 +120,8 @@ class CertifiedCompact(Learner):
     """
 
     most_features = MOST_FEATURES
+    sampling = 1.0
+    _composed = "anchors, moments and gradient sums"
 
     def __init__(
         self,
@@ -90,142 +145,86 @@ class CertifiedCompact(Learner):
         self.clip, self.steps, self.pace, self.momentum = clip, steps, pace, momentum
         self.spread, self.randomness = spread, randomness
 
-    def guarantee(self) -> Guarantee:
-        """ε at δ for one record, contraction and head together; known before ``fit``, which spends it."""
-        checked_classes(self.classes)
-        positive("reach", self.reach)
-        neighbours = known_neighbours(self.neighbours)
-        self._descent().check(self._step(neighbours))
-        return Guarantee.gaussian(
-            noise_multiplier(self.epsilon, self.delta),
-            unit=RECORD,
-            neighbours=neighbours,
-            theorem="analytic Gaussian, adaptive composition of anchors, moments and gradient sums",
-            at_delta=self.delta,
-        )
-
     def parts(self) -> tuple[Guarantee, Guarantee, Guarantee]:
-        """What anchors, moments and gradient sums prove each; together they are :meth:`guarantee`."""
+        """Return what anchors, moments and gradient sums prove each; together they are :meth:`guarantee`."""
         names = ("class counts and sums", "second moment", f"{self.steps} gradient sums")
-        anchors, moments, head = (
-            Guarantee.gaussian(
-                multiplier,
-                unit=RECORD,
-                neighbours=known_neighbours(self.neighbours),
-                theorem=f"analytic Gaussian, {name}",
-                at_delta=self.delta,
-            )
-            for name, multiplier in zip(names, self._multipliers(), strict=True)
-        )
+        anchors, moments, head = map(self._gaussian, self._multipliers(), names)
         return anchors, moments, head
 
-    def fit(self, X: Any, y: Any, *, records: int | None = None, report: Report | None = None) -> Self:
-        """Learn from features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee.
-
-        ``records`` is the public number of records where some of them are null and are left out of the n, as
-        audits do; where it is given, rounding in products of other shapes may move other gradients by a
-        step of the grid.
-        """
-        features, labels = checked_examples(X, y, checked_classes(self.classes))
-        number = checked_number(records, len(features))
-        neighbours = self.guarantee().neighbours
-        self._forewarn(number, features.shape[1])
-        of_anchors, of_moments, _ = self._multipliers()
-        randomness = self._randomness()
+    def _prepared(
+        self,
+        features: NDArray[np.floating],
+        labels: Labels,
+        records: int,
+        sums: NoisedSums,
+        report: Report | None,
+    ) -> tuple[dict[str, NDArray[Any]], Floats, float]:
+        """Return the contraction, and contracted rows, which have length 1."""
         rows = self._cut(np.asarray(features, dtype=np.float64))
         if report is not None:
             report("anchors and moments", 0.0)
-        anchors, moments = self._cells(neighbours)
-        sums = anchors.release(rows, labels, of_anchors, randomness.stream(b"anchors"))
-        squares = moments.release(rows, np.zeros_like(labels), of_moments, randomness.stream(b"moments"))
-        contraction = ClosedContraction.of(sums, squares, number)
-        head = LinearHead(contraction(rows), labels, self.classes, reach=1.0, clip=self.clip)
-        weights = self._descent().weights(
-            head,
-            self._step(neighbours),
-            randomness.stream(b"softmax gradients"),
-            records=number,
-            report=report,
-        )
-        found = {"mean": contraction.mean, "contraction": contraction.matrix, "weights": weights}
-        self._take(found)
-        return self
+        (anchors, moments), (of_anchors, of_moments, _) = self._cells(), self._multipliers()
+        means = anchors.release(rows, labels, of_anchors, sums)
+        squares = moments.release(rows, np.zeros_like(labels), of_moments, sums)
+        contraction = ClosedContraction.of(means, squares, records)
+        return {"mean": contraction.mean, "contraction": contraction.matrix}, contraction(rows), 1.0
 
     def releases(self, records: int, dimension: int) -> tuple[NoisyRelease, ...]:
-        """The class sums, the second moment and the gradient sums of all steps, each with its own share.
+        """Return the class sums, the second moment and the gradient sums of all steps, with their shares.
 
         A record is at most 1 long, and so is its square zzᵀ; that one has d(d + 1)/2 entries of its own,
         those off the diagonal twice, with √½ of the noise that is on it. Refuses too many features.
         """
         check_width(dimension)
-        classes, neighbours = checked_classes(self.classes), known_neighbours(self.neighbours)
-        anchors, moments = self._cells(neighbours)
-        of_anchors, of_moments, _ = self._multipliers()
+        (anchors, moments), (of_anchors, of_moments, _) = self._cells(), self._multipliers()
         first, second = anchors.deviations(of_anchors)[1], moments.deviations(of_moments)[2]
-        gradients = self._step(neighbours) * math.sqrt(self.steps * (1 + dimension) * classes)
-        sums, squares = (
-            first * math.sqrt(classes * dimension),
-            second * math.sqrt(dimension * (dimension + 1)),
-        )
+        sums = first * math.sqrt(checked_classes(self.classes) * dimension)
+        squares = second * math.sqrt(dimension * (dimension + 1))
         return (
             NoisyRelease("the class sums", "contraction", records, sums),
             NoisyRelease("the second moment", "contraction", records, squares),
-            NoisyRelease("the gradient sums", "model", self.steps * records, gradients),
+            *super().releases(records, dimension),
         )
 
     def contract(self, X: Any) -> Floats:
-        """The contracted features (n, d) of ``X``, each of length 1; costs nothing more."""
+        """Return the contracted features (n, d) of ``X``, each of length 1; costs nothing more."""
         contraction = self._fitted("contraction_")
         features = checked_features(X, self.n_features_in_)
         return np.asarray(contraction(self._cut(np.asarray(features, dtype=np.float64))))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Class probabilities (n, classes); costs nothing more."""
+        """Return class probabilities (n, classes); costs nothing more."""
         contracted = self.contract(X)
         return shares(self.coef_, contracted)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """``mean`` and ``contraction`` of the map, and ``weights`` (1 + d, classes), a constant first."""
+        """Return ``mean`` and ``contraction`` of the map, and ``weights`` (1 + d, classes), bias first."""
         contraction = self._fitted("contraction_")
         return {"mean": contraction.mean, "contraction": contraction.matrix, "weights": self.coef_}
 
     def _take(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         self.contraction_ = ClosedContraction(tensors["mean"], tensors["contraction"])
-        self.coef_ = tensors["weights"]
-        self.classes_ = np.arange(self.classes)
-        self.n_features_in_ = len(self.coef_) - 1
+        super()._take(tensors)
 
     def _cut(self, rows: Floats) -> Floats:
-        """Rows in units of ``reach``, scaled back to length 1 where they are longer."""
+        """Return rows in units of ``reach``, scaled back to length 1 where they are longer."""
         with np.errstate(over="ignore"):
             scaled = np.clip(rows / self.reach, -_FINITE, _FINITE)
         largest = np.maximum(np.abs(scaled).max(axis=1, keepdims=True), 1.0)
         scaled /= largest
         return np.asarray(scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1.0 / largest))
 
-    def _cells(self, neighbours: Neighbours) -> tuple[CellSums, CellSums]:
-        """What releases the sums of each class, and the second moment of all records."""
+    def _cells(self) -> tuple[CellSums, CellSums]:
+        """Return the release of the sums of each class, and that of the second moment of all records."""
+        neighbours = known_neighbours(self.neighbours)
         return CellSums(self.classes, 1.0, False, neighbours), CellSums(1, 1.0, True, neighbours)
 
-    def notes(self) -> tuple[str, ...]:
-        """What is public, and what must have been chosen before."""
-        return public_notes()
-
-    def resolved(self, records: int) -> dict[str, Any]:
-        """The pace, from the noise and the number of records, unless it was given."""
-        step = self._step(known_neighbours(self.neighbours))
-        return {"pace": self._descent().pace_used(records, step)}
-
-    def _descent(self) -> Descent:
-        return Descent(self.steps, self.clip, self.momentum, self.pace, self.spread)
-
-    def _step(self, neighbours: Neighbours) -> float:
-        """Noise of one gradient sum in clips: over a sensitivity of one clip, or of two under replace."""
-        twice = 2.0 if neighbours is Neighbours.REPLACE else 1.0
-        return twice * self._multipliers()[2] * math.sqrt(self._descent().steps)
+    def _multiplier(self) -> float:
+        """Return the noise of one step over its sensitivity."""
+        return self._multipliers()[2] * math.sqrt(self._descent().steps)
 
     def _multipliers(self) -> tuple[float, float, float]:
-        """Noise of each part over its own sensitivity."""
+        """Return the noise of each part over its own sensitivity."""
         whole = noise_multiplier(positive("epsilon", self.epsilon), delta_between(self.delta)) * _HAIR
         anchors, moments, head = (whole / math.sqrt(share) for share in self._shares())
         return anchors, moments, head

@@ -1,8 +1,14 @@
-"""What turns pictures into features before anything is learned: one interface, public maps alone.
+"""``Extractor``: public maps from pictures to features, computed row by row.
 
 **Guarantee passes through.** An extractor is fixed before it meets private records and answers for each
 picture from that picture alone, so features of neighbouring datasets are neighbouring datasets, and whatever
 is proven of what is learned from features holds for the pictures.
+
+Libraries of linear algebra add up in an order that may depend on how many rows a product has, so the last
+bits of a row could tell how many others there are. Here every block has the same number of rows, the last one
+is filled up with zero pictures that are thrown away, and no step looks across rows: a row depends on its own
+picture and on nothing in the values of others. Rows are no longer than 1; the bound is enforced in double
+precision after everything else.
 """
 
 from __future__ import annotations
@@ -15,11 +21,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.records import as_array
+from sfumato.learners.learner import Report
+from sfumato.mechanisms import as_array
 
 __all__ = ["Extractor", "checked_pictures"]
 
-Report = Callable[[str, float], None]
+Block = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+
+# Rounding to single precision lengthens a row by less than this share.
+_SPARE = 2.0**-20
+
+
+def within_length_one(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return ``rows`` (n, d); those longer than 1 − 2⁻²⁰ are shortened to it, the others unchanged."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    shares = np.minimum(1.0, (1.0 - _SPARE) / np.maximum(lengths, _SPARE))
+    return np.asarray(rows * shares.astype(np.float32)[:, None])
+
+
+def in_blocks(
+    features: Block,
+    pictures: NDArray[Any],
+    *,
+    size: int,
+    dimension: int,
+    stage: str,
+    report: Report | None = None,
+) -> NDArray[np.float32]:
+    """Return ``features`` of ``pictures``, ``size`` at a time: rows (n, ``dimension``) of length at most 1.
+
+    ``features`` takes (``size``, …) pictures and gives (``size``, ``dimension``), row by row. Values below 0
+    or above 255 are taken as 0 and 255, so that none is too large to compute with.
+    """
+    found = np.empty((len(pictures), dimension), dtype=np.float32)
+    for start in range(0, len(pictures), size):
+        part = pictures[start : start + size]
+        block = np.zeros((size, *pictures.shape[1:]), dtype=np.float32)
+        block[: len(part)] = np.clip(part.astype(np.float64), 0.0, 255.0)
+        found[start : start + len(part)] = within_length_one(features(block))[: len(part)]
+        if report is not None:
+            report(stage, (start + len(part)) / len(pictures))
+    return found
 
 
 class Extractor(ABC):
@@ -36,25 +78,25 @@ class Extractor(ABC):
 
     @abstractmethod
     def transform(self, pictures: Any, *, report: Report | None = None) -> NDArray[np.float32]:
-        """Features (n, ``dimension``) of ``pictures`` (n, *``shape``), values from 0 to 255.
+        """Return features (n, ``dimension``) of ``pictures`` (n, *``shape``), values from 0 to 255.
 
         Each row depends on its own picture alone and is no longer than 1.
         """
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """What must be kept beside name and shape for the same features elsewhere; mostly nothing."""
+        """Return what must be kept beside name and shape for the same features elsewhere; mostly nothing."""
         return {}
 
     def take(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Use what :meth:`tensors` gave elsewhere; raises KeyError where something is missing."""
         if tensors:
             raise BadInput(
-                f"extractor {self.name} keeps nothing, and {', '.join(sorted(tensors))} was given."
+                f"extractor {self.name} takes no tensors, and {', '.join(sorted(tensors))} was given."
             )
 
 
 def checked_pictures(pictures: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """``pictures`` as an array, if they are finite numbers of shape (n, *``shape``)."""
+    """Return ``pictures`` as an array, if they are finite numbers of shape (n, *``shape``)."""
     given = as_array(pictures, "the pictures")
     if given.dtype.kind not in "uif" or given.shape[1:] != shape:
         raise BadInput(

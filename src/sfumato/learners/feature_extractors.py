@@ -1,21 +1,59 @@
-"""The extractors by name: what a command line or a kept model calls them."""
+"""Extractors by the name that a command line or a saved model gives them, and raw pixels as features."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learners.backbones import BACKBONES, Backbone
-from sfumato.learners.extractor import Extractor
-from sfumato.learners.local_backbone import LocalBackbone
-from sfumato.learners.raw_pixels import Pixels
-from sfumato.learners.scattering_features import ScatteringFeatures
+from sfumato.learners.backbones import BACKBONES, Backbone, LocalBackbone
+from sfumato.learners.extractor import Extractor, checked_pictures, in_blocks
+from sfumato.learners.learner import Report
+from sfumato.learners.scattering import ScatteringFeatures
 from sfumato.learners.whitening import Whitened
 
 __all__ = ["EXTRACTORS", "make_extractor"]
 
+_BLOCK = 1024
 _Shape = tuple[int, ...]
+
+
+class Pixels(Extractor):
+    """(x/255 − 1/2) · 2/√d for each of the d values x of a picture: black is −1/√d, white is 1/√d.
+
+    Values below 0 or above 255 count as 0 and 255, so that no picture is longer than 1.
+    """
+
+    name = "pixels"
+    origin = "The pixels themselves; nothing is trained."
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        if len(shape) not in (2, 3) or not all(isinstance(side, int) and side > 0 for side in shape):
+            raise BadInput(
+                f"`shape` was {shape!r}: a picture is (height, width) or (height, width, channels), each ≥ "
+                "1.",
+                parameter="shape",
+            )
+        self.shape = tuple(shape)
+        self.dimension = math.prod(shape)
+
+    def transform(self, pictures: Any, *, report: Report | None = None) -> NDArray[np.float32]:
+        """Return features (n, d) of ``pictures`` (n, *``shape``), values from 0 to 255."""
+        given = checked_pictures(pictures, self.shape)
+        return in_blocks(
+            self._rows, given, size=_BLOCK, dimension=self.dimension, stage=self.name, report=report
+        )
+
+    def _rows(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
+        flat = block.reshape(len(block), -1).astype(np.float64)
+        return ((flat / 255.0 - 0.5) * (2.0 / math.sqrt(self.dimension))).astype(np.float32)
+
+
 # What is made without weights of a package.
 _PLAIN: dict[str, Callable[[_Shape], Extractor]] = {
     "whitened-scattering": lambda shape: Whitened(ScatteringFeatures(shape)),
@@ -28,7 +66,7 @@ EXTRACTORS = (*_PLAIN, *BACKBONES)
 
 
 def make_extractor(name: str, shape: _Shape) -> Extractor:
-    """The extractor called ``name`` (one of ``EXTRACTORS``) for pictures of ``shape``.
+    """Return the extractor called ``name`` (one of ``EXTRACTORS``) for pictures of ``shape``.
 
     Any other name is taken as a folder with the weights of a transformers model (ViT, DINOv2, ResNet).
     """

@@ -1,27 +1,33 @@
-"""One call that trains a model on private records with a proven (ε, δ), and returns it with its statement.
+"""``fit_private``: train a model on private records with a proven (ε, δ), in one call.
 
 **Guarantee.** Unit: record, zero-out neighbours (a null record keeps its row and adds nothing). The data is
 used through noisy sums of clipped gradients alone; what is proven of these is said in the modules
-``dp_sgd`` (samples), ``noise_schedule``, ``quantile_clipping``, ``automatic_clipping``, ``layer_clipping``,
-``layer_quantiles``, ``correlated_noise`` and ``factored_noise``; optimisers are post-processing. All defaults
-are functions of the public number of records. That each gradient is a function of one record, whatever the
-code of a model does, is the theorem of :mod:`~.private_model`; the loss is the cross-entropy. The weights
-that the model comes with, and the choice of all parameters, must not have been learned from the same records;
-the statement says so. A learner is fitted with its own guarantee.
+``dp_sgd`` (samples and schedules), ``gradient_clipping`` and ``correlated_noise``; optimisers are
+post-processing. All defaults are functions of the public number of records. That each gradient is a function
+of one record, whatever the code of a model does, is the theorem of ``record_gradients``; the loss is the
+cross-entropy. The weights that the model comes with, and the choice of all parameters, must not have been
+learned from the same records; the statement says so. A learner is fitted with its own guarantee.
 
 **Edge cases.** Refused before anything is drawn: values that are not finite, labels outside 0…classes−1,
 models that cannot be evaluated one record at a time or do not score classes, an ε so small that the noise of
 all steps is longer than the sum of all gradients could be, and a learner with another ε or δ than the call.
-A δ of 1/n or more is warned of and noted in the statement (:mod:`~.forewarnings`); a learner warns by itself.
+A δ of 1/n or more is warned of and noted in the statement (``warnings_before_training``); a learner warns by
+itself.
+
+``PrivateLearner`` is a torch module trained by ``fit_private``, as the learner that audits ask for.
+
+**Guarantee.** That of ``fit_private``, with options that are fixed when the learner is made. How many records
+there are decides the noise, so before ``fit`` the guarantee is the (ε, δ) that was asked for, and after it
+what was proven of the fit.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -30,25 +36,27 @@ from torch.nn import Module
 
 import sfumato
 from sfumato.errors import BadInput
-from sfumato.learners.correlated_noise import StepsInTurn
-from sfumato.learners.examples import Floats, Labels, as_array, checked_examples, checked_features
-from sfumato.learners.factored_noise import Factor, Momentum
-from sfumato.learners.layer_clipping import layers_of
-from sfumato.learners.learner import Learner, Report
-from sfumato.learners.learner_notes import public_notes
-from sfumato.learners.noise_schedule import NoiseSchedule
-from sfumato.learners.private_steps import train_privately
+from sfumato.learners.correlated_noise import Factor, Momentum, StepsInTurn
+from sfumato.learners.dp_sgd import NoiseSchedule
+from sfumato.learners.gradient_clipping import layers_of
+from sfumato.learners.learner import (
+    Floats,
+    Labels,
+    Learner,
+    Report,
+    as_array,
+    checked_examples,
+    checked_features,
+    public_notes,
+)
+from sfumato.learners.private_training import Training, train_privately
 from sfumato.learners.record_gradients import checked_model
-from sfumato.learners.training_parameters import Training
 from sfumato.learners.warnings_before_training import NoisyRelease, forewarn, forewarnings
-from sfumato.mechanisms.parameters import delta_between, positive, shown
-from sfumato.mechanisms.records import held
+from sfumato.mechanisms import delta_between, held, positive, shown
 from sfumato.noise import Keyed, Randomness, Secure
-from sfumato.privacy import Guarantee, Statement
-from sfumato.privacy.defaults import DELTA
-from sfumato.privacy.wording import upward
+from sfumato.privacy import DELTA, REQUIRED, Guarantee, Neighbours, Statement, format_upper
 
-__all__ = ["Fitted", "fit_private"]
+__all__ = ["PrivateLearner", "fit_private"]
 
 _BLOCK = 1024
 
@@ -62,7 +70,7 @@ class Fitted:
     guarantee: Guarantee
 
     def predict_proba(self, X: Any) -> Floats:
-        """Class probabilities (n, classes); costs nothing more."""
+        """Return class probabilities (n, classes); costs nothing more."""
         if isinstance(self.model, Learner):
             return self.model.predict_proba(X)
         inputs = _inputs(X)
@@ -74,7 +82,7 @@ class Fitted:
         return np.asarray(torch.cat(found).numpy())
 
     def predict(self, X: Any) -> Labels:
-        """The most probable class of each record."""
+        """Return the most probable class of each record."""
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
 
@@ -215,7 +223,7 @@ def _fitted_learner(
         raise BadInput(f"nothing is proven of a {kind} ({guarantee.theorem}): call its fit.")
     if epsilon is not None and guarantee.epsilon(delta) > epsilon * (1.0 + 1e-9):
         raise BadInput(
-            f"the {kind} proves no better than epsilon {upward(guarantee.epsilon(delta))} at delta "
+            f"the {kind} proves no better than epsilon {format_upper(guarantee.epsilon(delta))} at delta "
             f"{guarantee.at_delta if delta is None else delta:g}, and {epsilon:g} was asked for."
         )
     features, labels = checked_examples(X, y, learner.classes)
@@ -224,7 +232,7 @@ def _fitted_learner(
 
 
 def _inputs(X: Any) -> torch.Tensor:
-    """Records as float32 (n, …), finite."""
+    """Return records as float32 (n, …), finite."""
     given = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else as_array("records", X)
     if given.ndim < 2 or given.dtype.kind not in "uif":
         raise BadInput(
@@ -257,6 +265,57 @@ def _notes(warned: tuple[str, ...], reproducible: bool) -> tuple[str, ...]:
 
 
 def _described(model: Module) -> list[str]:
-    """The layers that have no others inside, as torch prints them, and the number of trained weights."""
+    """Return the innermost layers, as torch prints them, and the number of trained weights."""
     layers = [str(module) for module in model.modules() if not list(module.children())]
     return [*layers, f"{sum(part.numel() for part in model.parameters() if part.requires_grad)} weights"]
+
+
+class PrivateLearner:
+    """``fit_private`` with fixed ``options``, for ``one_run_audit(lambda: PrivateLearner(…), X, y)``.
+
+    ``network`` returns an untrained module for records of so many features: audits put canaries on axes of
+    their own, so that there are more of them than the records have. Its first weights must not depend on the
+    records; they are the same in each fit if ``network`` makes them so.
+    """
+
+    def __init__(
+        self,
+        network: Callable[[int], Module],
+        *,
+        epsilon: float = REQUIRED,
+        delta: float = DELTA,
+        **options: Any,
+    ) -> None:
+        self.network, self.epsilon, self.delta, self.options = network, epsilon, delta, options
+
+    def guarantee(self) -> Guarantee:
+        """Return what was asked for, under zero-out neighbours; once fitted, what is proven of the fit."""
+        if hasattr(self, "fitted_"):
+            return self.fitted_.guarantee
+        return Guarantee.approximate(
+            positive("epsilon", self.epsilon),
+            self.delta,
+            neighbours=Neighbours.ZERO_OUT,
+            theorem="fit_private, before the fit",
+        )
+
+    def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:
+        """Train a new module on features ``X`` (n, d) and labels ``y`` (n,); spends the guarantee."""
+        made = self.network(int(np.shape(X)[1]))
+        self.fitted_: Fitted = fit_private(
+            made, X, y, epsilon=self.epsilon, delta=self.delta, report=report, **self.options
+        )
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities (n, classes); costs nothing more."""
+        return self._fit().predict_proba(X)
+
+    def statement(self) -> Statement:
+        """Return the statement of the fit."""
+        return self._fit().statement
+
+    def _fit(self) -> Fitted:
+        if not hasattr(self, "fitted_"):
+            raise BadInput("nothing has been fitted: call fit(X, y) first.")
+        return self.fitted_

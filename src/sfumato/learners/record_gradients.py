@@ -1,4 +1,4 @@
-"""Gradients of single records for any torch model, by a program that cannot see two records at once.
+"""Gradients of single records for any torch model, by a program that reads one record at a time.
 
 A model is Python code. On private records it could branch on a whole batch, keep what it saw in a buffer, in
 a parameter that needs no gradient, in an attribute or in a global variable, and no trial on other rows would
@@ -42,8 +42,6 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from sfumato.errors import BadInput
-
-__all__ = ["RecordGradients", "checked_model"]
 
 _ROWS = 4
 _TRIED = 0x5F3A
@@ -131,7 +129,7 @@ class RecordGradients:
             self(rows, torch.arange(_ROWS) % classes)
 
     def __call__(self, rows: Tensor, labels: Tensor) -> list[Tensor]:
-        """Gradients (n, …), one tensor for each trained parameter, of records (n, …) and labels (n,)."""
+        """Return gradients (n, …), one tensor for each trained parameter, of records and labels (n,)."""
         trained = {name: part.detach() for name, part in self._trained.items()}
         targets = torch.nn.functional.one_hot(labels, self._classes).to(rows.dtype)
         with torch.no_grad():
@@ -139,7 +137,7 @@ class RecordGradients:
         return [found[name] for name in self._trained]
 
     def _recorded(self, model: Module, shape: Sequence[int]) -> Any:
-        """The gradient of one record's loss as a program of operators that are functions of one record."""
+        """Return the gradient of one record's loss as a program of operators on one record."""
         from torch._decomp import core_aten_decompositions
         from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -173,7 +171,7 @@ class RecordGradients:
 def checked_model(
     model: Any, shape: Sequence[int], classes: int | None = None
 ) -> tuple[Module, RecordGradients, int]:
-    """A copy of ``model`` in training mode, its gradients, and how many classes it scores.
+    """Return a copy of ``model`` in training mode, its gradients, and how many classes it scores.
 
     Refuses models without trainable parameters or with others than float32 on the processor, outputs that
     are not (records, ``classes``), and what the module's documentation names. A model that mixes the rows of
@@ -295,7 +293,7 @@ def _check_operators(program: Any) -> None:
 
 
 def _may_fail(node: Any, touched: set[Any]) -> bool:
-    """Whether there are values of a record for which this operator raises, or leaves its own record.
+    """Return whether there are values of a record for which this operator raises, or leaves its own record.
 
     Whole numbers that were computed from a record are taken where all of them are harmless, and as positions
     where they are known to be positions of just this: an operator that is not listed is refused with them.
@@ -310,7 +308,7 @@ def _may_fail(node: Any, touched: set[Any]) -> bool:
 
 
 def _within(place: Any, node: Any) -> bool:
-    """Whether ``place`` are positions along a dimension that is no longer than that which ``node`` fills."""
+    """Return whether ``place`` are positions along a dimension no longer than that ``node`` fills."""
     if _name(node) != "scatter" or place is not _argument(node, "index"):
         return False
     while _name(place) in _SAME_NUMBERS:
@@ -323,7 +321,7 @@ def _within(place: Any, node: Any) -> bool:
 
 
 def _pooled(place: Any, node: Any) -> bool:
-    """Whether ``node`` is the gradient of the very pooling, of the same input, that found ``place``."""
+    """Return whether ``node`` is the gradient of that pooling, of the same input, that found ``place``."""
     pool = _POOLS.get(_name(node))
     if pool is None or place.target is not operator.getitem or place.args[1] != 1:
         return False
@@ -338,7 +336,7 @@ def _pooled(place: Any, node: Any) -> bool:
 
 
 def _argument(node: Any, name: str) -> Any:
-    """The argument ``name`` of an operator, or its default."""
+    """Return the argument ``name`` of an operator, or its default."""
     for place, one in enumerate(node.target._schema.arguments):
         if one.name == name:
             given = node.args[place] if place < len(node.args) else node.kwargs.get(name, one.default_value)
@@ -347,13 +345,13 @@ def _argument(node: Any, name: str) -> Any:
 
 
 def _is_whole(node: Any) -> bool:
-    """Whether the tensor of ``node`` has whole numbers; those that are true or false cannot fail."""
+    """Return whether the tensor of ``node`` has whole numbers; those that are true or false cannot fail."""
     dtype = getattr(node.meta.get("val"), "dtype", torch.float32)
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
 def _name(node: Any) -> str:
-    """The name of an operator without its library and overload."""
+    """Return the name of an operator without its library and overload."""
     schema = getattr(node.target, "_schema", None)
     return str(
         getattr(node.target, "__name__", node.target) if schema is None else schema.name.split("::")[1]
@@ -376,7 +374,7 @@ def _check_layers(model: Module) -> None:
 
 
 def _scores(model: Module, rows: Tensor, *, training: bool) -> Tensor:
-    """Scores by a copy that is thrown away; dropout draws the same in each call."""
+    """Return scores by a copy that is thrown away; dropout draws the same in each call."""
     tried = copy.deepcopy(model).train(training)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""What is said before anything is learned: promises that mean little, and noise that drowns all.
+"""Warnings before training: a δ that promises little, and noise longer than any signal.
 
 **δ.** A method that publishes one record whole, chosen at random, is (0, 1/n) differentially private under
 zero-out neighbours: a δ of 1/n or more allows it.
@@ -24,8 +24,6 @@ from dataclasses import dataclass
 
 from sfumato.errors import Forewarning
 
-__all__ = ["NoisyRelease", "forewarn", "forewarnings"]
-
 
 @dataclass(frozen=True)
 class NoisyRelease:
@@ -49,7 +47,7 @@ class NoisyRelease:
 def forewarnings(
     epsilon: float, delta: float, records: int, releases: Iterable[NoisyRelease]
 ) -> tuple[str, ...]:
-    """Sentences about a δ of 1/n or more, and about each of ``releases`` that noise drowns; without stop."""
+    """Return sentences, without full stop, on a δ of 1/n or more and on ``releases`` that noise drowns."""
     said = []
     if delta >= 1.0 / records:
         said.append(
@@ -74,6 +72,6 @@ def forewarn(sentences: Iterable[str], *, above: int = 0) -> None:
 
 
 def _below(value: float) -> float:
-    """``value`` rounded down to one digit."""
+    """Return ``value`` rounded down to one digit."""
     scale = 10.0 ** math.floor(math.log10(value))
     return math.floor(value / scale * (1.0 + 1e-12)) * scale

@@ -1,4 +1,4 @@
-"""What a dataset may still spend, in numbers that people can read."""
+"""Balances and previews: what a dataset may still spend, and what one more release would do."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sfumato.ledger.account import Account
-from sfumato.ledger.dataset import Dataset
-from sfumato.ledger.refusal import bisect, typable
+from sfumato.ledger.entries import Dataset
+from sfumato.ledger.refusal import Account, bisect, typable
 from sfumato.privacy import Guarantee, gaussian_epsilon, gaussian_mu
 
 __all__ = ["Balance", "Preview"]
@@ -16,7 +15,7 @@ __all__ = ["Balance", "Preview"]
 
 @dataclass(frozen=True)
 class Balance:
-    """What a dataset may still spend.
+    """The rest of a dataset's budget.
 
     ``used`` is the share of the budget that is gone by the filter; ``left`` is the largest ε, at the budget's
     δ, of one more Gaussian release, and ``left_pure`` that of one more release without δ, of whatever kind:
@@ -39,7 +38,7 @@ class Balance:
 
     @classmethod
     def of(cls, known: Dataset, account: Account) -> Balance:
-        """The balance that ``account`` leaves."""
+        """Return the balance that ``account`` leaves."""
         rule, shut = known.filter, account.state != "open"
         return cls(
             dataset=known.name,
@@ -55,14 +54,21 @@ class Balance:
             left_pure=0.0 if shut else _left_pure(known, account),
         )
 
+    @property
+    def gaussian_left(self) -> str:
+        """How much Gaussian noise still fits, with the δ that has to be given with it."""
+        if self.left == 0.0:
+            return "no Gaussian noise"
+        return f"Gaussian noise up to ε = {self.left:.4g} with `delta={float(self.delta)!r}`"
+
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the balance as JSON values."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What asking for a release would do: whether it ``fits``, and the balance afterwards.
+    """The effect of one more release: whether it ``fits``, and the balance afterwards.
 
     Where it does not fit, ``balance`` is as it stands, ``largest`` the ε of this kind that would still fit,
     and ``refusal`` the sentence that would be said.
@@ -74,7 +80,7 @@ class Preview:
     refusal: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the preview as JSON values."""
         return asdict(self)
 
 

@@ -1,28 +1,149 @@
-"""One row of the ledger, and the hash that chains it to the row before."""
+"""Rows of the ledger: datasets with the terms of their budget, and entries chained by hashes.
+
+Names, keys and purposes are checked here, and shortened for messages.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from sfumato.ledger.rdp_filter import Prices
-from sfumato.privacy import Guarantee
+from sfumato.errors import BadInput
+from sfumato.ledger.rdp_filter import Filter, Prices
+from sfumato.privacy import RECORDS, Guarantee, Neighbours, Unit
 
-__all__ = ["FIRST", "Entry", "Kind", "guarantee_text", "prices_of", "prices_text"]
+__all__ = ["Dataset", "Entry", "printable_name"]
 
+_MAX_TEXT = 10_000
+# Keys are indexed as they are, and PostgreSQL indexes at most 2,704 bytes.
+_MAX_KEY = 500
 Kind = Literal["open", "spend", "hold", "commit", "release", "close"]
-
 #: What the first row of a dataset holds in place of a hash.
 FIRST = "0" * 64
 
 
+def checked_name(dataset: str) -> str:
+    """Return ``dataset`` if it can be the name of a dataset."""
+    return _checked("a dataset name", dataset, 1, _MAX_TEXT)
+
+
+def printable_name(dataset: str) -> str:
+    """Return ``dataset`` if a release can name it: what a certificate shows has to be legible."""
+    if not (dataset.strip() and dataset.isprintable()):
+        raise BadInput(
+            f"`dataset` was {dataset!r}", parameter="dataset", accepted="a name in printable characters"
+        )
+    return checked_name(dataset)
+
+
+def checked_purpose(purpose: str) -> str:
+    """Return ``purpose`` if a ledger can hold it."""
+    return _checked("a purpose", purpose, 0, _MAX_TEXT)
+
+
+def checked_key(key: str | None) -> str | None:
+    """Return ``key`` if it can be an idempotency key or is None."""
+    return None if key is None else _checked("an idempotency key", key, 1, _MAX_KEY)
+
+
+def call_to_open(name: str, unit: Unit, neighbours: Neighbours, ledger: str | None = None) -> str:
+    """Return the call that opens a budget ``name`` for ``unit`` under ``neighbours``, as errors name it.
+
+    ``ledger`` is the URL of the ledger as a literal of Python, "..." for one with a secret in it; None where
+    the caller has the ledger in hand.
+    """
+    words = [repr(name), "epsilon=...", "delta=..."]
+    words += [] if str(unit) == RECORDS.unit else [f"unit={str(unit).replace('(', ':').rstrip(')')!r}"]
+    words += [] if str(neighbours) == RECORDS.neighbours else [f"neighbours={str(neighbours)!r}"]
+    return f"`{'ledger' if ledger is None else f'sf.Ledger({ledger})'}.open({', '.join(words)})`"
+
+
+def digest(name: str) -> str:
+    """Return SHA-256 of ``name``, which datasets are looked up by: long names cannot always be indexed."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def lock_number(name: str) -> int:
+    """Return the 64-bit number of the lock that ``name`` has on PostgreSQL."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+
+
+def short(name: str) -> str:
+    """Return ``name`` as a message shows it."""
+    return repr(name if len(name) <= 60 else name[:57] + "…")
+
+
+def _checked(what: str, value: str, least: int, most: int) -> str:
+    if not isinstance(value, str):
+        raise BadInput(f"{what} must be text, not {value!r}.")
+    if not least <= len(value) <= most:
+        raise BadInput(f"{what} has {least} to {most:,} characters, not {len(value):,}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{what} holds characters that cannot be encoded as UTF-8.") from None
+    if "\0" in value:
+        raise BadInput(f"{what} holds a null character.")
+    return value
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset's name and the terms of its budget; ``terms_wire`` is how its row holds them."""
+
+    name: str
+    unit: Unit
+    neighbours: Neighbours
+    filter: Filter
+    terms_wire: str
+    id: int = 0
+
+    @classmethod
+    def opened(cls, name: str, unit: Unit, neighbours: Neighbours, rule: Filter) -> Dataset:
+        """Return a dataset that is about to be opened."""
+        terms = {"unit": str(unit), "neighbours": str(neighbours)} | asdict(rule)
+        return cls(name, unit, neighbours, rule, json.dumps(terms, sort_keys=True))
+
+    @classmethod
+    def stored(cls, id_: int, name: str, terms_wire: str) -> Dataset:
+        """Return the dataset of a row; a damaged row raises ValueError, KeyError or TypeError."""
+        terms = json.loads(terms_wire)
+        rule = Filter(
+            terms["epsilon"],
+            terms["delta"],
+            tuple(terms["orders"]),
+            tuple(terms["shares"]),
+            terms["slack_share"],
+        )
+        return cls(name, Unit.parse(terms["unit"]), Neighbours(terms["neighbours"]), rule, terms_wire, id_)
+
+    def same_budget(self, other: Dataset) -> bool:
+        """Return whether both have the same budget; orders and shares, which only we choose, may differ."""
+        ours = (self.unit, self.neighbours, self.filter.epsilon, self.filter.delta)
+        return ours == (other.unit, other.neighbours, other.filter.epsilon, other.filter.delta)
+
+    def require_terms(self, guarantee: Guarantee, ledger: str | None = None) -> None:
+        """Refuse what is no guarantee, or bounds changes of another unit or under other neighbours.
+
+        The refusal names the call that opens a budget in ``ledger`` (see ``call_to_open``).
+        """
+        if not isinstance(guarantee, Guarantee):
+            raise BadInput(f"`guarantee` was {guarantee!r}: a Guarantee is needed.", parameter="guarantee")
+        if (guarantee.unit, guarantee.neighbours) != (self.unit, self.neighbours):
+            raise BadInput(
+                f"the budget of {short(self.name)} counts per {self.unit} under {self.neighbours}; a "
+                f"guarantee per {guarantee.unit} under {guarantee.neighbours} cannot be charged to it; "
+                f"open one for it with {call_to_open('NAME', guarantee.unit, guarantee.neighbours, ledger)}."
+            )
+
+
 @dataclass(frozen=True)
 class Entry:
-    """What happened to a dataset's budget; ``number`` counts from 1 in each dataset.
+    """One change of a dataset's budget; ``number`` counts from 1 in each dataset.
 
     ``refers_to`` is the number of the hold that a commit or release settles. ``hash`` covers everything
     else here, the identity of the ledger and ``previous``, the hash of the row before. Guarantee, prices
@@ -65,16 +186,16 @@ class Entry:
 
     @cached_property
     def guarantee(self) -> Guarantee | None:
-        """What was paid for, in a spend or hold."""
+        """The guarantee that a spend or hold paid for."""
         return None if self.guarantee_wire is None else Guarantee.from_dict(json.loads(self.guarantee_wire))
 
     @cached_property
     def prices(self) -> Prices | None:
-        """What a spend or hold added to each account of the filter."""
+        """The prices that a spend or hold added to each account of the filter."""
         return None if self.prices_wire is None else prices_of(self.prices_wire)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, for people and exports; ε is null where there is none at the guarantee's own δ."""
+        """Return JSON values for people and exports; ε is null where the guarantee has none at its own δ."""
         guarantee = self.guarantee
         epsilon = math.inf if guarantee is None else guarantee.epsilon()
         return {
@@ -93,15 +214,15 @@ class Entry:
 
 
 def guarantee_text(guarantee: Guarantee) -> str:
-    """A guarantee as its row holds it."""
+    """Return a guarantee as its row holds it."""
     return json.dumps(guarantee.to_dict(), sort_keys=True)
 
 
 def prices_text(prices: Prices) -> str:
-    """Prices as a row holds them: whole numbers with spaces between them."""
+    """Return prices as a row holds them: whole numbers separated by spaces."""
     return " ".join(map(str, prices))
 
 
 def prices_of(text: str) -> Prices:
-    """Prices from the text of a row."""
+    """Return the prices in the text of a row."""
     return tuple(map(int, text.split()))

@@ -1,4 +1,4 @@
-"""Whether anybody's hand but the ledger's has touched it: rows, chain and running totals, recomputed."""
+"""Integrity check: recompute rows, hash chain and running totals, and name what was altered."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import bindparam, select
 
-from sfumato.ledger.account import Account
-from sfumato.ledger.dataset import Dataset
-from sfumato.ledger.entries import Entry
-from sfumato.ledger.ledger_names import digest, short
-from sfumato.ledger.ledger_tables import accounts, datasets, entries
+from sfumato.ledger.database import Row, Transaction
+from sfumato.ledger.entries import Dataset, Entry, digest, short
+from sfumato.ledger.ledger_tables import (
+    account_of,
+    accounts,
+    all_entries,
+    datasets,
+    entries,
+    entry_of,
+    unaltered,
+)
 from sfumato.ledger.rdp_filter import Prices
-from sfumato.ledger.rows import account_of, all_entries, entry_of, unaltered
-from sfumato.ledger.transaction import Row, Transaction
-
-__all__ = ["Damage", "damages"]
+from sfumato.ledger.refusal import Account
 
 _DATASETS = select(datasets).order_by(datasets.c.id)
 _ACCOUNT = select(accounts).where(accounts.c.dataset == bindparam("of"))
@@ -37,7 +40,7 @@ class Damage:
 
 
 def damages(transaction: Transaction, ledger: str, name: str | None = None) -> Iterator[Damage]:
-    """Every place where something does not hold, in the dataset ``name`` or in all."""
+    """Yield every place where something does not hold, in the dataset ``name`` or in all."""
     rows = transaction.all(_DATASETS)
     for row in rows:
         if name in (None, row.name):
@@ -94,7 +97,7 @@ class _Replay:
         self.whole = True
 
     def follow(self, entry: Entry, row: Row) -> str | None:
-        """What is wrong with the next row, if anything is; totals are followed for as long as nothing is."""
+        """Return what is wrong with the next row, if anything; totals are followed while nothing is."""
         self.number += 1
         what = self._wrong(entry, row)
         self.whole = self.whole and what is None
@@ -119,7 +122,7 @@ class _Replay:
         return None
 
     def _allowed(self, entry: Entry) -> bool:
-        """Whether the rules admit ``entry`` here: the budget's above all."""
+        """Return whether the rules, above all the budget, admit ``entry`` here."""
         if entry.at < self.account.at or (entry.kind == "open") != (entry.number == 1):
             return False
         if entry.kind in ("commit", "release"):

@@ -1,7 +1,8 @@
-"""The durable record of what each dataset has spent."""
+"""``Ledger``: the durable record of what each dataset has spent."""
 
 from __future__ import annotations
 
+import difflib
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,50 +11,64 @@ from typing import Any, Self
 from sqlalchemy import Engine
 
 from sfumato.errors import BadInput, RequestReused
-from sfumato.ledger.account import Account, State
 from sfumato.ledger.balance import Balance, Preview
-from sfumato.ledger.dataset import Dataset
-from sfumato.ledger.entries import Entry, Kind, guarantee_text, prices_text
-from sfumato.ledger.integrity import Damage, damages
-from sfumato.ledger.ledger_errors import LedgerUnavailable
-from sfumato.ledger.ledger_names import (
+from sfumato.ledger.database import Storage, Transaction
+from sfumato.ledger.entries import (
+    Dataset,
+    Entry,
+    Kind,
     checked_key,
     checked_name,
     checked_purpose,
+    guarantee_text,
     lock_number,
+    prices_text,
     printable_name,
     short,
 )
-from sfumato.ledger.migration import is_there, prepare
-from sfumato.ledger.rdp_filter import Filter, Prices, add
-from sfumato.ledger.refusal import OF_THIS_KIND, no_budget, refusal
-from sfumato.ledger.rows import (
+from sfumato.ledger.integrity import Damage, damages
+from sfumato.ledger.ledger_tables import (
     add_dataset,
     all_accounts,
     all_entries,
-    append,
+    append_entry,
+    drop_lease,
     entry_at,
     entry_of,
     entry_with_key,
     find_dataset,
     identity_of,
+    is_there,
     kept_guarantees,
     last_of_kind,
     names_of,
+    prepare,
     put_certificate,
+    put_lease,
     read_account,
     read_certificates,
+    read_lease,
     rows_with_hash,
     settlement,
     unaltered,
     whole_entry,
 )
-from sfumato.ledger.storage import Storage
-from sfumato.ledger.transaction import Transaction
-from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
-from sfumato.privacy.defaults import RECORDS
+from sfumato.ledger.rdp_filter import Filter, Prices, add_prices
+from sfumato.ledger.refusal import (
+    OF_THIS_KIND,
+    Account,
+    BudgetRefused,
+    LedgerUnavailable,
+    State,
+    no_budget,
+    refusal,
+)
+from sfumato.privacy import RECORD, RECORDS, Guarantee, Neighbours, Unit
 
 __all__ = ["Ledger"]
+
+# Names that somebody types, and may mistype.
+_LONGEST_TYPED = 100
 
 
 class Ledger:
@@ -67,6 +82,9 @@ class Ledger:
     otherwise release for nothing. ``unit`` and ``neighbours`` are those of the budget which the refusal tells
     how to open.
     """
+
+    #: How long the run that an entry paid for is leased at a time; whoever carries it on renews the lease.
+    LEASE_SECONDS = 90.0
 
     def __init__(
         self,
@@ -103,7 +121,7 @@ class Ledger:
 
     @property
     def identity(self) -> str:
-        """What tells this ledger from every other one."""
+        """The id of this ledger, which no other ledger has."""
         return self._storage.prepared
 
     def __enter__(self) -> Self:
@@ -120,7 +138,7 @@ class Ledger:
         unit: Unit | str = RECORDS.unit,
         neighbours: Neighbours | str = RECORDS.neighbours,
     ) -> Entry:
-        """Give ``dataset`` a budget; opening it again with the same budget changes nothing."""
+        """Open a budget for ``dataset``; opening it again with the same budget changes nothing."""
         opened = Dataset.opened(
             checked_name(dataset),
             Unit.parse(unit),
@@ -170,7 +188,7 @@ class Ledger:
         headline: Guarantee | None = None,
         what: str = OF_THIS_KIND,
     ) -> Entry:
-        """Set the price of a release aside for a long job; ``commit`` or ``release_hold`` settles it.
+        """Reserve the price of a release for a long job; ``commit`` or ``release_hold`` settles it.
 
         ``key``, ``headline`` and ``what`` work as in ``spend``; the key of a hold that was given back pays
         for nothing any more.
@@ -186,7 +204,7 @@ class Ledger:
         return self._settle("release", dataset, hold)
 
     def close(self, dataset: str) -> Entry:
-        """Admit nothing further for ``dataset``; holds may still be settled."""
+        """Close ``dataset``: nothing further is admitted; holds may still be settled."""
         known = self._dataset(dataset)
         with self._storage.writing() as transaction:
             account = read_account(transaction, known, lock=True)
@@ -198,7 +216,7 @@ class Ledger:
             return before or self._append(transaction, known, account, "close")
 
     def balance(self, dataset: str) -> Balance:
-        """What ``dataset`` may still spend; the cost does not grow with what was spent before."""
+        """Return what ``dataset`` may still spend; the cost does not grow with what was spent before."""
         known = self._dataset(dataset)
         with self._storage.reading() as transaction:
             return Balance.of(known, read_account(transaction, known))
@@ -211,7 +229,7 @@ class Ledger:
         headline: Guarantee | None = None,
         what: str = OF_THIS_KIND,
     ) -> Preview:
-        """What spending ``guarantee`` would do; nothing is spent and nothing promised for later."""
+        """Return what spending ``guarantee`` would do; nothing is spent and nothing promised for later."""
         known = self._to_charge(dataset, guarantee)
         rule, prices = known.filter, known.filter.price(guarantee)
         covered = not rule.fits(prices) and rule.covers(guarantee)
@@ -220,48 +238,97 @@ class Ledger:
         if not account.admits(rule, prices, covered=covered):
             refused = refusal(known, account, guarantee, headline, what)
             return Preview(False, Balance.of(known, account), refused.largest, str(refused))
-        spent = add(account.spent, prices)
+        spent = add_prices(account.spent, prices)
         state: State = "open" if rule.fits(spent) else "exhausted"
         after = replace(account, spent=spent, spends=account.spends + 1, state=state)
         return Preview(True, Balance.of(known, after), guarantee.epsilon())
 
-    def keep_certificate(self, dataset: str, number: int, envelope: str) -> None:
-        """Keep the certificate of the release that entry ``number`` paid for, in place of an earlier one."""
+    def keep_certificate(self, dataset: str, number: int, envelope: str, holder: str | None = None) -> str:
+        """Keep the certificate of the release that entry ``number`` paid for; returns the one that is kept.
+
+        It takes the place of an earlier one. Of a run that ``holder`` has leased the first one stays, and
+        whoever lost the lease is refused: so a run that is paid once has one output.
+        """
         known = self._dataset(dataset)
         with self._storage.writing() as transaction:
+            read_account(transaction, known, lock=True)
             self._entry(transaction, known, number)
+            if holder is not None:
+                lease = read_lease(transaction, known, number)
+                if lease is None or lease.holder != holder:
+                    raise BadInput(f"the lease of entry {number} of {short(known.name)} was lost meanwhile.")
+                if (before := read_certificates(transaction, known).get(number)) is not None:
+                    return before
             put_certificate(transaction, known, number, envelope)
+            return envelope
+
+    def lease(self, dataset: str, number: int, holder: str) -> None:
+        """Lease the run that entry ``number`` paid for to ``holder`` for ``LEASE_SECONDS``; again, to renew.
+
+        Refused while the lease of another holder lasts, and once the run was ended for good. Where the
+        clock was moved back, a lease that would last longer than leases do has ended.
+        """
+        known = self._dataset(dataset)
+        with self._storage.writing() as transaction:
+            read_account(transaction, known, lock=True)
+            self._entry(transaction, known, number)
+            now, lease = self._storage.clock(transaction), read_lease(transaction, known, number)
+            if lease is not None and lease.until is None:
+                raise BadInput(
+                    f"the run that entry {number} of {short(known.name)} paid for has ended and released "
+                    "nothing: it cannot be resumed."
+                )
+            if lease is not None and lease.holder != holder and now < lease.until <= now + self.LEASE_SECONDS:
+                raise BadInput(
+                    f"another process carries on the run that entry {number} of {short(known.name)} paid "
+                    f"for: wait until it has ended, or {lease.until - now:.0f} seconds if it was killed."
+                )
+            put_lease(transaction, known, number, holder, now + self.LEASE_SECONDS)
+
+    def end_lease(self, dataset: str, number: int, holder: str, *, for_good: bool = False) -> None:
+        """Give the lease of ``holder`` back; ``for_good``, nobody may carry on the run of the entry again."""
+        known = self._dataset(dataset)
+        with self._storage.writing() as transaction:
+            read_account(transaction, known, lock=True)
+            lease = read_lease(transaction, known, number)
+            if for_good:
+                put_lease(transaction, known, number, "", None)
+            elif lease is not None and lease.holder == holder:
+                drop_lease(transaction, known, number)
 
     def certificates(self, dataset: str) -> dict[int, str]:
-        """The certificates of the releases of ``dataset``, by the number of the entry that paid."""
+        """Return the certificates of the releases of ``dataset``, by the number of the entry that paid."""
         known = self._dataset(dataset)
         with self._storage.reading() as transaction:
             return read_certificates(transaction, known)
 
     def history(self, dataset: str) -> list[Entry]:
-        """Every entry of ``dataset``, oldest first; an altered row is refused (``check`` names them all)."""
+        """Return every entry of ``dataset``, oldest first; an altered row is refused (see ``check``)."""
         known = self._dataset(dataset)
         with self._storage.reading() as transaction:
             return [whole_entry(self.identity, known, row) for row in all_entries(transaction, known)]
 
     def names(self) -> list[str]:
-        """The datasets, in the order in which they were opened."""
+        """Return the datasets, in the order in which they were opened."""
         with self._storage.reading() as transaction:
             return names_of(transaction)
 
     def has(self, dataset: str) -> bool:
-        """Whether ``dataset`` was opened; once it was, the database is not asked again."""
+        """Return whether ``dataset`` was opened; once it was, the database is not asked again."""
         return self._found(checked_name(dataset)) is not None
+
+    def counted(self, dataset: str) -> tuple[str, str]:
+        """Return the unit and the neighbours relation of the budget of ``dataset``."""
+        known = self._dataset(dataset)
+        return str(known.unit), str(known.neighbours)
 
     def require_open(self, dataset: str, guarantee: Guarantee | None = None) -> None:
         """Raise :class:`BudgetRefused`, with the command that opens one, where ``dataset`` has no budget."""
         if not self.has(dataset):
-            if not isinstance(guarantee, Guarantee):
-                raise no_budget(dataset, ledger=self._named)
-            raise no_budget(dataset, guarantee.unit, guarantee.neighbours, ledger=self._named)
+            raise self._no_budget(dataset, guarantee)
 
     def balances(self) -> dict[str, Balance]:
-        """What every dataset may still spend, by its name; computed anew only where an entry was added."""
+        """Return what every dataset may still spend, by name; computed anew only where an entry was added."""
         with self._storage.reading() as transaction:
             found = all_accounts(transaction)
         for known, account in found:
@@ -275,11 +342,11 @@ class Ledger:
         with self._storage.reading() as transaction:
             if identity_of(transaction) != self.identity:
                 raise LedgerUnavailable(
-                    "the database holds another ledger than before: restart what uses it."
+                    "the database holds another ledger than when it was opened: restart the program."
                 )
 
     def find(self, hash_: str) -> Entry | None:
-        """The entry with this hash, if this ledger holds it unaltered."""
+        """Return the entry with this hash, if this ledger holds it unaltered."""
         with self._storage.reading() as transaction:
             for row in rows_with_hash(transaction, hash_):
                 known = find_dataset(transaction, row.name)
@@ -288,7 +355,7 @@ class Ledger:
         return None
 
     def was_paid(self, entry: Entry) -> bool:
-        """Whether ``entry`` paid for anything: a spend, or a hold that was committed."""
+        """Return whether ``entry`` paid for anything: a spend, or a hold that was committed."""
         if entry.kind != "hold":
             return entry.kind == "spend"
         known = self._dataset(entry.dataset)
@@ -297,18 +364,18 @@ class Ledger:
         return settled is not None and settled.kind == "commit"
 
     def check(self, dataset: str | None = None) -> list[Damage]:
-        """Every place where a row was edited, deleted or added by another hand; empty when all is well.
+        """Return every place where a row was edited, deleted or added outside the ledger; empty if none was.
 
         Hashes are no signatures: whoever rewrites rows, their hashes and the totals together, or takes the
         newest rows away with them, is found by a certificate's row hash (``find``), not by this.
         """
         with self._storage.reading() as transaction:
             if dataset is not None and checked_name(dataset) not in names_of(transaction):
-                raise _unknown(dataset, self._named)
+                raise BadInput(str(self._no_budget(dataset)))
             return list(damages(transaction, self.identity, dataset))
 
     def fixed_plan_epsilon(self, dataset: str) -> float:
-        """ε at the budget's δ by privacy loss distributions: a bound for plans fixed in advance only."""
+        """Return ε at the budget's δ by privacy loss distributions: it bounds plans fixed in advance only."""
         known = self._dataset(dataset)
         with self._storage.reading() as transaction:
             kept = kept_guarantees(transaction, known)
@@ -400,24 +467,31 @@ class Ledger:
             previous=account.head,
             **fields,
         )
-        return append(transaction, known, account.after(entry, known.filter, held), entry)
+        return append_entry(transaction, known, account.after(entry, known.filter, held), entry)
 
     def _dataset(self, dataset: str) -> Dataset:
         name = checked_name(dataset)
         found = self._found(name)
         if found is None:
-            raise _unknown(name, self._named)
+            raise BadInput(str(self._no_budget(name)))
         return found
 
     def _to_charge(self, dataset: str, guarantee: Guarantee) -> Dataset:
-        """What was fixed on opening ``dataset``, if its budget can pay for ``guarantee`` at all."""
+        """Return ``dataset`` as it was opened, if its budget can pay for ``guarantee`` at all."""
         self.require_open(dataset, guarantee)
         known = self._dataset(dataset)
         known.require_terms(guarantee, self._named)
         return known
 
+    def _no_budget(self, name: str, guarantee: Guarantee | None = None) -> BudgetRefused:
+        """Return the refusal to charge ``guarantee`` to ``name``; a dataset of a similar name is named."""
+        terms = (guarantee.unit, guarantee.neighbours) if isinstance(guarantee, Guarantee) else ()
+        known = [one for one in self.names() if len(one) <= _LONGEST_TYPED]
+        near = difflib.get_close_matches(name[:_LONGEST_TYPED], known, 1)
+        return no_budget(name, *terms, ledger=self._named, near=next(iter(near), None))
+
     def _found(self, name: str) -> Dataset | None:
-        """What was fixed on opening, which never changes and is read once."""
+        """Return the dataset as it was opened, which never changes and is read once."""
         if name not in self._known:
             with self._storage.reading() as transaction:
                 known = find_dataset(transaction, name)
@@ -428,15 +502,11 @@ class Ledger:
 
     def _entry(self, transaction: Transaction, known: Dataset, number: int) -> Entry:
         if isinstance(number, bool) or not isinstance(number, int):
-            raise BadInput(f"an entry is named by its number, not by {number!r}.")
+            raise BadInput(f"an entry number was {number!r}: it must be a whole number.")
         found = entry_at(transaction, self.identity, known, number) if 0 < number <= 2**62 else None
         if found is None:
             raise BadInput(f"dataset {short(known.name)} has no entry {number}.")
         return found
-
-
-def _unknown(name: str, ledger: str | None) -> BadInput:
-    return BadInput(str(no_budget(name, ledger=ledger)))
 
 
 def _number(what: str, value: float) -> float:

@@ -1,4 +1,4 @@
-"""Whether one more release fits: an RDP filter with orders fixed when the dataset is opened.
+"""RDP filter that admits or refuses a release; its orders are fixed when the dataset is opened.
 
 A budget is asked adaptively: what is released next may depend on what was released before. Composition
 theorems for fixed plans do not cover that; a *filter* does (Feldman & Zrnic 2021; Lécuyer 2021).
@@ -27,7 +27,7 @@ anything was released; if they fit no account, nothing further is ever admitted,
 has its own (ε, δ) proof.
 
 Numbers. Budgets are kept to twelve digits: ε and δ may be passed by one part in 10¹². Orders are those of
-``privacy.renyi``, at most 1024, so that a budget of ε below about log(1/δ)/1000 admits Gaussian noise only
+``privacy.ORDERS``, at most 1024, so that a budget of ε below about log(1/δ)/1000 admits Gaussian noise only
 as its first release.
 """
 
@@ -40,11 +40,9 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from sfumato.errors import BadInput
-from sfumato.privacy import Guarantee
-from sfumato.privacy.curves import Curve
-from sfumato.privacy.renyi import ORDERS
+from sfumato.privacy import ORDERS, Curve, Guarantee
 
-__all__ = ["Filter", "Prices", "Verdict", "add"]
+__all__ = ["Filter", "add_prices"]
 
 #: One number an account: pure ε, slack, then each order. Whole multiples of 2⁻⁸⁰, rounded up, so that sums
 #: are exact in any order and a hold that is given back leaves no trace.
@@ -80,7 +78,7 @@ class Filter:
 
     @classmethod
     def for_budget(cls, epsilon: float, delta: float) -> Filter:
-        """Orders and shares chosen from the budget alone."""
+        """Choose orders and shares from the budget alone."""
         if not 0.0 < epsilon <= _LARGEST_EPSILON:
             raise BadInput(
                 f"a budget needs an `epsilon` above 0 and of at most {_LARGEST_EPSILON:g}, not {epsilon!r}.",
@@ -103,7 +101,7 @@ class Filter:
 
     @cached_property
     def limits(self) -> Prices:
-        """What each account may reach; below zero where an order cannot serve this budget."""
+        """The limit of each account; below zero where an order cannot serve this budget."""
         free = self.delta * (1.0 - self.slack_share)
         renyi = [
             self.epsilon - _conversion(order, free * share)
@@ -113,7 +111,7 @@ class Filter:
         return tuple(math.floor(Fraction(limit) * _SCALE * _TWELVE_DIGITS) for limit in limits)
 
     def price(self, guarantee: Guarantee) -> Prices:
-        """What a release under ``guarantee`` adds to every account; never less than nothing."""
+        """Return what a release under ``guarantee`` adds to every account; never below 0."""
         if guarantee.proves_nothing:
             raise BadInput(
                 f"a release that proves nothing ({guarantee.theorem}) cannot be charged: no finite budget "
@@ -122,29 +120,29 @@ class Filter:
         return _prices(guarantee.curve, guarantee.slack + guarantee.revealed, self.orders)
 
     def nothing(self) -> Prices:
-        """What a new dataset has spent."""
+        """Return the totals of a new dataset: zero in every account."""
         return (0,) * (2 + len(self.orders))
 
     def fits(self, total: Prices) -> bool:
-        """Whether the filter admits a sequence that adds up to ``total``."""
+        """Return whether the filter admits a sequence that adds up to ``total``."""
         pure, slack, *renyi = (amount <= limit for amount, limit in zip(total, self.limits, strict=True))
         return slack and (pure or any(renyi))
 
     def covers(self, guarantee: Guarantee) -> bool:
-        """Whether the budget is enough for this one release and nothing else, by its own curve."""
+        """Return whether the budget is enough for this one release and nothing else, by its own curve."""
         if self.delta == 0.0:
             return False  # a pure ε has its account; a δ that is merely too small for a double is not 0
         digits = float(_TWELVE_DIGITS)
         return guarantee.delta(self.epsilon * digits) <= self.delta * digits
 
     def verdict(self, spent: Prices, guarantee: Guarantee, *, first: bool) -> Verdict:
-        """Whether ``guarantee`` may be spent on top of ``spent``; ``first`` if nothing was spent before."""
-        if self.fits(add(spent, self.price(guarantee))):
+        """Return whether ``guarantee`` may be added to ``spent``; ``first`` if nothing was spent before."""
+        if self.fits(add_prices(spent, self.price(guarantee))):
             return "accounts"
         return "alone" if first and self.covers(guarantee) else "refused"
 
     def left_pure(self, spent: Prices) -> float:
-        """An ε that one more release without δ may have: what the best account is sure to admit.
+        """Return an ε that one more release without δ may have: what the best account is sure to admit.
 
         At order α a pure ε costs at most min(ε, αε²/2) (Bun & Steinke 2016, proposition 3.3).
         """
@@ -155,17 +153,17 @@ class Filter:
         return max([self.epsilon - spent[0] / _SCALE, 0.0, *by_order])
 
     def left_mu(self, spent: Prices) -> float:
-        """The largest μ that one more Gaussian release may have: its divergence at order α is αμ²/2."""
+        """Return the largest μ of one more Gaussian release: its divergence at order α is αμ²/2."""
         pairs = zip(self._room(spent), self.orders, strict=True)
         return math.sqrt(max([0.0, *(2.0 * room / order for room, order in pairs)]))
 
     def _room(self, spent: Prices) -> list[float]:
-        """What each order may still take, 0 where it may take nothing."""
+        """Return what each order may still take, 0 where it may take nothing."""
         pairs = zip(self.limits[2:], spent[2:], strict=True)
         return [max(0.0, (limit - gone) / _SCALE) for limit, gone in pairs]
 
     def used(self, spent: Prices) -> float:
-        """The share of the budget that is gone: that of the account with the most room left."""
+        """Return the share of the budget that is used: that of the account with the most room left."""
         pure, slack, *renyi = (
             gone / limit if limit > 0 else math.inf if gone else 0.0
             for gone, limit in zip(spent, self.limits, strict=True)
@@ -173,8 +171,8 @@ class Filter:
         return min(1.0, max(slack, min([pure, *renyi])) * float(_TWELVE_DIGITS))
 
 
-def add(a: Prices, b: Prices, sign: int = 1) -> Prices:
-    """Account by account: ``a`` plus (or, with ``sign`` −1, minus) ``b``."""
+def add_prices(a: Prices, b: Prices, sign: int = 1) -> Prices:
+    """Return ``a`` plus (or, with ``sign`` −1, minus) ``b``, account by account."""
     return tuple(x + sign * y for x, y in zip(a, b, strict=True))
 
 
@@ -191,10 +189,10 @@ def _whole(amount: float) -> int:
 
 
 def _conversion(order: float, delta: float) -> float:
-    """What order α costs on the way to (ε, δ): log(1 − 1/α) − log(αδ)/(α − 1), Canonne et al. 2020."""
+    """Return c(α, δ) of order α: log(1 − 1/α) − log(αδ)/(α − 1) (Canonne et al. 2020)."""
     return math.log1p(-1.0 / order) - math.log(order * delta) / (order - 1.0)
 
 
 def _best_order(epsilon: float, delta: float) -> float:
-    """The order at which most Gaussian noise fits: the largest (ε − c(α, δ))/α."""
+    """Return the order at which most Gaussian noise fits: the largest (ε − c(α, δ))/α."""
     return max(ORDERS, key=lambda order: (epsilon - _conversion(order, delta)) / order)

@@ -1,6 +1,7 @@
-"""Why a spend was refused: there is no budget, or what was asked does not fit it; and what would.
+"""Running totals of a dataset, and the errors of a ledger: a refused budget, an unavailable database.
 
-Numbers that are said to fit are typed again by whoever reads them. So they have four digits, rounded down,
+``Account`` says what each kind of entry does to the totals and what they still admit. ``refusal`` says why a
+spend does not fit and which ε would. Readers type such numbers again. So they have four digits, rounded down,
 and :func:`refusal` and :class:`~sfumato.ledger.balance.Balance` find them by the rule that admits.
 """
 
@@ -8,39 +9,93 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context
+from typing import Literal
 
-from sfumato.ledger.account import Account
-from sfumato.ledger.dataset import Dataset
-from sfumato.ledger.ledger_errors import BudgetRefused
-from sfumato.ledger.ledger_names import call_to_open, short
-from sfumato.ledger.rdp_filter import add
-from sfumato.privacy import RECORD, Guarantee, Neighbours, Unit
-from sfumato.privacy.events import (
-    ComposedEvent,
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    PoissonSampledEvent,
-    ResponseEvent,
-    SelfComposedEvent,
-    composed,
-    curve_of,
-    repeated,
-    response_event,
+from sfumato.errors import SfumatoError
+from sfumato.ledger.entries import FIRST, Dataset, Entry, call_to_open, short
+from sfumato.ledger.rdp_filter import Filter, Prices, add_prices
+from sfumato.privacy import (
+    RECORD,
+    Guarantee,
+    Neighbours,
+    Unit,
+    format_lower,
+    format_upper,
 )
-from sfumato.privacy.wording import downward, upward
 
-__all__ = ["OF_THIS_KIND", "bisect", "no_budget", "refusal", "typable"]
+__all__ = ["OF_THIS_KIND", "Account", "BudgetRefused", "LedgerUnavailable"]
+
+#: "exhausted": one release used the budget up by its own curve, outside the filter.
+State = Literal["open", "exhausted", "closed"]
 
 #: Whose ε is said to fit: that of the release, as it was asked for.
 OF_THIS_KIND = "of this kind"
-
 _MOST_STEPS = 60
 # Finer than the twelve digits to which budgets are kept: what fills a budget of 8 is 8, and not 7.999.
 _PRECISION = 1e-14
 # What is left of a full budget by the rounding of its digits is nothing.
 _CRUMBS = 1e-9
+
+
+@dataclass(frozen=True)
+class Account:
+    """Running totals of a dataset's entries. Spends include holds that were not given back."""
+
+    spent: Prices
+    entries: int = 0
+    spends: int = 0
+    holds: int = 0
+    state: State = "open"
+    head: str = FIRST
+    at: str = ""
+
+    def admits(self, rule: Filter, prices: Prices, *, covered: bool) -> bool:
+        """Return whether a release of these prices fits; ``covered`` if the budget is enough for it alone."""
+        if self.state != "open":
+            return False
+        return rule.fits(add_prices(self.spent, prices)) or (covered and self.spends == 0)
+
+    def after(self, entry: Entry, rule: Filter, held: Prices | None = None) -> Account:
+        """Return the totals after ``entry``; ``held`` are the prices of the hold that it settles."""
+        spent, spends, holds, state = self.spent, self.spends, self.holds, self.state
+        if entry.kind in ("spend", "hold"):
+            assert entry.prices is not None
+            spent, spends, holds = add_prices(spent, entry.prices), spends + 1, holds + (entry.kind == "hold")
+            state = "open" if rule.fits(spent) else "exhausted"
+        elif entry.kind in ("commit", "release"):
+            holds -= 1
+            if entry.kind == "release":
+                assert held is not None
+                spent, spends = add_prices(spent, held, -1), spends - 1
+                state = "open" if state == "exhausted" else state
+        elif entry.kind == "close":
+            state = "closed"
+        return Account(spent, entry.number, spends, holds, state, entry.hash, entry.at)
+
+
+class BudgetRefused(SfumatoError):
+    """There is no budget, or the spend would pass it; nothing was spent.
+
+    ``largest`` is the ε that would still fit, in four digits.
+    """
+
+    exit_code = 3
+
+    def __init__(self, sentence: str, largest: float) -> None:
+        super().__init__(sentence)
+        self.largest = largest
+
+
+class LedgerUnavailable(SfumatoError):
+    """The ledger cannot be read or written, so nothing may be released.
+
+    Nothing was spent, unless the connection broke while the answer was under way: asking again with the
+    same idempotency key then finds the entry and pays no second time.
+    """
+
+    exit_code = 2
 
 
 def no_budget(
@@ -50,16 +105,18 @@ def no_budget(
     *,
     ledger: str | None = None,
     missing: str | None = None,
+    near: str | None = None,
 ) -> BudgetRefused:
-    """The refusal to charge dataset ``name``, which has no budget, with the call that opens one.
+    """Return the refusal to charge dataset ``name``, which has no budget, with the call that opens one.
 
     ``unit`` and ``neighbours`` are those of what was to be charged; ``ledger`` is the literal of the URL of
-    the ledger, as in :func:`~sfumato.ledger.ledger_names.call_to_open`, and ``missing`` where none is, for
-    people.
+    the ledger, as in :func:`~sfumato.ledger.entries.call_to_open`, and ``missing`` where none is, for
+    people. ``near`` is a dataset with a budget whose name is similar.
     """
     where = "" if missing is None else f", and there is no ledger at {missing}"
+    meant = "" if near is None else f"did you mean {short(near)}? Otherwise "
     return BudgetRefused(
-        f"no budget was opened for dataset {short(name)}{where}; open one with "
+        f"no budget was opened for dataset {short(name)}{where}; {meant}open one with "
         f"{call_to_open(name, unit, neighbours, ledger)}.",
         0.0,
     )
@@ -72,7 +129,7 @@ def refusal(
     headline: Guarantee | None = None,
     what: str = OF_THIS_KIND,
 ) -> BudgetRefused:
-    """The refusal of ``guarantee``, which does not fit what ``account`` has left.
+    """Return the refusal of ``guarantee``, which does not fit what ``account`` has left.
 
     ``headline`` is what was asked for, where that is not what the budget pays: of another unit, or of one of
     many files. The ε that would still fit is then that of the headline; ``what`` says whose it is.
@@ -91,7 +148,7 @@ def refusal(
     if largest <= _CRUMBS * rule.epsilon:
         largest = 0.0
     fits = (
-        f"the largest ε {what} that would still fit is {downward(largest)}"
+        f"the largest ε {what} that would still fit is {format_lower(largest)}"
         + (f" per {spoken.unit}" if other else "")
         + (f" at δ = {float(at)!r}" if at > 0.0 else "")
         if largest > 0.0
@@ -102,33 +159,33 @@ def refusal(
         else "nothing more of this kind fits"
     )
     return BudgetRefused(
-        f"ε={upward(guarantee.epsilon(delta))} {f'per {guarantee.unit} ' if other else ''}at δ={delta:g} was "
-        f"asked of {name}, whose budget of "
+        f"ε={format_upper(guarantee.epsilon(delta))} {f'per {guarantee.unit} ' if other else ''}at "
+        f"δ={delta:g} was asked of {name}, whose budget of "
         f"ε={rule.epsilon:g} at δ={rule.delta:g} is {rule.used(account.spent):.1%} used: {fits}.",
         largest,
     )
 
 
 def _largest_part(known: Dataset, account: Account, guarantee: Guarantee, delta: float) -> float:
-    """The largest part of ``guarantee``, by its sensitivity, that fits."""
+    """Return the largest part of ``guarantee``, by its sensitivity, that fits."""
     rule, spent = known.filter, account.spent
-    part = bisect(lambda part: rule.fits(add(spent, rule.price(_part(guarantee, part)))), 0.0, 1.0)
+    part = bisect(lambda part: rule.fits(add_prices(spent, rule.price(guarantee.scaled(part)))), 0.0, 1.0)
     if account.spends > 0:
         return part
     # Dearer to find out where nothing has a closed form, so asked only above what the accounts admit.
     closed = guarantee.described is not None and guarantee.curve.alone is not None
     precision = _PRECISION if closed else 1e-3
-    return bisect(lambda part: rule.covers(_part(guarantee, part)), part, 1.0, precision)
+    return bisect(lambda part: rule.covers(guarantee.scaled(part)), part, 1.0, precision)
 
 
 def _epsilon_of(guarantee: Guarantee, part: float, delta: float) -> float:
-    """ε at ``delta`` of this ``part`` of ``guarantee``, as it can be typed; 0 where that is not finite."""
-    epsilon = _part(guarantee, part).epsilon(delta) if part > 0.0 else 0.0
+    """Return ε at ``delta`` of this ``part`` of ``guarantee``, as it can be typed; 0 where it is infinite."""
+    epsilon = guarantee.scaled(part).epsilon(delta) if part > 0.0 else 0.0
     return typable(epsilon) if math.isfinite(epsilon) else 0.0
 
 
 def bisect(fits: Callable[[float], bool], low: float, high: float, precision: float = _PRECISION) -> float:
-    """The largest number below ``high`` that fits, not below ``low``, to a relative ``precision``."""
+    """Return the largest number below ``high`` that fits, not below ``low``, to a relative ``precision``."""
     for _ in range(_MOST_STEPS):
         if high - low <= precision * low:
             break
@@ -137,28 +194,6 @@ def bisect(fits: Callable[[float], bool], low: float, high: float, precision: fl
     return low
 
 
-def _part(guarantee: Guarantee, fraction: float) -> Guarantee:
-    return (
-        guarantee
-        if guarantee.described is None
-        else guarantee.changed(event=_smaller(guarantee.described, fraction))
-    )
-
-
-def _smaller(event: Event, fraction: float) -> Event:
-    """The same event with this ``fraction`` of its sensitivity, or of its pure ε."""
-    if isinstance(event, ComposedEvent):
-        return composed(_smaller(inner, fraction) for inner in event.events)
-    if isinstance(event, SelfComposedEvent):
-        return repeated(_smaller(event.event, fraction), event.count)
-    if isinstance(event, PoissonSampledEvent):
-        return PoissonSampledEvent(event.sampling_probability, _smaller(event.event, fraction))
-    if isinstance(event, GaussianEvent | LaplaceEvent):
-        return type(event)(event.noise_multiplier / fraction)
-    buckets = event.num_buckets if isinstance(event, ResponseEvent) else 2
-    return response_event(fraction * curve_of(event).pure, buckets)
-
-
 def typable(value: float) -> float:
-    """``value`` in four digits, rounded down: an ε that is said to fit does fit when it is typed."""
+    """Return ``value`` in four digits, rounded down, so that an ε that is said to fit does fit when typed."""
     return float(Context(prec=4, rounding=ROUND_DOWN).create_decimal_from_float(value))

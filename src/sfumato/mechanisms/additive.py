@@ -8,28 +8,86 @@ the real mechanism, whose guarantee therefore holds for it exactly, with no slac
 **Edge cases.** A record of zeros stays zero; one outside the domain is scaled back (ball; to zero where its
 norm is beyond double precision) or clipped (box). NaN and infinities are refused. Rows are independent: the
 guarantee does not depend on n.
+
+Additive noise as a control: the same kind of noise, no clipping, and therefore no promise.
+
+**Guarantee.** Nothing: without a declared bound two records may be arbitrarily far apart.
+
+**Edge cases.** What noise carries beyond the largest number of the type is that number.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.base import ExpectedError, Mechanism, finite, held
 from sfumato.mechanisms.domain import Domain
-from sfumato.mechanisms.expected_error import ExpectedError
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.records import finite
-from sfumato.noise import Rounded, Stream, grid_step
-from sfumato.noise.laws import Law
+from sfumato.mechanisms.parameters import Parameter, RandomSource, positive
+from sfumato.noise import NORMAL, Law, Rounded, Stream, grid_step
+from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
 
-__all__ = ["AdditiveMechanism"]
+__all__ = ["AdditiveNoise"]
 
 Array = NDArray[np.float64]
+
+
+class AdditiveNoise(Mechanism):
+    """Adds Gaussian noise of standard deviation ``scale`` to every value; proves nothing.
+
+    **Guarantee.** Nothing: records are not clipped.
+    """
+
+    kinds = ("array",)
+    units = ()
+
+    def __init__(
+        self,
+        scale: Annotated[float, Parameter("Standard deviation of the noise.", symbol="σ")] = 0.1,
+        *,
+        randomness: RandomSource = None,
+    ) -> None:
+        self.scale = scale
+        self.randomness = randomness
+
+    def guarantee(self, columns: int | None = None) -> Guarantee:
+        """Nothing."""
+        positive("scale", self.scale)
+        return Guarantee.nothing(
+            "records are not clipped, so their distance has no bound",
+            unit=RECORD,
+            neighbours=Neighbours.REPLACE,
+        )
+
+    def claim(self) -> Claim | None:
+        """TADP-RME uses it as a control and claims nothing for it."""
+        return None
+
+    def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
+        """The deviation of the noise."""
+        return (ExpectedError("each value", "root mean square error", positive("scale", self.scale)),)
+
+    def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
+        """The released rows for ``X``; see :meth:`Mechanism.perturb`."""
+        scale = positive("scale", self.scale)
+        step = grid_step(scale, scale)
+        rounded = Rounded(NORMAL, [scale / step])
+        out = np.empty(X.shape, dtype=X.dtype)
+
+        def write(stream: Stream, rows: slice, values: NDArray[np.float64]) -> None:
+            noise = rounded.draw(stream, values.size)[0].reshape(values.shape)
+            with np.errstate(over="ignore"):
+                noised = values + noise * step
+            out[rows] = held(noised, X.dtype)
+
+        self._each_stream(X, first, finite, write, every_bit=True)
+        return out
+
 
 # In noise scales: how far a draw may lie from zero; beyond it are fewer than one Laplace draw in 10⁵⁵.
 _FARTHEST = 128.0

@@ -24,22 +24,27 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.bounds import check_fits, check_inside, two_bounds
-from sfumato.mechanisms.expected_error import ExpectedError
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.parameters import positive, shown
-from sfumato.mechanisms.records import finite
-from sfumato.noise import Randomness, Stream, below, coins
-from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
-from sfumato.privacy.defaults import REQUIRED
+from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
+from sfumato.mechanisms.domain import check_fits, check_inside, two_bounds
+from sfumato.mechanisms.parameters import (
+    Epsilon,
+    Outside,
+    Parameter,
+    RandomSource,
+    StrictBounds,
+    positive,
+    shown,
+)
+from sfumato.noise import Stream, coins, uniform_integers
+from sfumato.privacy import RECORD, REQUIRED, Claim, Guarantee, Neighbours
 
-__all__ = ["Duchi", "Hybrid", "Piecewise", "chosen_coordinates"]
+__all__ = ["Duchi", "Hybrid", "Piecewise"]
 
 Array = NDArray[np.float64]
 
@@ -109,9 +114,9 @@ class _Window:
         rest = _CELLS - self.width
         start = np.clip(np.rint((t + 1.0) / 2.0 * rest), 0, rest).astype(np.int64)
         inside = coins(stream, self.hit, t.size)
-        far = below(stream, rest, t.size)
+        far = uniform_integers(stream, rest, t.size)
         far += self.width * (far >= start)
-        cell = np.where(inside, start + below(stream, self.width, t.size), far)
+        cell = np.where(inside, start + uniform_integers(stream, self.width, t.size), far)
         return np.asarray(((2.0 * cell + 1.0) / _CELLS - 1.0) / self._slope)
 
 
@@ -122,12 +127,15 @@ class _BoxReport(Mechanism):
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        bounds: Any = (-1.0, 1.0),
+        epsilon: Epsilon = REQUIRED,
+        bounds: StrictBounds = (-1.0, 1.0),
         *,
-        coordinates: int | None = None,
-        outside: str = "refuse",
-        randomness: Randomness | None = None,
+        coordinates: Annotated[
+            int | None,
+            Parameter("How many values of a record are reported; chosen from ε unless given.", symbol="K"),
+        ] = None,
+        outside: Outside = "refuse",
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -221,7 +229,12 @@ class Duchi(_BoxReport):
     """Reports each chosen coordinate as one of two values; best where ε is small.
 
     ``bounds`` is (low, high) for every column; ``coordinates`` is k, by default chosen from ε.
+
+    **Guarantee.** ε under replace, by k of d coordinates: Duchi, Jordan & Wainwright 2018.
     """
+
+    kinds = ("array",)
+    units = ("record",)
 
     _source = "Duchi, Jordan & Wainwright 2018"
 
@@ -233,7 +246,12 @@ class Piecewise(_BoxReport):
     """Reports each chosen coordinate as a value of an interval; best where ε is large.
 
     ``bounds`` is (low, high) for every column; ``coordinates`` is k, by default chosen from ε.
+
+    **Guarantee.** ε under replace, by k of d coordinates: Wang et al. 2019.
     """
+
+    kinds = ("array",)
+    units = ("record",)
 
     _source = "Wang et al. 2019, algorithm 2"
 
@@ -245,7 +263,12 @@ class Hybrid(_BoxReport):
     """Reports each chosen coordinate by Piecewise or by Duchi, whichever a public coin says.
 
     ``bounds`` is (low, high) for every column; ``coordinates`` is k, by default chosen from ε.
+
+    **Guarantee.** ε under replace, by k of d coordinates: Duchi et al. 2018; Wang et al. 2019.
     """
+
+    kinds = ("array",)
+    units = ("record",)
 
     _source = "Wang et al. 2019, section 3.3"
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.noise import NORMAL, Rounded, Stream, onto_grid
+from sfumato.noise import NORMAL, NoisedSums, Rounded, Stream, onto_grid
 from sfumato.privacy import Neighbours
 
 __all__ = ["CellSums", "Sums"]
@@ -106,29 +106,40 @@ class CellSums:
             return np.stack([group.T @ group for group in groups])
         return np.stack([group.sum(axis=0) for group in groups])
 
-    def release(self, vectors: Array, cells: Cells, multiplier: float, stream: Stream) -> Sums:
-        """All blocks with noise of deviation ``multiplier`` times the sensitivity, drawn from ``stream``."""
+    def release(self, vectors: Array, cells: Cells, multiplier: float, source: Stream | NoisedSums) -> Sums:
+        """All blocks with noise of deviation ``multiplier`` times the sensitivity, drawn from ``source``."""
+        if isinstance(source, Stream):
+            return self._sums(self._noised(vectors, cells, multiplier, source), multiplier)
+        label = b"cell sums"
+        noised = source(lambda drawn: self._noised(vectors, cells, multiplier, drawn.stream(label)))
+        return self._sums(noised, multiplier)
+
+    def _noised(self, vectors: Array, cells: Cells, multiplier: float, stream: Stream) -> Array:
+        """Noised blocks in whole steps, a row a cell; of moments, their upper triangles."""
         blocks = self.exact(vectors, cells)
-        step, deviations = self.clip / _RADIUS, self.deviations(multiplier)
         noise = Rounded(NORMAL, [self._sigma(multiplier)])
         if not self.moments:
-            blocks = blocks + noise.draw(stream, blocks.size)[0].reshape(blocks.shape)
-            counts, firsts = blocks[:, 0] / _CONSTANT, blocks[:, 1:] * step
-            return Sums(counts, firsts, None, *deviations)
+            return np.asarray(blocks + noise.draw(stream, blocks.size)[0].reshape(blocks.shape))
         rows, columns = np.triu_indices(blocks.shape[1])
         upper = blocks[:, rows, columns]
         factors = np.broadcast_to(np.where(rows == columns, 1.0, _SHARE), upper.shape).reshape(-1)
-        upper = upper + noise.draw(stream, upper.size, relative=factors)[0].reshape(upper.shape)
-        blocks = np.empty_like(blocks)
-        blocks[:, rows, columns] = upper
-        blocks[:, columns, rows] = upper
+        return np.asarray(upper + noise.draw(stream, upper.size, relative=factors)[0].reshape(upper.shape))
+
+    def _sums(self, noised: Array, multiplier: float) -> Sums:
+        """Noised blocks in the units of the records."""
+        step, deviations = self.clip / _RADIUS, self.deviations(multiplier)
+        if not self.moments:
+            return Sums(noised[:, 0] / _CONSTANT, noised[:, 1:] * step, None, *deviations)
+        side = math.isqrt(2 * noised.shape[1])
+        rows, columns = np.triu_indices(side)
+        blocks = np.empty((len(noised), side, side))
+        blocks[:, rows, columns] = noised
+        blocks[:, columns, rows] = noised
         return Sums(
-            counts=blocks[:, 0, 0] / _CONSTANT**2,
-            firsts=blocks[:, 0, 1:] * (step / _CONSTANT),
-            seconds=blocks[:, 1:, 1:] * step**2,
-            count_noise=deviations[0],
-            first_noise=deviations[1],
-            second_noise=deviations[2],
+            blocks[:, 0, 0] / _CONSTANT**2,
+            blocks[:, 0, 1:] * (step / _CONSTANT),
+            blocks[:, 1:, 1:] * step**2,
+            *deviations,
         )
 
     def deviations(self, multiplier: float) -> tuple[float, float, float]:

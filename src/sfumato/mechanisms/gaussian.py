@@ -8,15 +8,23 @@ Neighbours: replace (Δ = 2·clip) or zero-out (Δ = clip).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import ClassVar
 
 from sfumato.mechanisms.additive import AdditiveMechanism
 from sfumato.mechanisms.domain import Domain, declared_domain
-from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
-from sfumato.noise import NORMAL, Randomness
-from sfumato.noise.laws import Law
-from sfumato.privacy import RECORD, Claim, Guarantee, gaussian_mu
-from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
+from sfumato.mechanisms.parameters import (
+    Bounds,
+    Clip,
+    Delta,
+    Epsilon,
+    NeighboursName,
+    RandomSource,
+    delta_between,
+    known_neighbours,
+    positive,
+)
+from sfumato.noise import NORMAL, Law
+from sfumato.privacy import DELTA, RECORD, RECORDS, REQUIRED, Claim, Guarantee, gaussian_mu
 
 __all__ = ["Gaussian", "noise_multiplier"]
 
@@ -31,17 +39,23 @@ class Gaussian(AdditiveMechanism):
 
     ``epsilon`` > 0 and 0 < ``delta`` < 1 are the promise for one record; ``neighbours`` is ``"replace"``
     or ``"zero-out"``. ``guarantee().epsilon(delta)`` is at most ``epsilon``, and less by 1e-12 of it.
+
+    **Guarantee.** (ε, δ) under replace or zero-out: analytic Gaussian, Balle & Wang 2018.
     """
+
+    kinds: ClassVar[tuple[str, ...]] = ("array", "table")
+    default_for: ClassVar[tuple[str, ...]] = ("array", "table")
+    units = ("record",)
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        delta: float = DELTA,
-        clip: float | None = None,
+        epsilon: Epsilon = REQUIRED,
+        delta: Delta = DELTA,
+        clip: Clip = None,
         *,
-        bounds: Any = None,
-        neighbours: str = RECORDS.neighbours,
-        randomness: Randomness | None = None,
+        bounds: Bounds = None,
+        neighbours: NeighboursName = RECORDS.neighbours,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

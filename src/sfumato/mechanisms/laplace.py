@@ -10,15 +10,20 @@ combine to that of one move of the same total length (Dong, Roth & Su 2022, grou
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sfumato.mechanisms.additive import AdditiveMechanism
 from sfumato.mechanisms.domain import Domain, declared_domain
-from sfumato.mechanisms.parameters import known_neighbours, positive
-from sfumato.noise import LAPLACE, Randomness
-from sfumato.noise.laws import Law
-from sfumato.privacy import RECORD, Claim, Guarantee
-from sfumato.privacy.defaults import RECORDS, REQUIRED
+from sfumato.mechanisms.parameters import (
+    Bounds,
+    Clip,
+    Epsilon,
+    NeighboursName,
+    RandomSource,
+    known_neighbours,
+    positive,
+)
+from sfumato.noise import LAPLACE, Law
+from sfumato.privacy import RECORD, RECORDS, REQUIRED, Claim, Guarantee
 
 __all__ = ["Laplace"]
 
@@ -27,16 +32,21 @@ class Laplace(AdditiveMechanism):
     """Adds Laplace noise to each record, clipped to an L1 ball (``clip``) or a box (``bounds``).
 
     ``epsilon`` > 0 is the promise for one record, with δ = 0.
+
+    **Guarantee.** ε under replace or zero-out: Dwork, McSherry, Nissim & Smith 2006.
     """
+
+    kinds = ("array", "table")
+    units = ("record",)
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        clip: float | None = None,
+        epsilon: Epsilon = REQUIRED,
+        clip: Clip = None,
         *,
-        bounds: Any = None,
-        neighbours: str = RECORDS.neighbours,
-        randomness: Randomness | None = None,
+        bounds: Bounds = None,
+        neighbours: NeighboursName = RECORDS.neighbours,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.clip = clip

@@ -22,19 +22,27 @@ the analytic calibration is the Gaussian mechanism, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.directional import DirectionalGaussian
-from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
-from sfumato.mechanisms.public_frames import Frame, orthonormal, stretches
-from sfumato.noise import Randomness
-from sfumato.privacy import Claim, Unit
-from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
+from sfumato.mechanisms.directional import Calibration, DirectionalGaussian, Frame, orthonormal, stretches
+from sfumato.mechanisms.parameters import (
+    Bounds,
+    Clip,
+    Delta,
+    Epsilon,
+    NeighboursName,
+    Parameter,
+    RandomSource,
+    delta_between,
+    known_neighbours,
+    positive,
+)
+from sfumato.mechanisms.tensors import TensorShape
+from sfumato.privacy import DELTA, RECORDS, REQUIRED, Claim, Unit
 
 __all__ = ["MatrixVariateGaussian"]
 
@@ -51,25 +59,38 @@ class MatrixVariateGaussian(DirectionalGaussian):
 
     ``calibration``: ``"analytic"`` (default) proves ε at δ; ``"paper"`` adds the noise of the authors'
     theorem.
+
+    **Guarantee.** (ε, δ) for a tensor under replace or zero-out: analytic Gaussian in public directions.
     """
+
+    kinds = ()
+    units = ("tensor",)
 
     _arrays = ("row_directions", "row_precision", "column_directions", "column_precision")
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        delta: float = DELTA,
-        clip: float | None = None,
+        epsilon: Epsilon = REQUIRED,
+        delta: Delta = DELTA,
+        clip: Clip = None,
         *,
-        bounds: Any = None,
-        row_directions: Any = None,
-        row_precision: Any = None,
-        column_directions: Any = None,
-        column_precision: Any = None,
-        calibration: str = "analytic",
-        neighbours: str = RECORDS.neighbours,
-        shape: Sequence[int] | None = None,
-        randomness: Randomness | None = None,
+        bounds: Bounds = None,
+        row_directions: Annotated[
+            Any, Parameter("Public orthonormal directions of the rows; the axes unless given.")
+        ] = None,
+        row_precision: Annotated[
+            Any, Parameter("Shares of the precision budget of the rows' directions.")
+        ] = None,
+        column_directions: Annotated[
+            Any, Parameter("Public orthonormal directions of the columns; the axes unless given.")
+        ] = None,
+        column_precision: Annotated[
+            Any, Parameter("Shares of the precision budget of the columns' directions.")
+        ] = None,
+        calibration: Calibration = "analytic",
+        neighbours: NeighboursName = RECORDS.neighbours,
+        shape: TensorShape = None,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

@@ -1,27 +1,47 @@
-"""What a parameter may be, said in one sentence when it is not."""
+"""What a parameter may be, said in one sentence when it is not.
+
+Declaration of a mechanism's parameters, read from the annotations of its ``__init__``.
+
+``Annotated[float, Parameter("Standard deviation of the noise.")]`` says once what a parameter is. Options of
+the command line, schemas, forms, ``sf.mechanism`` and the reference are derived from it. Parameters that many
+mechanisms have are declared here.
+
+A parameter has a **wire name**. Wire names, not Python names, enter keyed noise and ledger commitments. A
+renamed parameter keeps its wire name, so every release made before keeps its bytes and its price.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, Door
+from sfumato.noise import Randomness
 from sfumato.privacy import Neighbours
 
 __all__ = [
     "LARGEST",
     "SMALLEST",
+    "Delta",
+    "Distrust",
+    "Epsilon",
+    "OptionalDelta",
+    "Parameter",
+    "RandomSource",
     "delta_between",
     "epsilon_range",
-    "in_range",
     "known_neighbours",
     "numeric",
     "one_of",
+    "parameters_of",
     "positive",
     "positives",
     "proper_share",
@@ -29,6 +49,120 @@ __all__ = [
     "shown",
     "whole",
 ]
+
+_DOORS: tuple[Door, ...] = ("python", "command line", "service")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What is declared of a parameter beyond its type and default.
+
+    Args:
+        help: One line that says what it is.
+        symbol: What stands for its value in help, such as ``ε``.
+        choices: The words that it accepts.
+        arity: How many values are typed for it; None for any number of them.
+        array: Whether it may be an array, which the command line reads from a .npy file.
+        file: A further option of the command line that names a file with one value for each record.
+        doors: The doors that have it.
+        bound: For one that bounds the records: what is missing where no such parameter is given.
+        instead_of: The parameter that it replaces.
+        wire: Its wire name, by default its Python name.
+        added: Whether it was added after releases had been made: then it enters keyed noise and commitments
+            only where it is not at its default.
+        type: Its type at the doors, where Python takes more.
+        renamed: For one whose wire name people used to type: what to give instead.
+        of_kinds: For one of a request, whatever its mechanism: the kinds of data that have it, or all.
+
+    ``name``, ``default`` and, unless given, ``type`` are filled in by :func:`parameters_of`.
+    """
+
+    help: str = ""
+    symbol: str = ""
+    choices: tuple[str, ...] = ()
+    arity: int | None = 1
+    array: bool = False
+    file: str = ""
+    doors: tuple[Door, ...] = _DOORS
+    bound: str = ""
+    instead_of: str = ""
+    wire: str = ""
+    added: bool = False
+    renamed: str = ""
+    of_kinds: tuple[str, ...] = ()
+    name: str = ""
+    type: Any = None
+    default: Any = None
+
+
+@cache
+def parameters_of(kind: type) -> Mapping[str, Parameter]:
+    """Return the declaration of every parameter of ``kind``, by Python name, with its type and default."""
+    hints = get_type_hints(kind.__init__, include_extras=True)  # type: ignore[misc]
+    found: dict[str, Parameter] = {}
+    for name, taken in inspect.signature(kind).parameters.items():
+        metadata = getattr(hints.get(name), "__metadata__", ())
+        given = next((item for item in metadata if isinstance(item, Parameter)), Parameter())
+        typed = get_args(hints[name])[0] if metadata else hints.get(name)
+        named = replace(given, wire=given.wire or name, name=name)
+        found[name] = replace(named, type=given.type or typed, default=taken.default)
+    if len({declared.wire for declared in found.values()}) < len(found):
+        raise TypeError(f"two parameters of {kind.__name__} have one wire name.")
+    return found
+
+
+_EPSILON = Parameter("Privacy budget of one unit.", symbol="ε")
+_CLIP = Parameter(
+    "Longest record; longer ones are scaled back. The length is L2, for laplace L1.",
+    symbol="RADIUS",
+    bound="a radius (`clip=1.0`)",
+)
+BOUNDS = Parameter(
+    "Lowest and highest value; values beyond are moved to the nearer one.",
+    symbol="LOW HIGH",
+    arity=2,
+    bound="the lowest and highest value (`bounds=(0, 255)`)",
+)
+OUTSIDE = ("refuse", "clip")
+
+Epsilon = Annotated[float, _EPSILON]
+EpsilonRange = Annotated[
+    Sequence[float],
+    replace(_EPSILON, help="Privacy budgets of the least and of the most trusted reader.", arity=2),
+]
+Delta = Annotated[float, Parameter("Failure probability of Gaussian noise.", symbol="δ")]
+OptionalDelta = Annotated[
+    float, Parameter("Failure probability: 0 for Laplace noise, more for Gaussian noise.", symbol="δ")
+]
+Clip = Annotated[float | None, _CLIP]
+Radius = Annotated[float, _CLIP]
+Bounds = Annotated[Any, BOUNDS]
+StrictBounds = Annotated[
+    Any, replace(BOUNDS, help="Lowest and highest value; values beyond are refused unless they are clipped.")
+]
+Outside = Annotated[
+    str, Parameter("Whether values beyond the bounds are refused or clipped.", choices=OUTSIDE)
+]
+NeighboursName = Annotated[
+    str,
+    Parameter(
+        "What may become of a record: replaced by any other, or zeroed out.", choices=("replace", "zero-out")
+    ),
+]
+Distrust = Annotated[
+    float,
+    Parameter(
+        "From 0, the most trusted reader with the least noise, to 1.",
+        symbol="τ",
+        wire="trust",
+        renamed="0 for the most trusted reader",
+    ),
+]
+RandomSource = Annotated[
+    Randomness | None,
+    Parameter("Source of the noise; that of the operating system unless given.", doors=("python",)),
+]
+
 
 #: The range of every size and budget; squares and sums of what lies in it neither overflow nor vanish.
 SMALLEST, LARGEST = 1e-100, 1e100

@@ -11,17 +11,27 @@ must not be computed from the records.
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.gaussian import Gaussian, noise_multiplier
-from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive, positives, shown
-from sfumato.noise import Randomness
-from sfumato.privacy import RECORD, Claim, Guarantee
-from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
+from sfumato.mechanisms.parameters import (
+    Bounds,
+    Clip,
+    Delta,
+    NeighboursName,
+    Parameter,
+    RandomSource,
+    delta_between,
+    known_neighbours,
+    positive,
+    positives,
+    shown,
+)
+from sfumato.privacy import DELTA, RECORD, RECORDS, REQUIRED, Claim, Guarantee
 
 __all__ = ["Personalised"]
 
@@ -29,17 +39,29 @@ Array = NDArray[np.float64]
 
 
 class Personalised(Gaussian):
-    """Gaussian noise with a public ``epsilon`` for each record: one number for all, or one a row."""
+    """Gaussian noise with a public ``epsilon`` for each record: one number for all, or one a row.
+
+    **Guarantee.** ``guarantee_of(i)`` for record i, and the largest ε for all, under replace or zero-out:
+    analytic Gaussian.
+    """
+
+    kinds = ("array",)
+    units = ("record",)
 
     def __init__(
         self,
-        epsilon: Any = REQUIRED,
-        delta: float = DELTA,
-        clip: float | None = None,
+        epsilon: Annotated[
+            Any,
+            Parameter(
+                "One public privacy budget for all records, or one for each.", symbol="ε", file="epsilon_file"
+            ),
+        ] = REQUIRED,
+        delta: Delta = DELTA,
+        clip: Clip = None,
         *,
-        bounds: Any = None,
-        neighbours: str = RECORDS.neighbours,
-        randomness: Randomness | None = None,
+        bounds: Bounds = None,
+        neighbours: NeighboursName = RECORDS.neighbours,
+        randomness: RandomSource = None,
     ) -> None:
         super().__init__(epsilon, delta, clip, bounds=bounds, neighbours=neighbours, randomness=randomness)
 

@@ -25,6 +25,53 @@ protects every unit vector.
 are scaled back onto the ball. The mean of a report is the record, turned by at most √d·2⁻¹⁵ by the grid of
 directions. PrivUnit's caps are kept so large that a few hundred proposals hit them; that costs accuracy only
 where ε is far above 8.
+
+Exact draws of a point on the far part of a line through the grid, where the grid is normal noise.
+
+A line through whole points in the direction K meets ⟨·, K⟩ in whole numbers s = ‖K‖² apart. Of its points
+with ⟨v, K⟩ ≥ b one is to be drawn with probability proportional to
+
+    f(v) = exp(−(1 − h²/12)·h²·⟨v, K⟩²/2s),
+
+and the line itself to be kept with probability proportional to the sum of f over these points. Both at once:
+a public table of whole numbers Wᵢ, 2⁶⁴ in sum, says which of them, the i-th from b on; an exact coin then
+keeps it with probability C·f(v)/Wᵢ, and drops the line otherwise. C and the table depend on where b lies, in
+deviations, and on bounds of ‖K‖ only; they are made so that the coin is at most one: Wᵢ ≥ C·f at every place
+where the i-th point of a line can lie. So the i-th point of a line is kept with probability C·f(v)·2⁻⁶⁴,
+whatever i is. The coin is decided by further random words where 64 bits leave it open.
+
+Exact draws of a public random vector, given on which side of a cap around a private direction it falls.
+
+The public law B: d independent normals, each rounded to a grid of step h = 2⁻¹⁸ (exactly: see ``noise``),
+drawn again while the vector is longer than about 362 (beyond 2¹⁶ columns: than 1024) or, for caps of
+directions, shorter than a public length; B₀ is the law of what is drawn at first. A private direction, held
+as whole numbers K, splits the grid points v in two by one fixed computation: those with ⟨v, K⟩ ≥ t‖K‖ρ(v)/h
+are in the cap; ρ is 1, or for directions h‖v‖. ⟨v, K⟩ and the squares are sums of whole numbers below 2⁵³, so
+no order of summation changes them, and roots and products are rounded as IEEE 754 says: the same point is
+never in the cap for one draw and outside it for another.
+
+Where ρ is 1 both sides are half-spaces ±⟨v, K⟩ ≥ b with a whole number b; for directions the cap is inside of
+one, and what is outside the cap is drawn from B until it is. A half-space is drawn line by line. The lines
+w + ℤK divide the grid. Draw w from B₀: that draws its line. On it ``half_lines`` draws a point v of the
+half-space with a probability proportional to exp(−(1 − h²/12)·h²·⟨v, K⟩²/2‖K‖²), by the same factor for all
+lines, or drops the line; v = w + jK is kept if it is on the right side, not too long and not too short.
+
+This is B(v)/B₀(line) up to a factor that is the same for all v. For the probability of a cell around x is
+h·φ(x)·(1 + h²(x² − 1)/24 + …), so that log B₀(v) is a constant minus (1 − h²/12)·h²‖v‖²/2, up to less than
+h⁴Σ(x⁴/2800 + x²/300) ≤ 10⁻¹³ for vectors of length 1034 and less. ‖v‖² = ⟨v, K⟩²/‖K‖² + ‖v′‖² with a v′ that
+all points of the line share. And the sum of exp(−(1 − h²/12)·(hj‖K‖ + y)²/2) over all j is the same for all
+y, up to e⁻⁴⁰⁰⁰, since h‖K‖ is about 1/16 (Poisson's summation); what lies more than 9 from its middle is less
+than 10⁻¹⁷ of it (a cell is at most h·φ(x)·exp(x²h²/24) for every x). A w so long that float64 does not hold
+its sums is rarer than any point by far more. So a point is drawn with probability B(v)/B(side) up to a factor
+e^{±4·10⁻¹³}; two records differ by twice that, which whoever states an ε has to add (``SLACK``).
+
+The sum over a line differs between directions. It cancels because the side is chosen first and kept, and a
+dropped line is drawn again as often as it takes.
+
+That B₀ is exactly the rounded normal law rests on the error bound of scipy's ``ndtri``, which is checked on a
+dense sample against mpmath and not proven (``noise.laws``).
+
+The sign of a zero is no part of v and is not released: v + jK would have it from K.
 """
 
 from __future__ import annotations
@@ -40,19 +87,197 @@ from numpy.typing import NDArray
 from scipy.special import betaincc, chdtrc, gammaln, ndtr
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.bounds import check_fits
-from sfumato.mechanisms.caps import LONGEST, MOST_COLUMNS, MOST_DIRECTION_COLUMNS, SLACK, STEP, draw_sides
-from sfumato.mechanisms.expected_error import ExpectedError
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.parameters import positive
-from sfumato.mechanisms.records import finite
-from sfumato.noise import Randomness, Stream
-from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
-from sfumato.privacy.defaults import REQUIRED
+from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
+from sfumato.mechanisms.domain import check_fits
+from sfumato.mechanisms.parameters import Epsilon, Radius, RandomSource, positive
+from sfumato.noise import NORMAL, Rounded, Stream, mpmath_context
+from sfumato.privacy import RECORD, REQUIRED, Claim, Guarantee, Neighbours
 
-__all__ = ["Cap", "PrivUnit", "PrivUnitG"]
+__all__ = ["PrivUnit", "PrivUnitG"]
 
 Array = NDArray[np.float64]
+
+_WORDS = 2.0**64
+
+
+@dataclass(frozen=True, eq=False)
+class HalfLine:
+    """The table for one place where lines begin: ``weights`` Wᵢ, their inner ``edges``, and C = ``scale``."""
+
+    step: float
+    edges: NDArray[np.uint64]
+    weights: NDArray[np.uint64]
+    scale: float
+    #: How many lines are needed on average until one is kept.
+    tries: float
+
+    def draw(self, stream: Stream, nearest: Array, squares: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """For lines whose points have ⟨v, K⟩ = nearest, nearest + s, …: that of one, and whether it is kept.
+
+        ``nearest`` is the first of them that is not below b, and s = ``squares``.
+        """
+        place = np.searchsorted(self.edges, stream.words(nearest.size), side="right")
+        along = nearest + place * squares
+        weights = self.weights[place]
+        # The exponent is beyond 120 only where the coin is below 2⁻⁵², so this is good to 10⁻¹³.
+        exponent = -0.5 * _flatness(self.step) * np.square(along * self.step) / squares
+        with np.errstate(under="ignore"):
+            coin = np.exp(exponent + math.log(self.scale) - np.log(weights.astype(np.float64)))
+        words = stream.words(nearest.size)
+        uniform = words.astype(np.float64) * 2.0**-64
+        kept = uniform < coin
+        # A word stands for one cell of 2⁻⁶⁴, its float for 2⁻⁵³ of it.
+        for row in np.flatnonzero(np.abs(uniform - coin) <= coin * 1e-12 + 2.0**-52):
+            whole = int(along[row]), int(squares[row]), int(weights[row])
+            kept[row] = self._kept_exactly(stream, int(words[row]), *whole)
+        return along, kept
+
+    def _kept_exactly(self, stream: Stream, word: int, along: int, square: int, weight: int) -> bool:
+        bits, mp = 64, mpmath_context()
+        while True:
+            with mp.workprec(bits + 128):
+                exponent = -_flatness(mp.mpf(self.step)) * (mp.mpf(self.step) * along) ** 2 / (2 * square)
+                coin = mp.exp(exponent) * mp.mpf(self.scale) / weight
+                doubt = mp.ldexp(coin, -bits - 32)
+                if mp.ldexp(word + 1, -bits) <= coin - doubt:
+                    return True
+                if mp.ldexp(word, -bits) >= coin + doubt:
+                    return False
+            word, bits = (word << 64) | stream.integer(64), bits + 64
+
+
+@lru_cache(maxsize=64)
+def half_line(start: float, farthest: float, step: float, sizes: tuple[float, float]) -> HalfLine:
+    """The table for lines that begin at most a whole number from ``start``·‖K‖/``step``.
+
+    ``start`` and ``farthest``, beyond which no point is needed, are in deviations; ‖K‖ lies within ``sizes``.
+    """
+    shortest, longest = sizes
+    stray = 1.01 * step / shortest + 1e-9
+    place = np.arange(math.ceil((farthest + stray - start) / (step * shortest)) + 1)
+    low = start - stray + place * (step * shortest)
+    high = start + stray + (place + 1) * (step * longest)
+    # Of all places of the i-th point the one nearest to the middle, where f is largest.
+    middle = np.maximum(np.maximum(low, -high), 0.0)
+    with np.errstate(under="ignore"):
+        most = np.exp(-0.5 * _flatness(step) * np.square(middle))
+    # Rounded up, so that no coin exceeds one; what that leaves of 2⁶⁴ goes to the last place.
+    scale = _WORDS / float(most.sum()) * (1.0 - 2.0**-20)
+    edges = np.cumsum(np.maximum(np.ceil(most * scale), 1.0).astype(np.uint64))[:-1]
+    weights = np.diff(edges, prepend=np.uint64(0), append=np.uint64(0))  # the last: what is left of 2⁶⁴
+    scale *= 1.0 - 2.0**-40
+    beyond = math.sqrt(math.pi / 2.0) * math.erfc(start / math.sqrt(2.0))
+    tries = _WORDS / scale * step * 0.5 * (shortest + longest) / beyond
+    return HalfLine(step, edges, weights, scale, tries)
+
+
+def _flatness(step: float) -> float:
+    """What rounding to a grid of ``step`` makes of the one in exp(−x²/2)."""
+    return 1 - step * step / 12
+
+
+#: The grid, in deviations of the noise.
+STEP = 2.0**-18
+#: Beyond it the length of a typical vector comes near the longest.
+MOST_COLUMNS = 1 << 18
+#: Of caps of directions: beyond it the square of a typical length comes near 2⁵³.
+MOST_DIRECTION_COLUMNS = 1 << 16
+#: No vector is longer, in deviations.
+LONGEST = 1025.0
+#: What the log ratio of two probabilities can be off by.
+SLACK = 1e-12
+
+_DIRECTION = 2.0**14
+
+
+def draw_sides(
+    stream: Stream, directions: Array, inside: NDArray[np.bool_], threshold: float, shortest: float
+) -> Array:
+    """For each row of unit vectors ``directions`` a vector inside its cap, or outside, as ``inside`` says.
+
+    With ``shortest`` = 0 a vector V is in the cap where ⟨V, u⟩ ≥ ``threshold`` ≥ 0; otherwise it is at least
+    ``shortest`` long, and in the cap where ⟨V, u⟩ ≥ ``threshold``·‖V‖. u is the direction on a grid of 2⁻¹⁴.
+    """
+    towards = directions * _DIRECTION
+    np.rint(towards, out=towards)
+    sides = _Sides(towards, inside, threshold, shortest)
+    rows, columns = directions.shape
+    # A few more than rows at once: vectors are cheaper by the block, and some lines are dropped.
+    drawn = _public(stream, rows + sides.dropped(), columns)
+    out, spare = drawn[:rows], drawn[rows:]
+    waiting = np.flatnonzero(~sides.place(stream, out, slice(None)))
+    while waiting.size:
+        if len(spare) < waiting.size:
+            spare = _public(stream, waiting.size, columns)
+        again, spare = spare[: waiting.size], spare[waiting.size :]
+        placed = sides.place(stream, again, waiting)
+        out[waiting] = again
+        waiting = waiting[~placed]
+    out *= STEP
+    out += 0.0  # −0 becomes 0
+    return out
+
+
+def _public(stream: Stream, rows: int, columns: int) -> Array:
+    """Vectors of the public law as it is drawn at first, in whole numbers."""
+    return _normals(STEP).draw(stream, rows * columns).reshape(rows, columns)
+
+
+@lru_cache(maxsize=4)
+def _normals(step: float) -> Rounded:
+    return Rounded(NORMAL, [1.0 / step])
+
+
+class _Sides:
+    """On which side of which cap each row is to fall."""
+
+    def __init__(self, towards: Array, inside: NDArray[np.bool_], threshold: float, shortest: float) -> None:
+        self.towards, self.inside, self.threshold, self.shortest = towards, inside, threshold, shortest
+        self.squares = np.einsum("ij,ij->i", towards, towards)
+        self.sizes = np.sqrt(self.squares)
+        self.signs = np.where(inside, 1.0, -1.0)
+        reach = threshold * (self.sizes / STEP)
+        if shortest:
+            # A whole number that ⟨v, K⟩ is not below on the cap.
+            self.begin = np.floor(reach * shortest * (1.0 - 1e-12))
+        else:
+            # ⟨v, K⟩ ≥ reach is ⟨v, K⟩ ≥ ⌈reach⌉, and the opposite is −⟨v, K⟩ ≥ 1 − ⌈reach⌉.
+            self.begin = np.where(inside, np.ceil(reach), 1.0 - np.ceil(reach))
+        columns = towards.shape[1]
+        turned = math.sqrt(columns) / 2.0 + 1e-6  # the most that rounding changes a size by
+        start, sizes = threshold * (shortest or 1.0), (_DIRECTION - turned, _DIRECTION + turned)
+        self.lines = {True: half_line(start, LONGEST, STEP, sizes)}
+        if not shortest:
+            self.lines[False] = half_line(-start, LONGEST, STEP, sizes)
+
+    def dropped(self) -> int:
+        """About how many lines will be dropped."""
+        rows = {side: np.count_nonzero(self.inside == side) for side in self.lines}
+        return int(1.25 * sum(rows[side] * (line.tries - 1.0) for side, line in self.lines.items()))
+
+    def place(self, stream: Stream, v: Array, rows: slice | NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Move public vectors ``v``, each on its line, to where ``rows`` are to fall; False: draw again."""
+        K, squares, begin = self.towards[rows], self.squares[rows], self.begin[rows]
+        inside, signs = self.inside[rows], self.signs[rows]
+        found = signs * np.einsum("ij,ij->i", v, K)
+        nearest = begin + np.mod(found - begin, squares)  # exact, like all that follows
+        along, placed = found.copy(), np.ones(len(v), dtype=bool)
+        for side, line in self.lines.items():
+            own = np.flatnonzero(inside == side)
+            along[own], placed[own] = line.draw(stream, nearest[own], squares[own])
+        v += (signs * (along - found) / squares)[:, None] * K
+        few = v.shape[1] <= MOST_DIRECTION_COLUMNS
+        # So that the sum is below 2⁵³ for every vector that is short enough, it is that of eighths for many.
+        parts = v if few else np.rint(v / 8.0)
+        lengths = np.einsum("ij,ij->i", parts, parts)
+        placed &= lengths < (2.0**17 if few else 2.0**14) / (STEP * STEP)
+        if self.shortest:
+            length = STEP * np.sqrt(lengths)
+            placed &= length >= self.shortest
+            reach = self.threshold * (self.sizes[rows] / STEP * length)
+            placed &= (signs * along >= reach) == inside
+        return placed
+
 
 _COIN = 2.0**64
 # Of probabilities computed in double precision.
@@ -80,7 +305,11 @@ class _Report(Mechanism):
     version = 2
 
     def __init__(
-        self, epsilon: float = REQUIRED, clip: float = 1.0, *, randomness: Randomness | None = None
+        self,
+        epsilon: Epsilon = REQUIRED,
+        clip: Radius = 1.0,
+        *,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.clip = clip
@@ -172,7 +401,12 @@ class PrivUnitG(_Report):
     """Reports a Gaussian vector from around the record: the fast one, and as good in high dimension.
 
     Records are scaled back to L2 norm ``clip`` where longer; ``epsilon`` > 0 is the promise for one record.
+
+    **Guarantee.** ε under replace, drawn exactly: Bhowmick et al. 2018; Asi, Feldman & Talwar 2022.
     """
+
+    kinds = ("array",)
+    units = ("record",)
 
     _source = "Asi, Feldman & Talwar 2022, section 4"
 
@@ -200,7 +434,12 @@ class PrivUnit(_Report):
     """Reports a direction from around the record: the smallest error of all, unless ε is far above 8.
 
     Records are scaled back to L2 norm ``clip`` where longer; ``epsilon`` > 0 is the promise for one record.
+
+    **Guarantee.** ε under replace, drawn exactly: Bhowmick et al. 2018; Asi, Feldman & Talwar 2022.
     """
+
+    kinds = ("array",)
+    units = ("record",)
 
     _source = "Bhowmick, Duchi, Freudiger, Kapoor & Rogers 2018, theorem 1"
     _most_columns = MOST_DIRECTION_COLUMNS

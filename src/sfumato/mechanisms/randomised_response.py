@@ -9,20 +9,16 @@ to ε = dε′. Unit: record, neighbours: replace. Coins are exact and p is roun
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.expected_error import ExpectedError
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.parameters import positive, positives, shown
-from sfumato.mechanisms.records import finite
-from sfumato.noise import Randomness, Stream, below, coins
-from sfumato.noise.precise import precise
-from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
-from sfumato.privacy.defaults import REQUIRED
+from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
+from sfumato.mechanisms.parameters import Epsilon, Parameter, RandomSource, positive, positives, shown
+from sfumato.noise import Stream, coins, mpmath_context, uniform_integers
+from sfumato.privacy import RECORD, REQUIRED, Claim, Guarantee, Neighbours
 
 __all__ = ["RandomisedResponse", "keep_threshold"]
 
@@ -35,7 +31,7 @@ _MOST_COLUMNS = 1 << 16
 @lru_cache(maxsize=1024)
 def keep_threshold(epsilon: float, categories: int) -> int:
     """⌊2⁶⁴p⌋ for the largest p with p(k − 1)/(1 − p) ≤ e^ε: the coin that keeps a value."""
-    mp = precise()
+    mp = mpmath_context()
     with mp.workprec(256):
         weight = 1 / (1 + (categories - 1) * mp.exp(-mp.mpf(epsilon)))
         threshold = min(int(mp.floor(mp.ldexp(weight, 64))), (1 << 64) - 1)
@@ -54,15 +50,29 @@ class RandomisedResponse(Mechanism):
     ``categories`` is the number of categories of every column, or one number a column. ``weights``, one
     positive number a column, share out ε unequally. X holds whole numbers 0 … categories−1; anything
     else is refused.
+
+    **Guarantee.** ε for the row under replace: Warner 1965; Kairouz, Oh & Viswanath 2016.
     """
+
+    kinds = ("array",)
+    units = ("record",)
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        categories: Any = 2,
+        epsilon: Epsilon = REQUIRED,
+        categories: Annotated[
+            Any, Parameter("Number of categories: values are 0 … K−1.", symbol="K", type=int)
+        ] = 2,
         *,
-        weights: Any = None,
-        randomness: Randomness | None = None,
+        weights: Annotated[
+            Any,
+            Parameter(
+                "Shares of ε, one positive number for each column; equal unless given.",
+                arity=None,
+                array=True,
+            ),
+        ] = None,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.categories = categories
@@ -115,7 +125,7 @@ class RandomisedResponse(Mechanism):
         def answer(stream: Stream, rows: slice, codes: NDArray[np.float64]) -> None:
             for column, (k, threshold) in enumerate(zip(counts, keep, strict=True)):
                 true = codes[:, column]
-                other = below(stream, int(k) - 1, true.size)
+                other = uniform_integers(stream, int(k) - 1, true.size)
                 # Of the k − 1 others, those from the true value on move up by one.
                 other += other >= true
                 out[rows, column] = np.where(coins(stream, threshold, true.size), true, other)

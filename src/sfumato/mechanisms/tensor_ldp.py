@@ -21,34 +21,89 @@ all values, every coin of the tensor is paid for, also where one component is th
 **Edge cases.** A kept value is released exactly as it was given, or clipped where clipping was asked for.
 Noise is drawn on a grid far finer than the levels of any image, as the paper's real-valued noise is; on the
 data's own levels the leak would drown.
+
+Weights read off a tensor itself: its grey values, and where a picture stands out from its own spectrum.
+
+Such weights depend on private data. A mechanism that uses them has to pay for it, or prove nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.additive import AdditiveMechanism
-from sfumato.mechanisms.bounds import check_inside, one_box, two_bounds
-from sfumato.mechanisms.domain import Domain
-from sfumato.mechanisms.expected_error import ExpectedError
-from sfumato.mechanisms.parameters import delta_between, numeric, one_of, positive, shown
-from sfumato.mechanisms.tensor_saliency import grey_weights, saliency_weights
-from sfumato.mechanisms.tensors import TensorMechanism, tensor_size
-from sfumato.noise import LAPLACE, NORMAL, Randomness, Stream
-from sfumato.noise.laws import Law
-from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
-from sfumato.privacy.defaults import DELTA, REQUIRED
+from sfumato.mechanisms.base import ExpectedError
+from sfumato.mechanisms.domain import Domain, check_inside, one_box, two_bounds
+from sfumato.mechanisms.parameters import (
+    Delta,
+    Epsilon,
+    Outside,
+    Parameter,
+    RandomSource,
+    StrictBounds,
+    delta_between,
+    numeric,
+    one_of,
+    positive,
+    shown,
+)
+from sfumato.mechanisms.tensors import TensorMechanism, TensorShape, TensorUnit, tensor_size
+from sfumato.noise import LAPLACE, NORMAL, Law, Stream
+from sfumato.privacy import DELTA, REQUIRED, Claim, Guarantee, Neighbours, Unit
 
-__all__ = ["TensorLDP", "WeightedTensorLDP"]
+__all__ = ["TensorLDP", "WeightedTensorLDP", "saliency_weights"]
 
 Array = NDArray[np.float64]
+
+# Spectral residual: width of the average of the log spectrum, and of the smoothing of the map, in pixels.
+_AVERAGE, _SMOOTH = 3, 2.5
+# What counts as no amplitude at all, as a share of the mean one.
+_FLOOR = 0.01
+NOISES, RETAINS = ("laplace", "gaussian"), ("algorithm", "proof")
+RetainName = Annotated[
+    str,
+    Parameter(
+        "Which of the paper's two formulas gives the probability of keeping a component.", choices=RETAINS
+    ),
+]
+NoiseName = Annotated[str, Parameter("Law of the noise.", choices=NOISES)]
+
+
+def grey_weights(rows: Array, shape: tuple[int, ...]) -> Array:
+    """The values themselves, which lie in [0, 1], as weights; ``rows`` is (n, d)."""
+    return rows
+
+
+def saliency_weights(rows: Array, shape: tuple[int, ...]) -> Array:
+    """The spectral residual of each picture (Hou & Zhang 2007), scaled to [0, 1]; (n, d) like ``rows``.
+
+    ``shape`` is that of one picture: the first two modes are its sides, further modes share the map of
+    their mean. A tensor of order one has no neighbours on a plane and is taken as a picture of one row. In a
+    picture of one colour nothing stands out.
+    """
+    from scipy.ndimage import gaussian_filter, uniform_filter
+
+    sides = shape[:2] if len(shape) > 1 else (1, shape[0])
+    pictures = rows.reshape(len(rows), *sides, -1).mean(axis=-1)
+    spectrum = np.fft.fft2(pictures)
+    size = np.abs(spectrum)
+    # Frequencies that a picture does not have at all would drown those it has.
+    log = np.log(size + _FLOOR * size.mean(axis=(1, 2), keepdims=True) + 1e-300)
+    residual = log - uniform_filter(log, size=(1, _AVERAGE, _AVERAGE), mode="wrap")
+    energy = np.abs(np.fft.ifft2(np.exp(residual + 1j * np.angle(spectrum)))) ** 2
+    smooth = gaussian_filter(energy, sigma=(0.0, _SMOOTH, _SMOOTH), mode="nearest")
+    low, high = smooth.min(axis=(1, 2), keepdims=True), smooth.max(axis=(1, 2), keepdims=True)
+    maps = (smooth - low) / np.where(high > low, high - low, 1.0)
+    maps[pictures.max(axis=(1, 2)) == pictures.min(axis=(1, 2))] = 0.0
+    whole = np.broadcast_to(maps[..., None], (*maps.shape, rows[0].size // (sides[0] * sides[1])))
+    return np.ascontiguousarray(whole).reshape(len(rows), -1)
+
 
 _COIN = 2.0**64
 
@@ -73,20 +128,26 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
     as the proof of theorem 1 has it, where p falls exponentially with the size of the tensor. ``delta`` is
     that of the Gaussian noise alone, at which the headline is read. Values outside the bounds are refused,
     or with ``outside="clip"`` moved to the nearer bound first.
+
+    **Guarantee.** Under replace, for a component (Δ/b, p); for a tensor (IΔ/b, 1−(1−p)^I); with Gaussian
+    noise the δ is p + (1−p)·δ_G. Kept components are shown, the others noised.
     """
+
+    kinds = ("array",)
+    units = ("component", "tensor")
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        bounds: Any = (0.0, 256.0),
+        epsilon: Epsilon = REQUIRED,
+        bounds: StrictBounds = (0.0, 256.0),
         *,
-        noise: str = "laplace",
-        retain: str = "algorithm",
-        delta: float = DELTA,
-        unit: str = "component",
-        outside: str = "refuse",
-        shape: Sequence[int] | None = None,
-        randomness: Randomness | None = None,
+        noise: NoiseName = "laplace",
+        retain: RetainName = "algorithm",
+        delta: Delta = DELTA,
+        unit: TensorUnit = "component",
+        outside: Outside = "refuse",
+        shape: TensorShape = None,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
@@ -115,7 +176,7 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
         laplace = self._law() is LAPLACE
         # Both formulas of the paper read p = g/(c + g) with Δ/b = ε, or Δ²/2σ² = ε for Gaussian noise.
         spread = 2.0 * span / epsilon if laplace else span * math.sqrt(math.pi / epsilon)
-        if one_of("retain", self.retain, ("algorithm", "proof")) == "proof":
+        if one_of("retain", self.retain, RETAINS) == "proof":
             gain = math.exp(-(columns - 1) * epsilon)
         else:
             gain = 1.0 if laplace else math.exp(-epsilon)  # algorithm 1 drops the ε of its Gaussian line
@@ -200,7 +261,7 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
         return one_box(self.bounds)
 
     def _law(self) -> Law:
-        return LAPLACE if one_of("noise", self.noise, ("laplace", "gaussian")) == "laplace" else NORMAL
+        return LAPLACE if one_of("noise", self.noise, NOISES) == "laplace" else NORMAL
 
     def _scale(self, columns: int) -> float:
         epsilon, span = positive("epsilon", self.epsilon), self._span()
@@ -215,21 +276,35 @@ class WeightedTensorLDP(TensorLDP):
     the tensor's own values, from 0 at the lower to 1 at the upper bound, and ``"saliency"`` a saliency map of
     each tensor; such weights look at the data, and the guarantee pays for it. ``retain="proof"`` is the
     formula that algorithm 2 prints; ``"algorithm"`` is that of algorithm 1.
+
+    **Guarantee.** That of :class:`TensorLDP` with each pᵢ; weights that look at the data are paid for, by
+    composition with the coins.
     """
+
+    kinds = ("array",)
+    units = ("component", "tensor")
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        bounds: Any = (0.0, 256.0),
+        epsilon: Epsilon = REQUIRED,
+        bounds: StrictBounds = (0.0, 256.0),
         *,
-        weights: Any = 0.0,
-        noise: str = "laplace",
-        retain: str = "algorithm",
-        delta: float = DELTA,
-        unit: str = "component",
-        outside: str = "refuse",
-        shape: Sequence[int] | None = None,
-        randomness: Randomness | None = None,
+        weights: Annotated[
+            Any,
+            Parameter(
+                "Sensitivity of each component, from 0 to 1; grey or saliency are read off data and paid.",
+                symbol="W",
+                arity=None,
+                array=True,
+            ),
+        ] = 0.0,
+        noise: NoiseName = "laplace",
+        retain: RetainName = "algorithm",
+        delta: Delta = DELTA,
+        unit: TensorUnit = "component",
+        outside: Outside = "refuse",
+        shape: TensorShape = None,
+        randomness: RandomSource = None,
     ) -> None:
         super().__init__(
             epsilon,

@@ -24,35 +24,25 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.expected_error import ExpectedError
+from sfumato.mechanisms.base import ExpectedError, Mechanism, Release, finite, held
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.parameters import numeric, one_of, positive, shown
-from sfumato.mechanisms.records import finite, held
-from sfumato.mechanisms.release_value import Release
+from sfumato.mechanisms.parameters import Parameter, numeric, one_of, positive, shown
 from sfumato.mechanisms.tensors import flattened
 from sfumato.privacy import Claim, Guarantee
 
-__all__ = [
-    "Projection",
-    "SymmetricTensors",
-    "onto_fixed_sum",
-    "onto_nonnegative",
-    "onto_positive_semidefinite",
-    "onto_simplex",
-    "onto_symmetric",
-]
+__all__ = ["Projection", "SymmetricTensors"]
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 _ROUNDING = 1e-9
+_WEIGHTS = ("auto", "l2", "l1", "none")
 _MOST_COMPONENTS = 1 << 24
 
 
@@ -61,9 +51,24 @@ class SymmetricTensors(Mechanism):
 
     ``weights`` is ``"l2"``, ``"l1"`` or ``"none"``: what an independent component is multiplied by (see
     above); ``"auto"`` takes what fits the mechanism.
+
+    **Guarantee.** That of ``mechanism``, on the independent components; the rest is post-processing.
     """
 
-    def __init__(self, mechanism: Mechanism | None = None, *, order: int = 2, weights: str = "auto") -> None:
+    kinds = ()
+    units = ()
+
+    def __init__(
+        self,
+        mechanism: Annotated[
+            Mechanism | None, Parameter("Mechanism that releases the independent components.")
+        ] = None,
+        *,
+        order: Annotated[int, Parameter("Order of the tensors.")] = 2,
+        weights: Annotated[
+            str, Parameter("What an independent component is multiplied by.", choices=_WEIGHTS)
+        ] = "auto",
+    ) -> None:
         self.mechanism = mechanism
         self.order = order
         self.weights = weights
@@ -154,7 +159,7 @@ class SymmetricTensors(Mechanism):
         return _components(side, order)
 
     def _weight(self, times: Array) -> Array:
-        inner, asked = self._inner(), one_of("weights", self.weights, ("auto", "l2", "l1", "none"))
+        inner, asked = self._inner(), one_of("weights", self.weights, _WEIGHTS)
         bounded = getattr(inner, "bounds", None) is not None
         if bounded and asked in ("l1", "l2"):
             raise BadInput(
@@ -256,7 +261,13 @@ _PROJECTIONS: dict[str, Callable[..., Array]] = {
 
 @dataclass(frozen=True)
 class Projection:
-    """A projection of releases; ``total`` is for ``"fixed-sum"`` and ``"simplex"`` alone."""
+    """A projection of releases; ``total`` is for ``"fixed-sum"`` and ``"simplex"`` alone.
+
+    **Guarantee.** That of the release that is projected, by post-processing.
+    """
+
+    kinds = ()
+    units = ()
 
     onto: str
     total: float | None = None

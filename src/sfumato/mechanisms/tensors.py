@@ -9,22 +9,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.parameters import one_of, shown
-from sfumato.mechanisms.records import check_visible
-from sfumato.mechanisms.release_value import Release
+from sfumato.mechanisms.base import Mechanism, Release, check_visible
+from sfumato.mechanisms.parameters import Parameter, one_of, shown
 from sfumato.privacy import Guarantee
 
-__all__ = ["UNITS", "TensorMechanism", "flattened", "tensor_size"]
+__all__ = ["UNITS", "TensorMechanism"]
 
 #: What may change between two neighbouring tensors: one component, or all of them.
 UNITS = ("component", "tensor")
+TensorUnit = Annotated[str, Parameter("Part of a tensor that ε is for.", choices=UNITS)]
+TensorShape = Annotated[
+    Sequence[int] | None,
+    Parameter("Shape of one tensor; that of a row unless given.", arity=None, doors=("python",)),
+]
 
 
 class TensorMechanism(Mechanism):

@@ -22,18 +22,29 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.additive import AdditiveMechanism
-from sfumato.mechanisms.declaration import Parameter
+from sfumato.mechanisms.base import Release, check_finite, records
 from sfumato.mechanisms.domain import Domain, declared_domain
 from sfumato.mechanisms.gaussian import noise_multiplier
-from sfumato.mechanisms.parameters import delta_between, epsilon_range, known_neighbours, one_of, share, shown
-from sfumato.mechanisms.records import check_finite, records
-from sfumato.mechanisms.release_value import Release
-from sfumato.noise import NORMAL, Randomness
-from sfumato.noise.laws import Law
-from sfumato.privacy import RECORD, Claim, Guarantee, Statement, classical_sigma
-from sfumato.privacy.defaults import DELTA, RECORDS, REQUIRED
+from sfumato.mechanisms.parameters import (
+    Bounds,
+    Clip,
+    Delta,
+    Distrust,
+    EpsilonRange,
+    NeighboursName,
+    Parameter,
+    RandomSource,
+    delta_between,
+    epsilon_range,
+    known_neighbours,
+    one_of,
+    share,
+    shown,
+)
+from sfumato.noise import NORMAL, Law
+from sfumato.privacy import DELTA, RECORD, RECORDS, REQUIRED, Claim, Guarantee, Statement, classical_sigma
 
-__all__ = ["Tiers", "TrustAdaptive"]
+__all__ = ["TrustAdaptive"]
 
 CALIBRATIONS = ("analytic", "paper", "paper-tables")
 
@@ -47,19 +58,31 @@ class TrustAdaptive(AdditiveMechanism):
     * ``"paper"``: σ = clip·√(2 ln(1.25/δ))/ε(τ) as published; the proven column holds its true ε;
     * ``"paper-tables"``: the same, but without noise at τ = 0, which is what the paper's tables show;
       there the proven column is *nothing*.
+
+    **Guarantee.** (ε(τ), δ) under replace or zero-out, by the analytic Gaussian; with ``calibration="paper"``
+    the true ε of the paper's noise. All tiers of ``tiers([…])`` together prove what the most trusted one
+    proves, by post-processing.
     """
+
+    kinds = ("array", "table")
+    units = ("record",)
 
     def __init__(
         self,
-        distrust: Annotated[float, Parameter(wire="trust")] = 1.0,
-        epsilon: Sequence[float] = REQUIRED,
-        delta: float = DELTA,
-        clip: float | None = None,
+        distrust: Distrust = 1.0,
+        epsilon: EpsilonRange = REQUIRED,
+        delta: Delta = DELTA,
+        clip: Clip = None,
         *,
-        bounds: Any = None,
-        calibration: str = "analytic",
-        neighbours: str = RECORDS.neighbours,
-        randomness: Randomness | None = None,
+        bounds: Bounds = None,
+        calibration: Annotated[
+            str,
+            Parameter(
+                "How much noise is added: what proves ε, or what the paper prints.", choices=CALIBRATIONS
+            ),
+        ] = "analytic",
+        neighbours: NeighboursName = RECORDS.neighbours,
+        randomness: RandomSource = None,
     ) -> None:
         self.distrust = distrust
         self.epsilon = epsilon

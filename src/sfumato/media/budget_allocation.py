@@ -27,22 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import LARGEST, SMALLEST, numeric, positive, share
+from sfumato.mechanisms import LARGEST, SMALLEST, numeric, positive
 
-__all__ = [
-    "noise_objective",
-    "noise_weights",
-    "sensitivity_aware",
-    "smoothed",
-    "water_filling",
-    "with_reserve",
-]
+__all__ = ["water_filling"]
 
 Array = NDArray[np.float64]
 
 
 def water_filling(utility: Any, total: float, low: Any, high: Any) -> Array:
-    """The εᵢ that maximise Σ uᵢ log εᵢ with Σ εᵢ ≤ ``total`` and ``low`` ≤ εᵢ ≤ ``high``, exactly.
+    """Return the εᵢ that maximise Σ uᵢ log εᵢ with Σ εᵢ ≤ ``total`` and ``low`` ≤ εᵢ ≤ ``high``, exactly.
 
     ``utility`` is (n,) or of any other shape, at least 0; ``low`` and ``high`` are numbers or of that shape.
     The sum of the answer, taken without rounding errors, exceeds neither ``total`` nor, where that is larger
@@ -62,7 +55,7 @@ def sensitivity_aware(weights: Any, total: float, low: Any, high: Any) -> Array:
 
 
 def noise_weights(utility: Any, sensitivity: Any, *, reach: Any = 1.0) -> Array:
-    """wᵢ = uᵢ·reachᵢ²·(1 − sᵢ): what noise costs where, for :func:`sensitivity_aware`.
+    """Return wᵢ = uᵢ·reachᵢ²·(1 − sᵢ): what noise costs where, for :func:`sensitivity_aware`.
 
     ``reach`` is how far a unit moves the element: its noise has the scale reach/ε. ``sensitivity`` is the
     score of the content in [0, 1]; noise on what should not be seen costs little, and nothing at 1.
@@ -73,40 +66,8 @@ def noise_weights(utility: Any, sensitivity: Any, *, reach: Any = 1.0) -> Array:
     return _weights("utility", utility) * np.square(_weights("reach", reach)) * (1.0 - scores)
 
 
-def noise_objective(epsilon: Any, weights: Any) -> float:
-    """Σ wᵢ/εᵢ², which :func:`sensitivity_aware` minimises; an element without weight adds nothing."""
-    budgets, worth = np.broadcast_arrays(_weights("epsilon", epsilon), _weights("weights", weights))
-    counts = worth > 0.0
-    with np.errstate(divide="ignore"):
-        return float((worth[counts] / np.square(budgets[counts])).sum())
-
-
-def smoothed(previous: Any, optimal: Any, gamma: float = 0.7) -> Array:
-    """γ·previous + (1 − γ)·optimal: budgets that do not jump from one moment to the next.
-
-    A convex combination: where both add up to at most the same total, and both respect the same limits,
-    so does the result (to rounding, for the total). If the total has shrunk, or a category and with it
-    a limit has changed, the previous budgets may break the new promise: allocate afresh there.
-    """
-    gamma = share("gamma", gamma)
-    before, now = _weights("previous", previous), _weights("optimal", optimal)
-    if before.shape != now.shape:
-        raise BadInput(f"previous and optimal budgets have shapes {before.shape} and {now.shape}.")
-    mixed = gamma * before + (1.0 - gamma) * now
-    return np.asarray(np.clip(mixed, np.minimum(before, now), np.maximum(before, now)))
-
-
-def with_reserve(total: float, kept: float = 0.2) -> tuple[float, float]:
-    """(what may be allocated now, what is kept back for surprises); together never more than ``total``."""
-    total, kept = positive("total", total), share("kept", kept)
-    usable = total * (1.0 - kept)
-    reserve = total - usable
-    # Both are rounded, so together they may stand for a little more.
-    return usable, reserve if math.fsum((usable, reserve, -total)) <= 0.0 else math.nextafter(reserve, 0.0)
-
-
 def _filled(rates: Array, total: float, low: Any, high: Any) -> Array:
-    """min(high, max(low, rates·t)) for the largest t at which the sum is at most ``total``."""
+    """Return min(high, max(low, rates·t)) for the largest t at which the sum is at most ``total``."""
     total = positive("total", total)
     least, most = _limits(low, high, rates.shape)
     if _exceeds(least, total):
@@ -125,7 +86,7 @@ def _filled(rates: Array, total: float, low: Any, high: Any) -> Array:
 
 
 def _level(rates: Array, total: float, least: Array, most: Array) -> float:
-    """The t of water filling, to rounding."""
+    """Return the t of water filling, to rounding."""
     growing = rates > 0.0
     rate, bottom, top = rates[growing], least[growing], most[growing]
     left = total - float(least[~growing].sum())
@@ -147,7 +108,7 @@ def _level(rates: Array, total: float, least: Array, most: Array) -> float:
 
 
 def _exceeds(values: Array, total: float) -> bool:
-    """Whether Σ values, without rounding errors, is more than ``total``."""
+    """Return whether Σ values, without rounding errors, is more than ``total``."""
     nearly = float(values.sum())
     if abs(nearly - total) > 1e-9 * total:
         return nearly > total
@@ -155,7 +116,7 @@ def _exceeds(values: Array, total: float) -> bool:
 
 
 def _weights(name: str, value: Any) -> Array:
-    """``value`` as an array, if it holds numbers from 0 on that can be squared and summed."""
+    """Return ``value`` as an array, if it holds numbers from 0 on that can be squared and summed."""
     array = numeric(value)
     if array is None or not array.size or not ((array >= 0.0) & (array <= LARGEST)).all():
         raise BadInput(f"`{name}` must hold finite numbers, 0 or more, at least one of them.", parameter=name)

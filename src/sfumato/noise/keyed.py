@@ -32,7 +32,7 @@ import hashlib
 import hmac
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import product
@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.noise.randomness import Randomness, Stream
 
-__all__ = ["Keyed", "Units", "secret_to_send", "secrets_travel"]
+__all__ = ["Keyed", "Units", "ask_for_keys", "secret_to_send", "secrets_stay", "secrets_travel"]
 
 Words = NDArray[np.uint64]
 
@@ -62,13 +62,22 @@ _MOST_AHEAD = 64
 # How many blocks of content are encrypted at once.
 _CONTENT_BLOCKS = 1 << 14
 
+# The first name of keys whose secret is gone when its run has ended.
+_ONE_RUN = b"one run"
+
 # Whether what is pickled goes to workers of one's own, who need the secret to draw the noise.
 _TRAVELS: ContextVar[bool] = ContextVar("sfumato_secrets_travel", default=False)
+# Where what is pickled goes to workers that ask for keys: the noise that they ask of, by number.
+_STAYS: ContextVar[list[Keyed] | None] = ContextVar("sfumato_secrets_stay", default=None)
+#: The names that lead from a secret to one key.
+KeyPath = tuple[bytes, ...]
+# How a worker asks for keys; told by :func:`ask_for_keys`.
+_ask: Callable[[int, list[KeyPath]], list[bytes]] | None = None
 
 
 @contextmanager
 def secrets_travel() -> Iterator[None]:
-    """While the block lasts, this thread pickles keyed noise with its secret, for workers of one's own."""
+    """Let this thread pickle keyed noise with its secret while the block lasts, for its own workers."""
     token = _TRAVELS.set(True)
     try:
         yield
@@ -76,8 +85,28 @@ def secrets_travel() -> Iterator[None]:
         _TRAVELS.reset(token)
 
 
+@contextmanager
+def secrets_stay(kept: list[Keyed]) -> Iterator[None]:
+    """While the block lasts, this thread pickles keyed noise without its secret, for workers that ask.
+
+    What is pickled becomes noise that asks for the keys of its units (:func:`ask_for_keys`), by its number in
+    ``kept``, and never knows the secret: :meth:`Keyed.derived` of that number answers.
+    """
+    token = _STAYS.set(kept)
+    try:
+        yield
+    finally:
+        _STAYS.reset(token)
+
+
+def ask_for_keys(ask: Callable[[int, list[KeyPath]], list[bytes]]) -> None:
+    """Let keyed noise that was pickled without its secret ask ``ask`` for keys, in all of this process."""
+    global _ask
+    _ask = ask
+
+
 def secret_to_send(secret: bytes, what: str) -> bytes:
-    """``secret``, if what is pickled now goes to workers of one's own; otherwise it is refused."""
+    """Return ``secret`` if what is pickled now goes to one's own workers; otherwise refuse."""
     if not _TRAVELS.get():
         raise BadInput(
             f"{what} is not pickled, since whoever reads the pickle would have it: take it out first, and "
@@ -110,6 +139,9 @@ class Keyed(Randomness):
         self._seen: dict[bytes, bytes] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if (kept := _STAYS.get()) is not None:
+            kept.append(self)
+            return _Asking, (len(kept) - 1, self.dataset, self.version, self.release, self._parts)
         secret = secret_to_send(self._secret, "the secret of keyed noise")
         return _of_parts, (secret, self.dataset, self.version, self.release, self._parts)
 
@@ -122,8 +154,8 @@ class Keyed(Randomness):
         return self.__copy__()
 
     def stream(self, label: bytes) -> Stream:
-        """The stream of ``label``; it does not depend on content, so it is for public choices only."""
-        return Stream(self._key(b"label", label))
+        """Return the stream of ``label``; it does not depend on content, so it is for public choices only."""
+        return Stream(self._keys((b"label", label))[0])
 
     def unit_streams(self, mechanism: Mapping[str, object], first: int, cells: NDArray[Any]) -> Units:
         """Return the streams of the rows of ``cells``, the gridded content of the units from ``first`` on.
@@ -147,7 +179,8 @@ class Keyed(Randomness):
             to = min(count, at + _SHARING - row)
             version, numbers = b"units %d" % self.streams, (columns, group)
             names = (version, context, *(number.to_bytes(8, "little") for number in numbers))
-            content, tag, noise = (_Blocks(self._key(*names, use)) for use in (b"content", b"tag", b"noise"))
+            keys = self._keys(*((*names, use) for use in (b"content", b"tag", b"noise")))
+            content, tag, noise = map(_Blocks, keys)
             tags[at:to] = tag.encrypt(_content_sums(content, rows[at:to]))
             # In big-endian order, as a counter is: t is the first 80 bits of the tag.
             starts[at:to] = tags[at:to].view(">u8")
@@ -161,15 +194,34 @@ class Keyed(Randomness):
         return Units(ciphers, starts, np.zeros(count, dtype=np.int64))
 
     def part(self, name: str) -> Keyed:
-        """Noise for the part ``name`` of this release, such as one file of many; no two parts share any."""
+        """Return noise for the part ``name`` of this release, such as one of many files; parts share none."""
         if not name:
             raise BadInput("a part of a release needs a name.")
-        parts = (*self._parts, b"part", name.encode())
-        return _of_parts(self._secret, self.dataset, self.version, self.release, parts)
+        made = object.__new__(type(self))
+        made.__dict__ |= self.__dict__ | {"_parts": (*self._parts, b"part", name.encode()), "_seen": {}}
+        return made
+
+    def of_one_run(self) -> Keyed:
+        """Return noise from the same secret for a run that removes the secret at its end.
+
+        Until then it lies where the originals do, for the same eyes: statements need not speak of it.
+        """
+        made = self.part("run")
+        made._parts = (_ONE_RUN, *made._parts)
+        return made
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the secret stays when the release was made."""
+        return self._parts[:1] != (_ONE_RUN,)
+
+    def beside(self, parts: Sequence[Keyed]) -> Keyed:
+        """Noise for one unit of each of ``parts``, drawn in one pass: unit i is unit 0 of ``parts[i]``."""
+        return _Beside(parts)
 
     def commitment(self, digest: bytes) -> str:
-        """``digest`` under the secret: equal for equal digests, and telling nothing else about them."""
-        return self._key(b"commitment", digest).hex()
+        """Return ``digest`` keyed by the secret: equal for equal digests, and it tells nothing else."""
+        return self._keys((b"commitment", digest))[0].hex()
 
     def keep_to(self, terms: bytes, content: bytes) -> None:
         """Refuse a release under ``terms`` of another ``content`` than before; draws nothing.
@@ -179,30 +231,78 @@ class Keyed(Randomness):
         self._refuse_other_content(b"terms" + terms, 0, content)
 
     def _refuse_other_content(self, context: bytes, first: int, digests: bytes) -> None:
-        place = self._key(b"place", context, first.to_bytes(8, "little"))
-        content = self._key(b"content", digests)
+        place, content = self._keys((b"place", context, first.to_bytes(8, "little")), (b"content", digests))
         if self._seen.setdefault(place, content) != content:
             raise BadInput(
                 f"release {self.release!r} of {self.dataset!r} was made from other content; give changed "
                 "data a new version and a new release id."
             )
 
-    def _key(self, *parts: bytes) -> bytes:
-        """A key from the secret and all parts; lengths are part of the input, so no two lists collide."""
+    def _keys(self, *paths: KeyPath) -> list[bytes]:
+        """Return the keys at ``paths`` of this part of the release."""
+        return self.derived([(*self._parts, *path) for path in paths])
+
+    def derived(self, paths: list[KeyPath]) -> list[bytes]:
+        """Derive a key from the secret and all names of each path; lengths count, so no two paths collide."""
         names = tuple(name.encode() for name in (self.dataset, self.version, self.release))
-        parts = (*self._parts, *parts)
-        message = b"".join(len(part).to_bytes(8, "little") + part for part in (b"sfumato 1", *names, *parts))
-        return hmac.new(self._secret, message, hashlib.sha256).digest()
+        found = []
+        for path in paths:
+            message = b"".join(
+                len(part).to_bytes(8, "little") + part for part in (b"sfumato 1", *names, *path)
+            )
+            found.append(hmac.digest(self._secret, message, hashlib.sha256))
+        return found
 
     def __repr__(self) -> str:
         return f"Keyed(dataset={self.dataset!r}, version={self.version!r}, release={self.release!r})"
 
 
 def _of_parts(secret: bytes, dataset: str, version: str, release: str, parts: tuple[bytes, ...]) -> Keyed:
-    """The noise of ``parts`` of a release, which remembers no content yet."""
+    """Return the noise of ``parts`` of a release, which remembers no content yet."""
     made = Keyed(secret, dataset=dataset, version=version, release=release)
     made._parts = parts
     return made
+
+
+class _Asking(Keyed):
+    """Keyed noise in a process that does not know the secret: keys are asked for, of noise ``number``."""
+
+    def __init__(self, number: int, dataset: str, version: str, release: str, parts: KeyPath) -> None:
+        self._number, self._parts, self._seen = number, parts, {}
+        self.dataset, self.version, self.release = dataset, version, release
+
+    def derived(self, paths: list[KeyPath]) -> list[bytes]:
+        """Keys as :meth:`Keyed.derived` makes them, where the secret is."""
+        if _ask is None:
+            raise BadInput("this keyed noise asks for its keys, and nobody was named who answers.")
+        return _ask(self._number, paths)
+
+    def __copy__(self) -> Keyed:
+        made = _Asking(self._number, self.dataset, self.version, self.release, self._parts)
+        made._seen = dict(self._seen)
+        return made
+
+
+class _Beside(Keyed):
+    """The noise of several parts, one unit of each; see :meth:`Keyed.beside`."""
+
+    def __init__(self, parts: Sequence[Keyed]) -> None:
+        self._beside = parts
+        self.dataset, self.version, self.release = parts[0].dataset, parts[0].version, parts[0].release
+
+    def unit_streams(self, mechanism: Mapping[str, object], first: int, cells: NDArray[Any]) -> Units:
+        """Return the streams of the rows of ``cells``, each the first unit of its own part."""
+        units = [
+            self._beside[first + at].unit_streams(mechanism, 0, cells[at : at + 1])
+            for at in range(len(cells))
+        ]
+        ciphers = [(at, at + 1, one._ciphers[0][2]) for at, one in enumerate(units)]
+        starts = np.concatenate([one._starts for one in units])
+        return Units(ciphers, starts, np.zeros(len(units), dtype=np.int64))
+
+    def derived(self, paths: list[KeyPath]) -> list[bytes]:
+        """Refused: noise of several parts is for their units alone."""
+        raise BadInput("the noise of several parts has streams of units alone.")
 
 
 class _Blocks:
@@ -288,7 +388,7 @@ class Units(Stream):
         return self.part(unit, unit + 1)
 
     def _next(self, count: int) -> Words:
-        """The next words of all units, as rows: (units, count / units)."""
+        """Return the next words of all units, as rows: (units, count / units)."""
         share, rest = divmod(count, self.units)
         assert not rest, "all units draw equally many words"
         low, high = int(self._drawn.min()), int(self._drawn.max())
@@ -309,7 +409,7 @@ class Units(Stream):
     def _encrypted(
         self, starts: Words, counters: NDArray[np.int64], owners: NDArray[np.intp] | None = None
     ) -> Words:
-        """The noise of blocks ``counters`` (n, b) of the units ``owners`` (default: all): words (n, 2b)."""
+        """Return the noise of blocks ``counters`` (n, b) of ``owners`` (default: all): words (n, 2b)."""
         if counters.size and 2 * int(counters.max()) >= _MOST_WORDS:
             raise BadInput(f"a unit draws at most {_MOST_WORDS:,} words of keyed noise.")
         blocks = np.empty((*counters.shape, 2), dtype=np.uint64)

@@ -1,7 +1,8 @@
-"""Random bits: AES-256 in counter mode, keyed by the operating system, by a secret, or by a seed.
+"""Random bits and exact uniform choices (integers, coins, permutations) from AES-256 in counter mode.
 
-A :class:`Randomness` hands out :class:`Stream` objects, one for each block of work, so that
-threads never share a generator and a keyed or seeded run does not depend on how many threads ran.
+Streams are keyed by the operating system, by a secret, or by a seed. A :class:`Randomness` hands out
+:class:`Stream` objects, one for each block of work, so that threads never share a generator and a keyed or
+seeded run does not depend on how many threads ran.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 
-__all__ = ["Randomness", "Secure", "Seeded", "Stream"]
+__all__ = ["Randomness", "Secure", "Seeded", "Stream", "coins", "random_permutation", "uniform_integers"]
 
 _KEY_BYTES = 32
 _ZEROS = bytes(1 << 18)
@@ -44,7 +45,7 @@ class Stream:
         self._process = os.getpid()
 
     def words(self, count: int, into: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
-        """The next ``count`` words; written into ``into`` where given, which holds two words more."""
+        """Return the next ``count`` words; written into ``into`` where given, which holds two words more."""
         if self._from_system and self._process != os.getpid():
             self._start(os.urandom(_KEY_BYTES))
         # update_into wants one cipher block of room beyond what it writes.
@@ -73,27 +74,27 @@ class Stream:
         return [self]
 
     def integer(self, bits: int) -> int:
-        """A uniform integer of ``bits`` bits; ``bits`` is a multiple of 64."""
+        """Return a uniform integer of ``bits`` bits; ``bits`` is a multiple of 64."""
         if bits % 64 or bits < 64:
             raise BadInput(f"{bits} random bits were asked for: a multiple of 64 is drawn.")
         return int.from_bytes(self.words(bits // 64).tobytes(), "little")
 
 
 class Randomness(ABC):
-    """Where noise comes from; :meth:`stream` gives the stream for one labelled block of work."""
+    """Source of noise; :meth:`stream` gives the stream for one labelled block of work."""
 
     reproducible: bool = False
 
     @abstractmethod
     def stream(self, label: bytes) -> Stream:
-        """A stream for the block of work named ``label``."""
+        """Return a stream for the block of work named ``label``."""
 
 
 class Secure(Randomness):
     """The operating system's randomness, expanded by AES-CTR. Every stream has a key of its own."""
 
     def stream(self, label: bytes) -> Stream:
-        """A stream under a fresh key; the label plays no part."""
+        """Return a stream under a fresh key; the label plays no part."""
         return Stream()
 
     def __repr__(self) -> str:
@@ -115,8 +116,32 @@ class Seeded(Randomness):
         self.seed = int(seed)
 
     def stream(self, label: bytes) -> Stream:
-        """The stream of this seed and ``label``."""
+        """Return the stream of this seed and ``label``."""
         return Stream(hashlib.sha256(b"sfumato seeded\0%d\0" % self.seed + label).digest())
 
     def __repr__(self) -> str:
         return f"Seeded({self.seed})"
+
+
+def uniform_integers(stream: Stream, bound: int, count: int) -> NDArray[np.int64]:
+    """Return ``count`` integers, exactly uniform on 0 … bound−1; words that would favour some are redrawn."""
+    largest = np.uint64((1 << 64) // bound * bound - 1)
+    words = stream.words(count)
+    favoured = np.flatnonzero(words > largest)
+    while favoured.size:
+        words[favoured] = stream.again(favoured, count)
+        favoured = favoured[words[favoured] > largest]
+    return (words % np.uint64(bound)).astype(np.int64)
+
+
+def coins(stream: Stream, threshold: int, count: int) -> NDArray[np.bool_]:
+    """Return ``count`` coins, True with probability exactly ``threshold``/2⁶⁴, 0 ≤ threshold < 2⁶⁴."""
+    return stream.words(count) < np.uint64(threshold)
+
+
+def random_permutation(stream: Stream, count: int) -> NDArray[np.intp]:
+    """Return a uniform permutation of 0 … count−1: the order of distinct random words."""
+    words = stream.words(count)
+    while np.unique(words).size < count:
+        words = stream.words(count)
+    return np.argsort(words)

@@ -6,104 +6,148 @@ one, and a ``Statement`` the three together. ``composition`` holds composition t
 Names are loaded when they are first used: accounting takes longer to load than a command may.
 """
 
-from __future__ import annotations
-
+# Below this line: written by `make index` from the `__all__` of every module.
 from typing import TYPE_CHECKING
 
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.privacy import composition, defaults
-    from sfumato.privacy.amplification import poisson, poisson_pure, shuffle, shuffled
-    from sfumato.privacy.analytic_gaussian import (
-        classical_sigma,
-        gaussian_delta,
-        gaussian_epsilon,
-        gaussian_mu,
-        gaussian_tradeoff,
-    )
-    from sfumato.privacy.claim import Claim
-    from sfumato.privacy.composition import parallel
-    from sfumato.privacy.correlated import ar1_factor, ar1_matrix, correlated_factor, correlated_gaussian
-    from sfumato.privacy.guarantee import Guarantee
-    from sfumato.privacy.information_bounds import gaussian_information, pure_information
-    from sfumato.privacy.sensitivity import (
-        augmented_second_moment_sensitivity,
-        joint_sum_sensitivity,
-        linear_sensitivity,
-    )
-    from sfumato.privacy.statement import Comparison, Evidence, Statement
-    from sfumato.privacy.text_table import aligned
-    from sfumato.privacy.unit import RECORD, Neighbours, Unit
-    from sfumato.privacy.wording import upward
+    from sfumato.privacy.amplification import poisson as poisson
+    from sfumato.privacy.amplification import poisson_epsilon as poisson_epsilon
+    from sfumato.privacy.amplification import shuffled_epsilon as shuffled_epsilon
+    from sfumato.privacy.analytic_gaussian import classical_sigma as classical_sigma
+    from sfumato.privacy.analytic_gaussian import gaussian_epsilon as gaussian_epsilon
+    from sfumato.privacy.analytic_gaussian import gaussian_mu as gaussian_mu
+    from sfumato.privacy.composition import advanced_composition as advanced_composition
+    from sfumato.privacy.composition import ar1_factor as ar1_factor
+    from sfumato.privacy.composition import ar1_matrix as ar1_matrix
+    from sfumato.privacy.composition import correlated_gaussian as correlated_gaussian
+    from sfumato.privacy.composition import rdp_composition as rdp_composition
+    from sfumato.privacy.defaults import AUDIO as AUDIO
+    from sfumato.privacy.defaults import DELTA as DELTA
+    from sfumato.privacy.defaults import FEDERATED as FEDERATED
+    from sfumato.privacy.defaults import IMAGES as IMAGES
+    from sfumato.privacy.defaults import MODELS as MODELS
+    from sfumato.privacy.defaults import PUBLICATIONS as PUBLICATIONS
+    from sfumato.privacy.defaults import RECORDS as RECORDS
+    from sfumato.privacy.defaults import REQUIRED as REQUIRED
+    from sfumato.privacy.defaults import TENSORS as TENSORS
+    from sfumato.privacy.events import GaussianEvent as GaussianEvent
+    from sfumato.privacy.events import LaplaceEvent as LaplaceEvent
+    from sfumato.privacy.events import require_fields as require_fields
+    from sfumato.privacy.formatting import TEXT_WIDTH as TEXT_WIDTH
+    from sfumato.privacy.formatting import format_delta as format_delta
+    from sfumato.privacy.formatting import format_lower as format_lower
+    from sfumato.privacy.formatting import format_table as format_table
+    from sfumato.privacy.formatting import format_upper as format_upper
+    from sfumato.privacy.formatting import printable as printable
+    from sfumato.privacy.formatting import wrap_text as wrap_text
+    from sfumato.privacy.guarantee import Guarantee as Guarantee
+    from sfumato.privacy.information_bounds import pure_information as pure_information
+    from sfumato.privacy.privacy_loss import ORDERS as ORDERS
+    from sfumato.privacy.privacy_loss import Curve as Curve
+    from sfumato.privacy.privacy_loss import GaussianLoss as GaussianLoss
+    from sfumato.privacy.sensitivity import linear_sensitivity as linear_sensitivity
+    from sfumato.privacy.statement import Claim as Claim
+    from sfumato.privacy.statement import Comparison as Comparison
+    from sfumato.privacy.statement import Evidence as Evidence
+    from sfumato.privacy.statement import Statement as Statement
+    from sfumato.privacy.unit import RECORD as RECORD
+    from sfumato.privacy.unit import Neighbours as Neighbours
+    from sfumato.privacy.unit import Unit as Unit
 
 __all__ = [
+    "AUDIO",
+    "DELTA",
+    "FEDERATED",
+    "IMAGES",
+    "MODELS",
+    "ORDERS",
+    "PUBLICATIONS",
     "RECORD",
+    "RECORDS",
+    "REQUIRED",
+    "TENSORS",
+    "TEXT_WIDTH",
     "Claim",
     "Comparison",
+    "Curve",
     "Evidence",
+    "GaussianEvent",
+    "GaussianLoss",
     "Guarantee",
+    "LaplaceEvent",
     "Neighbours",
     "Statement",
     "Unit",
-    "aligned",
+    "advanced_composition",
     "ar1_factor",
     "ar1_matrix",
-    "augmented_second_moment_sensitivity",
     "classical_sigma",
-    "composition",
-    "correlated_factor",
     "correlated_gaussian",
-    "defaults",
-    "gaussian_delta",
+    "format_delta",
+    "format_lower",
+    "format_table",
+    "format_upper",
     "gaussian_epsilon",
-    "gaussian_information",
     "gaussian_mu",
-    "gaussian_tradeoff",
-    "joint_sum_sensitivity",
     "linear_sensitivity",
-    "parallel",
     "poisson",
-    "poisson_pure",
+    "poisson_epsilon",
+    "printable",
     "pure_information",
-    "shuffle",
-    "shuffled",
-    "upward",
+    "rdp_composition",
+    "require_fields",
+    "shuffled_epsilon",
+    "wrap_text",
 ]
 
-__getattr__ = when_used(
-    "sfumato.privacy",
-    {
-        "Claim": "claim",
-        "Comparison": "statement",
-        "Evidence": "statement",
-        "Guarantee": "guarantee",
-        "Neighbours": "unit",
-        "RECORD": "unit",
-        "Statement": "statement",
-        "Unit": "unit",
-        "aligned": "text_table",
-        "ar1_factor": "correlated",
-        "ar1_matrix": "correlated",
-        "augmented_second_moment_sensitivity": "sensitivity",
-        "classical_sigma": "analytic_gaussian",
-        "composition": None,
-        "correlated_factor": "correlated",
-        "correlated_gaussian": "correlated",
-        "defaults": None,
-        "gaussian_delta": "analytic_gaussian",
-        "gaussian_epsilon": "analytic_gaussian",
-        "gaussian_information": "information_bounds",
-        "gaussian_mu": "analytic_gaussian",
-        "gaussian_tradeoff": "analytic_gaussian",
-        "joint_sum_sensitivity": "sensitivity",
-        "linear_sensitivity": "sensitivity",
-        "parallel": "composition",
-        "poisson": "amplification",
-        "poisson_pure": "amplification",
-        "pure_information": "information_bounds",
-        "shuffle": "amplification",
-        "shuffled": "amplification",
-        "upward": "wording",
-    },
-)
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {
+            "poisson": "amplification",
+            "poisson_epsilon": "amplification",
+            "shuffled_epsilon": "amplification",
+            "classical_sigma": "analytic_gaussian",
+            "gaussian_epsilon": "analytic_gaussian",
+            "gaussian_mu": "analytic_gaussian",
+            "advanced_composition": "composition",
+            "ar1_factor": "composition",
+            "ar1_matrix": "composition",
+            "correlated_gaussian": "composition",
+            "rdp_composition": "composition",
+            "AUDIO": "defaults",
+            "DELTA": "defaults",
+            "FEDERATED": "defaults",
+            "IMAGES": "defaults",
+            "MODELS": "defaults",
+            "PUBLICATIONS": "defaults",
+            "RECORDS": "defaults",
+            "REQUIRED": "defaults",
+            "TENSORS": "defaults",
+            "GaussianEvent": "events",
+            "LaplaceEvent": "events",
+            "require_fields": "events",
+            "TEXT_WIDTH": "formatting",
+            "format_delta": "formatting",
+            "format_lower": "formatting",
+            "format_table": "formatting",
+            "format_upper": "formatting",
+            "printable": "formatting",
+            "wrap_text": "formatting",
+            "Guarantee": "guarantee",
+            "pure_information": "information_bounds",
+            "ORDERS": "privacy_loss",
+            "Curve": "privacy_loss",
+            "GaussianLoss": "privacy_loss",
+            "linear_sensitivity": "sensitivity",
+            "Claim": "statement",
+            "Comparison": "statement",
+            "Evidence": "statement",
+            "Statement": "statement",
+            "RECORD": "unit",
+            "Neighbours": "unit",
+            "Unit": "unit",
+        },
+    )

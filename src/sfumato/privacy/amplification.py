@@ -14,20 +14,20 @@ from sfumato.privacy.events import (
     response_event,
 )
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, amplified
+from sfumato.privacy.privacy_loss import GaussianLoss, LaplaceLoss, amplified
 from sfumato.privacy.unit import Neighbours
 
-__all__ = ["poisson", "poisson_pure", "shuffle", "shuffled"]
+__all__ = ["poisson", "poisson_epsilon", "shuffled_epsilon"]
 
 
-def poisson_pure(epsilon: float, rate: float) -> float:
-    """log(1 + q(e^ε − 1)): the pure ε of an ε-DP mechanism run on a Poisson sample of rate q (add/remove)."""
+def poisson_epsilon(epsilon: float, rate: float) -> float:
+    """Return log(1 + q(e^ε − 1)): the ε of an ε-DP mechanism on a Poisson sample of rate q (add/remove)."""
     epsilon, rate = check_epsilon(epsilon), _check_rate(rate)
     return amplified(epsilon, rate) if rate > 0.0 else 0.0
 
 
 def poisson(guarantee: Guarantee, rate: float) -> Guarantee:
-    """The guarantee of running the mechanism on a sample that takes each unit with probability ``rate``.
+    """Return the guarantee of the mechanism on a sample that takes each unit with probability ``rate``.
 
     Gaussians (also several on one sample) and a single Laplace keep their whole curve; other pure events
     are amplified as their ε. Slack shrinks to rate × slack (Balle, Barthe & Gaboardi 2018, Theorem 8), and
@@ -65,8 +65,8 @@ def poisson(guarantee: Guarantee, rate: float) -> Guarantee:
     return guarantee.changed(event=event, slack=slack, revealed=0.0, theorem=theorem)
 
 
-def shuffled(epsilon0: float, n: int, delta: float) -> float:
-    """ε at ``delta`` of ``n`` shuffled reports, each ε₀-LDP: Feldman, McMillan & Talwar 2021, Theorem 3.1.
+def shuffled_epsilon(epsilon0: float, n: int, delta: float) -> float:
+    """Return ε at ``delta`` of ``n`` shuffled ε₀-LDP reports (Feldman, McMillan & Talwar 2021, Theorem 3.1).
 
     log(1 + (e^ε₀ − 1)/(e^ε₀ + 1)·(8√(e^ε₀ log(4/δ)/n) + 8e^ε₀/n)), proven for ε₀ ≤ log(n/(16 log(2/δ))).
     Outside that range, or where the bound is larger, shuffling is taken to do nothing: the result is ε₀.
@@ -84,7 +84,7 @@ def shuffled(epsilon0: float, n: int, delta: float) -> float:
 
 
 def shuffle(guarantee: Guarantee, n: int, delta: float) -> Guarantee:
-    """The guarantee of ``n`` shuffled reports, each of which alone has ``guarantee``.
+    """Return the guarantee of ``n`` shuffled reports, each of which alone has ``guarantee``.
 
     The theorem needs pure reports and replaced values; anything else is refused.
     """
@@ -103,7 +103,7 @@ def shuffle(guarantee: Guarantee, n: int, delta: float) -> Guarantee:
             "such as Laplace or randomised response."
         )
     local = guarantee.curve.pure
-    epsilon = shuffled(local, n, delta)
+    epsilon = shuffled_epsilon(local, n, delta)
     if epsilon >= local:
         return guarantee.changed(at_delta=delta)
     theorem = f"{guarantee.theorem}, shuffled among {n} (Feldman, McMillan & Talwar)"

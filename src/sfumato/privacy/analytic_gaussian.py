@@ -19,7 +19,7 @@ from scipy import special
 
 from sfumato.errors import BadInput
 
-__all__ = ["classical_sigma", "gaussian_delta", "gaussian_epsilon", "gaussian_mu", "gaussian_tradeoff"]
+__all__ = ["classical_sigma", "gaussian_epsilon", "gaussian_mu"]
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
@@ -60,7 +60,7 @@ def _mills(x: float) -> float:
 
 
 def _log_delta(epsilon: float, mu: float) -> float:
-    """Log δ(ε; μ) for μ > 0, without cancellation in any regime."""
+    """Return log δ(ε; μ) for μ > 0, without cancellation in any regime."""
     ratio = epsilon / mu
     a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
     if a > 200.0:
@@ -79,7 +79,7 @@ def _log_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Smallest δ for which Gaussian noise with sensitivity/σ = ``mu`` is (ε, δ)-DP; 0 at ``mu`` = 0."""
+    """Return the smallest δ for which Gaussian noise with sensitivity/σ = ``mu`` is (ε, δ)-DP; 0 at μ = 0."""
     epsilon, mu = check_epsilon(epsilon), _check_mu(mu)
     return 0.0 if mu == 0.0 else math.exp(_log_delta(epsilon, mu))
 
@@ -130,7 +130,7 @@ def _root(of: Callable[[float], float], low: float, high: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Smallest ε for which Gaussian noise with sensitivity/σ = ``mu`` is (ε, ``delta``)-DP.
+    """Return the smallest ε for which Gaussian noise with sensitivity/σ = ``mu`` is (ε, ``delta``)-DP.
 
     Lands on the safe side: ``gaussian_delta(gaussian_epsilon(mu, delta), mu) <= delta``. It is 0 where
     even ε = 0 needs no larger δ.
@@ -161,7 +161,7 @@ def _solved_epsilon(mu: float, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Largest μ = sensitivity/σ for which Gaussian noise is (``epsilon``, ``delta``)-DP; σ = sensitivity/μ.
+    """Return the largest μ = sensitivity/σ for which Gaussian noise is (``epsilon``, ``delta``)-DP.
 
     Lands on the safe side: ``gaussian_delta(epsilon, gaussian_mu(epsilon, delta)) <= delta``.
     """
@@ -193,7 +193,7 @@ def _solved_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_tradeoff(alpha: float, mu: float) -> float:
-    """Least type II error β of any test of type I error ``alpha``: Φ(Φ⁻¹(1 − α) − μ) (Dong et al. 2022)."""
+    """Return the least type II error at type I error ``alpha``: Φ(Φ⁻¹(1 − α) − μ) (Dong et al. 2022)."""
     mu, alpha = _check_mu(mu), check_alpha(alpha)
     return float(special.ndtr(-special.ndtri(alpha) - mu))
 
@@ -207,7 +207,7 @@ def check_alpha(alpha: float) -> float:
 
 
 def classical_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
-    """σ = Δ√(2 ln(1.25/δ))/ε, the textbook formula that the TADP-RME paper uses.
+    """Return σ = Δ√(2 ln(1.25/δ))/ε, the textbook formula that the TADP-RME paper uses.
 
     It is proven only for ε < 1 (Dwork & Roth 2014, Theorem A.1). Above that it is a number without a
     theorem: at ε = 80 and δ = 1e-5 the noise it gives has a true ε of 206. Calibrate with ``gaussian_mu``.

@@ -1,9 +1,19 @@
-"""Composition theorems as plain numbers, and parallel composition of guarantees.
+"""Composition theorems as plain numbers, parallel composition, and Gaussian noise correlated over time.
 
-``basic``, ``advanced``, ``rdp``, ``zcdp`` and ``pld`` answer "what do k of these cost" by five methods, for
-figures and for people. What a release really promises is ``Guarantee.compose``. Events are read as in
-``events``: they describe the worst pair of neighbours itself. The figure of ``pld`` holds for a plan fixed
-in advance; under adaptive choice of parameters it is not a bound.
+``basic_composition``, ``advanced_composition``, ``rdp_composition``, ``zcdp_composition`` and
+``pld_composition`` compute the cost of k runs by five methods, for figures and comparisons. What a release
+promises is computed by ``Guarantee.compose``. Events are read as in ``events``: they describe the worst pair
+of neighbours itself. ``pld_composition`` holds for a plan fixed in advance; under adaptive choice of
+parameters it is not a bound.
+
+**Correlated noise.** Noise n = L w with w independent and L lower triangular. Reading L⁻¹y instead of y loses
+nothing, so the release equals independent noise on L⁻¹x: correlation multiplies the sensitivity by a factor
+and is never free. For one frame the factor is the largest column norm of L⁻¹; for a whole clip at most its
+spectral norm. First-order autoregressive noise
+
+    n_t = βn_{t−1} + √(1−β²)·w_t,   n_0 = w_0   (unit marginal variance, 0 ≤ β < 1)
+
+has factors √((1+β²)/(1−β²)) for a frame and at most √((1+β)/(1−β)) for a clip, for every length.
 """
 
 from __future__ import annotations
@@ -12,31 +22,135 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from sfumato.errors import BadInput
 from sfumato.privacy.analytic_gaussian import check_delta, check_epsilon
-from sfumato.privacy.curves import Curve
-from sfumato.privacy.events import as_event, curve_of, repeated
+from sfumato.privacy.events import as_event, curve_of, repeat_event
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, Loss, ResponseLoss
-from sfumato.privacy.renyi import rdp_epsilon
+from sfumato.privacy.privacy_loss import Curve, GaussianLoss, LaplaceLoss, Loss, ResponseLoss, rdp_epsilon
 from sfumato.privacy.unit import Neighbours
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-__all__ = ["advanced", "basic", "parallel", "pld", "rdp", "zcdp"]
+__all__ = ["advanced_composition", "ar1_factor", "ar1_matrix", "correlated_gaussian", "rdp_composition"]
+
+FrameOrClip = Literal["frame", "clip"]
 
 
-def basic(epsilon: float, delta: float, k: int) -> tuple[float, float]:
-    """(kε, kδ), the δ at most 1 (Dwork & Roth 2014, Theorem 3.16); pure DP has ``delta`` = 0."""
+def ar1_factor(beta: float, unit: FrameOrClip = "frame") -> float:
+    """Return the factor on the sensitivity of AR(1) noise of any length; exact per frame from 3 frames on."""
+    beta, unit = _check_beta(beta), _check_unit(unit)
+    if unit == "frame":
+        return math.sqrt((1.0 + beta * beta) / ((1.0 - beta) * (1.0 + beta)))
+    return math.sqrt((1.0 + beta) / (1.0 - beta))
+
+
+def ar1_matrix(beta: float, T: int) -> NDArray[np.float64]:
+    """Return L of AR(1) noise over ``T`` frames, shape (T, T): stationary start, every row of norm 1."""
+    beta = _check_beta(beta)
+    if isinstance(T, bool) or not isinstance(T, int) or T < 1:
+        raise BadInput(
+            f"`T` was {T!r}: the number of frames must be a whole number, 1 or more.", parameter="T"
+        )
+    lag = np.subtract.outer(np.arange(T), np.arange(T))
+    lower = np.where(lag >= 0, beta ** np.maximum(lag, 0).astype(np.float64), 0.0)
+    lower[:, 1:] *= math.sqrt((1.0 - beta) * (1.0 + beta))
+    return lower
+
+
+def correlated_factor(lower: ArrayLike, unit: FrameOrClip = "frame") -> float:
+    """Return the factor on the L2 sensitivity under noise L w: exact per frame, an upper bound per clip."""
+    unit = _check_unit(unit)
+    inverse = _inverse(lower)
+    if unit == "frame":
+        return float(np.max(np.linalg.norm(inverse, axis=0)))
+    return float(np.linalg.norm(inverse, 2))
+
+
+def correlated_gaussian(
+    lower: ArrayLike,
+    sigma: float,
+    frame_sensitivity: float,
+    *,
+    unit: FrameOrClip = "frame",
+    neighbours: Neighbours | str = Neighbours.REPLACE,
+    at_delta: float = 0.0,
+) -> Guarantee:
+    """Return the guarantee of adding σ·L w to T frames of L2 sensitivity ``frame_sensitivity`` each.
+
+    Per frame the sensitivity is frame_sensitivity × factor. Per clip all T frames change at once: it is
+    frame_sensitivity × min(√T × spectral norm of L⁻¹, sum of its column norms).
+    """
+    unit = _check_unit(unit)
+    for name, value in (("sigma", sigma), ("frame_sensitivity", frame_sensitivity)):
+        if not (math.isfinite(value) and value > 0.0):
+            raise BadInput(f"`{name}` was {value!r}: it must be a finite number above 0.", parameter=name)
+    inverse = _inverse(lower)
+    columns = np.linalg.norm(inverse, axis=0)
+    if unit == "frame":
+        factor = float(np.max(columns))
+    else:
+        factor = min(math.sqrt(len(inverse)) * float(np.linalg.norm(inverse, 2)), float(np.sum(columns)))
+    return Guarantee.gaussian(
+        sigma / (frame_sensitivity * factor),
+        unit=unit,
+        neighbours=neighbours,
+        theorem="analytic Gaussian, correlated noise",
+        at_delta=at_delta,
+    )
+
+
+def _inverse(lower: ArrayLike) -> NDArray[np.float64]:
+    matrix = np.asarray(lower, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+        raise BadInput(f"the noise matrix has the shape {matrix.shape}: it must be square.")
+    if not np.all(np.isfinite(matrix)):
+        raise BadInput("the noise matrix holds a value that is not finite.")
+    if np.any(np.triu(matrix, 1) != 0.0):
+        raise BadInput("the noise matrix has entries above its diagonal: it must be lower triangular.")
+    if np.any(np.diag(matrix) == 0.0):
+        raise BadInput(
+            "the noise matrix has a zero on its diagonal: it is singular, and one direction gets no noise."
+        )
+    from scipy.linalg import solve_triangular
+
+    inverse = np.asarray(solve_triangular(matrix, np.eye(len(matrix)), lower=True), dtype=np.float64)
+    if not np.all(np.isfinite(inverse)) or np.max(np.abs(inverse)) > 1e12 / np.max(np.abs(matrix)):
+        raise BadInput(
+            "the noise matrix is singular to working precision: one direction gets almost no noise."
+        )
+    return inverse
+
+
+def _check_beta(beta: float) -> float:
+    if not 0.0 <= beta < 1.0:
+        raise BadInput(
+            f"`beta` was {beta!r}: the correlation of AR(1) noise lies in [0, 1).", parameter="beta"
+        )
+    return float(beta)
+
+
+def _check_unit(unit: FrameOrClip) -> FrameOrClip:
+    if unit not in ("frame", "clip"):
+        raise BadInput(
+            f"`unit` was {unit!r}: correlated noise is accounted per 'frame' or per 'clip'.", parameter="unit"
+        )
+    return unit
+
+
+def basic_composition(epsilon: float, delta: float, k: int) -> tuple[float, float]:
+    """Return (kε, kδ), the δ at most 1 (Dwork & Roth 2014, Theorem 3.16); pure DP has ``delta`` = 0."""
     epsilon, delta, k = check_epsilon(epsilon), _check_approximation(delta), _check_times(k)
     return k * epsilon, min(1.0, k * delta)
 
 
-def advanced(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[float, float]:
-    """(ε√(2k ln(1/δ′)) + kε(e^ε − 1), kδ + δ′) (Dwork, Rothblum & Vadhan 2010).
+def advanced_composition(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[float, float]:
+    """Return (ε√(2k ln(1/δ′)) + kε(e^ε − 1), kδ + δ′) (Dwork, Rothblum & Vadhan 2010).
 
-    It may exceed ``basic``; the caller compares. Infinite where e^ε overflows.
+    It may exceed ``basic_composition``; the caller compares. Infinite where e^ε overflows.
     """
     epsilon, delta, k = check_epsilon(epsilon), _check_approximation(delta), _check_times(k)
     delta_prime = check_delta(delta_prime)
@@ -46,28 +160,28 @@ def advanced(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[
     )
 
 
-def rdp(event: DpEvent, k: int, delta: float) -> float:
-    """ε at ``delta`` of ``k`` runs of ``event``, by Rényi DP."""
-    return rdp_epsilon(curve_of(repeated(as_event(event), _check_times(k))).parts, check_delta(delta))
+def rdp_composition(event: DpEvent, k: int, delta: float) -> float:
+    """Return ε at ``delta`` of ``k`` runs of ``event``, by Rényi DP."""
+    return rdp_epsilon(curve_of(repeat_event(as_event(event), _check_times(k))).parts, check_delta(delta))
 
 
-def zcdp(rho: float, k: int, delta: float) -> float:
-    """ε = kρ + 2√(kρ ln(1/δ)) of ``k`` ρ-zCDP mechanisms (Bun & Steinke 2016, Proposition 1.3)."""
+def zcdp_composition(rho: float, k: int, delta: float) -> float:
+    """Return ε = kρ + 2√(kρ ln(1/δ)) of ``k`` ρ-zCDP mechanisms (Bun & Steinke 2016, Proposition 1.3)."""
     if not (math.isfinite(rho) and rho >= 0.0):
         raise BadInput(f"`rho` was {rho!r}: it must be a finite number, 0 or more.", parameter="rho")
     total = _check_times(k) * rho
     return total + 2.0 * math.sqrt(total * math.log(1.0 / check_delta(delta)))
 
 
-def pld(event: DpEvent, k: int, delta: float) -> float:
-    """ε at ``delta`` of ``k`` runs of ``event``, by its privacy loss distribution (closed form if any)."""
-    return curve_of(repeated(as_event(event), _check_times(k))).epsilon(check_delta(delta))
+def pld_composition(event: DpEvent, k: int, delta: float) -> float:
+    """Return ε at ``delta`` of ``k`` runs of ``event``, by its privacy loss distribution or a closed form."""
+    return curve_of(repeat_event(as_event(event), _check_times(k))).epsilon(check_delta(delta))
 
 
 def parallel(
     guarantees: Iterable[Guarantee], *, partition: Literal["public", "data"], delta: float | None = None
 ) -> Guarantee:
-    """The guarantee of releases each of which sees its own part of the units: the largest of them.
+    """Return the guarantee of releases each of which sees its own part of the units: the largest of them.
 
     It needs each unit to affect one branch only. ``partition="public"``: which unit goes to which branch is
     fixed and known. ``partition="data"``: a unit's own value decides; fine where a unit is there or is not
@@ -112,7 +226,7 @@ def parallel(
 
 
 def _largest(parts: list[Guarantee]) -> Guarantee | None:
-    """The branch whose event dominates all others, where kinds can be ordered."""
+    """Return the branch whose event dominates all others, where kinds can be ordered."""
     sizes = [_size(part.curve) for part in parts]
     if len({kind for kind, _ in sizes}) > 1:
         return None
@@ -120,7 +234,7 @@ def _largest(parts: list[Guarantee]) -> Guarantee | None:
 
 
 def _size(curve: Curve) -> tuple[object, float]:
-    """A kind within which a larger number means a curve that is nowhere below."""
+    """Return a kind and a size: within a kind, the curve of a larger size is nowhere below."""
     return (curve, 0.0) if curve.alone is None else _single_size(curve.alone)
 
 

@@ -1,6 +1,6 @@
 """Defaults of every door: one δ, and the neighbours and the unit of each kind of data.
 
-ε has no default: how much may be learned about somebody is for the owner of the data to say. Media have δ = 0
+ε has no default: the owner of the data decides how much may be learned about one unit. Media have δ = 0
 unless one is given, since their noise is then Laplace noise, which needs none. Methods of papers keep their
 own unit.
 """
@@ -18,10 +18,7 @@ __all__ = [
     "PUBLICATIONS",
     "RECORDS",
     "REQUIRED",
-    "TABLES",
     "TENSORS",
-    "VIDEO",
-    "Kind",
 ]
 
 #: Stands for ε in the place of a default: a mechanism can be made without one, as scikit-learn asks, and then
@@ -32,7 +29,7 @@ DELTA = 1e-6
 
 
 class Kind(NamedTuple):
-    """What a promise about one kind of data is about, unless something else is asked for."""
+    """Default neighbours and unit of one kind of data."""
 
     neighbours: str
     unit: str

@@ -1,4 +1,4 @@
-"""dp-accounting events, built and read in one convention.
+"""Events: records of what was run, in one convention, with their JSON form.
 
 **An event describes the worst pair of neighbours itself.** The noise multiplier of a ``GaussianDpEvent`` or
 ``LaplaceDpEvent`` is noise scale / sensitivity *under the guarantee's own neighbours*: σ/(2C) for ``replace``
@@ -8,50 +8,58 @@ accountant, which doubles the sensitivity, and 4.73 to its RDP accountant, which
 is ever doubled: Gaussian and Laplace are read with unit sensitivity, randomised response as a replaced
 answer, and Poisson sampling only under add/remove.
 
-Events are small records here, with the names and fields of dp-accounting's; those are built when one of them
-is asked for (``as_dp_event``), since loading dp-accounting takes longer than most releases.
+Events have the names and fields of dp-accounting's events, which are built on demand (``as_dp_event``):
+loading dp-accounting takes longer than most releases.
+
+**JSON.** Ledgers and certificates keep events as JSON. Each event is an object with one key, its kind. Kinds
+and fields are only ever added, never changed:
+
+    {"gaussian": {"noise_multiplier": 1.5}}          {"repeated": {"times": 10, "event": …}}
+    {"laplace": {"noise_multiplier": 0.5}}           {"composed": [ …, … ]}
+    {"randomised_response": {"noise_parameter": 0.2, "buckets": 10}}
+    {"pure": {"epsilon": 784.0}}                     {"poisson_sampled": {"rate": 0.01, "event": …}}
+    {"no_operation": {}}
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput
-from sfumato.privacy.curves import Curve
-from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, Loss, ResponseLoss, SampledLoss
-from sfumato.privacy.renyi import response_noise
+from sfumato.privacy.privacy_loss import (
+    Curve,
+    GaussianLoss,
+    LaplaceLoss,
+    Loss,
+    ResponseLoss,
+    SampledLoss,
+    response_noise,
+)
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-__all__ = [
-    "ComposedEvent",
-    "Event",
-    "GaussianEvent",
-    "LaplaceEvent",
-    "NoOpEvent",
-    "PoissonSampledEvent",
-    "PureEvent",
-    "ResponseEvent",
-    "SelfComposedEvent",
-    "as_dp_event",
-    "as_event",
-    "composed",
-    "curve_of",
-    "repeated",
-    "response_event",
-    "samples",
-]
+__all__ = ["GaussianEvent", "LaplaceEvent", "require_fields"]
 
 # Above this the probability of a random answer, about 2e^−ε, is no longer a normal double.
 _LARGEST_RESPONSE = 700.0
+_KINDS: dict[str, tuple[str, ...]] = {
+    "gaussian": ("noise_multiplier",),
+    "laplace": ("noise_multiplier",),
+    "randomised_response": ("noise_parameter", "buckets"),
+    "pure": ("epsilon",),
+    "poisson_sampled": ("rate", "event"),
+    "repeated": ("times", "event"),
+    "no_operation": (),
+}
+_DEEPEST = 64  # a document from outside must not exhaust the stack
 
 
 class Event:
-    """What was run, as dp-accounting's event of the same name; without loading dp-accounting."""
+    """A record of what was run, as dp-accounting's event of the same name, without loading dp-accounting."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +175,7 @@ def _unknown(event: object) -> BadInput:
 
 
 def response_event(epsilon: float, buckets: int) -> Event:
-    """Randomised response over ``buckets`` values; two of them dominate every ε-DP mechanism.
+    """Return randomised response over ``buckets`` values; two of them dominate every ε-DP mechanism.
 
     Where the event's one probability cannot hold ε (e^−ε underflows, or so many buckets that it rounds to 1)
     the event is ``PureEvent(ε)``: a Rényi divergence of at most ε at every order is pure ε-DP.
@@ -185,30 +193,44 @@ def response_event(epsilon: float, buckets: int) -> Event:
     return pure
 
 
-def composed(events: Iterable[Event]) -> Event:
-    """All of ``events`` on the same data, nested compositions flattened."""
+def compose_events(events: Iterable[Event]) -> Event:
+    """Return the composition of ``events`` on the same data, nested compositions flattened."""
     flat: list[Event] = []
     for event in events:
         flat.extend(event.events if isinstance(event, ComposedEvent) else [event])
     return flat[0] if len(flat) == 1 else ComposedEvent(tuple(flat))
 
 
-def repeated(event: Event, count: int) -> Event:
-    """``event`` run ``count`` times."""
+def repeat_event(event: Event, count: int) -> Event:
+    """Return ``event`` run ``count`` times."""
     return event if count == 1 else SelfComposedEvent(event, count)
 
 
-def samples(event: Event) -> bool:
-    """Whether Poisson sampling occurs anywhere in ``event``."""
+def scale_event(event: Event, fraction: float) -> Event:
+    """Return the same noise where neighbours are this ``fraction`` of the sensitivity, or of ε, apart."""
     if isinstance(event, ComposedEvent):
-        return any(samples(inner) for inner in event.events)
+        return compose_events(scale_event(inner, fraction) for inner in event.events)
     if isinstance(event, SelfComposedEvent):
-        return samples(event.event)
+        return repeat_event(scale_event(event.event, fraction), event.count)
+    if isinstance(event, PoissonSampledEvent):
+        return PoissonSampledEvent(event.sampling_probability, scale_event(event.event, fraction))
+    if isinstance(event, GaussianEvent | LaplaceEvent):
+        return type(event)(event.noise_multiplier / fraction)
+    buckets = event.num_buckets if isinstance(event, ResponseEvent) else 2
+    return response_event(fraction * curve_of(event).pure, buckets)
+
+
+def has_sampling(event: Event) -> bool:
+    """Return whether Poisson sampling occurs anywhere in ``event``."""
+    if isinstance(event, ComposedEvent):
+        return any(has_sampling(inner) for inner in event.events)
+    if isinstance(event, SelfComposedEvent):
+        return has_sampling(event.event)
     return isinstance(event, PoissonSampledEvent)
 
 
 def curve_of(event: Event | DpEvent) -> Curve:
-    """Read ``event`` by the convention of this module, or refuse it in a sentence."""
+    """Return the curve of ``event``, read by the convention of this module; refuse an event that has none."""
     return Curve.of(_losses(as_event(event), 1))
 
 
@@ -276,6 +298,73 @@ def _multiplier(value: float) -> float:
 
 
 def _tidy(value: float, encodes: Callable[[float], bool]) -> float:
-    """Undo the last-digit error of ε → event → ε where the rounder ε gives the very same event."""
+    """Undo the last-digit error of ε → event → ε where the rounder ε gives the same event."""
     round_value = float(f"{value:.12g}")
     return round_value if round_value > 0.0 and encodes(round_value) else value
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """Return the JSON object of ``event``."""
+    if isinstance(event, GaussianEvent):
+        return {"gaussian": {"noise_multiplier": float(event.noise_multiplier)}}
+    if isinstance(event, LaplaceEvent):
+        return {"laplace": {"noise_multiplier": float(event.noise_multiplier)}}
+    if isinstance(event, ResponseEvent):
+        answer = {"noise_parameter": float(event.noise_parameter), "buckets": int(event.num_buckets)}
+        return {"randomised_response": answer}
+    if isinstance(event, PureEvent):
+        return {"pure": {"epsilon": float(event.epsilon)}}
+    if isinstance(event, PoissonSampledEvent):
+        inner = event_to_json(event.event)
+        return {"poisson_sampled": {"rate": float(event.sampling_probability), "event": inner}}
+    if isinstance(event, SelfComposedEvent):
+        return {"repeated": {"times": int(event.count), "event": event_to_json(event.event)}}
+    if isinstance(event, ComposedEvent):
+        return {"composed": [event_to_json(inner) for inner in event.events]}
+    if isinstance(event, NoOpEvent):
+        return {"no_operation": {}}
+    raise BadInput(f"the event {event!r} has no JSON form: accepted are {', '.join(_KINDS)} and composed.")
+
+
+def event_from_json(value: object, depth: int = 0) -> Event:
+    """Return the event of a JSON object; refuse with what is wrong with it."""
+    if depth > _DEEPEST:
+        raise BadInput(f"an event is nested more than {_DEEPEST} deep: flatten it.")
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise BadInput(f"an event was {_short(value)}: it must be an object with one key, its kind.")
+    kind, body = next(iter(value.items()))
+    if kind == "composed":
+        if not isinstance(body, list):
+            raise BadInput(f"a composed event holds {_short(body)}: it must hold a list of events.")
+        return ComposedEvent(tuple(event_from_json(inner, depth + 1) for inner in body))
+    if kind not in _KINDS:
+        raise BadInput(
+            f"the event kind {kind!r} is not known: accepted are {', '.join(_KINDS)} and composed."
+        )
+    got = require_fields(body, _KINDS[kind], f"a {kind} event")
+    if kind == "gaussian":
+        return GaussianEvent(got["noise_multiplier"])
+    if kind == "laplace":
+        return LaplaceEvent(got["noise_multiplier"])
+    if kind == "randomised_response":
+        return ResponseEvent(got["noise_parameter"], got["buckets"])
+    if kind == "pure":
+        return PureEvent(got["epsilon"])
+    if kind == "poisson_sampled":
+        return PoissonSampledEvent(got["rate"], event_from_json(got["event"], depth + 1))
+    if kind == "repeated":
+        return SelfComposedEvent(event_from_json(got["event"], depth + 1), got["times"])
+    return NoOpEvent()
+
+
+def require_fields(value: object, fields: tuple[str, ...], what: str) -> dict[str, Any]:
+    """Return the members of a JSON object that must have exactly ``fields``."""
+    if not isinstance(value, Mapping) or set(value) != set(fields):
+        wanted = ", ".join(fields) or "no fields"
+        raise BadInput(f"{what} was {_short(value)}: it must be an object with {wanted}.")
+    return dict(value)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

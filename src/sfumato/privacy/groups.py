@@ -1,4 +1,4 @@
-"""Group privacy: what one unit's guarantee says about k units that change together.
+"""Group privacy: guarantees for k units that change together, from the guarantee of one.
 
 **Poisson-sampled Gaussians.** A step draws each unit into its sample with probability q and releases
 f(sample) + N(0, σ²), where one unit more or less (or zeroed out) in the sample moves f by at most σμ. Let two
@@ -32,14 +32,12 @@ from sfumato.privacy.events import (
     GaussianEvent,
     LaplaceEvent,
     SelfComposedEvent,
-    composed,
+    compose_events,
     curve_of,
-    repeated,
+    repeat_event,
     response_event,
 )
-from sfumato.privacy.losses import GaussianLoss, LaplaceLoss, SampledLoss
-
-__all__ = ["group_curve_event", "group_delta", "sampled_group_event"]
+from sfumato.privacy.privacy_loss import GaussianLoss, LaplaceLoss, SampledLoss
 
 # Beyond it a group counts as drawn in every step, which bounds it too.
 _LARGEST_GROUP = 10_000
@@ -48,7 +46,7 @@ _RATES = np.geomspace(1e-8, 1e3, 400)
 
 
 def group_curve_event(event: Event, size: float) -> Event | None:
-    """The event that bounds a group of ``size``, or None where a part has no such event.
+    """Return the event that bounds a group of ``size``, or None where a part has no such event.
 
     A ``size`` below 1 is no group: it gives a smaller event of the same kind, with that fraction of a
     Gaussian's or Laplace's sensitivity and of any other pure ε, and bounds nothing about ``event`` itself.
@@ -60,10 +58,10 @@ def group_curve_event(event: Event, size: float) -> Event | None:
     if isinstance(event, ComposedEvent):
         parts = [group_curve_event(inner, size) for inner in event.events]
         known = [part for part in parts if part is not None]
-        return composed(known) if len(known) == len(parts) else None
+        return compose_events(known) if len(known) == len(parts) else None
     if isinstance(event, SelfComposedEvent):
         inner = group_curve_event(event.event, size)
-        return None if inner is None else repeated(inner, event.count)
+        return None if inner is None else repeat_event(inner, event.count)
     if isinstance(event, GaussianEvent):
         return GaussianEvent(event.noise_multiplier / size)
     if isinstance(event, LaplaceEvent):
@@ -73,7 +71,7 @@ def group_curve_event(event: Event, size: float) -> Event | None:
 
 
 def group_delta(epsilon: float, delta: float, size: int) -> float:
-    """δ·Σ_{i<k} e^{iε}, at most 1, computed without overflow."""
+    """Return δ·Σ_{i<k} e^{iε}, at most 1, computed without overflow."""
     if epsilon == 0.0 or delta == 0.0:
         return min(1.0, size * delta)
     log_sum = (size - 1) * epsilon + math.log(-math.expm1(-size * epsilon)) - math.log(-math.expm1(-epsilon))
@@ -82,7 +80,7 @@ def group_delta(epsilon: float, delta: float, size: int) -> float:
 
 
 def sampled_group_event(event: Event, size: int, slack: float) -> Event:
-    """The event that bounds a group of ``size`` together with ``slack``; any event has one."""
+    """Return the event that bounds a group of ``size`` together with ``slack``; any event has one."""
     fixed, sampled, pure = 0.0, [], []
     for loss, count in curve_of(event).parts:
         if isinstance(loss, GaussianLoss):
@@ -90,15 +88,15 @@ def sampled_group_event(event: Event, size: int, slack: float) -> Event:
         elif isinstance(loss, SampledLoss) and isinstance(loss.base, GaussianLoss):
             sampled.append((loss.base.mu, loss.rate, count))
         elif isinstance(loss, LaplaceLoss):
-            pure.append(repeated(LaplaceEvent(1.0 / (size * loss.pure)), count))
+            pure.append(repeat_event(LaplaceEvent(1.0 / (size * loss.pure)), count))
         else:
-            pure.append(repeated(response_event(size * loss.pure, 2), count))
+            pure.append(repeat_event(response_event(size * loss.pure, 2), count))
     squares = fixed + _largest_sum(sampled, size, slack)
-    return composed([*pure, GaussianEvent(1.0 / math.sqrt(squares))] if squares > 0.0 else pure)
+    return compose_events([*pure, GaussianEvent(1.0 / math.sqrt(squares))] if squares > 0.0 else pure)
 
 
 def _largest_sum(sampled: list[tuple[float, float, int]], size: int, chance: float) -> float:
-    """The w that W = Σ (μj)² exceeds with at most ``chance``, for (μ, q, steps) and j ~ Bin(size, q)."""
+    """Return the w that Σ (μj)² exceeds with at most ``chance``, for (μ, q, steps) and j ~ Bin(size, q)."""
     most = math.fsum(count * (mu * size) ** 2 for mu, _, count in sampled)
     if not sampled or size > _LARGEST_GROUP or chance <= 0.0:
         return most

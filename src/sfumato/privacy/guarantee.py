@@ -1,4 +1,4 @@
-"""The proven column, as an object.
+"""``Guarantee``: a proven upper bound on privacy loss, with its unit, neighbours and theorem.
 
 A ``Guarantee`` says: for inputs that differ in one ``unit`` as ``neighbours`` describe, and for every real ε,
 the hockey-stick divergence of the outputs is at most r + (1 − r)·H + ``slack``, where H is that of ``event``
@@ -12,7 +12,7 @@ The coins of several releases are independent, so that of all together is 1 − 
 A δ of 1 allows everything. So a guarantee whose slack and ``revealed`` reach 1 together, which holds at no
 smaller δ, *is* nothing: its event is dropped when it is made. And ε at δ = 1 is infinite, not 0.
 
-Why slacks add up under composition: writing H for the divergence, c for an output of the first mechanism
+Slacks add up under composition: writing H for the divergence, c for an output of the first mechanism
 and C, D for its two laws, H_α(C×P ‖ D×Q) = ∫ H_{αD(c)/C(c)}(P ‖ Q) dC(c), so a slack δ₀ in the second
 mechanism, being the same at every order, comes out of the integral as δ₀; adaptively chosen mechanisms too.
 """
@@ -28,23 +28,26 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.errors import BadInput
 from sfumato.privacy.analytic_gaussian import check_alpha, check_epsilon
-from sfumato.privacy.curves import Curve
 from sfumato.privacy.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
     as_dp_event,
     as_event,
-    composed,
+    compose_events,
     curve_of,
-    repeated,
+    event_from_json,
+    event_to_json,
+    has_sampling,
+    repeat_event,
+    require_fields,
     response_event,
-    samples,
+    scale_event,
 )
+from sfumato.privacy.formatting import combined_theorem, format_delta, format_upper
 from sfumato.privacy.groups import group_curve_event, group_delta, sampled_group_event
+from sfumato.privacy.privacy_loss import Curve
 from sfumato.privacy.unit import RECORD, Neighbours, Unit
-from sfumato.privacy.wire import event_from_json, event_to_json, fields_of
-from sfumato.privacy.wording import below_one, combined, upward
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -114,7 +117,7 @@ class Guarantee:
             object.__setattr__(self, "theorem", f"{self.theorem}: its delta reaches 1")
             return
         self._curve  # noqa: B018 (reading it refuses an event that nothing can be computed from)
-        if samples(given) and self.neighbours is Neighbours.REPLACE:
+        if has_sampling(given) and self.neighbours is Neighbours.REPLACE:
             raise BadInput(
                 "the event samples by Poisson under replace neighbours: its amplification is proven for "
                 "add/remove and zero-out neighbours only."
@@ -130,7 +133,10 @@ class Guarantee:
         theorem: str = "analytic Gaussian",
         at_delta: float = 0.0,
     ) -> Self:
-        """Gaussian noise of standard deviation ``noise_multiplier`` × L2 sensitivity (Balle & Wang 2018)."""
+        """Return the guarantee of Gaussian noise of deviation ``noise_multiplier`` × L2 sensitivity.
+
+        The accounting is exact (Balle & Wang 2018).
+        """
         return cls._of(GaussianEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
 
     @classmethod
@@ -143,7 +149,10 @@ class Guarantee:
         theorem: str = "Laplace mechanism",
         at_delta: float = 0.0,
     ) -> Self:
-        """Laplace noise of scale ``noise_multiplier`` × L1 sensitivity: pure 1/``noise_multiplier``."""
+        """Return the guarantee of Laplace noise of scale ``noise_multiplier`` × L1 sensitivity.
+
+        It is pure, with ε = 1/``noise_multiplier``.
+        """
         return cls._of(LaplaceEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
 
     @classmethod
@@ -157,7 +166,7 @@ class Guarantee:
         theorem: str = "k-ary randomised response",
         at_delta: float = 0.0,
     ) -> Self:
-        """One answer out of ``buckets``, the true one e^ε times as likely as each other one."""
+        """Return that of one of ``buckets`` answers, the true one e^ε times as likely as each other one."""
         if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 2:
             raise BadInput(
                 f"`buckets` was {buckets!r}: randomised response needs a whole number ≥ 2.",
@@ -175,7 +184,10 @@ class Guarantee:
         theorem: str = "pure ε-DP",
         at_delta: float = 0.0,
     ) -> Self:
-        """Any ε-DP mechanism: binary randomised response dominates it (Kairouz, Oh & Viswanath 2015)."""
+        """Return the guarantee of any ε-DP mechanism.
+
+        Binary randomised response dominates it (Kairouz, Oh & Viswanath 2015).
+        """
         return cls._of(response_event(check_epsilon(epsilon), 2), unit, neighbours, theorem, at_delta)
 
     @classmethod
@@ -188,7 +200,7 @@ class Guarantee:
         neighbours: Neighbours | str = Neighbours.REPLACE,
         theorem: str = "(ε, δ)-DP",
     ) -> Self:
-        """Any (ε, δ)-DP mechanism: ``pure(epsilon)`` with slack ``delta``, printed at that δ."""
+        """Return that of any (ε, δ)-DP mechanism: ``pure(epsilon)`` with slack and ``at_delta`` ``delta``."""
         made = cls.pure(epsilon, unit=unit, neighbours=neighbours, theorem=theorem, at_delta=delta)
         return made.changed(slack=delta)
 
@@ -196,7 +208,7 @@ class Guarantee:
     def nothing(
         cls, reason: str, unit: Unit | str = RECORD, neighbours: Neighbours | str = Neighbours.REPLACE
     ) -> Self:
-        """Nothing is proven, and why."""
+        """Return a guarantee that proves nothing, with the reason."""
         return cls(unit=Unit.parse(unit), neighbours=Neighbours(neighbours), event=None, theorem=reason)
 
     @classmethod
@@ -223,7 +235,7 @@ class Guarantee:
 
     @property
     def described(self) -> Event | None:
-        """What was run, as ``event``, without dp-accounting."""
+        """The event in this package's form, read without dp-accounting."""
         described: Event | None = self.__dict__["_described"]
         return described
 
@@ -243,7 +255,7 @@ class Guarantee:
         return self._curve
 
     def epsilon(self, delta: float | None = None) -> float:
-        """ε at ``delta`` (by default ``at_delta``); infinite where nothing finite is proven, as at δ = 1.
+        """Return ε at ``delta`` (default ``at_delta``); infinite where nothing finite is proven, as at δ = 1.
 
         The event is asked at (δ − slack − revealed) / (1 − revealed). A δ equal to the slack and the chance
         of being revealed (to twelve digits, since they are sums) leaves 0 for the event, which is finite for
@@ -263,7 +275,7 @@ class Guarantee:
         return self._curve.epsilon(min(1.0, left / (1.0 - self.revealed)))
 
     def delta(self, epsilon: float) -> float:
-        """δ at ``epsilon``, slack included; 1 where nothing is proven."""
+        """Return δ at ``epsilon``, slack included; 1 where nothing is proven."""
         epsilon = check_epsilon(epsilon)
         if self._curve is None:
             return 1.0
@@ -271,7 +283,7 @@ class Guarantee:
         return min(1.0, self.revealed + hidden + self.slack)
 
     def tradeoff(self, alpha: float) -> float:
-        """Lower bound on the type II error of any test between neighbours of type I error ``alpha``."""
+        """Return a lower bound on the type II error of any test of neighbours at type I error ``alpha``."""
         alpha = check_alpha(alpha)
         hidden = 1.0 - self.revealed
         if self._curve is None or alpha >= hidden:
@@ -286,7 +298,10 @@ class Guarantee:
 
     @classmethod
     def compose(cls, guarantees: Iterable[Guarantee]) -> Guarantee:
-        """All of these releases together, chosen in advance or adaptively; slacks and at_deltas add up."""
+        """Return the guarantee of all these releases together; slacks and at_deltas add up.
+
+        It holds whether the releases are chosen in advance or adaptively.
+        """
         parts = list(guarantees)
         if not parts:
             raise BadInput("no guarantees were given: composition needs at least one.")
@@ -301,29 +316,29 @@ class Guarantee:
             return cls.nothing(reasons, first.unit, first.neighbours)
         slack, revealed = math.fsum(part.slack for part in parts), _any(part.revealed for part in parts)
         return first.changed(
-            event=composed(part.described for part in parts if part.described is not None),
-            theorem=combined(part.theorem for part in parts),
+            event=compose_events(part.described for part in parts if part.described is not None),
+            theorem=combined_theorem(part.theorem for part in parts),
             slack=min(1.0, slack),
             revealed=revealed,
             at_delta=_headline([part.at_delta for part in parts], slack + revealed),
         )
 
     def times(self, count: int) -> Guarantee:
-        """``count`` releases of this kind together."""
+        """Return the guarantee of ``count`` releases of this kind together."""
         _check_count(count)
         if count == 1 or self.described is None:
             return self
         slack, revealed = count * self.slack, _any([self.revealed], count)
         return self.changed(
-            event=repeated(self.described, count),
-            theorem=combined([self.theorem]),
+            event=repeat_event(self.described, count),
+            theorem=combined_theorem([self.theorem]),
             slack=min(1.0, slack),
             revealed=revealed,
             at_delta=_headline([self.at_delta], slack + revealed, count),
         )
 
     def group(self, count: int, delta: float | None = None) -> Guarantee:
-        """The guarantee for ``count`` units changing together.
+        """Return the guarantee for ``count`` units changing together.
 
         Without slack and where nothing is revealed: a Gaussian's μ and a Laplace's ε are multiplied by
         ``count``, exactly (Dong, Roth & Su 2022, Theorem 2.14), as is any pure ε; a Poisson-sampled Gaussian
@@ -366,7 +381,7 @@ class Guarantee:
         return Guarantee.nothing(f"{theorem}: its delta reaches 1", self.unit, self.neighbours)
 
     def _step_of(self, count: int) -> tuple[float, float]:
-        """(ε, δ) of one unit that grows to at most ``at_delta``, or where none does, that at ``at_delta``."""
+        """Return (ε, δ) of one unit that grows to at most ``at_delta``, or else that at ``at_delta``."""
         start = self.epsilon(self.at_delta)
 
         def delta(epsilon: float) -> float:
@@ -385,8 +400,12 @@ class Guarantee:
             low, high = (low, middle) if fits(middle) else (middle, high)
         return high, delta(high)
 
+    def scaled(self, fraction: float) -> Guarantee:
+        """Return the guarantee of the same noise for neighbours at this ``fraction`` of the distance."""
+        return self if self.described is None else self.changed(event=scale_event(self.described, fraction))
+
     def with_slack(self, delta: float) -> Guarantee:
-        """The same guarantee with ``delta`` more slack."""
+        """Return the same guarantee with ``delta`` more slack."""
         if not 0.0 <= delta <= 1.0:
             raise BadInput(f"a slack of {delta!r} was added: it must lie between 0 and 1.")
         return self.changed(slack=min(1.0, self.slack + delta))
@@ -400,7 +419,7 @@ class Guarantee:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON object that ``from_dict`` reads back to an equal guarantee.
+        """Return a JSON object that ``from_dict`` reads back to an equal guarantee.
 
         ``revealed`` is written where it is not 0, so that documents without it keep their bytes.
         """
@@ -416,10 +435,10 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Guarantee:
-        """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
+        """Return the guarantee that ``to_dict`` wrote; refuse anything else."""
         if isinstance(value, Mapping):
             value = {"revealed": 0.0, **value}
-        got = fields_of(value, _FIELDS, "a guarantee")
+        got = require_fields(value, _FIELDS, "a guarantee")
         event = None if got["event"] is None else event_from_json(got["event"])
         return cls(
             unit=Unit.parse(got["unit"]),
@@ -448,26 +467,26 @@ class Guarantee:
         if self.described is None:
             return f"proves nothing {where} ({self.theorem})"
         epsilon = self.epsilon()
-        headline = f"ε={upward(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
-        return f"{headline} at δ={below_one(self.at_delta)} {where} ({self.theorem})"
+        headline = f"ε={format_upper(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
+        return f"{headline} at δ={format_delta(self.at_delta)} {where} ({self.theorem})"
 
     def __repr__(self) -> str:
         start = f"Guarantee: unit={self.unit}, neighbours={self.neighbours}"
         if self.described is None:
             return f"{start}, proves nothing, {self.theorem}"
         epsilon = self.epsilon()
-        return f"{start}, ε={upward(epsilon)}, δ={below_one(self.at_delta)}, {self.theorem}"
+        return f"{start}, ε={format_upper(epsilon)}, δ={format_delta(self.at_delta)}, {self.theorem}"
 
 
 def _any(chances: Iterable[float], count: int = 1) -> float:
-    """The chance that at least one of independent coins falls, each tossed ``count`` times; rounded up."""
+    """Return the chance that one of independent coins falls, each tossed ``count`` times; rounded up."""
     logs = [math.log1p(-chance) if chance < 1.0 else -math.inf for chance in chances]
     chance = -math.expm1(count * math.fsum(logs)) if any(logs) else 0.0
     return min(1.0, chance * (1.0 + 2.0**-40))
 
 
 def _headline(deltas: list[float], taken: float, count: int = 1) -> float:
-    """The δ at which releases printed at ``deltas``, each ``count`` times, are printed together: their sum.
+    """Return the δ at which releases printed at ``deltas``, each ``count`` times, are printed together.
 
     Where the sum reaches 1, at which every ε holds, it is what slack and coins take, and of the rest the
     largest share that one of them had; the curve holds at every δ, so the choice is free.

@@ -1,4 +1,4 @@
-"""How much information a private release can carry, in nats."""
+"""Upper bounds, in nats, on the information that a private release carries."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 from sfumato.errors import BadInput
 from sfumato.privacy.analytic_gaussian import check_epsilon
 
-__all__ = ["gaussian_information", "pure_information"]
+__all__ = ["pure_information"]
 
 
 def pure_information(epsilon: float) -> float:
-    """ε·tanh(ε/2): the most that one pure ε-DP release can say about its unit, whatever the unit's size.
+    """Return ε·tanh(ε/2): the most that an ε-DP release can say about its unit, whatever the unit's size.
 
     It is the largest Kullback–Leibler divergence between two ε-indistinguishable laws, hence bounds the
     mutual information with any input. At ε = 1 that is 0.67 bit, for a pixel and for a whole image alike.
@@ -21,7 +21,10 @@ def pure_information(epsilon: float) -> float:
 
 
 def gaussian_information(second_moment: float, dimension: int, sigma: float) -> float:
-    """(d/2)·log(1 + E‖X‖²/(dσ²)): the most that X + N(0, σ²I) says about X in R^d (TADP-RME, Theorem 4)."""
+    """Return (d/2)·log(1 + E‖X‖²/(dσ²)): the most that X + N(0, σ²I) says about X in R^d.
+
+    This is Theorem 4 of TADP-RME.
+    """
     if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
         raise BadInput(
             f"`dimension` was {dimension!r}: it must be a whole number, 1 or more.", parameter="dimension"

@@ -1,8 +1,8 @@
 """Sensitivities of sums that are released together, and of linear maps of many values at once.
 
-Releasing a count, a sum and a sum of outer products with one noise is cheaper than three releases, but only
-with the right joint sensitivity. Under ``zero-out`` the null record adds nothing to any of the sums, so it
-equals add/remove.
+Releasing a count, a sum and a sum of outer products with one noise is cheaper than three releases, but needs
+their joint sensitivity. Under ``zero-out`` the null record adds nothing to any of the sums, so it equals
+add/remove.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.privacy.unit import Neighbours
 
-__all__ = ["augmented_second_moment_sensitivity", "joint_sum_sensitivity", "linear_sensitivity"]
+__all__ = ["linear_sensitivity"]
 
 
 def joint_sum_sensitivity(
     clip: float, weights: Sequence[float], neighbours: Neighbours | str = Neighbours.REPLACE
 ) -> float:
-    """Sensitivity of (w₀·count, w₁·Σz, w₂·Σzzᵀ) with ‖z‖ ≤ ``clip``, in dimension 2 or more.
+    """Return the sensitivity of (w₀·count, w₁·Σz, w₂·Σzzᵀ) with ‖z‖ ≤ ``clip``, in dimension 2 or more.
 
     Add/remove: √(w₀² + w₁²C² + w₂²C⁴). Replace, where the count cancels: the maximum of
     w₁²‖z−z′‖² + w₂²‖zzᵀ−z′z′ᵀ‖² is attained with ‖z‖ = ‖z′‖ = C (in high dimension it is subharmonic in
@@ -49,7 +49,7 @@ def joint_sum_sensitivity(
 def augmented_second_moment_sensitivity(
     kappa: float, clip: float, neighbours: Neighbours | str = Neighbours.REPLACE
 ) -> float:
-    """Sensitivity of Σz̃z̃ᵀ with z̃ = (κ, z), ‖z‖ ≤ ``clip``: count, sum and second moment in one matrix.
+    """Return the sensitivity of Σz̃z̃ᵀ, z̃ = (κ, z), ‖z‖ ≤ ``clip``: count, sum and second moment together.
 
     Add/remove: κ² + C². Replace: √2(κ² + C²) while κ ≤ C, and 2√2·κC beyond, where no two z̃ are orthogonal.
     """
@@ -60,7 +60,7 @@ def augmented_second_moment_sensitivity(
 def linear_sensitivity(
     placements: Iterable[NDArray[np.float64]], reach: float, norm: Literal["l1", "l2"] = "l2"
 ) -> float:
-    """A certified bound on ‖A v‖ over |vᵢ| ≤ ``reach``, for every placement A of the unit that may change.
+    """Return a certified bound on ‖A v‖ over |vᵢ| ≤ ``reach``, for every placement A of the changed unit.
 
     Each placement holds, as columns, what one unit of change of each value of the unit does to the output.
     The worst case over a box is a hard problem; min(√m·σ_max(A), Σ‖aᵢ‖₂) bounds it in the L2 norm and Σ‖aᵢ‖₁

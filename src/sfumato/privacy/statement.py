@@ -1,4 +1,8 @@
-"""Three columns that every release carries: what is claimed, what is proven, what was measured."""
+"""The statement of a release: a claim (from the paper), a guarantee (proven) and evidence (measured).
+
+A ``Claim`` quotes the authors of a method with the place in their paper, an ``Evidence`` is what an attack
+achieved, and a ``Comparison`` sets evidence beside a guarantee or claim of the same unit and neighbours.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.errors import BadInput, Forewarning
-from sfumato.privacy.claim import Claim
+from sfumato.privacy.events import require_fields
+from sfumato.privacy.formatting import (
+    TEXT_WIDTH,
+    format_columns,
+    format_delta,
+    format_lower,
+    format_upper,
+    wrap_text,
+)
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.text_table import WIDTH, boxed, wrapped
 from sfumato.privacy.unit import Neighbours, Unit
-from sfumato.privacy.wire import fields_of
-from sfumato.privacy.wording import below_one, downward, upward
 
-__all__ = ["LARGE_EPSILON", "Comparison", "Evidence", "Statement"]
-
+__all__ = ["Claim", "Comparison", "Evidence", "Statement"]
 #: An ε above it is warned of: who thinks two values of one unit equally likely may become surer than
 #: e¹⁰/(1 + e¹⁰) = 99.995% of the right one, so what is proven hardly limits what can be learned.
 LARGE_EPSILON = 10.0
-
 _FIELDS = ("mechanism", "parameters", "claimed", "proven", "also_proven", "measured", "notes")
 _CHANGED = ("unit", "neighbours")
 _DELTA_BOUND = ("delta_lower", "at_epsilon")
@@ -31,9 +38,73 @@ _EVIDENCE = ("attack", "epsilon_lower", "delta", "confidence", "detail", *_CHANG
 _EVERY_EPSILON = 1e4
 
 
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A paper's own words: ``text``, its ``source`` (paper and equation), its (ε, δ) where it names them.
+
+    ``unit`` and ``neighbours`` are those that the numbers are claimed for; None where the authors leave that
+    open, and then the numbers can be held against nothing.
+    """
+
+    text: str
+    source: str
+    epsilon: float | None = None
+    delta: float | None = None
+    unit: Unit | None = None
+    neighbours: Neighbours | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("text", "source"):
+            if not isinstance(getattr(self, name), str):
+                raise BadInput(f"{name} of a claim was {getattr(self, name)!r}: it must be text.")
+        for name in ("epsilon", "delta"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
+                raise BadInput(f"{name} of a claim was {value!r}: it must be a finite number ≥ 0, or None.")
+            object.__setattr__(self, name, float(value))
+        if self.unit is not None:
+            object.__setattr__(self, "unit", Unit.parse(self.unit))
+        if self.neighbours is not None:
+            object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+
+    def guarantee(self) -> Guarantee | None:
+        """Return the claim as if it were proven, to compare evidence with; None where it says too little.
+
+        That is an (ε, δ), and what of: without a δ or a unit nothing can be compared with it.
+        """
+        if self.epsilon is None or self.delta is None or self.unit is None or self.neighbours is None:
+            return None
+        if self.delta >= 1.0:
+            return Guarantee.nothing(self.source, self.unit, self.neighbours)
+        return Guarantee.approximate(
+            self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours, theorem=self.source
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that ``from_dict`` reads back; unit and neighbours where given."""
+        document = {"text": self.text, "source": self.source, "epsilon": self.epsilon, "delta": self.delta}
+        about = {"unit": self.unit, "neighbours": self.neighbours}
+        return document | {name: str(value) for name, value in about.items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Claim:
+        """Return the claim that ``to_dict`` wrote."""
+        if isinstance(value, Mapping):
+            value = {"unit": None, "neighbours": None, **value}
+        names = ("text", "source", "epsilon", "delta", "unit", "neighbours")
+        return cls(**require_fields(value, names, "a claim"))
+
+    def __str__(self) -> str:
+        numbers = [f"{sign}={n:g}" for sign, n in (("ε", self.epsilon), ("δ", self.delta)) if n is not None]
+        head = f"{', '.join(numbers)}: " if numbers else ""
+        return f"{head}{self.text} ({self.source})"
+
+
 @dataclass(frozen=True)
 class Evidence:
-    """What an attack achieved: ε is at least ``epsilon_lower`` at ``delta``, with ``confidence``.
+    """The result of an attack: ε is at least ``epsilon_lower`` at ``delta``, with ``confidence``.
 
     ``delta_lower`` is a lower bound on δ at ``at_epsilon``, or at every ε where that is None. ``unit`` and
     ``neighbours`` say what differed between the inputs that the attack told apart; every bound has them. An
@@ -83,7 +154,7 @@ class Evidence:
         return self.epsilon_lower is not None or self.delta_lower is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON object that ``from_dict`` reads back to equal evidence; what it does not say is left out."""
+        """Return a JSON object that ``from_dict`` reads back; fields that are not set are left out."""
         document: dict[str, Any] = {
             "attack": self.attack,
             "epsilon_lower": self.epsilon_lower,
@@ -100,18 +171,18 @@ class Evidence:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Evidence:
-        """Read what ``to_dict`` wrote."""
+        """Return the evidence that ``to_dict`` wrote."""
         if isinstance(value, Mapping):
             value = dict.fromkeys((*_CHANGED, *_DELTA_BOUND)) | dict(value)
-        return cls(**fields_of(value, _EVIDENCE, "evidence"))
+        return cls(**require_fields(value, _EVIDENCE, "evidence"))
 
     def __str__(self) -> str:
         said = []
         if self.epsilon_lower is not None:
-            said.append(f"ε ≥ {downward(self.epsilon_lower)} at δ={self.delta:g}")
+            said.append(f"ε ≥ {format_lower(self.epsilon_lower)} at δ={self.delta:g}")
         if self.delta_lower:
             where = "every ε" if self.at_epsilon is None else f"ε={self.at_epsilon:g}"
-            said.append(f"δ ≥ {downward(self.delta_lower)} at {where}")
+            said.append(f"δ ≥ {format_lower(self.delta_lower)} at {where}")
         text = self.attack
         if said:
             text += f": {', '.join(said)} per {self.unit}"
@@ -211,13 +282,13 @@ class Statement:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What should be known before such a release is made: a function of the statement alone."""
+        """Warnings to give before such a release is made: a function of the statement alone."""
         epsilon = self.proven.epsilon()
         if not LARGE_EPSILON < epsilon < math.inf:
             return ()
         return (
-            f"ε = {upward(epsilon)} per {self.proven.unit} is above {LARGE_EPSILON:g}, where what is proven "
-            "hardly limits what can be learned about one",
+            f"ε = {format_upper(epsilon)} per {self.proven.unit} is above {LARGE_EPSILON:g}, where what is "
+            "proven hardly limits what can be learned about one",
         )
 
     def forewarn(self) -> None:
@@ -226,19 +297,19 @@ class Statement:
             warnings.warn(f"{sentence}.", Forewarning, stacklevel=3)
 
     def proven_of(self, unit: Unit | None, neighbours: Neighbours | None) -> Guarantee | None:
-        """What is proven of ``unit`` under ``neighbours``; None where the statement is silent."""
+        """Return the guarantee proven for ``unit`` under ``neighbours``; None where there is none."""
         for part in (self.proven, *self.also_proven):
             if (part.unit, part.neighbours) == (unit, neighbours):
                 return part
         return None
 
     def compared(self, item: Evidence) -> Comparison | None:
-        """``item`` beside what is proven of its unit and neighbours; None where there is nothing such."""
+        """Return ``item`` beside what is proven for its unit and neighbours; None where nothing is."""
         part = self.proven_of(item.unit, item.neighbours) if item.bounds else None
         return None if part is None else Comparison(part, item)
 
     def claim_compared(self, item: Evidence) -> Comparison | None:
-        """``item`` beside the numbers that are claimed of its unit and neighbours; None without such."""
+        """Return ``item`` beside what is claimed for its unit and neighbours; None where nothing is."""
         promised = None if self.claimed is None else self.claimed.guarantee()
         if promised is None or not item.bounds:
             return None
@@ -247,21 +318,21 @@ class Statement:
         return Comparison(promised, item)
 
     def contradicts(self, item: Evidence) -> bool:
-        """Whether ``item`` shows more than is proven of its unit and neighbours, at its own δ or ε."""
+        """Return whether ``item`` exceeds what is proven for its unit and neighbours, at its own δ or ε."""
         compared = self.compared(item)
         return compared is not None and compared.refuted
 
     def refutes_claim(self, item: Evidence) -> bool:
-        """Whether ``item`` shows more than is claimed of its unit and neighbours, at its own δ or ε."""
+        """Return whether ``item`` exceeds what is claimed for its unit and neighbours, at its own δ or ε."""
         compared = self.claim_compared(item)
         return compared is not None and compared.refuted
 
     def consistent(self) -> bool:
-        """Whether no piece of evidence contradicts what is proven."""
+        """Return whether no piece of evidence contradicts what is proven."""
         return not any(self.contradicts(item) for item in self.measured)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON object that ``from_dict`` reads back to an equal statement; further units where given."""
+        """Return a JSON object that ``from_dict`` reads back; further units where given."""
         document = {
             "mechanism": self.mechanism,
             "parameters": dict(self.parameters),
@@ -275,10 +346,10 @@ class Statement:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Statement:
-        """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
+        """Return the statement that ``to_dict`` wrote; refuse anything else."""
         if isinstance(value, Mapping):
             value = {"also_proven": [], **value}
-        got = fields_of(value, _FIELDS, "a statement")
+        got = require_fields(value, _FIELDS, "a statement")
         for name in ("also_proven", "measured", "notes"):
             if not isinstance(got[name], list):
                 raise BadInput(f"{name} of a statement was {got[name]!r}: it must be a list.")
@@ -294,12 +365,12 @@ class Statement:
         )
 
     def to_json(self) -> str:
-        """``to_dict`` as JSON text with sorted keys, one byte sequence per statement."""
+        """Return ``to_dict`` as JSON text with sorted keys, one byte sequence per statement."""
         return json.dumps(self.to_dict(), ensure_ascii=False, sort_keys=True, indent=2, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Statement:
-        """Read what ``to_json`` wrote."""
+        """Return the statement that ``to_json`` wrote."""
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -310,15 +381,15 @@ class Statement:
         return hash(self.to_json())
 
     def __str__(self) -> str:
-        """Three columns in at most 100 characters a line."""
-        return self.table(WIDTH)
+        """Return the three columns in at most 100 characters a line."""
+        return self.table(TEXT_WIDTH)
 
     def table(self, width: int) -> str:
-        """Three columns in at most ``width`` characters a line, or in 40 where ``width`` is less."""
+        """Return the three columns in at most ``width`` characters a line, or 40 where ``width`` is less."""
         width = max(width, 40)
         given = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
-        lines = wrapped(f"{self.mechanism}({given})", width)
-        lines += boxed(
+        lines = wrap_text(f"{self.mechanism}({given})", width)
+        lines += format_columns(
             {
                 "claimed": ["no claim"] if self.claimed is None else _claim_cell(self.claimed),
                 "proven": self._proven_lines(),
@@ -327,11 +398,11 @@ class Statement:
             width,
         )
         for note in self.notes:
-            lines += wrapped(f"Note: {note}", width)
+            lines += wrap_text(f"Note: {note}", width)
         return "\n".join(lines)
 
     def _proven_lines(self) -> list[str]:
-        """The headline, and a line for each further unit that rests on the same theorem and neighbours."""
+        """Return the headline, and one line for each further unit with the same theorem and neighbours."""
         lines = _proven_cell(self.proven)
         for part in self.also_proven:
             cell = _proven_cell(part)
@@ -346,7 +417,7 @@ class Statement:
 
 
 def _as_meant(item: Any, proven: Guarantee) -> Any:
-    """Evidence of an older document, where what it left out was that of the proven column."""
+    """Return evidence of an older document with what it left out, which was that of the proven column."""
     if not isinstance(item, Mapping) or item.get("epsilon_lower") is None:
         return item
     meant = {"unit": str(proven.unit), "neighbours": str(proven.neighbours), "delta": proven.at_delta}
@@ -364,8 +435,8 @@ def _proven_cell(proven: Guarantee) -> list[str]:
     if proven.proves_nothing:
         return ["nothing", *where, f"({proven.theorem})"]
     epsilon = proven.epsilon()
-    headline = f"ε = {upward(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
-    more = [f"slack δ₀ = {upward(proven.slack, 6)} included"] if proven.slack > 0.0 else []
+    headline = f"ε = {format_upper(epsilon)}" if math.isfinite(epsilon) else "no finite ε"
+    more = [f"slack δ₀ = {format_upper(proven.slack, 6)} included"] if proven.slack > 0.0 else []
     if proven.revealed > 0.0:
-        more.append(f"shown as it is with probability {below_one(proven.revealed, 4)}, included")
-    return [f"{headline} at δ = {below_one(proven.at_delta)}", *where, f"({proven.theorem})", *more]
+        more.append(f"shown as it is with probability {format_delta(proven.revealed, 4)}, included")
+    return [f"{headline} at δ = {format_delta(proven.at_delta)}", *where, f"({proven.theorem})", *more]

@@ -1,41 +1,57 @@
-"""Datasets that can be handed over: what is learned from private records, and what is published instead.
+"""Publishers: they learn from private pictures and publish other pictures in their place.
 
-Publishers that train networks are loaded when they are first asked for, since they need torch.
+Publishers that train networks need torch and are loaded when they are first used.
 """
 
-from __future__ import annotations
-
+# Below this line: written by `make index` from the `__all__` of every module.
 from typing import TYPE_CHECKING
 
 from sfumato.loading import when_used
-from sfumato.publishers.baseline_publishers import BlurPublisher, PixelationPublisher
-from sfumato.publishers.certified_publisher import CertifiedPublisher
-from sfumato.publishers.k_anonymity import KAnonymityPublisher
-from sfumato.publishers.publisher import Publisher
-from sfumato.publishers.refined_publisher import RefinedPublisher
 
 if TYPE_CHECKING:
-    from sfumato.publishers.curvature_publisher import CurvaturePublisher
-    from sfumato.publishers.dpdm import DPDMPublisher
-    from sfumato.publishers.vaegan_dp import VAEGANDPPublisher
+    from sfumato.publishers.baseline_publishers import BlurPublisher as BlurPublisher
+    from sfumato.publishers.baseline_publishers import KAnonymityPublisher as KAnonymityPublisher
+    from sfumato.publishers.baseline_publishers import PixelationPublisher as PixelationPublisher
+    from sfumato.publishers.certified_publisher import CertifiedPublisher as CertifiedPublisher
+    from sfumato.publishers.certified_publisher import RefinedPublisher as RefinedPublisher
+    from sfumato.publishers.curvature_publisher import CurvaturePublisher as CurvaturePublisher
+    from sfumato.publishers.dpdm import DPDMPublisher as DPDMPublisher
+    from sfumato.publishers.mixture import CosineBasis as CosineBasis
+    from sfumato.publishers.publisher import ALIKE as ALIKE
+    from sfumato.publishers.publisher import Labelled as Labelled
+    from sfumato.publishers.publisher import Publisher as Publisher
+    from sfumato.publishers.vaegan_dp import VAEGANDPPublisher as VAEGANDPPublisher
 
 __all__ = [
+    "ALIKE",
     "BlurPublisher",
     "CertifiedPublisher",
+    "CosineBasis",
     "CurvaturePublisher",
     "DPDMPublisher",
     "KAnonymityPublisher",
+    "Labelled",
     "PixelationPublisher",
     "Publisher",
     "RefinedPublisher",
     "VAEGANDPPublisher",
 ]
 
-__getattr__ = when_used(
-    "sfumato.publishers",
-    {
-        "CurvaturePublisher": "curvature_publisher",
-        "DPDMPublisher": "dpdm",
-        "VAEGANDPPublisher": "vaegan_dp",
-    },
-)
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {
+            "BlurPublisher": "baseline_publishers",
+            "KAnonymityPublisher": "baseline_publishers",
+            "PixelationPublisher": "baseline_publishers",
+            "CertifiedPublisher": "certified_publisher",
+            "RefinedPublisher": "certified_publisher",
+            "CurvaturePublisher": "curvature_publisher",
+            "DPDMPublisher": "dpdm",
+            "CosineBasis": "mixture",
+            "ALIKE": "publisher",
+            "Labelled": "publisher",
+            "Publisher": "publisher",
+            "VAEGANDPPublisher": "vaegan_dp",
+        },
+    )

@@ -1,4 +1,4 @@
-"""Publishes private pictures moved along geodesics to places of low curvature; nothing is proven of it.
+"""Publish private pictures moved along geodesics to places of low curvature; nothing is proven.
 
 Yin et al. (2025): a Riemannian VAE-GAN learns the pictures, each is encoded, moved towards the nearest centre
 of the learned manifold as far as the estimated curvature says, and decoded again, with its own label.
@@ -24,16 +24,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import positive
-from sfumato.mechanisms.release_value import Release
+from sfumato.mechanisms import Release, positive
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee
-from sfumato.publishers.labelled_images import Labelled
-from sfumato.publishers.publisher import Progress, Publisher, published_randomness, whole
-from sfumato.publishers.riemannian import Architecture, Obfuscator, Rates, Run, Schedule, Trainer, new_run
-from sfumato.publishers.riemannian.checkpoints import Checkpoint, fingerprint
-from sfumato.publishers.riemannian.schedule import STAGES
-from sfumato.publishers.riemannian.strategies import STRATEGIES
+from sfumato.publishers.publisher import (
+    Labelled,
+    Pictures,
+    Progress,
+    Publisher,
+    fitted,
+    published_randomness,
+    whole_number,
+)
+from sfumato.publishers.riemannian import Obfuscator
+from sfumato.publishers.riemannian.obfuscator import STRATEGIES
+from sfumato.publishers.riemannian.riemannian_training import Checkpoint, Trainer, fingerprint
+from sfumato.publishers.riemannian.riemannian_vae import Architecture
+from sfumato.publishers.riemannian.training_stages import STAGES, Rates, Run, Schedule, new_run
 
 __all__ = ["CurvaturePublisher"]
 
@@ -70,8 +77,8 @@ class CurvaturePublisher(Publisher):
         top: float = 255.0,
         randomness: Randomness | None = None,
     ) -> None:
-        self.latent, self.centres = whole("latent", latent, 1), whole("centres", centres, 1)
-        self.samples, self.least = whole("samples", samples, 2), whole("least", least, 0)
+        self.latent, self.centres = whole_number("latent", latent, 1), whole_number("centres", centres, 1)
+        self.samples, self.least = whole_number("samples", samples, 2), whole_number("least", least, 0)
         if self.least >= self.samples:
             raise BadInput(
                 f"`least` was {least}: of {samples} samples the last one is {samples - 1}.", parameter="least"
@@ -85,7 +92,7 @@ class CurvaturePublisher(Publisher):
             raise BadInput(
                 f"`epochs` must be {len(STAGES)} whole numbers, one for each stage.", parameter="epochs"
             )
-        self.epochs = tuple(whole("epochs", count, 1) for count in epochs)
+        self.epochs = tuple(whole_number("epochs", count, 1) for count in epochs)
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.top = positive("top", top)
         self.randomness = published_randomness(randomness)
@@ -94,14 +101,14 @@ class CurvaturePublisher(Publisher):
         self._moved: Tensor | None = None
 
     def guarantee(self) -> Guarantee:
-        """Nothing, and why."""
+        """Return a guarantee of nothing, with the reason."""
         return Guarantee.nothing(
             "every released picture is a function of one private picture and of networks trained on all of "
             "them, without noise that would hide either"
         )
 
     def claim(self) -> Claim:
-        """What the authors say; they promise no ε."""
+        """Return the authors' claim; they promise no ε."""
         return Claim(
             text="“By perturbing samples toward low-curvature regions, our method effectively suppresses "
             "distinctive feature combinations that are vulnerable to MIA.”",
@@ -125,38 +132,31 @@ class CurvaturePublisher(Publisher):
         Trainer(run, self._schedule(len(data), rates), checkpoint=self._checkpoint(architecture, data)).train(
             report
         )
-        self.run, self._labels = run, data.labels
+        self.run, self._labels, self._records = run, data.labels, len(data)
         self._moved = self._move(run, report)
         return self
 
-    def publish(self, n: int | None = None) -> Release:
-        """The pictures that stand in for the first ``n`` fitted ones, in their order, with their labels.
+    def publish(self, n: int | None = None) -> Release[Pictures]:
+        """Return the pictures in place of the first ``n`` fitted ones, in their order, with their labels.
 
         Without ``n`` all of them. Asking again gives the same pictures.
         """
-        if self.run is None:
-            raise BadInput("nothing has been fitted: call fit(X, y) before publish(n).")
-        n = len(self._labels) if n is None else whole("n", n, 1)
-        if n > len(self._labels):
-            raise BadInput(
-                f"{n} pictures were asked for and {len(self._labels)} fitted: each published picture is made "
-                "from one of them, so ask for no more."
-            )
+        run, n = fitted(self.run), self._number(n, most=len(self._labels))
         if self._moved is None:
-            self._moved = self._move(self.run, None)
+            self._moved = self._move(run, None)
         with torch.no_grad():
-            parts = [self.run.model.decode(part) for part in torch.split(self._moved[:n], 2048)]
+            parts = [run.model.decode(part) for part in torch.split(self._moved[:n], 2048)]
         pictures: NDArray[np.float32] = torch.cat(parts).numpy() * np.float32(self.top)
         return self._release(pictures, self._labels[:n].copy())
 
     def using(self, strategy: str) -> Self:
-        """A publisher with the same trained networks that moves pictures by another ``strategy``."""
+        """Return a publisher with the same trained networks that moves pictures by another ``strategy``."""
         other = copy.copy(self)
         other.strategy, other._moved = _known(strategy), None
         return other
 
     def parameters(self) -> Mapping[str, Any]:
-        """The public parameters."""
+        """Return the public parameters."""
         return {
             "latent": self.latent,
             "centres": self.centres,
@@ -170,10 +170,8 @@ class CurvaturePublisher(Publisher):
         }
 
     def obfuscator(self) -> Obfuscator:
-        """What moves latent points of the fitted model."""
-        if self.run is None:
-            raise BadInput("nothing has been fitted: call fit(X, y) first.")
-        return self._obfuscator(self.run)
+        """Return the obfuscator that moves latent points of the fitted model."""
+        return self._obfuscator(fitted(self.run))
 
     def _obfuscator(self, run: Run) -> Obfuscator:
         return Obfuscator(

@@ -1,12 +1,12 @@
-"""Pictures drawn from a differentially private diffusion model (Dockhorn et al. 2022): DPDM.
+"""Publish pictures drawn from a differentially private diffusion model, DPDM (Dockhorn et al. 2022).
 
-A small class-conditional U-Net learns to take noise off pictures (``diffusion.denoising``) by noisy gradients
-of Poisson samples, with several draws of diffusion noise an example (``diffusion.training``); the mean of its
-weights over late steps draws new pictures (``diffusion.sampling``).
+A small class-conditional U-Net learns to denoise pictures (``diffusion_model``) by noisy gradients of Poisson
+samples, with several draws of diffusion noise an example (``diffusion_training``); the mean of its weights
+over late steps draws new pictures.
 
 **Guarantee.** That of DP-SGD: ``steps`` compositions of the Gaussian with ``multiplier``, Poisson-sampled at
 ``rate``, for one record (a picture with its label) under zero-out neighbours; noise multiplicity costs
-nothing (proof in ``diffusion.training``). Drawing is post-processing and free. Public are all parameters, the
+nothing (proof in ``diffusion_training``). Drawing is post-processing and free. Public are all parameters, the
 shape and range of pictures, the classes and the number of records. How often each class occurs is private, so
 labels of published pictures are drawn uniformly over the declared classes.
 
@@ -37,15 +37,24 @@ import torch
 
 from sfumato.errors import BadInput
 from sfumato.learners import DPSGD
-from sfumato.mechanisms.parameters import delta_between, positive
-from sfumato.mechanisms.release_value import Release
-from sfumato.noise import Randomness, below
-from sfumato.privacy import Guarantee
-from sfumato.privacy.defaults import DELTA
-from sfumato.publishers.diffusion import Denoiser, Sampler, Training, UNet
-from sfumato.publishers.diffusion.diffusion_training import generator_of
-from sfumato.publishers.labelled_images import Labelled
-from sfumato.publishers.publisher import Progress, Publisher, published_randomness, whole
+from sfumato.mechanisms import Release, delta_between, positive
+from sfumato.noise import NoisedSums, Randomness, uniform_integers
+from sfumato.privacy import DELTA, Guarantee
+from sfumato.publishers.diffusion.diffusion_model import Denoiser, Sampler, UNet
+from sfumato.publishers.diffusion.diffusion_training import Training
+from sfumato.publishers.noisy_steps import generator_of
+from sfumato.publishers.publisher import (
+    Labelled,
+    Pictures,
+    Progress,
+    Publisher,
+    fitted,
+    one_noise,
+    picture_shape,
+    published_randomness,
+    silent,
+    whole_number,
+)
 
 __all__ = ["DPDMPublisher"]
 
@@ -80,41 +89,42 @@ class DPDMPublisher(Publisher):
         drawing: int = 14,
         randomness: Randomness | None = None,
     ) -> None:
-        if epsilon is not None and multiplier is not None:
-            raise BadInput(
-                "`epsilon` and `multiplier` were both given: give one, the other follows from it.",
-                parameter="multiplier",
-            )
+        one_noise(epsilon, multiplier)
         self.epsilon = None if epsilon is None else positive("epsilon", epsilon)
         self.delta = delta_between(delta)
-        clip, steps = positive("clip", clip), whole("steps", steps, 1)
+        clip, steps = positive("clip", clip), whole_number("steps", steps, 1)
         if self.epsilon is None:
             chosen = positive("multiplier", _MULTIPLIER if multiplier is None else multiplier)
             sgd = DPSGD(chosen, rate, steps, clip)
         else:
             sgd = DPSGD.calibrated(self.epsilon, self.delta, rate=rate, steps=steps, clip=clip)
-        self.training = Training(sgd, whole("multiplicity", multiplicity, 1), positive("pace", pace))
-        self.shape = _picture_shape(shape)
-        self.classes = whole("classes", classes, 2)
+        self.training = Training(sgd, whole_number("multiplicity", multiplicity, 1), positive("pace", pace))
+        self.shape = picture_shape(shape, 8)
+        self.classes = whole_number("classes", classes, 2)
         self.top = positive("top", top)
-        self.width = whole("width", width, 8)
+        self.width = whole_number("width", width, 8)
         if self.width % 8:
             raise BadInput(f"`width` was {width!r}: a multiple of 8 is needed.", parameter="width")
-        self.sampler = Sampler(whole("drawing", drawing, 2))
+        self.sampler = Sampler(whole_number("drawing", drawing, 2))
         self.randomness = published_randomness(randomness)
         self._denoiser: Denoiser | None = None
-        self._published = self._records = 0
 
     def guarantee(self) -> Guarantee:
-        """ε at δ for one record; known before ``fit``, the same however often ``publish`` is called."""
+        """Return ε at δ for one record, known before ``fit``; ``publish`` adds nothing to it."""
         return self.training.sgd.guarantee(self.delta)
 
-    def fit(self, X: Any, y: Any, *, report: Progress | None = None) -> Self:
-        """Spend the guarantee on pictures ``X`` (n, *shape) and labels ``y`` (n,); each call spends it."""
+    def fit(self, X: Any, y: Any, *, report: Progress | None = None, sums: NoisedSums | None = None) -> Self:
+        """Spend the guarantee on pictures ``X`` (n, *shape) and labels ``y`` (n,); each call spends it.
+
+        ``sums`` draws the noised sums, or returns those that were drawn before.
+        """
+        self._sums = sums or NoisedSums(self.randomness)
         data = Labelled.checked(X, y, top=self.top, shape=self.shape, classes=self.classes)
         pictures = torch.from_numpy(2.0 * data.pictures - 1.0).reshape(len(data), *self.shape[:2], -1)
-        network = UNet(self._size, self.classes, self.width, generator_of(self.randomness, b"first weights"))
-        steps, tell = self.training.sgd.steps, report or (lambda stage, share, facts: None)
+        network = UNet(
+            self._size, self.classes, self.width, generator_of(self._sums.stream(b"first weights"))
+        )
+        steps, tell = self.training.sgd.steps, report or silent
 
         def done(step: int) -> None:
             # The step and nothing else: losses, and how many records a step took, are private.
@@ -124,7 +134,7 @@ class DPDMPublisher(Publisher):
             network,
             pictures.permute(0, 3, 1, 2).contiguous(),
             torch.from_numpy(data.labels),
-            self.randomness,
+            self._sums,
             done,
         )
         self._denoiser = Denoiser(average)
@@ -132,23 +142,21 @@ class DPDMPublisher(Publisher):
         self._records, self._published = len(data), 0
         return self
 
-    def publish(self, n: int | None = None, *, report: Progress | None = None) -> Release:
-        """``n`` new pictures of the data's range, as float32, and their labels; costs nothing more.
+    def publish(self, n: int | None = None, *, report: Progress | None = None) -> Release[Pictures]:
+        """Return ``n`` new pictures of the data's range, as float32, and their labels; costs nothing more.
 
         Without ``n`` as many as were read. Labels are uniform over the declared classes.
         """
-        if self._denoiser is None:
-            raise BadInput("nothing has been fitted: call fit(X, y) before publish(n).")
-        n = self._records if n is None else whole("n", n, 1)
+        denoiser, n = fitted(self._denoiser), self._number(n)
         name = f"published {self._published}".encode()
         self._published += 1
-        labels = below(self.randomness.stream(name + b" labels"), self.classes, n)
-        tell = report or (lambda stage, share, facts: None)
+        labels = uniform_integers(self._sums.stream(name + b" labels"), self.classes, n)
+        tell = report or silent
         drawn = self.sampler.draw(
-            self._denoiser,
+            denoiser,
             torch.from_numpy(labels),
             self._size,
-            generator_of(self.randomness, name + b" pictures"),
+            generator_of(self._sums.stream(name + b" pictures")),
             lambda share: tell("drawing pictures", share, {}),
         )
         pictures = drawn.permute(0, 2, 3, 1).reshape(n, *self.shape).numpy()
@@ -156,7 +164,7 @@ class DPDMPublisher(Publisher):
         return self._release(np.clip(values, 0.0, np.float32(self.top)), labels)
 
     def parameters(self) -> Mapping[str, Any]:
-        """The public parameters."""
+        """Return the public parameters."""
         sgd = self.training.sgd
         return {
             "epsilon": self.epsilon,
@@ -178,13 +186,3 @@ class DPDMPublisher(Publisher):
     def _size(self) -> tuple[int, int, int]:
         """The shape of one picture as networks have it, channels first."""
         return (self.shape[2] if len(self.shape) == 3 else 1, self.shape[0], self.shape[1])
-
-
-def _picture_shape(shape: Any) -> tuple[int, ...]:
-    sides = tuple(shape) if isinstance(shape, tuple | list) else ()
-    if len(sides) not in (2, 3) or min(whole("shape", side, 1) for side in sides[:2]) < 8:
-        raise BadInput(
-            f"`shape` was {shape!r}: (height, width[, channels]) of 8 × 8 pixels or more is needed.",
-            parameter="shape",
-        )
-    return tuple(whole("shape", side, 1) for side in sides)

@@ -3,68 +3,211 @@
 Names are loaded when they are first used: a cluster gets ready while the rest of this room is loaded.
 """
 
-from __future__ import annotations
-
+# Below this line: written by `make index` from the `__all__` of every module.
 from typing import TYPE_CHECKING
 
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.release.catalogue import MECHANISMS, make_mechanism
-    from sfumato.release.engines import opened_engine
-    from sfumato.release.folder import ProtectedFolder
-    from sfumato.release.locations import at_hand
-    from sfumato.release.media_mechanisms import MediaMechanisms
-    from sfumato.release.output_lock import check_output
-    from sfumato.release.path import protect
-    from sfumato.release.protected_file import Protected, Report
-    from sfumato.release.publication import open_publication, plan_publication, publish
-    from sfumato.release.published_files import Published
-    from sfumato.release.publisher_catalogue import METHODS
-    from sfumato.release.release_plan import Plan, plan
-    from sfumato.release.stored_model import load_model
+    from sfumato.release.catalogue import LEARNERS as LEARNERS
+    from sfumato.release.catalogue import METHODS as METHODS
+    from sfumato.release.catalogue import seconds_of as seconds_of
+    from sfumato.release.client_budget import ClientBudgets as ClientBudgets
+    from sfumato.release.client_budget import Waiting as Waiting
+    from sfumato.release.engines import opened_engine as opened_engine
+    from sfumato.release.federation import FederatedModel as FederatedModel
+    from sfumato.release.federation import Federation as Federation
+    from sfumato.release.federation import FederationPlan as FederationPlan
+    from sfumato.release.federation_apps import kept_training as kept_training
+    from sfumato.release.federation_apps import write_records as write_records
+    from sfumato.release.file_audit import Compared as Compared
+    from sfumato.release.file_audit import audit_files as audit_files
+    from sfumato.release.file_audit import audit_mechanism_of as audit_mechanism_of
+    from sfumato.release.file_audit import certified_statement as certified_statement
+    from sfumato.release.file_audit import command_line as command_line
+    from sfumato.release.file_audit import read_release as read_release
+    from sfumato.release.file_audit import refuse_media as refuse_media
+    from sfumato.release.file_audit import released_schema as released_schema
+    from sfumato.release.folder import ProtectedFolder as ProtectedFolder
+    from sfumato.release.locations import Located as Located
+    from sfumato.release.locations import at_hand as at_hand
+    from sfumato.release.locations import check_output as check_output
+    from sfumato.release.locations import located as located
+    from sfumato.release.manifest import verify_folder as verify_folder
+    from sfumato.release.media_files import DeclaredMaps as DeclaredMaps
+    from sfumato.release.media_files import MediaMechanisms as MediaMechanisms
+    from sfumato.release.media_files import contact_sheet as contact_sheet
+    from sfumato.release.missing_spends import LedgerRewound as LedgerRewound
+    from sfumato.release.missing_spends import charge_again as charge_again
+    from sfumato.release.missing_spends import lost_spends as lost_spends
+    from sfumato.release.missing_spends import newest_certificates as newest_certificates
+    from sfumato.release.missing_spends import require_newest as require_newest
+    from sfumato.release.model_release import Learned as Learned
+    from sfumato.release.path import OneFile as OneFile
+    from sfumato.release.path import Protected as Protected
+    from sfumato.release.path import Report as Report
+    from sfumato.release.path import SourceFile as SourceFile
+    from sfumato.release.path import release as release
+    from sfumato.release.path import silent as silent
+    from sfumato.release.payment import HeldPayment as HeldPayment
+    from sfumato.release.payment import Payment as Payment
+    from sfumato.release.payment import terms_of as terms_of
+    from sfumato.release.protection import HeldFile as HeldFile
+    from sfumato.release.protection import protect as protect
+    from sfumato.release.publication import Published as Published
+    from sfumato.release.ray_engine import keep_ray_private as keep_ray_private
+    from sfumato.release.ray_engine import ray_folder as ray_folder
+    from sfumato.release.record_files import RecordFiles as RecordFiles
+    from sfumato.release.record_files import TableFile as TableFile
+    from sfumato.release.record_files import rows_at_once as rows_at_once
+    from sfumato.release.release_plan import Plan as Plan
+    from sfumato.release.release_plan import plan as plan
+    from sfumato.release.request import ReleaseRequest as ReleaseRequest
+    from sfumato.release.request import bounds_pair as bounds_pair
+    from sfumato.release.request import keyed as keyed
+    from sfumato.release.request import kind_at as kind_at
+    from sfumato.release.request import refuse_for_media as refuse_for_media
+    from sfumato.release.request import refuse_schema as refuse_schema
+    from sfumato.release.stored_model import load_model as load_model
+    from sfumato.release.verbs import federate as federate
+    from sfumato.release.verbs import learn as learn
+    from sfumato.release.verbs import publish as publish
+    from sfumato.release.verbs import verify as verify
 
 __all__ = [
-    "MECHANISMS",
+    "LEARNERS",
     "METHODS",
+    "ClientBudgets",
+    "Compared",
+    "DeclaredMaps",
+    "FederatedModel",
+    "Federation",
+    "FederationPlan",
+    "HeldFile",
+    "HeldPayment",
+    "Learned",
+    "LedgerRewound",
+    "Located",
     "MediaMechanisms",
+    "OneFile",
+    "Payment",
     "Plan",
     "Protected",
     "ProtectedFolder",
     "Published",
+    "RecordFiles",
+    "ReleaseRequest",
     "Report",
+    "SourceFile",
+    "TableFile",
+    "Waiting",
     "at_hand",
+    "audit_files",
+    "audit_mechanism_of",
+    "bounds_pair",
+    "certified_statement",
+    "charge_again",
     "check_output",
+    "command_line",
+    "contact_sheet",
+    "federate",
+    "keep_ray_private",
+    "kept_training",
+    "keyed",
+    "kind_at",
+    "learn",
     "load_model",
-    "make_mechanism",
-    "open_publication",
+    "located",
+    "lost_spends",
+    "newest_certificates",
     "opened_engine",
     "plan",
-    "plan_publication",
     "protect",
     "publish",
+    "ray_folder",
+    "read_release",
+    "refuse_for_media",
+    "refuse_media",
+    "refuse_schema",
+    "release",
+    "released_schema",
+    "require_newest",
+    "rows_at_once",
+    "seconds_of",
+    "silent",
+    "terms_of",
+    "verify",
+    "verify_folder",
+    "write_records",
 ]
 
-__getattr__ = when_used(
-    "sfumato.release",
-    {
-        "MECHANISMS": "catalogue",
-        "METHODS": "publisher_catalogue",
-        "MediaMechanisms": "media_mechanisms",
-        "Plan": "release_plan",
-        "Protected": "protected_file",
-        "ProtectedFolder": "folder",
-        "Published": "published_files",
-        "Report": "protected_file",
-        "at_hand": "locations",
-        "check_output": "output_lock",
-        "load_model": "stored_model",
-        "make_mechanism": "catalogue",
-        "open_publication": "publication",
-        "opened_engine": "engines",
-        "plan": "release_plan",
-        "plan_publication": "publication",
-        "protect": "path",
-        "publish": "publication",
-    },
-)
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {
+            "LEARNERS": "catalogue",
+            "METHODS": "catalogue",
+            "seconds_of": "catalogue",
+            "ClientBudgets": "client_budget",
+            "Waiting": "client_budget",
+            "opened_engine": "engines",
+            "FederatedModel": "federation",
+            "Federation": "federation",
+            "FederationPlan": "federation",
+            "kept_training": "federation_apps",
+            "write_records": "federation_apps",
+            "Compared": "file_audit",
+            "audit_files": "file_audit",
+            "audit_mechanism_of": "file_audit",
+            "certified_statement": "file_audit",
+            "command_line": "file_audit",
+            "read_release": "file_audit",
+            "refuse_media": "file_audit",
+            "released_schema": "file_audit",
+            "ProtectedFolder": "folder",
+            "Located": "locations",
+            "at_hand": "locations",
+            "check_output": "locations",
+            "located": "locations",
+            "verify_folder": "manifest",
+            "DeclaredMaps": "media_files",
+            "MediaMechanisms": "media_files",
+            "contact_sheet": "media_files",
+            "LedgerRewound": "missing_spends",
+            "charge_again": "missing_spends",
+            "lost_spends": "missing_spends",
+            "newest_certificates": "missing_spends",
+            "require_newest": "missing_spends",
+            "Learned": "model_release",
+            "OneFile": "path",
+            "Protected": "path",
+            "Report": "path",
+            "SourceFile": "path",
+            "release": "path",
+            "silent": "path",
+            "HeldPayment": "payment",
+            "Payment": "payment",
+            "terms_of": "payment",
+            "HeldFile": "protection",
+            "protect": "protection",
+            "Published": "publication",
+            "keep_ray_private": "ray_engine",
+            "ray_folder": "ray_engine",
+            "RecordFiles": "record_files",
+            "TableFile": "record_files",
+            "rows_at_once": "record_files",
+            "Plan": "release_plan",
+            "plan": "release_plan",
+            "ReleaseRequest": "request",
+            "bounds_pair": "request",
+            "keyed": "request",
+            "kind_at": "request",
+            "refuse_for_media": "request",
+            "refuse_schema": "request",
+            "load_model": "stored_model",
+            "federate": "verbs",
+            "learn": "verbs",
+            "publish": "verbs",
+            "verify": "verbs",
+        },
+    )

@@ -37,8 +37,6 @@ from dataclasses import replace
 
 from sfumato.privacy import Guarantee
 
-__all__ = ["own_chance", "own_slack", "set_aside", "slack_of", "withholding_note"]
-
 # A thousandth of δ: hardly more noise, and a budget pays for many releases from what it holds for slack.
 _SHARE, _MOST = 1e-3, 1e-6
 # To which a trade-off is computed.

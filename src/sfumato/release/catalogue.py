@@ -1,127 +1,243 @@
-"""Mechanisms by the names people type, made from the options they give."""
+"""Learners and publishers by the names people type, made from the options they give.
+
+Each is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import in_range, shown
-from sfumato.release.suggestions import chosen, refuse_foreign
+import numpy as np
+
+from sfumato.errors import BadInput, Forewarning
+from sfumato.mechanisms import chosen, refuse_foreign
+from sfumato.noise import Randomness
+from sfumato.publishers import CertifiedPublisher, Publisher
+from sfumato.release.public_facts import PublicFacts
 
 if TYPE_CHECKING:
-    from sfumato.mechanisms import Mechanism
+    from sfumato.learners import Learner
 
-__all__ = ["MECHANISMS", "make_mechanism"]
+__all__ = ["LEARNERS", "METHODS", "seconds_of"]
 
-
-def _kebab(name: str) -> str:
-    # A capital begins a word after a small letter, and before one at the end of capitals: TensorLDP.
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+# What the extra learn adds.
+_LEARN = ("torch", "opacus", "safetensors")
 
 
-# The room that each class stands in.
-_ROOMS = {
-    "mechanisms": (
-        *("AdditiveNoise", "Duchi", "Gaussian", "GridTensorLDP", "Hybrid", "Laplace", "Personalised"),
-        *("Piecewise", "PrivUnit", "PrivUnitG", "RandomisedResponse", "TensorLDP", "TrustAdaptive"),
-        "WeightedTensorLDP",
-    ),
-    "media": (
-        *("BandNoise", "Blur", "ContentAdaptive", "DPPix", "Mask", "MelLaplace", "Pixelate", "PlaneBands"),
-        *("PlaneMeans", "ScaledPixels", "SelectiveNoise", "SpectralLaplace", "UniformPixels"),
-    ),
-    "mechanisms.transforms": ("BinaryEncoding", "RandomProjection", "ReconstructionResistant"),
+def imported(module: str, attribute: str | None, what: str) -> Any:
+    """``attribute`` of ``module`` (or the module), or the pip line that adds what is missing for ``what``."""
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _LEARN:
+            raise
+        raise BadInput(f"{what} needs {missing}: pip install 'sfumato[learn]'.") from None
+    return found if attribute is None else getattr(found, attribute)
+
+
+#: Names on the command line, and where the class behind each of them stands.
+LEARNERS: Mapping[str, tuple[str, str]] = {
+    "dp-sgd": ("private_softmax", "PrivateSoftmax"),
+    "compact-certified": ("certified_compact", "CertifiedCompact"),
+    "compact": ("compact.compact_classifier", "CompactClassifier"),
+    "compact-private": ("compact.compact_private", "CompactPrivate"),
 }
 
+#: What a kept model may be: what was learned here, or by clients together.
+KEPT: Mapping[str, tuple[str, str]] = {
+    **LEARNERS,
+    "federated": ("federated.rounds", "FederatedClassifier"),
+}
 
-class _Classes(Mapping[str, "type[Mechanism]"]):
-    """Classes by their names in kebab case; the module of a class is loaded when the class is asked for."""
-
-    def __init__(self, rooms: Mapping[str, Sequence[str]]) -> None:
-        named = {name: room for room, names in rooms.items() for name in names}
-        self._places = {_kebab(name): (named[name], name) for name in sorted(named)}
-
-    def __getitem__(self, name: str) -> type[Mechanism]:
-        room, kind = self._places[name]
-        loaded: type[Mechanism] = getattr(importlib.import_module(f"sfumato.{room}"), kind)
-        return loaded
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
+# The promise that is asked for. A method that adds no noise cannot make one, and says so instead of refusing.
+_PROMISE = ("epsilon", "delta", "neighbours")
 
 
-#: Class names in kebab case.
-MECHANISMS: Mapping[str, type[Mechanism]] = _Classes(_ROOMS)
+def kind_of_learner(name: str) -> type[Learner]:
+    """The class behind the method ``name``."""
+    module, kind = LEARNERS[chosen(name, LEARNERS, "method")]
+    found: type[Learner] = imported(f"sfumato.learners.{module}", kind, f"the method {name}")
+    return found
 
 
-def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = False) -> Mechanism:
-    """The mechanism called ``name`` with those ``options`` that are not None.
+def kind_of_kept(name: str) -> type[Learner]:
+    """The class behind the method ``name`` of a kept model."""
+    module, kind = KEPT[name]
+    found: type[Learner] = imported(f"sfumato.learners.{module}", kind, f"the method {name}")
+    return found
 
-    ``options`` are the mechanism's parameters, with ``epsilon`` as the list of numbers that was typed, and
-    ``epsilon_file``, an array with one ε a record. An option that the mechanism does not take is refused, and
-    so is a missing ε, a range of ε where one number is meant or the reverse, and a missing bound on the
-    records, unless it is ``bounded`` by other means. Whole numbers beyond ±1e100 are refused
-    whatever they are for.
+
+def make_learner(
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    classes: int | None,
+    reach: float | None,
+    randomness: Randomness | None = None,
+) -> Learner:
+    """The learner called ``name`` with those ``options`` that are not None.
+
+    ``options`` are parameters of learners; one that this learner does not take is refused, except the ε, δ
+    and neighbours of one that promises nothing (see :func:`unheeded`). ``classes`` and ``reach``, the length
+    of features, are declared: where the learner is told them, they must not be missing.
     """
-    kind = MECHANISMS[chosen(name, MECHANISMS, "mechanism", meant=_kebab(name))]
-    accepted = list(inspect.signature(kind).parameters)
-    if kind.__name__ == "Personalised":
-        accepted.append("epsilon_file")
-    given = {option: in_range(option, value) for option, value in options.items() if value is not None}
-    if "trust" in given and "distrust" in accepted:
-        raise BadInput(
-            f"{name} has no `trust`; give `distrust`, 0 for the most trusted reader.", parameter="trust"
-        )
-    refuse_foreign(name, given, [parameter for parameter in accepted if parameter in options], MECHANISMS)
-    missing = _missing(kind, accepted, given, bounded)
-    if missing:
-        raise BadInput(f"{name} needs {' and '.join(missing.values())}.", parameter=next(iter(missing)))
-    if "epsilon" in given:
-        given["epsilon"] = _epsilon(name, kind, given["epsilon"])
-        if kind.__name__ == "BinaryEncoding":
-            # It has a flip by default; a flip beside an ε is for the mechanism itself to refuse.
-            given.setdefault("flip", None)
-    if "epsilon_file" in given:
-        if "epsilon" in given:
-            raise BadInput("give either `epsilon` or `epsilon_file`, not both.", parameter="epsilon_file")
-        given["epsilon"] = given.pop("epsilon_file")
-    return kind(**given)
-
-
-def _missing(
-    kind: type[Mechanism], accepted: Sequence[str], given: Mapping[str, Any], bounded: bool
-) -> dict[str, str]:
-    """Return what has no default that is right for everybody, by parameter: a budget, a bound on records."""
-    missing = {}
-    if "epsilon" in accepted and not {"epsilon", "epsilon_file", "flip"} & set(given):
-        others = [f"`{other}`" for other in ("epsilon_file", "flip") if other in accepted]
-        example = "`epsilon=(1, 8)`" if "distrust" in accepted else "`epsilon=1`"
-        missing["epsilon"] = " or ".join([f"a privacy budget ({example})", *others])
-    ways = {
-        "clip": "a radius (`clip=1.0`)",
-        "bounds": "the lowest and highest value (`bounds=(0, 255)`)",
+    kind = kind_of_learner(name)
+    accepted = inspect.signature(kind).parameters
+    ignored = unheeded(kind, options)
+    given = {
+        option: value for option, value in options.items() if value is not None and option not in ignored
     }
-    possible = [way for option, way in ways.items() if option in accepted]
-    if possible and not bounded and not set(ways) & set(given) and kind.__name__ != "BinaryEncoding":
-        bound = f"a bound on the records, {' or '.join(possible)}, which must not be read off the data"
-        missing["clip" if "clip" in accepted else "bounds"] = bound
-    return missing
+    refuse_foreign(name, given, [option for option in options if option in accepted])
+    if "epsilon" in accepted and "epsilon" not in given:
+        raise BadInput(f"{name} needs a privacy budget, as in `epsilon=1`.", parameter="epsilon")
+    if classes is None:
+        raise BadInput(
+            f"{name} needs `classes=N`: the number of classes is public, and must not be read off the "
+            "labels.",
+            parameter="classes",
+        )
+    if classes < 2:
+        raise BadInput(f"`classes` was {classes}", parameter="classes", accepted="2 or more")
+    if "reach" in accepted and reach is None:
+        raise BadInput(
+            f"{name} needs `reach=LENGTH` for features: longer ones are scaled back to it, and it must not "
+            "be "
+            "read off the data.",
+            parameter="reach",
+        )
+    for option in ("steps", "epochs", "batch"):
+        if given.get(option, 1) < 1:
+            raise BadInput(
+                f"`{option}` was {given[option]}", parameter=option, accepted="a whole number, 1 or more"
+            )
+    known = {"classes": classes, "reach": reach, "randomness": randomness}
+    made = kind(**given, **{fact: value for fact, value in known.items() if fact in accepted})
+    made.guarantee()  # what is wrong with the parameters is said before any record is read
+    return made
 
 
-def _epsilon(name: str, kind: type[Mechanism], values: Sequence[Any]) -> float | tuple[float, float]:
-    wanted = 2 if kind.__name__ == "TrustAdaptive" else 1
-    if len(values) != wanted:
-        form = "a range, as in `epsilon=(1, 8)`" if wanted == 2 else "one number, as in `epsilon=1`"
-        given = " ".join(f"{value:g}" if isinstance(value, int | float) else shown(value) for value in values)
-        raise BadInput(f"{name} takes {form}, not {given or 'none'}.", parameter="epsilon")
-    return (values[0], values[1]) if wanted == 2 else values[0]
+def rehearse(learner: Learner, dimension: int) -> None:
+    """Fit a twin of ``learner`` to a few made-up records, so that parameters it refuses cost nothing.
+
+    What a parameter does to a fit is found out by fitting; done with private records, it would be paid for.
+    """
+    count = 2 * learner.classes
+    made_up = np.zeros((count, dimension))
+    made_up[np.arange(count), np.arange(count) % dimension] = getattr(learner, "reach", 1.0)
+    twin = type(learner)(**learner.public(), randomness=learner.randomness)
+    if not twin.guarantee().proves_nothing:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Forewarning)  # so few records would be warned of
+            twin.fit(made_up, np.arange(count) % learner.classes)
+
+
+def unheeded(kind: type[Learner], options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those of a given ε, δ and neighbours that a learner without noise cannot heed."""
+    accepted = inspect.signature(kind).parameters
+    if "epsilon" in accepted:
+        return ()
+    return tuple(name for name in _PROMISE if name not in accepted and options.get(name) is not None)
+
+
+def unheeded_note(names: tuple[str, ...]) -> str:
+    """A sentence for the statement about what was asked for in vain."""
+    return f"{' and '.join(names)} cannot be heeded: this method adds no noise and promises nothing"
+
+
+#: Names on the command line, and where the class behind each of them stands.
+METHODS: Mapping[str, tuple[str, str]] = {
+    "certified": ("certified_publisher", "CertifiedPublisher"),
+    "curvature": ("curvature_publisher", "CurvaturePublisher"),
+    "pixelation": ("baseline_publishers", "PixelationPublisher"),
+    "blur": ("baseline_publishers", "BlurPublisher"),
+    "k-anonymity": ("baseline_publishers", "KAnonymityPublisher"),
+    "vaegan-dp": ("vaegan_dp", "VAEGANDPPublisher"),
+    "dpdm": ("dpdm", "DPDMPublisher"),
+}
+
+# Which methods import something of the extra learn only when they fit: too late to refuse.
+_LATER = {"vaegan-dp": "opacus"}
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+
+
+def make_publisher(
+    name: str,
+    options: Mapping[str, Any],
+    facts: PublicFacts,
+    *,
+    randomness: Randomness | None = None,
+) -> Publisher:
+    """The publisher called ``name`` with those ``options`` that are not None, for a dataset of ``facts``.
+
+    ``options`` are parameters of publishers; one that this publisher does not take is refused, and so are a
+    missing ε and, where the publisher is told the number of classes, that nobody declared it. A time budget
+    is a limit that publishers which do not train keep anyway; those that take a number of steps refuse it.
+    """
+    kind = kind_of_publisher(name)
+    accepted = inspect.signature(kind).parameters
+    given = {option: value for option, value in options.items() if value is not None}
+    if "time_budget" not in accepted and "steps" in accepted and "time_budget" in given:
+        raise BadInput(
+            f"{name} has no `time_budget`: it takes `steps`, which its guarantee depends on.",
+            parameter="time_budget",
+        )
+    if "time_budget" not in accepted:
+        given.pop("time_budget", None)
+    refuse_foreign(name, given, [option for option in options if option in accepted])
+    if "epsilon" in accepted and not {"epsilon", "multiplier"} & set(given):
+        raise BadInput(f"{name} needs a privacy budget, as in `epsilon=1`.", parameter="epsilon")
+    known: dict[str, Any] = {
+        "shape": facts.shape,
+        "top": facts.top,
+        "classes": facts.classes,
+        "records": facts.records,
+        "randomness": randomness,
+    }
+    if "classes" in accepted and facts.classes is None:
+        raise BadInput(
+            f"{name} needs `classes=N`: the number of classes is public, and must not be read off the "
+            "labels.",
+            parameter="classes",
+        )
+    return kind(**given, **{fact: value for fact, value in known.items() if fact in accepted})
+
+
+def leaves_out_as_null(publisher: Publisher) -> bool:
+    """Whether a record that is not fitted is to ``publisher`` what a null record would be.
+
+    True of sums to which a null record adds nothing. Publishers that learn by noisy steps divide them by the
+    number of records, in which a null record counts and one that is not fitted does not.
+    """
+    return isinstance(publisher, CertifiedPublisher)
+
+
+def seconds_of(duration: str) -> float:
+    """``90s``, ``20m``, ``1h`` or ``1h30m`` in seconds."""
+    match = _DURATION.fullmatch(duration.strip().lower())
+    parts = match.groups() if match else ()
+    seconds = sum(
+        float(number) * unit for number, unit in zip(parts, _UNITS.values(), strict=False) if number
+    )
+    if seconds <= 0.0:
+        raise BadInput(
+            f"`time_budget` was {duration!r}",
+            parameter="time_budget",
+            accepted="a time such as 90s, 20m or 1h30m",
+        )
+    return seconds
+
+
+def kind_of_publisher(name: str) -> type[Publisher]:
+    """Return the class behind the method ``name``."""
+    module, kind = METHODS[chosen(name, METHODS, "method")]
+    found: type[Publisher] = imported(f"sfumato.publishers.{module}", kind, f"the method {name}")
+    if name in _LATER:
+        imported(_LATER[name], None, f"the method {name}")
+    return found

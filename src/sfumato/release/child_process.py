@@ -1,4 +1,4 @@
-"""A program that ends with the process that started it: ``python tied.py PID COMMAND…`` becomes COMMAND.
+"""A program that ends with the process that started it: ``child_process.py PID COMMAND…`` becomes COMMAND.
 
 On Linux the system is asked to tell the program by SIGTERM when its parent, PID, has ended; that lasts beyond
 the exec. Elsewhere nothing is asked. It needs nothing but the standard library, and takes milliseconds.
@@ -10,8 +10,6 @@ import ctypes
 import os
 import signal
 import sys
-
-__all__ = ["main"]
 
 _PR_SET_PDEATHSIG = 1
 

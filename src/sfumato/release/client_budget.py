@@ -1,4 +1,4 @@
-"""How a client pays for a round: from a budget of its own, durably, before anything of the round is drawn.
+"""Budgets of the clients of a federated run: each pays for each round before anything of it is drawn.
 
 Each client is a dataset of its own in a ledger, ``NAME/client-1`` and so on, with the unit client. A client
 without a budget is refused, and so is a ledger that is not there. Whoever starts a run may name the dataset
@@ -7,16 +7,22 @@ and say that nothing is charged; the statement then says so.
 
 from __future__ import annotations
 
+import math
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.rounds import OutOfBudget
-from sfumato.ledger import BudgetRefused, Ledger, Preview
-from sfumato.ledger.ledger_names import printable_name
+from sfumato.learners.federated import OutOfBudget
+from sfumato.ledger import BudgetRefused, Ledger, Preview, printable_name
 from sfumato.privacy import Guarantee
 
-__all__ = ["ClientBudgets", "ClientCost"]
+if TYPE_CHECKING:
+    from sfumato.release.path import Kind
+    from sfumato.release.payment import Content, Paid
+
+__all__ = ["ClientBudgets", "Waiting"]
 
 _PLACE = "{client}"
 
@@ -89,12 +95,16 @@ class ClientBudgets:
 
     def pay_all(self, clients: Sequence[str], number: int, guarantee: Guarantee) -> None:
         """Spend one round of all ``clients``, once it is known that every one of them can."""
+        self.require_all(clients, guarantee)
+        for client in clients:
+            self.pay(client, number, guarantee)
+
+    def require_all(self, clients: Sequence[str], guarantee: Guarantee) -> None:
+        """Raise :class:`OutOfBudget` unless every one of ``clients`` can pay for one round."""
         for client in clients:
             cost = self.cost(client, guarantee, 1)
             if cost.preview is not None and not cost.preview.fits:
                 raise OutOfBudget(cost.preview.refusal or f"{cost.dataset} has nothing left.")
-        for client in clients:
-            self.pay(client, number, guarantee)
 
     def cost(self, client: str, guarantee: Guarantee, rounds: int) -> ClientCost:
         """How many of ``rounds`` rounds the budget of ``client`` admits; nothing is spent."""
@@ -123,7 +133,72 @@ class ClientBudgets:
                 if entry.kind == "spend" and entry.purpose.startswith(f"{self.purpose} round ")
             ]
 
-    def keep(self, client: str, number: int, certificate: bytes) -> None:
-        """Remember ``certificate`` beside the last row that paid for its release."""
-        with self.ledger_of(client) as ledger:
-            ledger.keep_certificate(self.name_of(client), number, certificate.decode())
+
+@dataclass(frozen=True)
+class RoundPayment:
+    """Pays for each round of a run: every one of ``clients`` from its own budget, before it draws.
+
+    ``each`` is what one round costs a client. Whoever runs the rounds is handed the ``budgets``, which a
+    client in another process can open too.
+    """
+
+    budgets: ClientBudgets
+    clients: tuple[str, ...]
+    each: Guarantee
+    row: Paid = None
+
+    @property
+    def dataset(self) -> str | None:
+        """What the names of the clients' datasets begin with."""
+        return self.budgets.dataset
+
+    def paying(self, kind: Kind[Any], content: Content) -> RoundPayment:
+        """What pays for ``kind``; refused where a client cannot pay for one round."""
+        self.budgets.require_all(self.clients, self.each)
+        # What tells the rows of this run in a ledger from those of another one.
+        return replace(self, budgets=replace(self.budgets, purpose=f"{kind.name}-{secrets.token_hex(4)}"))
+
+    def spends(self) -> dict[str, list[dict[str, object]]]:
+        """The rows of every client that this run has paid for."""
+        return {client: self.budgets.spends(client) for client in self.clients}
+
+    def keep(self, certificate: bytes) -> bytes:
+        """Remember ``certificate`` beside the last row of every client; returns it."""
+        for client, rows in self.spends().items():
+            if rows:
+                with self.budgets.ledger_of(client) as ledger:
+                    number = int(str(rows[-1]["number"]))
+                    ledger.keep_certificate(self.budgets.name_of(client), number, certificate.decode())
+        return certificate
+
+
+class BeforeEachRound:
+    """``pay(client, round, guarantee)`` for ``rounds.federate``: the first client of a round pays for all.
+
+    So no client pays for a round that another one cannot pay for.
+    """
+
+    def __init__(self, budgets: ClientBudgets, names: Sequence[str]) -> None:
+        self._budgets, self._names, self._paid = budgets, tuple(names), 0
+
+    def __call__(self, client: str, number: int, guarantee: Guarantee) -> None:
+        """Spend round ``number`` of every client, where that was not done."""
+        if number > self._paid:
+            self._budgets.pay_all(self._names, number, guarantee)
+            self._paid = number
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Seconds: ``patience`` for clients to appear, ``timeout`` for each client to answer in a round.
+
+    Both are public, and the same for all: when one client answers leaves the others the time that they have.
+    """
+
+    patience: float = 120.0
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        for name in ("patience", "timeout"):
+            if not 0.0 < (given := getattr(self, name)) < math.inf:
+                raise BadInput(f"`{name}` was {given!r}", parameter=name, accepted="a finite number above 0")

@@ -19,11 +19,8 @@ from dataclasses import replace
 from typing import Any
 
 from sfumato.errors import BadInput
-from sfumato.privacy import Guarantee, Neighbours, Statement, Unit
-from sfumato.privacy.events import GaussianEvent, LaplaceEvent
+from sfumato.privacy import GaussianEvent, Guarantee, LaplaceEvent, Neighbours, Statement, Unit
 from sfumato.release.payment import Payment
-
-__all__ = ["DECLARED_DISJOINT", "INSIDE_ONE_FILE", "PARTS", "check_charge", "in_each", "together"]
 
 #: Why no unit is in two files.
 DECLARED_DISJOINT = "the owner declares that no record is in two of the files; nobody has checked it"
@@ -32,8 +29,8 @@ PARTS = "each record is in one of the files, which are parts of one"
 _ADDED = "a record may be in each of the files, so what they cost is added up"
 _PUBLIC = "how many files there are, and how large each is, counts as public"
 _PARTLY = "some of the files state nothing about this unit"
-# Units that pictures, sounds or videos have and others of them do not.
-_OF_SOME_MEDIA = ("region", "pixels", "window", "frame", "clip")
+# Units that pictures, sounds or videos have and others of them do not; sounds have channels, and state none.
+_OF_SOME_MEDIA = {*Unit.names("picture", "sound", "video", "file")} - {"channel", "item"}
 
 
 def together(

@@ -1,46 +1,154 @@
-"""The one path of a federated model: open, check, tell the cost, run the rounds, write, certify.
+"""Federated models, as one kind of release: the run before any record is read, its plan, and its rounds.
 
-Every client pays for every round from its own budget before anything of that round is drawn, so a run can end
-at any moment without having sent what was not paid for. Where a budget ends, the run stops before the round,
-and the model of the last paid round is kept. The statement is about one client over all rounds that were
-paid.
+Every client pays for every round from its own budget before anything of that round is drawn. Where a budget
+ends, the run stops before the round. A run that has paid leaves a model: that of the last round that was
+finished, or the public first one where no reply could be used. The statement is about one client over all
+rounds that were paid.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import sfumato
 from sfumato.errors import BadInput
-from sfumato.io.image_datasets import open_dataset
-from sfumato.learners.feature_extractors import make_extractor
-from sfumato.learners.federated.rounds import Federated, OutOfBudget
-from sfumato.release.client_budget import ClientBudgets
-from sfumato.release.federated_model import FederatedModel, FederationPlan
-from sfumato.release.federated_run import FederatedRun
-from sfumato.release.federation import Federation
+from sfumato.io import DatasetSource, open_dataset
+from sfumato.learners import checked_examples, make_extractor
+from sfumato.learners.federated import Federated, OutOfBudget
+from sfumato.privacy import Guarantee, Statement
+from sfumato.release.catalogue import imported
+from sfumato.release.client_budget import ClientBudgets, ClientCost, RoundPayment, Waiting
+from sfumato.release.federation import FederatedModel, Federation, FederationPlan
+from sfumato.release.federation_apps import FederatedRun, Shares
 from sfumato.release.federation_engines import engine_of
-from sfumato.release.held_out_accuracy import read_held_out
-from sfumato.release.manifest import MANIFEST
-from sfumato.release.model_inputs import ModelInputs
-from sfumato.release.output_lock import one_run_at_a_time
-from sfumato.release.prepared_federation import METHOD, Federating
-from sfumato.release.protected_file import Protected, Report
-from sfumato.release.public_facts import declared_classes, facts_of, records_of
-from sfumato.release.publication_place import check_apart, check_new_folder
-from sfumato.release.published_files import names_of, owned_names
-from sfumato.release.round_deadline import Waiting
-from sfumato.release.stored_model import KeptModel, write_model
-from sfumato.release.suggestions import imported
-from sfumato.reports import KeyRing
+from sfumato.release.locations import check_apart, check_new_folder, one_run_at_a_time
+from sfumato.release.model_evidence import HeldOut, read_held_out
+from sfumato.release.path import Certify, Kind, Protected, Report, release, silent
+from sfumato.release.payment import Content
+from sfumato.release.public_facts import check_range, declared_classes, facts_of, records_of
+from sfumato.release.publication import names_note, names_of, owned_names
+from sfumato.release.stored_model import KeptModel, ModelInputs, write_model
+from sfumato.reports import MANIFEST, KeyRing
 
-__all__ = ["Federating", "federate", "open_federation", "plan_federation"]
+#: What a kept model of this kind is called.
+METHOD = "federated"
+
+
+@dataclass(frozen=True, eq=False)
+class Federating:
+    """A federated run before any record is read: the dataset, the settled terms and what would be stated."""
+
+    source: DatasetSource
+    terms: Federation
+    inputs: ModelInputs
+    records: int
+    class_names: tuple[str, ...]
+    budgets: ClientBudgets
+    top: float | None = None
+
+    @property
+    def one_round(self) -> Guarantee:
+        """What is proven of one client in one round."""
+        return self.terms.round_guarantee()
+
+    def proven(self, rounds: int) -> Guarantee:
+        """What is proven of one client over ``rounds`` rounds, printed at the δ that was asked for."""
+        return replace(self.one_round.times(rounds), at_delta=self.terms.delta)
+
+    def statement(self, rounds: int | None = None) -> Statement:
+        """The three columns for ``rounds`` rounds, all of them unless given."""
+        terms, count = self.terms, self.terms.rounds if rounds is None else rounds
+        claim = terms.claim()
+        if claim is not None:
+            claim = replace(claim, text=f"{claim.text}, in each of {count} rounds")
+        return Statement(
+            mechanism=f"Federated {terms.mechanism}",
+            parameters=self._parameters(),
+            claimed=claim,
+            proven=self.proven(max(count, 1)),
+            notes=self.notes(),
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the statement: who is protected from whom, and what is not covered."""
+        terms = self.terms
+        said = [f"unit client: all records that one of {terms.clients} clients holds, over all rounds"]
+        if terms.mechanism == "none":
+            said.append("parameters leave the clients as they are")
+        elif terms.central:
+            said.append("against whoever sees the models; the server itself sees every update")
+        elif not terms.paper:
+            said.append("against everybody, the server included")
+        if terms.paper:
+            said.append("ε is the paper's, of each round; the paper says nothing of all rounds together")
+        if terms.sample < 1.0:
+            said.append("clients are sampled by coins that the server keeps secret")
+        said.append("whether and when a client answers is not covered")
+        said += names_note(self.source)
+        return (*said, *(("reproducible run: not for release",) if terms.noise_seed is not None else ()))
+
+    def _parameters(self) -> dict[str, Any]:
+        terms, server = self.terms, self.terms.at_server()
+        drawn = terms.protection().parameters() if server is None else server.parameters()
+        plain = {
+            "method": METHOD,
+            "clients": terms.clients,
+            "rounds": terms.rounds,
+            "split": "record i of the dataset is with client 1 + i mod clients",
+            "model": terms.model,
+            "epochs": terms.epochs,
+            "batch": terms.batch,
+            "rate": terms.rate,
+            "seed": terms.seed,
+            "noise_at": "server" if terms.central else "clients",
+            "round": drawn,
+            "shape": list(self.inputs.shape),
+            "classes": terms.classes,
+            "sfumato": sfumato.__version__,
+        }
+        if terms.epsilon is not None:
+            plain |= {"epsilon": terms.epsilon, "delta": terms.delta}
+        if self.inputs.extractor is not None:
+            plain |= {"extractor": self.inputs.extractor_name, "top": self.inputs.top}
+        return plain
+
+    def costs(self) -> tuple[ClientCost, ...]:
+        """What every client's budget says to the rounds."""
+        if not self.budgets.charged:
+            return ()
+        one = self.one_round
+        return tuple(self.budgets.cost(name, one, self.terms.rounds) for name in self.terms.names)
+
+    def warnings(self, costs: tuple[ClientCost, ...]) -> tuple[str, ...]:
+        """What should be known before anything is trained; a function of what is public."""
+        said = []
+        if self.budgets.uncharged and self.budgets.dataset is not None:
+            said.append(f"nothing is charged to the budgets of {self.budgets.dataset!r}, as was asked for")
+        short = [cost for cost in costs if cost.admitted < self.terms.rounds]
+        if short:
+            least = min(short, key=lambda cost: cost.admitted)
+            said.append(
+                f"the budget of {least.dataset} admits {least.admitted} of {self.terms.rounds} rounds: the "
+                "run will stop there"
+            )
+        return tuple(said)
+
+    def shares(self, report: Report) -> Shares:
+        """Every client's features and labels: record i is with client i mod the number of clients."""
+        records, labels = self.source.read(report)
+        if self.inputs.top is not None:
+            check_range(records, self.inputs.top)
+        features = self.inputs.features(records, report)
+        rows, numbers = checked_examples(features, labels, self.terms.classes)
+        count = self.terms.clients
+        return {name: (rows[i::count], numbers[i::count]) for i, name in enumerate(self.terms.names)}
+
 
 _UNCHARGED = "not charged to the budgets of the clients, as was asked for"
 
@@ -138,64 +246,72 @@ def federate(
     spending nothing, where anything is wrong with the input, and :class:`OutOfBudget` where not even one
     round can be paid.
     """
-    target, tell = Path(output), report or (lambda stage, share: None)
-    source, terms = federating.source, federating.terms
-    check_apart(source.path, target)
-    check_new_folder(target)
-    imported("safetensors.numpy", None, "keeping a model")
-    run = engine_of(engine)
-    costs = federating.costs()
-    for cost in costs:
-        if cost.preview is not None and not cost.admitted:
-            raise OutOfBudget(cost.preview.refusal or f"{cost.dataset} has nothing left.")
-    held = None
-    if test is not None:
-        held = read_held_out(test, source, federating.inputs, terms.classes, top=federating.top, report=tell)
-    shares = federating.shares(tell)
-    signer = None if terms.noise_seed is not None else (keys or KeyRing()).signing_or_new()
-    federating.statement().forewarn()
-    # What tells the rows of this run in a ledger from those of another one.
-    budgets = replace(federating.budgets, purpose=f"{target.name}-{secrets.token_hex(4)}")
-    made = run(FederatedRun(terms, shares, budgets, waiting or Waiting(), tell))
-    if not made.rounds:
-        why = f"{made.stopped}; no model was made."
-        raise OutOfBudget(why) if made.out_of_budget else BadInput(why)
+    target, terms, costs = Path(output), federating.terms, federating.costs()
+    run = _Run(federating, target, engine, waiting or Waiting(), test)
+    payer = RoundPayment(federating.budgets, tuple(terms.names), federating.one_round)
+    done = release(run, payer, keys, report or silent)
+    accuracy = None if run.held is None else run.held.accuracy(run.learner)
+    warnings, folders = federating.warnings(costs), owned_names(federating.source)
+    return FederatedModel(target, done, run.statement, run.made, warnings, accuracy, run.spends, folders)
 
-    spends = {name: budgets.spends(name) for name in terms.names}
-    paid = max(max(made.paid.values()), *(len(rows) for rows in spends.values()))
-    if not made.out_of_budget:
-        # A run that ended for any other reason ended for one that may have looked at data: all is counted.
-        paid = max(paid, terms.rounds)
-    statement = federating.statement(paid)
-    notes = [*statement.notes, *_story(federating, made)]
-    parameters = {**statement.parameters, "rounds_done": made.rounds, "rounds_paid": paid}
-    last = {name: rows[-1] for name, rows in spends.items() if rows}
-    if last:
-        parameters["last_spends"] = last
-    statement = replace(statement, parameters=parameters, notes=tuple(notes))
-    learner = federating.terms.classifier().take(made.arrays)
-    accuracy = None if held is None else held.accuracy(learner)
-    done = Protected(
-        target / MANIFEST,
-        statement,
-        len(federating.class_names),
-        federating.inputs.dimension,
-        (),
-        federating.budgets.dataset,
-        None,
-        what=f"a {terms.model} model of {terms.classes} classes by {terms.clients} clients",
-    )
 
-    def certified(written: Path) -> bytes:
-        certificate = done.certified(written, signer)
-        for name, row in last.items():
-            budgets.keep(name, int(str(row["number"])), certificate)
-        return certificate
+class _Run(Kind[RoundPayment]):
+    """One run of ``federating``, whose model is kept in the folder ``target``."""
 
-    write_model(KeptModel(METHOD, learner, federating.inputs, federating.class_names), target, certified)
-    warnings = federating.warnings(costs)
-    folders = owned_names(source)
-    return FederatedModel(target, done, statement, made, warnings, accuracy, spends, folders)
+    held: HeldOut | None = None
+
+    def __init__(
+        self,
+        federating: Federating,
+        target: Path,
+        engine: str,
+        waiting: Waiting,
+        test: str | os.PathLike[str] | None,
+    ) -> None:
+        self._federating, self._target, self._waiting, self._test = federating, target, waiting, test
+        self.output, self.name, self.price = target / MANIFEST, target.name, federating.statement()
+        self.reproducible = federating.terms.noise_seed is not None
+        check_apart(federating.source.path, target)
+        check_new_folder(target)
+        imported("safetensors.numpy", None, "keeping a model")
+        self._engine = engine_of(engine)
+
+    def check(self, content: Content, report: Report) -> None:
+        federating, classes = self._federating, self._federating.terms.classes
+        if self._test is not None:
+            words: Any = {"top": federating.top, "report": report}
+            self.held = read_held_out(self._test, federating.source, federating.inputs, classes, **words)
+        self._shares = federating.shares(report)
+
+    def draw(self, pay: RoundPayment, report: Report) -> None:
+        federating, terms = self._federating, self._federating.terms
+        run = FederatedRun(terms, self._shares, pay.budgets, self._waiting, report)
+        self.made = made = self._engine(run)
+        self.spends = pay.spends()
+        if made.out_of_budget and not made.rounds and not any(self.spends.values()):
+            raise OutOfBudget(f"{made.stopped}; no model was made.")
+        paid = max(max(made.paid.values()), *(len(rows) for rows in self.spends.values()))
+        if not made.out_of_budget:
+            # Any other reason to end may have looked at data: all rounds are counted.
+            paid = max(paid, terms.rounds)
+        stated = federating.statement(paid)
+        parameters = {**stated.parameters, "rounds_done": made.rounds, "rounds_paid": paid}
+        if last := {name: rows[-1] for name, rows in self.spends.items() if rows}:
+            parameters["last_spends"] = last
+        notes = (*stated.notes, *_story(federating, made))
+        self.statement = replace(stated, parameters=parameters, notes=notes)
+        self.learner = terms.classifier().take(made.arrays)
+
+    def write(self, certify: Certify, report: Report) -> None:
+        federating = self._federating
+        model = KeptModel(METHOD, self.learner, federating.inputs, federating.class_names)
+        write_model(model, self._target, certify)
+
+    def released(self) -> Protected:
+        federating, terms = self._federating, self._federating.terms
+        rows, columns = len(federating.class_names), federating.inputs.dimension
+        what = f"a {terms.model} model of {terms.classes} classes by {terms.clients} clients"
+        return Protected(self.output, self.statement, rows, columns, (), what=what)
 
 
 def _story(federating: Federating, made: Federated) -> list[str]:

@@ -1,33 +1,48 @@
-"""The public terms of a federated run, as JSON that every process of it reads: model, noise and rounds."""
+"""The public terms of a federated run, its plan and its result.
+
+Every process of a run reads the terms as JSON: model, noise and rounds.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput, quoted
-from sfumato.learners.federated.central_noise import AveragedTensors, Central, CentralGaussian
-from sfumato.learners.federated.federated_classifier import FederatedClassifier
-from sfumato.learners.federated.federated_models import initial_parameters
-from sfumato.learners.federated.protection_base import NoProtection
-from sfumato.learners.federated.protections import Protection, make_protection, protection_name
-from sfumato.learners.federated.round_calibration import calibrated
-from sfumato.learners.federated.rounds import client_names, round_guarantee
-from sfumato.learners.federated.tensor_paper import TensorPaper
-from sfumato.ledger.rdp_filter import Filter, add
-from sfumato.mechanisms.parameters import positive
+from sfumato.learners.federated import (
+    AveragedTensors,
+    Central,
+    CentralGaussian,
+    Federated,
+    FederatedClassifier,
+    NoProtection,
+    Protection,
+    TensorPaper,
+    calibrated,
+    client_names,
+    initial_parameters,
+    make_protection,
+    protection_name,
+    round_guarantee,
+)
+from sfumato.ledger import Filter, add_prices
+from sfumato.mechanisms import positive
 from sfumato.noise import Seeded
-from sfumato.privacy import Claim, Guarantee
-from sfumato.privacy.defaults import FEDERATED
+from sfumato.privacy import FEDERATED, Claim, Guarantee, Statement, format_delta, format_upper
+from sfumato.release.client_budget import ClientCost
+from sfumato.release.path import Protected
 
 if TYPE_CHECKING:
-    from sfumato.learners.federated.parameter_vectors import Arrays
+    from sfumato.learners.federated import Arrays
+    from sfumato.release.model_evidence import Accuracy
 
-__all__ = ["Federation"]
+__all__ = ["FederatedModel", "Federation", "FederationPlan"]
 
 _FORMAT = 1
 
@@ -158,7 +173,7 @@ class Federation:
                 return True
             total, price = rule.nothing(), rule.price(one)
             for _ in range(self.rounds):
-                total = add(total, price)
+                total = add_prices(total, price)
             return rule.fits(total)
 
         strength = calibrated(
@@ -247,3 +262,80 @@ class Federation:
 
     def _with(self, strength: float) -> Federation:
         return Federation(**(asdict(self) | {"strength": strength}))
+
+
+@dataclass(frozen=True)
+class FederationPlan:
+    """What a run would promise and cost; nothing but names and headers was read."""
+
+    source: Path
+    statement: Statement
+    one_round: Guarantee
+    costs: tuple[ClientCost, ...]
+    warnings: tuple[str, ...]
+    what: str
+    terms: Federation
+
+    def cost(self) -> str:
+        """Return what each client will pay, as one sentence."""
+        if self.one_round.proves_nothing:
+            return f"nothing is proven of any client: {self.one_round.theorem}"
+        whole = self.statement.proven
+        at = format_delta(whole.at_delta)
+        if not math.isfinite(whole.epsilon()):
+            return f"no finite ε is proven of any client at δ = {at}"
+        return (
+            f"each client spends ε = {format_upper(whole.epsilon())} at δ = {at} over all rounds, and "
+            f"ε = {format_upper(self.one_round.epsilon(whole.at_delta))} in each"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "source": str(self.source),
+            "what": self.what,
+            "statement": self.statement.to_dict(),
+            "round": self.one_round.to_dict(),
+            "clients": [_cost(cost) for cost in self.costs],
+            "warnings": [*self.warnings, *self.statement.warnings],
+            "terms": self.terms.to_json(),
+            "digest": self.terms.digest(),
+        }
+
+
+@dataclass(frozen=True)
+class FederatedModel:
+    """What a run left behind in the folder ``output``, and how it went.
+
+    ``folders`` says which class is of which folder, for the owner alone.
+    """
+
+    output: Path
+    certified: Protected
+    statement: Statement
+    made: Federated
+    warnings: tuple[str, ...]
+    accuracy: Accuracy | None = None
+    spends: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return self.certified.to_dict() | {
+            "output": str(self.output),
+            "certified": str(self.certified.output),
+            "statement": self.statement.to_dict(),
+            "class_folders": dict(self.folders),
+            "rounds": self.made.rounds,
+            "paid": dict(self.made.paid),
+            "spends": {name: list(rows) for name, rows in self.spends.items()},
+            "refused": [str(item) for item in self.made.refused],
+            "stopped": self.made.stopped,
+            "warnings": [*self.warnings, *self.statement.warnings],
+            "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
+        }
+
+
+def _cost(cost: ClientCost) -> dict[str, Any]:
+    preview = None if cost.preview is None else cost.preview.to_dict()
+    return {"client": cost.client, "dataset": cost.dataset, "admitted": cost.admitted, "first_round": preview}

@@ -1,6 +1,6 @@
-"""The Flower apps of a federated run: made from its public terms, and from where each client stands.
+"""The Flower apps of a federated run, and what every engine is given to run it.
 
-``client_app`` and ``server_app`` are what processes of their own load; they find the terms in the
+``client_app`` and ``server_app`` are what processes of their own load. They find the terms in the
 configuration of the run (``federation``, as JSON) and where they stand in that of their node: ``name`` and
 ``secret``, by which a client proves its name, ``file`` (an .npz with ``X`` and ``y``), and for the budget
 ``dataset`` and ``ledger``. The server finds all secrets in a file of its own (``secrets``, JSON by name).
@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,35 +22,85 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 from flwr.serverapp import ServerApp
+from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, SfumatoError
-from sfumato.io.atomic import write_whole
-from sfumato.io.image_datasets import write_archive
-from sfumato.learners.federated.client_app import make_client_app
-from sfumato.learners.federated.flower_strategy import PrivateAverage
-from sfumato.learners.federated.local_training import LocalTraining
-from sfumato.learners.federated.parameter_vectors import Arrays
-from sfumato.learners.federated.privacy_mod import PrivacyMod, refused_message
-from sfumato.learners.federated.rounds import Federated, Refused
-from sfumato.learners.federated.server_app import make_server_app
-from sfumato.release.client_budget import ClientBudgets
-from sfumato.release.federated_training import kept_training, terms_in
+from sfumato.io import private_folder, write_archive, write_whole
+from sfumato.learners.federated import (
+    Arrays,
+    Federated,
+    LocalTraining,
+    PrivacyMod,
+    PrivateAverage,
+    Refused,
+    make_client_app,
+    make_server_app,
+    refused_message,
+)
+from sfumato.release.client_budget import BeforeEachRound, ClientBudgets, Waiting
 from sfumato.release.federation import Federation
-from sfumato.release.round_deadline import Waiting
-from sfumato.release.round_payment import BeforeEachRound
+from sfumato.release.path import Report
 
-__all__ = [
-    "ACCEPT",
-    "TERMS",
-    "app_of_clients",
-    "client_app",
-    "paid_from",
-    "place_of",
-    "read_result",
-    "rounds_done",
-    "server_app",
-    "strategy_of",
-]
+__all__ = ["kept_training", "write_records"]
+
+#: Features and labels of every client, by name.
+Shares = Mapping[str, tuple[NDArray[np.floating], NDArray[np.int64]]]
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedRun:
+    """Settled ``terms``, every client's records, what clients pay from, and how long they are waited for."""
+
+    terms: Federation
+    shares: Shares
+    budgets: ClientBudgets
+    waiting: Waiting
+    report: Report
+
+    @contextmanager
+    def apart(self) -> Iterator[tuple[Path, dict[str, Path]]]:
+        """A private folder for processes of clients, and in it the file with the records of each of them.
+
+        The folder is gone afterwards, also where this process is killed.
+        """
+        with private_folder("sfumato-federation-") as folder:
+            yield folder, write_records(self.shares, folder)
+
+
+def write_records(shares: Shares, folder: Path) -> dict[str, Path]:
+    """One .npz for each client, with its features ``X`` and labels ``y``."""
+    files = {name: folder / f"{name}.npz" for name in shares}
+    for name, (features, labels) in shares.items():
+        np.savez(files[name], X=np.asarray(features, dtype=np.float32), y=labels)
+    return files
+
+
+def training_of(terms: Federation, name: str, features: Any, labels: Any) -> LocalTraining:
+    """The training of client ``name`` on its own records."""
+    return LocalTraining(
+        terms.classifier().make,
+        np.asarray(features, dtype=np.float32),
+        labels,
+        epochs=terms.epochs,
+        batch=terms.batch,
+        rate=terms.rate,
+        seed=terms.seed + terms.names.index(name),
+    )
+
+
+@lru_cache(maxsize=8)
+def terms_in(text: str) -> Federation:
+    """The terms that ``text`` holds as JSON."""
+    return Federation.from_json(text)
+
+
+@lru_cache(maxsize=8)
+def kept_training(text: str, name: str, file: str) -> LocalTraining:
+    """The training of client ``name`` on ``X`` and ``y`` of an .npz; kept for the next round."""
+    with np.load(file, allow_pickle=False) as archive:
+        features, labels = archive["X"], archive["y"]
+    return training_of(terms_in(text), name, features, labels)
+
 
 #: Where the terms stand in the configuration of a run.
 TERMS = "federation"

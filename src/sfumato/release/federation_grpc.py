@@ -1,9 +1,12 @@
 """A federated run over gRPC: the server in this process, and each client in a process of its own.
 
 What is started here: Flower's gRPC service, on a free port of this machine alone and without encryption, and
-for each client ``federation_client``, which connects to it and answers until it is ended. Each client has a
-secret of the run, in the file that it reads; who connects without one is no client (see ``grpc_admission``).
-Flower ships that service and calls its client deprecated: SuperNodes speak HTTP (``federation_processes``).
+for each client ``python -m sfumato.release.federation_grpc FILE``, which connects to it and answers until it
+is ended. FILE holds JSON: ``server``, the address to connect to; ``secret``, by which the client proves its
+name there; ``federation``, the terms of the run; ``place``, where the client stands, as the configuration of
+a SuperNode would say it. They stand in a file, since everybody on a machine can read arguments. Who connects
+without a secret is no client (see ``grpc_grid``). Flower ships that service and calls its client deprecated:
+SuperNodes speak HTTP (``federation_engines``).
 
 A client whose process dies is noticed when its connection closes, which is at once; the others go on. What it
 may have sent it has paid for, in its own ledger, before anything was drawn.
@@ -14,30 +17,29 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from pathlib import Path
 
 from flwr.app import Context, RecordDict
-from flwr.common import GRPC_MAX_MESSAGE_LENGTH
-from flwr.server.superlink.fleet.grpc_bidi.grpc_server import start_grpc_server
+from flwr.client import start_client
+from flwr.serverapp import Grid
+from grpc import RpcError  # type: ignore[import-untyped]
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.credentials import new_secret
-from sfumato.learners.federated.grpc_admission import Admission
-from sfumato.learners.federated.grpc_grid import GrpcGrid, as_server
-from sfumato.learners.federated.parameter_vectors import Arrays
-from sfumato.learners.federated.rounds import Federated
-from sfumato.learners.federated.server_app import make_server_app
-from sfumato.release.federated_run import FederatedRun
+from sfumato.learners.federated import (
+    Arrays,
+    Credential,
+    Federated,
+    GrpcClient,
+    grpc_service,
+    make_server_app,
+    new_secret,
+)
 from sfumato.release.federation import Federation
-from sfumato.release.federation_apps import TERMS, place_of, strategy_of
-from sfumato.release.process_group import ChildProcesses
+from sfumato.release.federation_apps import TERMS, FederatedRun, client_app, place_of, strategy_of
+from sfumato.release.federation_engines import ChildProcesses
 
-__all__ = ["run_grpc"]
-
-_CLIENT = "sfumato.release.federation_client"
-# Connections of others that do not keep clients from connecting, until they are told to go.
-_STRANGERS = 16
+_CLIENT = "sfumato.release.federation_grpc"
 # A proxy that the environment names for gRPC is none for this machine.
 _DIRECT = {"no_grpc_proxy": "127.0.0.1"}
 
@@ -47,11 +49,12 @@ def run_grpc(federated: FederatedRun) -> Federated:
     terms, budgets, report = federated.terms, federated.budgets, federated.report
     secrets = {name: new_secret() for name in terms.names}
     made: list[Federated] = []
+    # Messages are about as long as a model.
+    longest = 2 * sum(array.nbytes for array in terms.initial) + 2**20
     with (
         federated.apart() as (folder, files),
-        _listening(terms, Admission(secrets, federated.waiting.patience)) as (address, grid),
+        grpc_service(secrets, federated.waiting.patience, longest) as (address, grid),
         ChildProcesses(folder, _DIRECT) as run,
-        as_server(),
     ):
         started = {}
         for name in terms.names:
@@ -82,22 +85,6 @@ def run_grpc(federated: FederatedRun) -> Federated:
         return made[0]
 
 
-@contextmanager
-def _listening(terms: Federation, admission: Admission) -> Iterator[tuple[str, GrpcGrid]]:
-    """Flower's service on a free port: a connection for each client, and messages of about a model's size."""
-    most = 2 * sum(array.nbytes for array in terms.initial) + 2**20
-    server = start_grpc_server(
-        admission,
-        "127.0.0.1:0",
-        max_concurrent_workers=terms.clients + _STRANGERS,
-        max_message_length=min(most, GRPC_MAX_MESSAGE_LENGTH),
-    )
-    try:
-        yield server.bound_address, GrpcGrid(admission, terms.names)
-    finally:
-        server.stop(None).wait()
-
-
 def _appearing(found: int, started: Mapping[str, subprocess.Popen[bytes]], federated: FederatedRun) -> None:
     """Tell how many clients are there; raise where one of them has ended before the run began.
 
@@ -112,7 +99,24 @@ def _appearing(found: int, started: Mapping[str, subprocess.Popen[bytes]], feder
         federated.report(f"round 1 of {federated.terms.rounds}", 0.0)
 
 
-def _check(grid: GrpcGrid, terms: Federation) -> None:
+def _check(grid: Grid, terms: Federation) -> None:
     """Raise where no client is left, unless the noise is the server's: the end of one must not end a run."""
     if not terms.central and not grid.get_node_ids():
         raise BadInput(f"all {terms.clients} clients ended before the run did.")
+
+
+def main(file: str) -> int:
+    """Answer the server that ``file`` names until it ends the connection, which is told by a code of 1."""
+    told = json.loads(Path(file).read_text("utf-8"))
+    config, place = {TERMS: told[TERMS]}, told["place"]
+    context = Context(run_id=0, node_id=0, node_config=place, state=RecordDict(), run_config=config)
+    client = GrpcClient(client_app, context, Credential(place["name"], told["secret"]))
+    try:
+        start_client(server_address=told["server"], client=client, insecure=True, max_retries=0)
+    except RpcError:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

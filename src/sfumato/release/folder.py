@@ -6,40 +6,395 @@ says how many were left out.
 
 Where a budget pays, and in a folder of records, everything is read and checked before, so that bad input
 costs nothing; the spend is durable before the first piece is drawn. A run that is cut off leaves whole files
-with their certificates and no manifest, and says how many; the manifest appears when all files are on the
-disk. The output holds nothing but the files of its run: what a request left when it was cut off may stand
-there, and nothing else.
+and no manifest, and says how many: nobody vouches for them. The manifest and its certificate, which is that
+of all files, appear when all files are on the disk. The output holds nothing but the files of its run: what
+the same run left when it was cut off may stand there, and nothing else.
+
+**A paid run that is cut off is resumed** by the same command. Each piece has keyed noise of its own, under
+the secret of the request or a seed that is on the disk before anything is paid, and all names are drawn from
+it. A private log beside the output (see :mod:`~sfumato.release.checkpoint`) has the digest of each piece that
+was written. A piece that stands with that digest is not drawn again; any other one is drawn from its noise,
+byte for byte as before. So is one that was drawn twice because a worker was lost.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import pickle
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence, Sized
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.errors import BadInput
-from sfumato.io.atomic import require_room, write_whole
-from sfumato.io.stores import LocalStore, Store
+from sfumato.errors import BadInput, SfumatoError
+from sfumato.io import (
+    LocalStore,
+    Store,
+    file_to_read,
+    named,
+    released_suffix,
+    require_room,
+    unsettled,
+    write_whole,
+    writing,
+)
 from sfumato.noise import Keyed
-from sfumato.privacy import Guarantee, Statement, Unit
-from sfumato.release.batch_pieces import Bytes, Draw, Drawn, Examine, Examined, Opener, Piece, known_suffix
+from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, Unit, printable
 from sfumato.release.combined_statement import PARTS, check_charge, in_each, together
-from sfumato.release.engine_interface import Engine, LocalEngine
-from sfumato.release.manifest import MANIFEST, manifest_bytes, refuse_other_run
-from sfumato.release.payment import Content, Payment
-from sfumato.release.protected_file import Protected, Report
-from sfumato.release.single_file import Paid
-from sfumato.release.unlisted_files import refuse_foreign, telling_what_stays
-from sfumato.reports import SigningKey
+from sfumato.release.engines import Done, Engine, LocalEngine, Outcome, outcome, refusal
+from sfumato.release.locations import PRIVATE
+from sfumato.release.manifest import Listed, Stated, manifest_bytes, refuse_other_run, some, unlisted
+from sfumato.release.path import Certify, Kind, Protected, Report, SourceFile, digest_of, silent
+from sfumato.release.payment import Content, Payment, Spending, terms_of
+from sfumato.reports import MANIFEST, KeyRing, certificate_file, file_digest, verify
 
-__all__ = ["ProtectedFolder", "count_of", "new_run", "protect_folder", "refuse_nothing"]
+if TYPE_CHECKING:
+    from sfumato.release.checkpoint import Checkpoint
+
+__all__ = ["ProtectedFolder"]
+
+#: What a statement says of the names of released files.
+NAMED = "the files have the names of their sources, which the owner declares public"
+NUMBERED = "the files are numbered in an order that tells nothing; no name of a source travels"
+
+# The statements that this process has made last, by their ids: each, the first that equals it, its bytes.
+_SAID: dict[int, tuple[Statement, Statement, bytes]] = {}
+_MOST_SAID = 64
+_one_says = Lock()
+
+#: Makes a file that can be released of a path, its name in the source and, if only one is meant, its part.
+Opener = Callable[..., SourceFile]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The file ``source``, or its rows or row groups ``part``, which becomes the file ``name``.
+
+    ``version`` is what the store said of it when its files were listed.
+    """
+
+    name: str
+    source: str
+    part: range | None = None
+    version: str | None = None
+
+    @contextmanager
+    def at(self, store: Store) -> Iterator[Path]:
+        """Where the file of ``store`` can be read; one that has several parts is put there once for all.
+
+        A link among the files of a folder is refused: it may lead out of it.
+        """
+        if self.part is not None:
+            path = store.shared(self.source, self.version)
+            with named(path, self.source):
+                yield path
+            return
+        with store.reading(self.source, self.version) as path:
+            if path.is_symlink():
+                raise BadInput(f"{path.name} is a link, which is not followed.")
+            yield path
+
+    @property
+    def told(self) -> str:
+        """What the owner is told that it is: the source, or the part of one."""
+        return self.source if self.part is None else self.name
+
+    def committed(self, digest: bytes) -> bytes:
+        """One digest of which piece it is and of its content, whose own is ``digest``."""
+        part = None if self.part is None else [self.part.start, self.part.stop]
+        return hashlib.sha256(json.dumps([self.source, part]).encode() + digest).digest()
+
+    def opened(self, opener: Opener, path: Path) -> SourceFile:
+        """The file at ``path`` or, where it was cut, this part of it."""
+        return opener(path, self.source) if self.part is None else opener(path, self.source, self.part)
+
+
+def pieces_of(store: Store, *, public_names: bool = False, keyed: Keyed | None = None) -> list[Piece]:
+    """Every file of ``store``, each a piece of its own.
+
+    A name is data, and so is its place in the alphabet. Unless ``public_names`` declares the names public,
+    the pieces are called by numbers, in an order that tells nothing of the names: a random one or, where the
+    noise is ``keyed``, one under its secret, the same whenever the same files are released.
+    """
+    names = store.names()
+    if public_names:
+        there = set(names)
+        return [Piece(_public(name, there), name, version=store.version(name)) for name in names]
+    if keyed is None:
+        secrets.SystemRandom().shuffle(names)
+    else:
+        names.sort(key=lambda name: keyed.commitment(hashlib.sha256(ascii(name).encode()).digest()))
+    return [
+        Piece(f"{number:06d}{known_suffix(name)}", name, version=store.version(name))
+        for number, name in enumerate(names, start=1)
+    ]
+
+
+def _public(name: str, there: Set[str]) -> str:
+    """The name of the release of ``name``: the same, with a second suffix where it has another format."""
+    suffix = known_suffix(name)
+    if name.lower().endswith(suffix):
+        return name
+    if name + suffix in there:
+        raise BadInput(f"{name} is released as {name + suffix}, and another file has that name; rename it.")
+    return name + suffix
+
+
+def known_suffix(name: str) -> str:
+    """The suffix of the release of ``name``; a format that is not known has none, and its file is refused."""
+    with suppress(BadInput):
+        return released_suffix(name)
+    return ""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What the release of a piece will state; where asked for, ``file``, and the ``digest`` of its content.
+
+    What shapes its noise is part of the digest. ``most_bytes`` bounds the size of what is released.
+    """
+
+    statement: Statement
+    digest: bytes | None
+    what: str | None = None
+    file: SourceFile | None = None
+    most_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Digests the bytes of a piece."""
+
+    store: Store
+
+    def __call__(self, piece: Piece) -> bytes:
+        """Their SHA-256."""
+        with piece.at(self.store) as path:
+            return digest_of(file_to_read(path))
+
+
+@dataclass(frozen=True)
+class Examine:
+    """Reads all of a piece, which refuses what cannot be released; draws no noise."""
+
+    store: Store
+    opener: Opener
+    digests: bool
+    keep: bool
+
+    def __call__(self, piece: Piece) -> Examined:
+        """What was found."""
+        content = Content() if self.digests else None
+        with piece.at(self.store) as path:
+            file = piece.opened(self.opener, path)
+            file.fits(Path(piece.name))
+            file.check(silent, content)
+        # With the terms of each file: together they state only what all of them share.
+        digest = None if content is None else content.digest(terms_of(file.statement, file.declared))
+        kept = file if self.keep else None
+        return Examined(_once(file.statement), digest, file.what, kept, file.most_bytes(Path(piece.name)))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A released piece: ``name`` and digest are for the manifest, ``source`` is for the owner alone.
+
+    ``statement`` is that of this piece by itself.
+    """
+
+    name: str
+    source: str
+    sha256: str
+    statement: Statement
+    rows: int
+    columns: int
+    left_out: tuple[str, ...]
+    what: str | None
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Draws the releases of pieces, which have been paid for, and lets each of them appear whole."""
+
+    store: Store
+    output: Store
+    opener: Opener
+    opened: Mapping[Piece, SourceFile] = field(default_factory=dict)
+
+    def __call__(self, piece: Piece) -> Drawn:
+        """What has appeared."""
+        with piece.at(self.store) as path:
+            return self._alone(piece, self._file(piece, path))
+
+    def several(self, pieces: Sequence[Piece]) -> list[Outcome[Piece, Drawn]]:
+        """What has appeared of each, or why it was refused; pictures that are alike are drawn together."""
+        if not isinstance(self.store, LocalStore):  # each is fetched, and gone when it is done
+            return [outcome(self, piece) for piece in pieces]
+        done: list[Outcome[Piece, Drawn]] = []
+        batches: dict[object, list[tuple[Piece, Any]]] = {}
+        for piece in pieces:
+            try:
+                with piece.at(self.store) as path:
+                    file = self._file(piece, path)
+                    kind = file.alike(Path(piece.name))
+                    if kind is None:
+                        done.append((piece, self._alone(piece, file), None))
+                    else:
+                        batches.setdefault(kind, []).append((piece, file))
+            except SfumatoError as error:
+                done.append(refusal(piece, error))
+        for batch in batches.values():
+            most = batch[0][1].mechanism.block_rows(batch[0][1].values)
+            size = -(-len(batch) // -(-len(batch) // most))
+            for at in range(0, len(batch), size):
+                done += self._batch(batch[at : at + size])
+        return done
+
+    def _alone(self, piece: Piece, file: SourceFile) -> Drawn:
+        with self._place(piece) as target:
+            file.write(target, None, silent)
+            return _drawn(piece, file, file_digest(target))
+
+    def _batch(self, batch: list[tuple[Piece, Any]]) -> list[Outcome[Piece, Drawn]]:
+        done: list[Outcome[Piece, Drawn]] = []
+        read = []
+        for piece, file in batch:
+            try:
+                read.append((piece, file, file.read()))
+            except SfumatoError as error:
+                done.append(refusal(piece, error))
+        if not read:
+            return done
+        pieces, files, rows = zip(*read, strict=True)
+        encoded = files[0].encoded(files, rows, Path(pieces[0].name).suffix.lower())
+        for piece, file, data in zip(pieces, files, encoded, strict=True):
+            try:
+                with self._place(piece) as target:
+                    write_whole(target, data)
+            except SfumatoError as error:
+                done.append(refusal(piece, error))
+            else:
+                done.append((piece, _drawn(piece, file, hashlib.sha256(data).hexdigest()), None))
+        return done
+
+    def _file(self, piece: Piece, path: Path) -> SourceFile:
+        file = self.opened.get(piece) or piece.opened(self.opener, path)
+        file.fits(Path(piece.name))
+        return file
+
+    @contextmanager
+    def _place(self, piece: Piece) -> Iterator[Path]:
+        # The run waits for the disk once, before it says that all pieces are there.
+        with unsettled(), self.output.writing(piece.name) as target:
+            if target.is_symlink():
+                raise BadInput(f"a link stands at {target.name} in the output, and is not followed.")
+            yield target
+
+
+def _drawn(piece: Piece, file: SourceFile, digest: str) -> Drawn:
+    """What is told of a ``piece`` that was drawn; only then it is known how many rows a CSV had."""
+    return Drawn(
+        piece.name,
+        piece.source,
+        digest,
+        _once(file.statement),
+        0 if file.rows is None else file.rows,
+        file.values,
+        file.left_out,
+        file.what,
+    )
+
+
+def _once(statement: Statement) -> Statement:
+    """The one object for all equal statements: thousands of pieces of one kind send it and read it once."""
+    with _one_says:
+        known = _SAID.get(id(statement))
+        if known is None:
+            if len(_SAID) >= _MOST_SAID:
+                _SAID.clear()
+            content = pickle.dumps(statement)
+            same = next((one for _, one, held in _SAID.values() if held == content), statement)
+            known = _SAID[id(statement)] = statement, same, content
+        return known[1]
+
+
+class _Log(Done[Piece, Drawn]):
+    """What became of pieces; those that were drawn are noted in the private file ``place``."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        self._place = place
+
+    def add(self, found: Collection[Outcome[Piece, Drawn]]) -> None:
+        """Take up what became of some pieces."""
+        super().add(found)
+        told = [[o.name, o.sha256, o.rows, o.columns, o.left_out] for _, o, _ in found if o is not None]
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        with writing(self._place), os.fdopen(os.open(self._place, flags, PRIVATE), "ab") as file:
+            file.write("".join(f"{json.dumps(one)}\n" for one in told).encode())
+
+    def read(self) -> dict[str, Listed]:
+        """The pieces that were noted; a line that was torn is none."""
+        found: dict[str, Listed] = {}
+        with suppress(FileNotFoundError):
+            for line in self._place.read_text().splitlines():
+                with suppress(ValueError):
+                    name, digest, rows, columns, left_out = json.loads(line)
+                    found[name] = Listed(digest, rows, columns, tuple(left_out))
+        return found
+
+
+def refuse_foreign(output: Store, own: Collection[str]) -> None:
+    """Refuse an ``output`` with files other than those called ``own``, their certificates and the manifest.
+
+    They would stand among the files of a release to which they do not belong. ``own`` are the files that
+    this run may have left before it was cut off: those of a request, which gives the same bytes again.
+    """
+    foreign = unlisted(output.held(), own)
+    if foreign:
+        raise BadInput(
+            f"{output.shown} holds files that are not of this run, {some(foreign)}; choose another output, "
+            "or remove them first."
+        )
+
+
+@contextmanager
+def telling_what_stays(
+    output: Store, names: Iterable[str], *, exact: bool, resumed: bool = False
+) -> Iterator[None]:
+    """Note on what stops the block from outside (a signal) how many of ``names`` stand without a manifest.
+
+    No note where none does, or where the manifest of the run stands already. ``exact`` says that nobody goes
+    on writing, ``resumed`` that the same command goes on with them.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as stop:
+        try:
+            held = set(output.held())
+        except SfumatoError:
+            stop.add_note(f"what stands in {output.shown} without a manifest belongs to no release")
+            raise stop from None
+        count = len(held.intersection(names))
+        if count and MANIFEST not in held:
+            one = count == 1
+            files = f"{count:,} {'file' if one else 'files'}" + ("" if exact else " or more")
+            stand, belong = ("stands", "belongs") if one and exact else ("stand", "belong")
+            until = " until the same command has resumed the run" if resumed else ""
+            stop.add_note(
+                f"{files} {stand} in {output.shown} without a manifest and {belong} to no release{until}"
+            )
+        raise
 
 
 @dataclass(frozen=True)
@@ -47,22 +402,41 @@ class ProtectedFolder:
     """What ``protect`` made of many files: those released, those left out with the reason, the manifest.
 
     ``output`` is the place for people. The sources of files and the names of those left out are for the owner
-    alone, and stand in no output.
+    alone, and stand in no output. ``resumed`` files stood there from before and were not drawn again.
     """
 
     output: str
     released: tuple[Drawn, ...]
     skipped: tuple[tuple[str, str], ...]
     manifest: Protected
+    resumed: int = 0
 
     @property
     def statement(self) -> Statement:
         """What all released files together state."""
         return self.manifest.statement
 
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, width: int = TEXT_WIDTH) -> str:
+        """Return the result for people, its statement in lines of at most ``width`` characters."""
+        lines = [
+            self.statement.table(width),
+            "",
+            f"Released: {printable(self.output)} ({count_of(self.released)})",
+            f"Manifest: {printable(self.manifest.shown)}, whose certificate is that of all files",
+        ]
+        if self.resumed:
+            lines.append(f"Resumed: {count_of(range(self.resumed))} stood there, paid for before")
+        sources = {one.source for one in self.released}
+        if len(sources) == len(self.released) and sources != {one.name for one in self.released}:
+            lines.append("Names: numbered; `released` tells which file is of which source")
+        return "\n".join([*lines, *list_skipped("Skipped", self.skipped)])
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON values, for machines."""
-        whole = self.manifest.to_dict()
+        whole = self.manifest.to_dict() | ({"resumed": self.resumed} if self.resumed else {})
         return whole | {
             "output": self.output,
             "manifest": whole["output"],
@@ -80,118 +454,209 @@ def new_run(noise: Keyed | None) -> str:
     return noise.commitment(hashlib.sha256(b"run").digest())[:32]
 
 
-def protect_folder(
-    store: Store,
-    output: Store,
-    pieces: Sequence[Piece],
-    opener: Opener,
-    *,
-    unit: Unit | None = None,
-    apart: str | None = None,
-    records: bool = True,
-    names: str | None = None,
-    keyed: Keyed | None = None,
-    engine: Engine | None = None,
-    payment: Payment,
-    signer: SigningKey | None,
-    report: Report,
-) -> ProtectedFolder:
-    """Release ``pieces`` of ``store`` under their names in ``output``, of which ``names`` says what they are.
+class Folder(Kind[Spending]):
+    """``pieces`` of ``source``, released under their names in ``target``; its output is the manifest of them.
 
     ``opener`` makes a file that can be released of a path and its name; it can be pickled where ``engine``
     has workers elsewhere. ``unit`` is the headline; ``apart`` says why no unit is in two files, without
     which their costs add up (see :mod:`sfumato.release.combined_statement`). ``records`` says that each is a
     file of records. Two files of equal content are refused: of records by their values, of media, whose units
-    are taken to be in one file alone, by their bytes. ``keyed`` is the noise of a request.
+    are taken to be in one file alone, by their bytes. ``names`` is what is stated of the names of files.
+    ``keyed`` is the noise of a request, or of the run that ``checkpoint`` keeps. ``keys`` are those whose
+    certificate of a manifest is trusted, so that files that it lists are not drawn again.
     """
-    engine = engine or LocalEngine()
-    noise = payment.noise(keyed)
-    run = new_run(noise)
-    if apart != PARTS:
-        _check_places(store, output)
-    listed = refuse_other_run(output, run)
-    refuse_foreign(output, [] if noise is None else [*listed, *(piece.name for piece in pieces)])
-    skipped: dict[Piece, str] = {}
-    examined: dict[Piece, Examined] = {}
-    notes: tuple[str, ...] = () if names is None else (names,)
-    of_all: tuple[str, ...] = ()
-    paid: Paid = None
-    if payment.lacks_budget:
-        payment.require_budget(_promised(store, pieces, opener, unit, apart))
-    if not records and apart != PARTS:
-        pieces, skipped = _refuse_equal_bytes(store, pieces, engine, report)
-        refuse_nothing(store, pieces, skipped)
-    if payment.payer is not None or records:
-        # What is paid for is known to be readable: bad input never spends budget.
-        keep = engine.one_process and isinstance(store, LocalStore)
-        work = Examine(store, opener, noise is not None or records, keep)
-        checked = engine.each(work, pieces, "checking", report)
-        examined = checked.results
-        skipped |= checked.refused
-        pieces = [piece for piece in pieces if piece in examined]
-        refuse_nothing(store, pieces, skipped)
-        if records:
-            _refuse_copies({piece: examined[piece].digest for piece in pieces}, "records")
-        if isinstance(output, LocalStore):
-            require_room(output.folder, sum(examined[piece].most_bytes for piece in pieces))
-        stated = together([examined[piece].statement for piece in pieces], unit, apart=apart)
-        added, paid = _pay(pieces, examined, stated, payment, noise, output, apart)
-        if records and len(pieces) > 1:
-            of_all = (in_each(stated, apart),)
-        notes += added
-    opened = {piece: found.file for piece, found in examined.items() if found.file is not None}
-    draw = Draw(store, output, opener, (*of_all, *notes), payment.dataset, paid, signer, opened)
-    expected = [piece.name for piece in pieces]
-    with telling_what_stays(output, expected, exact=engine.one_process):
-        drawn = engine.each(draw, pieces, "drawing", report)
-        skipped |= drawn.refused
-        refuse_nothing(store, drawn.results, skipped)
-        released = tuple(sorted(drawn.results.values(), key=lambda one: PurePosixPath(one.name)))
-        stated = together([one.statement for one in released], unit, apart=apart)
-        stated = replace(stated, notes=(*stated.notes, *notes))
-        if not examined:
-            stated.forewarn()
-        output.settle()
-        manifest = _write_manifest(output, released, len(skipped), stated, payment, paid, signer, run)
-    left = sorted(skipped, key=lambda piece: PurePosixPath(piece.told))
-    return ProtectedFolder(
-        output.shown, released, tuple((piece.told, skipped[piece]) for piece in left), manifest
-    )
 
+    def __init__(
+        self,
+        source: Store,
+        target: Store,
+        pieces: Sequence[Piece],
+        opener: Opener,
+        *,
+        payment: Payment,
+        unit: Unit | None = None,
+        apart: str | None = None,
+        records: bool = True,
+        names: str | None = None,
+        keyed: Keyed | None = None,
+        reproducible: bool = False,
+        engine: Engine | None = None,
+        checkpoint: Checkpoint | None = None,
+        keys: KeyRing | None = None,
+    ) -> None:
+        self._source, self._target, self._pieces, self._opener = source, target, pieces, opener
+        self._payment, self._unit, self._apart, self._records = payment, unit, apart, records
+        self._engine = engine or LocalEngine()
+        self._notes: tuple[str, ...] = () if names is None else (names,)
+        self.output = target.folder / MANIFEST if isinstance(target, LocalStore) else Path(MANIFEST)
+        self.keyed = payment.noise(keyed) if checkpoint is None else keyed
+        self.reproducible, self.checkpoint, self._keys = reproducible, checkpoint, keys or KeyRing()
+        self._skipped: dict[Piece, str] = {}
+        self._examined: dict[Piece, Examined] = {}
+        self._drawn: tuple[Drawn, ...] = ()
+        self._resumed = 0
+        self._run = new_run(self.keyed)
+        if apart != PARTS:
+            _check_places(source, target)
+        self._listed = refuse_other_run(target, self._run)
+        goes_on = payment.request is not None or (checkpoint is not None and checkpoint.found)
+        refuse_foreign(target, [*self._listed, *(piece.name for piece in pieces)] if goes_on else [])
 
-def _pay(
-    pieces: Sequence[Piece],
-    examined: Mapping[Piece, Examined],
-    stated: Statement,
-    payment: Payment,
-    noise: Keyed | None,
-    output: Store,
-    apart: str | None,
-) -> tuple[tuple[str, ...], Paid]:
-    """Spend what all pieces, which state ``stated``, cost; what every statement has to add, and the row."""
-    if payment.payer is not None:
-        ordered = sorted(pieces, key=lambda piece: PurePosixPath(piece.told))
-        check_charge([one.told for one in ordered], [examined[one].statement for one in ordered], payment)
-    content = Content()
-    if noise is not None:
-        # With their names, which key the noise: the same content under another name would be drawn anew.
-        digests = b"".join(piece.committed(examined[piece].digest or b"") for piece in pieces)
-        content.add(np.frombuffer(digests, np.uint8).reshape(len(pieces), -1))
-    purpose = f"{output.shown.rstrip('/').rsplit('/', 1)[-1]}, {count_of(pieces)}"
-    stated.forewarn()
-    added = [examined[piece].statement for piece in pieces] if apart is None else []
-    told, paid = payment.pay(stated, purpose, content, noise, added=added)
-    return told.notes[len(stated.notes) :], paid
+    def promised(self) -> Guarantee | None:
+        """What the first piece that can be opened promises, as a folder says it; None where none can."""
+        for piece in self._pieces:
+            with suppress(BadInput), piece.at(self._source) as path:
+                return self._together([piece.opened(self._opener, path).statement]).proven
+        return None
 
+    def _together(self, statements: Iterable[Statement]) -> Statement:
+        return together(statements, self._unit, apart=self._apart)
 
-def _promised(
-    store: Store, pieces: Sequence[Piece], opener: Opener, unit: Unit | None, apart: str | None
-) -> Guarantee | None:
-    """What the first of ``pieces`` that can be opened promises, as a folder says it; None where none can."""
-    for piece in pieces:
-        with suppress(BadInput), piece.at(store) as path:
-            return together([piece.opened(opener, path).statement], unit, apart=apart).proven
-    return None
+    def check(self, content: Content, report: Report) -> None:
+        """Read everything where a budget pays, and in a folder of records; refuse two equal files.
+
+        Media that nobody pays for are read once, when they are drawn, and refused then.
+        """
+        if not self._records and self._apart != PARTS:
+            self._refuse_equal_bytes(report)
+        if self._payment.payer is None and not self._records:
+            return
+        keep = self._engine.in_memory(len(self._pieces)) and isinstance(self._source, LocalStore)
+        work = Examine(self._source, self._opener, self.keyed is not None or self._records, keep)
+        checked = self._engine.each(work, self._pieces, "checking", report)
+        self._examined = checked.results
+        self._leave_out(checked.refused)
+        found = [self._examined[piece] for piece in self._pieces]
+        if self._records:
+            _refuse_copies({piece: self._examined[piece].digest for piece in self._pieces}, "records")
+        self.price = self._together(one.statement for one in found)
+        self.added = [one.statement for one in found] if self._apart is None else []
+        self.name = f"{self._target.shown.rstrip('/').rsplit('/', 1)[-1]}, {count_of(found)}"
+        if self._payment.payer is not None:
+            ordered = sorted(self._pieces, key=lambda piece: PurePosixPath(piece.told))
+            statements = [self._examined[one].statement for one in ordered]
+            check_charge([one.told for one in ordered], statements, self._payment)
+        if self.keyed is not None:
+            # With their names, which key the noise: the same content under another name would be drawn anew.
+            digests = b"".join(piece.committed(self._examined[piece].digest or b"") for piece in self._pieces)
+            content.add(np.frombuffer(digests, np.uint8).reshape(len(found), -1))
+
+    def _refuse_equal_bytes(self, report: Report) -> None:
+        """Refuse two media files of the same bytes; only files of the same size are read for this."""
+        sizes = {
+            piece: self._source.size(piece.source) for piece in self._pieces if known_suffix(piece.source)
+        }
+        often = Counter(sizes.values())
+        alike = [piece for piece, size in sizes.items() if size and often[size] > 1]
+        if alike:
+            compared = self._engine.each(Bytes(self._source), alike, "comparing", report)
+            _refuse_copies(compared.results, "bytes")
+            self._leave_out(compared.refused)
+
+    def _leave_out(self, refused: Mapping[Piece, str]) -> None:
+        """Go on without the pieces that are ``refused``; one is needed."""
+        self._skipped |= refused
+        self._pieces = [piece for piece in self._pieces if piece not in refused]
+        refuse_nothing(self._source, self._pieces, self._skipped)
+
+    def forewarn(self) -> None:
+        """Warn of what will be stated, where it is known before anything is drawn."""
+        if self._examined:
+            self.price.forewarn()
+
+    @contextmanager
+    def room(self) -> Iterator[None]:
+        """Room on the disk; whoever stops the run is told what stays."""
+        if isinstance(self._target, LocalStore):
+            require_room(self._target.folder, sum(one.most_bytes for one in self._examined.values()))
+        names = [piece.name for piece in self._pieces]
+        exact, resumed = not self._engine.retries, self.checkpoint is not None
+        with telling_what_stays(self._target, names, exact=exact, resumed=resumed):
+            yield
+
+    def draw(self, pay: Spending, report: Report) -> None:
+        """Pay, then draw each piece that does not stand already, and let it appear."""
+        self._notes += pay()
+        opened = {piece: one.file for piece, one in self._examined.items() if one.file is not None}
+        work = Draw(self._source, self._target, self._opener, opened)
+        done: Done[Piece, Drawn] = Done()
+        if self.checkpoint is not None:
+            done = log = _Log(self.checkpoint.folder / "pieces")
+            done.results |= self._standing(log.read(), report)
+            if self._resumed and pay.row is not None:
+                row = f"row {pay.row['number']} of {self._payment.dataset}"
+                report(f"resuming the run that {row} paid for: {count_of(done.results)} stand", None)
+        missing = [piece for piece in self._pieces if piece not in done.results]
+        if missing:
+            self._engine.each(work, missing, "drawing", report, done)
+        self._leave_out(done.refused)
+        self._drawn = tuple(sorted(done.results.values(), key=lambda one: PurePosixPath(one.name)))
+        stated = self._together(one.statement for one in self._drawn)
+        self._statement = replace(stated, notes=(*stated.notes, *self._notes))
+        if not self._examined:
+            self._statement.forewarn()
+        self._target.settle()
+
+    def _standing(self, noted: Mapping[str, Listed], report: Report) -> dict[Piece, Drawn]:
+        """The pieces that stand as they were ``noted``, or as a certified manifest of this run lists them."""
+        known = dict(noted)
+        if self._listed and verify(self.output, self._keys, self._payment.ledger).holds:
+            known |= self._listed
+        there = [Piece(piece.name, piece.name) for piece in self._pieces if piece.name in known]
+        if not there:
+            return {}
+        read = self._engine.each(Bytes(self._target), there, "comparing", report).results
+        held = {one.name for one, digest in read.items() if digest.hex() == known[one.name].sha256}
+        found = {}
+        for piece in self._pieces:
+            if piece.name in held:
+                told, seen = known[piece.name], self._examined[piece]
+                found[piece] = Drawn(
+                    *(piece.name, piece.source, told.sha256, seen.statement),
+                    *(told.rows, told.columns, told.left_out, seen.what),
+                )
+        self._resumed = len(found)
+        return found
+
+    def write(self, certify: Certify, report: Report) -> None:
+        """Let the manifest appear, which lists the pieces and what is stated of each."""
+        digests = {one.name: one.sha256 for one in self._drawn}
+        listed = manifest_bytes(digests, self._run, len(self._skipped), self._stated())
+        with self._target.writing(MANIFEST) as self.output:
+            write_whole(self.output, listed, first=(certificate_file(self.output), certify))
+
+    def _stated(self) -> dict[Stated, list[str]]:
+        """What is stated of each file, and the files of which it is."""
+        notes = self._notes
+        if self._records and len(self._examined) > 1:
+            notes = (in_each(self.price, self._apart), *notes)
+        found: dict[Stated, list[str]] = {}
+        known: dict[tuple[object, ...], list[str]] = {}  # by objects: to compare statements takes long
+        for one in self._drawn:
+            alike = id(one.statement), one.rows, one.columns, one.left_out
+            if alike not in known:
+                own = replace(one.statement, notes=(*one.statement.notes, *notes))
+                known[alike] = found.setdefault(Stated(own, one.rows, one.columns, one.left_out), [])
+            known[alike].append(one.name)
+        return found
+
+    def released(self) -> Protected:
+        """The manifest, which states what all pieces state together."""
+        return Protected(
+            self.output,
+            self._statement,
+            len(self._drawn),
+            max(one.columns for one in self._drawn),
+            (),
+            what=count_of(self._drawn),
+            place=f"{self._target.shown.rstrip('/')}/{MANIFEST}",
+        )
+
+    def result(self, manifest: Protected) -> ProtectedFolder:
+        """What was released, left out and certified by ``manifest``."""
+        left = sorted(self._skipped, key=lambda piece: PurePosixPath(piece.told))
+        skipped = tuple((piece.told, self._skipped[piece]) for piece in left)
+        return ProtectedFolder(self._target.shown, self._drawn, skipped, manifest, self._resumed)
 
 
 def _refuse_copies(digests: Mapping[Piece, bytes | None], what: str) -> None:
@@ -206,54 +671,17 @@ def _refuse_copies(digests: Mapping[Piece, bytes | None], what: str) -> None:
             )
 
 
-def _refuse_equal_bytes(
-    store: Store, pieces: Sequence[Piece], engine: Engine, report: Report
-) -> tuple[Sequence[Piece], dict[Piece, str]]:
-    """Refuse two media files of the same bytes; only files of the same size are read for this.
-
-    The pieces that are left, and those that could not be read, with the reason.
-    """
-    sizes = {piece: store.size(piece.source) for piece in pieces if known_suffix(piece.source)}
-    often = Counter(sizes.values())
-    alike = [piece for piece, size in sizes.items() if size and often[size] > 1]
-    if not alike:
-        return pieces, {}
-    compared = engine.each(Bytes(store), alike, "comparing", report)
-    _refuse_copies(compared.results, "bytes")
-    return [piece for piece in pieces if piece not in compared.refused], dict(compared.refused)
-
-
-def _write_manifest(
-    output: Store,
-    released: tuple[Drawn, ...],
-    skipped: int,
-    statement: Statement,
-    payment: Payment,
-    paid: Paid,
-    signer: SigningKey | None,
-    run: str,
-) -> Protected:
-    listed = manifest_bytes({one.name: one.sha256 for one in released}, run, skipped)
-    with output.writing(MANIFEST) as target:
-        done = Protected(
-            target,
-            statement,
-            len(released),
-            max(one.columns for one in released),
-            (),
-            payment.dataset,
-            paid,
-            what=count_of(released),
-            place=f"{output.shown.rstrip('/')}/{MANIFEST}",
-        )
-        first = done.certificate_file, lambda written: payment.keep(paid, done.certified(written, signer))
-        write_whole(target, listed, first=first)
-    return done
-
-
 def count_of(files: Sized) -> str:
     """How many they are, for people."""
     return "1 file" if len(files) == 1 else f"{len(files):,} files"
+
+
+def list_skipped(word: str, skipped: Sequence[tuple[str, str]]) -> list[str]:
+    """Return lines that name the files that are left out, each with the reason."""
+    if not skipped:
+        return []
+    named = [f"  {printable(file)}: {printable(why)}" for file, why in skipped]
+    return [f"{word}: {count_of(skipped)}", *named]
 
 
 def refuse_nothing(store: Store, files: Sized, skipped: Mapping[Piece, str]) -> None:

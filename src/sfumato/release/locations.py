@@ -1,23 +1,134 @@
-"""Where a release comes from or goes to, as people write it: a file, a folder, an object, a prefix."""
+"""Where a release comes from or goes to, as people write it: a file, a folder, an object, a prefix.
+
+Where an output may stand, and that one run at a time writes it.
+
+A run holds a lock of the operating system (``flock``) on a hidden file beside its output from before it pays
+until its output stands. A second run is refused at once, before it pays. The lock ends with the process that
+holds it, however that ends, so that a file which a killed process left behind keeps nobody out.
+
+Where a publication may stand, and where what is private about it may not.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import functools
+import hashlib
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from sfumato.errors import BadInput
-from sfumato.io import MEDIA, kind_of
-from sfumato.io.formats import Kind
-from sfumato.io.storage_urls import is_remote
-from sfumato.io.stores import LocalStore, RemoteStore, Store
-from sfumato.reports import certificate_file
+from sfumato.io import (
+    MEDIA,
+    Kind,
+    LocalStore,
+    RemoteStore,
+    Store,
+    atomic_output,
+    is_archive,
+    is_remote,
+    kind_of,
+    writing,
+)
+from sfumato.noise import Randomness
+from sfumato.reports import MANIFEST, certificate_file
 
-__all__ = ["Located", "at_hand", "located"]
+__all__ = ["Located", "at_hand", "check_output", "located"]
+
+_Run = TypeVar("_Run", bound=Callable[..., Any])
+
+
+def check_output(output: Path, inputs: Sequence[str | os.PathLike[str]]) -> None:
+    """Refuse a place where no output can be written, and one where it would overwrite one of ``inputs``.
+
+    Said before the work rather than after it. The same file by another name, through a link, is refused too.
+    """
+    folder = output.parent
+    if not folder.is_dir():
+        fault = "is not a folder" if folder.exists() else "does not exist"
+        raise BadInput(f"{output.name} cannot be written: the folder {folder} {fault}.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInput(f"{output.name} cannot be written: you may not write into the folder {folder}.")
+    for place in (output, certificate_file(output)):
+        for given in inputs:
+            if place.exists() and os.path.exists(given) and os.path.samefile(given, place):
+                raise BadInput(f"{place.name} would overwrite the input {given}; choose another output.")
+        if place.exists() and not place.is_file():
+            raise BadInput(f"{place.name} exists and is not a regular file, so nothing can take its place.")
+
+
+def refuse_existing(shown: str) -> None:
+    """Refuse an output that is there already."""
+    raise BadInput(f"{shown} exists already; choose another output, or replace it with `overwrite=True`.")
+
+
+@contextmanager
+def claimed(output: Path, *, parents: bool = False, wait: bool = False) -> Iterator[None]:
+    """Keep every other run out of ``output``, a file or a folder, until the block ends.
+
+    ``parents`` makes folders that are missing above it, which go away again if they stay empty. Without a
+    folder to stand in nothing is locked: whoever writes refuses it. ``wait`` until another run has ended, in
+    place of being refused, is for requests, which are paid once and give the same bytes each time.
+    """
+    target = Path(os.path.realpath(output))
+    made = [folder for folder in target.parents if parents and not folder.exists()]
+    if parents:
+        with writing(output):
+            target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.parent.is_dir():
+        yield
+        return
+    lock = target.with_name(f".sfumato-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}.lock")
+    descriptor = _locked(lock, output, wait)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            lock.unlink()
+        os.close(descriptor)
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()  # refused where anything stands in it
+
+
+def one_run_at_a_time(run: _Run) -> _Run:
+    """Let ``run`` have its output, the second of its arguments, for itself."""
+
+    @functools.wraps(run)
+    def alone(subject: Any, output: str | os.PathLike[str], *rest: Any, **words: Any) -> Any:
+        with claimed(Path(output)):
+            return run(subject, output, *rest, **words)
+
+    return cast(_Run, alone)
+
+
+def _locked(lock: Path, output: Path, wait: bool) -> int:
+    """A descriptor of the file ``lock``, locked; refused where another run has it."""
+    while True:
+        with writing(output):
+            descriptor = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise BadInput(
+                f"another run is writing {output.name} at this moment; wait until it has ended, or choose "
+                "another output."
+            ) from None
+        except OSError:
+            return descriptor  # a file system without locks
+        # Whoever had it before may have removed the file between our opening and locking it.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), lock.stat()):
+                return descriptor
+        os.close(descriptor)
 
 
 @dataclass(frozen=True)
@@ -58,6 +169,12 @@ def located(place: str | os.PathLike[str], *, folder: bool | None = None) -> Loc
     of a file that can be released. ``folder`` says it where that cannot be told yet; otherwise a path that
     leads nowhere is refused, unless it is named like a file, of which its reader will say so.
     """
+    if not isinstance(place, str | os.PathLike):
+        raise BadInput(
+            f"`source` and `output` name files, not {type(place).__name__}; data in memory is released by a "
+            "mechanism, as in `sf.Gaussian(epsilon=1.0, clip=1.0).release(X)`.",
+            parameter="source",
+        )
     text = os.fspath(place)
     if is_remote(text):
         whole = _is_prefix(text) if folder is None else folder
@@ -72,11 +189,16 @@ def located(place: str | os.PathLike[str], *, folder: bool | None = None) -> Loc
     return Located(LocalStore(path.parent), path.name, text)
 
 
+# Bytes of a certificate or a manifest that is looked for; a million files have a manifest of 200 MB.
+_MOST_READ = 1 << 30
+
+
 @contextmanager
 def at_hand(place: str | os.PathLike[str]) -> Iterator[Path]:
     """What stands at ``place`` as a path, with what stands beside a file; a copy of what is far away.
 
-    Of a file in an object store its certificate is brought along, of a prefix all of its files.
+    Of a file in an object store its certificate is brought along, or the manifest that lists it with its
+    certificate, and of a prefix all of its files.
     """
     found = located(place)
     if found.local is not None:
@@ -84,13 +206,37 @@ def at_hand(place: str | os.PathLike[str]) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder, found.store as store:
         copy = Path(folder, found.word)
-        names = store.names() if found.name is None else [found.name, certificate_file(Path(found.name)).name]
-        for name in names:
-            target = copy / name if found.name is None else copy.with_name(name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with store.reading(name) as path:
-                shutil.move(path, target)
+        if found.name is None:
+            for name in store.names():
+                _bring(store, name, copy / name)
+            yield copy
+            return
+        beside = certificate_file(Path(found.name)).name
+        if store.read(beside, _MOST_READ) is not None:
+            _bring(store, beside, copy.with_name(beside))
+        else:
+            copy = _with_manifest(store.shown, found.name, Path(folder)) or copy
+        _bring(store, found.name, copy)
         yield copy
+
+
+def _bring(store: Store, name: str, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with store.reading(name) as path:
+        shutil.move(path, target)
+
+
+def _with_manifest(url: str, name: str, folder: Path) -> Path | None:
+    """Bring the manifest beside or above the object ``name`` below ``url``; where the object is to stand."""
+    while "://" in url.rpartition("/")[0]:
+        with RemoteStore(url) as store:
+            if store.read(MANIFEST, _MOST_READ) is not None:
+                for each in (MANIFEST, certificate_file(Path(MANIFEST)).name):
+                    _bring(store, each, folder / each)
+                return folder / name
+        url, _, last = url.rpartition("/")
+        name = f"{last}/{name}"
+    return None
 
 
 def _is_prefix(text: str) -> bool:
@@ -99,3 +245,111 @@ def _is_prefix(text: str) -> bool:
             kind_of(text)
             return False
     return True
+
+
+#: The mode of files that show or describe private records.
+PRIVATE = 0o600
+
+_SEED_BITS = 128
+_SEED = re.compile(rb"([0-9a-f]{32})\n?")
+
+
+def check_places(
+    source: Path, output: Path, page: Path | None, checkpoint: Path | None, *, begun: bool = False
+) -> None:
+    """Refuse places where nothing can be written, or where one thing would stand in another.
+
+    The report and the checkpoint are private: neither may stand inside the output. The folder of a run that
+    was ``begun`` before may be there.
+    """
+    check_apart(source, output)
+    if is_archive(output):
+        check_output(output, [source])
+    elif not begun:
+        check_new_folder(output)
+    inside, given = output.resolve(), source.resolve()
+    if page is not None:
+        check_page(source, output, page)
+    if checkpoint is not None:
+        if checkpoint.is_dir():
+            raise BadInput(f"`checkpoint` {checkpoint} is a folder: name a file.", parameter="checkpoint")
+        for private in (checkpoint, _coins_of(checkpoint)):
+            _private("checkpoint", private, inside, given)
+            if page is not None and page.resolve() == private.resolve():
+                raise BadInput(
+                    f"`report` {page} and `checkpoint` {checkpoint} would be one file; name two.",
+                    parameter="report",
+                )
+
+
+def check_apart(source: Path, output: Path) -> None:
+    """Refuse an output that is the input, or of which one would stand in the other."""
+    inside, given = output.resolve(), source.resolve()
+    if inside == given or inside.is_relative_to(given) or given.is_relative_to(inside):
+        raise BadInput(f"the output {output} and {source} lie in one another; choose another output.")
+
+
+def check_new_folder(output: Path) -> None:
+    """Refuse a place where no folder can appear: where something stands, or nobody may write."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        fault = "holds files already" if output.is_dir() else "exists and is not a folder"
+        raise BadInput(f"{output} {fault}; choose another output, or remove it first.")
+    check_output(output.with_name(output.name + ".folder"), [])
+
+
+def check_page(source: Path, output: Path, page: Path) -> None:
+    """Refuse a report that is no HTML file, or would stand in the input or the output."""
+    if page.suffix != ".html":
+        raise BadInput(f"`report` {page.name} must name an .html file.", parameter="report")
+    _private("report", page, output.resolve(), source.resolve())
+
+
+def drawn_coins(randomness: Randomness, checkpoint: Path | None) -> int:
+    """What the choice of the records that are left out is drawn from; nothing is written.
+
+    It is what was kept beside a ``checkpoint``, if anything was: a fit that goes on must go on with the same
+    records.
+    """
+    if checkpoint is not None and os.path.lexists(kept := _coins_of(checkpoint)):
+        wrong = f"{kept.name} does not hold the coins of a fit; remove it together with {checkpoint.name}."
+        try:
+            if not kept.is_file():  # opening a pipe would wait for ever
+                raise BadInput(wrong)
+            with kept.open("rb") as file:
+                found = _SEED.fullmatch(file.read(64))
+        except OSError as error:
+            raise BadInput(f"{kept.name} cannot be read: {error.strerror or error}.") from None
+        if found is None:
+            raise BadInput(wrong)
+        return int(found[1], 16)
+    return canary_coins(randomness)
+
+
+def canary_coins(randomness: Randomness) -> int:
+    """Draw from ``randomness`` what the choice of the records that are left out is drawn from."""
+    return randomness.stream(b"publication canaries").integer(_SEED_BITS)
+
+
+def keep_coins(seed: int, checkpoint: Path) -> None:
+    """Keep ``seed`` beside ``checkpoint``, for its owner alone."""
+    with atomic_output(_coins_of(checkpoint), mode=PRIVATE) as file:
+        file.write(f"{seed:032x}\n".encode("ascii"))
+
+
+def _coins_of(checkpoint: Path) -> Path:
+    return checkpoint.with_name(checkpoint.name + ".coins")
+
+
+def _private(parameter: str, path: Path, output: Path, source: Path) -> None:
+    place = path.resolve()
+    if place in (output, certificate_file(output)) or place.is_relative_to(output):
+        raise BadInput(
+            f"`{parameter}` {path} is private, and would be published with {output.name}.",
+            parameter=parameter,
+        )
+    if place == source or place.is_relative_to(source):
+        raise BadInput(
+            f"`{parameter}` {path} would stand in the input {source.name}; choose another place.",
+            parameter=parameter,
+        )
+    check_output(path, [])

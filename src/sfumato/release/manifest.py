@@ -1,31 +1,35 @@
-"""The manifest of a released folder: the names and digests of its files, written last and certified."""
+"""The manifest of a released folder: the names and digests of its files, written last and certified.
+
+Its certificate is the only one of the folder. So the manifest also says what is stated of each file, once for
+all files of which the same is stated: whoever has a file and the manifest knows what the file promises.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import BadInput
-from sfumato.io.stores import LocalStore, Store
-from sfumato.reports import Check, KeyRing, Verification, certificate_file, file_digest, verify
+from sfumato.io import LocalStore, Store
+from sfumato.privacy import Statement
+from sfumato.reports import (
+    MANIFEST,
+    Check,
+    KeyRing,
+    Verification,
+    certificate_file,
+    file_digest,
+    verify,
+)
 
 if TYPE_CHECKING:
     from sfumato.ledger import Ledger
 
-__all__ = [
-    "MANIFEST",
-    "manifest_bytes",
-    "manifest_of",
-    "refuse_other_run",
-    "some",
-    "unlisted",
-    "verify_folder",
-]
+__all__ = ["verify_folder"]
 
-MANIFEST = "manifest.json"
 # Of a manifest that has to be looked at; a million files have one of less than 200 MB.
 _MANIFEST_BYTES = 1 << 30
 
@@ -35,17 +39,57 @@ def manifest_of(folder: Path, files: Sequence[Path]) -> bytes:
     return manifest_bytes({file.relative_to(folder).as_posix(): file_digest(file) for file in files})
 
 
-def manifest_bytes(digests: Mapping[str, str], run: str | None = None, skipped: int = 0) -> bytes:
+@dataclass(frozen=True)
+class Stated:
+    """What is stated of a file of a folder; files of which the same is stated share it."""
+
+    statement: Statement
+    rows: int
+    columns: int
+    left_out: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, as a certificate has them."""
+        return {
+            "statement": self.statement.to_dict(),
+            "rows": self.rows,
+            "columns": self.columns,
+            "left_out": list(self.left_out),
+        }
+
+
+def manifest_bytes(
+    digests: Mapping[str, str],
+    run: str | None = None,
+    skipped: int = 0,
+    stated: Mapping[Stated, Sequence[str]] | None = None,
+) -> bytes:
     """The bytes of the manifest of files with these SHA-256 ``digests``, which ``run`` has released.
 
     ``skipped`` is how many files of the source could not be released; which ones, and why, is for its owner.
+    ``stated`` holds the files of which each is stated; the names are left out where it is said of all.
     """
     told: dict[str, Any] = {} if run is None else {"run": run}
     told |= {"skipped": skipped} if skipped else {}
+    releases = [
+        one.to_dict() | ({} if len(files) == len(digests) else {"files": list(files)})
+        for one, files in (stated or {}).items()
+    ]
+    told |= {"releases": releases} if releases else {}
     return (json.dumps(told | {"files": dict(digests)}, indent=2) + "\n").encode()
 
 
-def refuse_other_run(output: Store, run: str) -> list[str]:
+@dataclass(frozen=True)
+class Listed:
+    """A file that a manifest, or the log of a run, lists: its digest, and what is told of it."""
+
+    sha256: str
+    rows: int
+    columns: int
+    left_out: tuple[str, ...] = ()
+
+
+def refuse_other_run(output: Store, run: str) -> dict[str, Listed]:
     """Refuse an ``output`` that holds the manifest of another run than ``run``, or one that cannot be read.
 
     Files of two runs in one place would be a release that neither manifest describes. Returns the files that
@@ -53,12 +97,19 @@ def refuse_other_run(output: Store, run: str) -> list[str]:
     """
     held = output.read(MANIFEST, _MANIFEST_BYTES)
     if held is None:
-        return []
+        return {}
     try:
         read = json.loads(held)
-        other, listed = read["run"], list(read["files"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        other, listed = None, []
+        told = {name: one for one in read["releases"] for name in one.get("files", read["files"])}
+        other, listed = (
+            read["run"],
+            {
+                name: Listed(digest, told[name]["rows"], told[name]["columns"], tuple(told[name]["left_out"]))
+                for name, digest in read["files"].items()
+            },
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        other, listed = None, {}
     if other != run:
         raise BadInput(
             f"{output.shown} holds the {MANIFEST} of another run, whose files would be mixed with those of "
@@ -67,10 +118,14 @@ def refuse_other_run(output: Store, run: str) -> list[str]:
     return listed
 
 
-def unlisted(held: Iterable[str], listed: Collection[str]) -> list[str]:
-    """Those of the files ``held`` that are not ``listed``, nor the manifest, nor certificates of these."""
+def unlisted(held: Iterable[str], listed: Collection[str], *, certified: bool = True) -> list[str]:
+    """Return those of the files ``held`` that are not ``listed``, nor the manifest and its certificate.
+
+    Where files are ``certified`` one by one, as folders were before the manifest said what is stated of each,
+    their certificates belong to them.
+    """
     known = {MANIFEST, *listed}
-    known |= {certificate_file(Path(name)).as_posix() for name in known}
+    known |= {certificate_file(Path(name)).as_posix() for name in (known if certified else {MANIFEST})}
     return [name for name in held if name not in known]
 
 
@@ -100,7 +155,7 @@ def verify_folder(folder: Path, keys: KeyRing, ledger: Ledger | None = None) -> 
         check = Check("file", "fails", f"missing or altered since they were certified: {some(altered)}")
     else:
         check = Check("file", "holds", f"so are those of the {len(listed)} files that it lists")
-    if foreign := unlisted(LocalStore(folder).held(), listed):
+    if foreign := unlisted(LocalStore(folder).held(), listed, certified="releases" not in told):
         others = Check("folder", "fails", f"not part of this release, the manifest lists no {some(foreign)}")
     else:
         left = f"; {skipped:,} of the source's could not be released and are not here" if skipped else ""

@@ -7,28 +7,256 @@ with canaries by coins. These coins and records that stand in the model alone sa
 is left out of the model that is kept, and the others cost nothing that is proven, because nobody sees them.
 What is measured stays with whoever learned; what others see, whether a model appears, depends on it with a
 chance that was set aside of δ (:mod:`~sfumato.release.audit_slack`).
+
+What was found of each class of a model: what leaks of its records, how wide it is, its noise by Theorem 3.
+
+All of it is computed from the records, and none of it is covered by a proof: it stays with whoever learned.
+
+Records that nothing is learned from, which say how good a model is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits.bound import usual_delta
-from sfumato.audits.canary_game import OneRunAudit
-from sfumato.audits.findings import Finding
-from sfumato.audits.model_canaries import LearnerAudit, audit_learner, one_run_audit
-from sfumato.learners import Learner
+from sfumato.audits import (
+    ClassLeakage,
+    Finding,
+    LearnerAudit,
+    OneRunAudit,
+    audit_learner,
+    one_run_audit,
+    usual_delta,
+)
+from sfumato.errors import BadInput
+from sfumato.io import (
+    ArrayPair,
+    ClassFolders,
+    DatasetSource,
+    array_names,
+    file_to_read,
+    is_archive,
+    open_dataset,
+)
+from sfumato.learners import Learner, checked_examples
 from sfumato.noise import Secure
 from sfumato.privacy import Statement
-from sfumato.release.protected_file import Report
-from sfumato.reports import VerificationFailed
+from sfumato.release.path import Report
+from sfumato.release.public_facts import facts_of
+from sfumato.release.publication import names_of
+from sfumato.release.stored_model import ModelInputs
+from sfumato.reports import ClassTable, VerificationFailed, plain
 
-__all__ = ["ModelAudit", "audited_model"]
+if TYPE_CHECKING:
+    from sfumato.learners.compact import Allocation, ClassProfile
+
+
+_LEAKAGE = (
+    "How well the losses of a model of four fifths of the records tell its members from others of the same "
+    "class. A guess has an AUC of 0.5 and a leakage of 0. Each interval holds with 99% confidence by itself; "
+    "rates of one model bound no ε."
+)
+_PROFILE = (
+    "Definitions 1 and 6 of CompactDP, in the units of the features: the diameter d before and after "
+    "contraction, η = d′/d, κ = 1 − η, the density ρ at the bandwidth in use (its logarithm) and the "
+    "vulnerability ν. They describe features and bound nothing: a constant factor changes d and no attack."
+)
+_ALLOCATION = (
+    "The noise of Theorem 3 for ε = {epsilon:g} at δ = {delta:g} and a sensitivity of 1: equation 21 as "
+    "printed, where less δ is less noise, and with its root where it belongs. Neither was added to anything, "
+    "and neither proves anything: both are computed from the records."
+)
+
+
+@dataclass(frozen=True)
+class ClassViews:
+    """The rows of each class, where there are any; ``missing`` says why there is no noise to show."""
+
+    names: tuple[str, ...] = ()
+    leakage: tuple[ClassLeakage, ...] = ()
+    profile: ClassProfile | None = None
+    allocations: tuple[Allocation, ...] = ()
+    missing: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, for machines; null where a number leaves the floats."""
+        rows = () if self.profile is None else self.profile.rows()
+        return {
+            "leakage": [item.to_dict() for item in self.leakage],
+            "profile": None if self.profile is None else [_finite(row) for row in rows],
+            "allocations": [
+                {
+                    "formula": item.formula,
+                    "epsilon": item.epsilon,
+                    "delta": item.delta,
+                    "sigma": item.sigma.tolist(),
+                    "spent": item.spent,
+                    "allowed": item.allowed,
+                    "within_paper": item.within_paper,
+                    "within_sound": item.within_sound,
+                }
+                for item in self.allocations
+            ],
+            "missing": self.missing or None,
+        }
+
+    def tables(self) -> tuple[ClassTable, ...]:
+        """For the report."""
+        found: list[ClassTable] = []
+        columns: tuple[str, ...]
+        if self.leakage:
+            columns = ("Class", "Members", "Others", "AUC", "Interval", "TPR at 0.1% FPR", "Leakage")
+            found.append(ClassTable("leakage", _LEAKAGE, columns, [self._leak(row) for row in self.leakage]))
+        if self.profile is not None:
+            columns = ("Class", "Records", "d", "d′", "η", "κ", "log ρ", "ν")
+            found.append(ClassTable("profile", _PROFILE, columns, self._widths(self.profile)))
+        if self.allocations:
+            first = self.allocations[0]
+            text = _ALLOCATION.format(epsilon=first.epsilon, delta=first.delta)
+            columns = ("Class", *(f"σ, {item.formula}" for item in self.allocations))
+            sigmas = zip(*(item.sigma for item in self.allocations), strict=True)
+            rows = [
+                (name, *(plain(float(value)) for value in row))
+                for name, row in zip(self.names, sigmas, strict=True)
+            ]
+            found.append(ClassTable("noise of Theorem 3", text, columns, rows))
+        return tuple(found)
+
+    def _leak(self, row: ClassLeakage) -> tuple[str, ...]:
+        counts = (self.names[row.label], f"{row.members:,}", f"{row.nonmembers:,}")
+        if row.auc is None or row.interval is None or row.tpr is None or row.leakage is None:
+            return (*counts, "too few", "–", "–", "–")
+        low, high = row.interval
+        numbers = (plain(row.auc), f"{plain(low)} to {plain(high)}", plain(row.tpr), plain(row.leakage))
+        return (*counts, *numbers)
+
+    def _widths(self, profile: ClassProfile) -> list[tuple[str, ...]]:
+        columns = ("diameter", "contracted_diameter", "eta", "kappa", "log_rho", "vulnerability")
+        return [
+            (self.names[kind], f"{row['count']:,.0f}", *(plain(row[column]) for column in columns))
+            for kind, row in enumerate(profile.rows())
+        ]
+
+
+def class_views(
+    learner: Learner, leakage: Sequence[ClassLeakage], names: tuple[str, ...], epsilon: float, delta: float
+) -> ClassViews:
+    """What is known of the classes of a fitted ``learner``; ``leakage`` is what an audit found, if any.
+
+    Profile and noise are those of a learner that contracts without noise; ``epsilon`` and ``delta`` are what
+    the noise is computed for.
+    """
+    profile: ClassProfile | None = getattr(learner, "profile_", None)
+    if profile is None:
+        return ClassViews(names, tuple(leakage))
+    from sfumato.learners.compact import corrected_allocation, paper_allocation
+
+    try:
+        noise = tuple(
+            formula(profile, epsilon=epsilon, delta=delta)
+            for formula in (paper_allocation, corrected_allocation)
+        )
+    except BadInput as error:
+        return ClassViews(names, tuple(leakage), profile, missing=str(error))
+    return ClassViews(names, tuple(leakage), profile, noise)
+
+
+def _finite(row: dict[str, float]) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in row.items()}
+
+
+_PICTURES, _LABELS = ("x_test", "X_test"), ("y_test",)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The share of ``records`` held-out records in ``file`` whose class was the most probable one."""
+
+    file: Path
+    share: float
+    records: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"file": str(self.file), "accuracy": self.share, "records": self.records}
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Features and labels of the held-out records in ``file``."""
+
+    file: Path
+    features: NDArray[np.floating]
+    labels: NDArray[np.int64]
+
+    def accuracy(self, learner: Learner) -> Accuracy:
+        """How many of them a fitted ``learner`` tells right; what is held out is not protected by this."""
+        right = learner.predict(self.features) == self.labels
+        return Accuracy(self.file, float(right.mean()), len(self.labels))
+
+
+def read_held_out(
+    file: str | os.PathLike[str],
+    learned: DatasetSource,
+    inputs: ModelInputs,
+    classes: int,
+    *,
+    top: float | None,
+    report: Report,
+) -> HeldOut:
+    """The records in ``file``, for a model of ``inputs`` that is ``learned`` from another dataset.
+
+    Arrays of an archive are those called x_test and y_test, or else as in what is learned from; both may
+    stand in one file. The classes of a folder are found by their names.
+    """
+    place = Path(file)
+    found = _opened(place, learned)
+    if found.shape != inputs.shape:
+        raise BadInput(
+            f"the records in {place.name} have the shape {found.shape}, and those that are learned from "
+            f"{inputs.shape}."
+        )
+    if inputs.extractor is not None:
+        inputs = replace(inputs, top=facts_of(found, classes=None, top=top).top)
+    records, labels = found.read(report)
+    if isinstance(found, ClassFolders):
+        names = names_of(learned, classes) if isinstance(learned, ArrayPair) else learned.folders
+        strange = [name for name in found.folders if name not in names]
+        if strange:
+            raise BadInput(f"{place.name} holds the class {strange[0]!r}, which is not learned.")
+        labels = np.array([names.index(name) for name in found.folders])[labels]
+    try:
+        features = inputs.features(records, report)
+        return HeldOut(place, *checked_examples(features, labels, classes))
+    except BadInput as error:
+        raise error.at(place.name) from None
+
+
+def _opened(place: Path, learned: DatasetSource) -> DatasetSource:
+    if not place.exists() or not is_archive(place) or not isinstance(learned, ArrayPair):
+        return open_dataset(place, or_features=True)
+    names = array_names(file_to_read(place))
+    chosen = [
+        next((name for name in (*usual, own.name) if name in names), None)
+        for usual, own in ((_PICTURES, learned.pictures), (_LABELS, learned.labels))
+    ]
+    if place.resolve() == learned.path.resolve() and chosen[0] == learned.pictures.name:
+        raise BadInput(
+            f"{place.name}, given as `test`, holds the records that are learned from, and no arrays called "
+            "x_test "
+            "and y_test.",
+            parameter="test",
+        )
+    return open_dataset(place, pictures=chosen[0], labels=chosen[1], or_features=True)
+
 
 T = TypeVar("T")
 

@@ -1,53 +1,131 @@
-"""The one path of a model: open, check, pay, fit, audit, write, certify.
-
-All of the data is checked before anything is paid, and what is paid is durable before the fit; another fit is
-paid for again. A model whose audit shows more than is proven, beyond doubt, is not written at all.
-"""
+"""Models that were learned from private records, as one kind of release, and the page about each."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits.learner_shadows import SHADOWS, checked_shadows
+import sfumato
+from sfumato.audits import SHADOWS, Finding, checked_shadows
 from sfumato.errors import BadInput
-from sfumato.io.image_datasets import DatasetSource, open_dataset
-from sfumato.learners import Learner
-from sfumato.learners.examples import checked_examples
-from sfumato.learners.feature_extractors import make_extractor
+from sfumato.io import DatasetSource, atomic_output, open_dataset
+from sfumato.learners import Learner, checked_examples, make_extractor
 from sfumato.ledger import Ledger
 from sfumato.noise import Randomness
-from sfumato.privacy import Guarantee, Statement
-from sfumato.privacy.defaults import DELTA
-from sfumato.publishers.labelled_images import Labelled
+from sfumato.privacy import DELTA, Guarantee, Statement
+from sfumato.publishers import Labelled
 from sfumato.release.audit_slack import set_aside, slack_of, withholding_note
-from sfumato.release.class_views import class_views
-from sfumato.release.held_out_accuracy import read_held_out
-from sfumato.release.learned_model import Learned, write_learning_report
-from sfumato.release.learner_catalogue import kind_of_learner, make_learner, rehearse, unheeded, unheeded_note
-from sfumato.release.manifest import MANIFEST
-from sfumato.release.model_evidence import ModelAudit, audited_model
-from sfumato.release.model_inputs import ModelInputs
-from sfumato.release.output_lock import one_run_at_a_time
-from sfumato.release.payment import Content, Payment, under_budget
-from sfumato.release.protected_file import Protected, Report
+from sfumato.release.catalogue import (
+    imported,
+    kind_of_learner,
+    make_learner,
+    rehearse,
+    unheeded,
+    unheeded_note,
+)
+from sfumato.release.checkpoint import Checkpoint
+from sfumato.release.locations import PRIVATE, check_apart, check_new_folder, check_page, one_run_at_a_time
+from sfumato.release.model_evidence import (
+    ClassViews,
+    HeldOut,
+    ModelAudit,
+    audited_model,
+    class_views,
+    read_held_out,
+)
+from sfumato.release.path import Certify, Kind, Protected, Report, release, silent
+from sfumato.release.payment import Content, Payment, Spending, under_budget
 from sfumato.release.public_facts import check_range, declared_classes, facts_of, records_of
-from sfumato.release.publication_place import check_apart, check_new_folder, check_page
-from sfumato.release.published_files import names_note, names_of, owned_names
+from sfumato.release.publication import names_note, names_of, owned_names
 from sfumato.release.release_plan import Plan, cost_of, groups_of
-from sfumato.release.stored_model import KeptModel, write_model
-from sfumato.release.suggestions import imported
-from sfumato.reports import KeyRing
+from sfumato.release.stored_model import KeptModel, ModelInputs, write_model
+from sfumato.reports import MANIFEST, Entry, KeyRing, render_report
 
-__all__ = ["Learning", "learn", "open_learning", "plan_learning"]
+if TYPE_CHECKING:
+    from sfumato.release.model_evidence import Accuracy
+
+__all__ = ["Learned"]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What ``learn`` wrote, and what its audit found.
+
+    ``certified`` is the manifest of the folder ``output``, which carries the certificate. ``statement`` has
+    the measured column, which the certificate leaves out. ``classes`` is what was found of each class, and
+    ``accuracy`` was measured on records that were held out, if any were given. ``folders`` says which class
+    is of which folder, for the owner alone.
+    """
+
+    output: Path
+    certified: Protected
+    audit: ModelAudit
+    classes: ClassViews
+    class_names: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    accuracy: Accuracy | None = None
+    page: Path | None = None
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def statement(self) -> Statement:
+        """What stays with whoever learned."""
+        return self.audit.statement
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the audit found."""
+        return self.audit.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, for machines."""
+        return self.certified.to_dict() | {
+            "output": str(self.output),
+            "certified": str(self.certified.output),
+            "classes": list(self.class_names),
+            "class_folders": dict(self.folders),
+            "statement": self.statement.to_dict(),
+            "findings": [item.to_dict() for item in self.findings],
+            "audit": self.audit.to_dict(),
+            "class_by_class": self.classes.to_dict(),
+            "warnings": list(self.warnings),
+            "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
+            "report": None if self.page is None else str(self.page),
+        }
+
+
+def write_learning_report(
+    page: Path, name: str, audit: ModelAudit, classes: ClassViews, accuracy: Accuracy | None
+) -> None:
+    """Write the HTML file ``page`` about a model called ``name``, which its owner alone may read.
+
+    It shows no record; what was measured is computed from records, and no guarantee covers it.
+    """
+    measures: list[dict[str, Any]] = []
+    if accuracy is not None:
+        note = f"{accuracy.records:,} held-out records in {accuracy.file.name}"
+        measures.append({"name": "accuracy", "value": accuracy.share, "note": note})
+    remarks = [f"noise of Theorem 3: {classes.missing}"] if classes.missing else []
+    entry = Entry(
+        name,
+        audit.statement,
+        audit.findings,
+        utility={"measures": measures, "remarks": remarks},
+        classes=classes.tables(),
+    )
+    lines = [f"sfumato verify {name}", f"# Sfumato {sfumato.__version__}"]
+    text = render_report([entry], title="Model report", reproduce=lines)
+    with atomic_output(page, mode=PRIVATE) as file:
+        file.write(text.encode("utf-8"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +197,10 @@ class Learning:
         notes = (*(note for note in notes if note not in own), *self.warnings)
         return replace(stated, proven=self.proven(), parameters=parameters, notes=notes)
 
-    def data(self, report: Report) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
-        """Features and labels, once they are known to be what was declared."""
+    def data(self, report: Report, content: Content) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
+        """Features and labels, once they are known to be what was declared; adds records to ``content``."""
         records, labels = self.source.read(report)
+        content.add(records, labels)
         classes = len(self.class_names)
         if self.inputs.top is not None:
             # Said of pictures before they become features, which takes time.
@@ -243,69 +322,87 @@ def learn(
     the input, and :class:`~sfumato.reports.VerificationFailed` where the audit contradicts the proof beyond
     doubt.
     """
-    target, tell = Path(output), report or (lambda stage, share: None)
-    source, learner, statement = learning.source, learning.learner, learning.statement
-    shown = None if page is None else Path(page)
-    check_apart(source.path, target)
-    check_new_folder(target)
-    if shown is not None:
-        check_page(source.path, target, shown)
-    imported("safetensors.numpy", None, "keeping a model")  # missed after the fit it would be missed too late
-    payment = Payment(dataset, ledger, uncharged=uncharged)
-    payment.require_budget(statement.proven)
-    held = None
-    if test is not None:
-        held = read_held_out(
-            test, source, learning.inputs, len(learning.class_names), top=learning.top, report=tell
-        )
-    features, labels = learning.data(tell)
-    rehearse(learner, learning.inputs.dimension)
-    repeatable = learner.randomness is not None and learner.randomness.reproducible
-    signer = None if repeatable else (keys or KeyRing()).signing_or_new()
-    statement.forewarn()
-    charged, paid = payment.pay(statement, target.name, Content(), None)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # said already, before anything was read
-        learner.fit(features, labels, report=tell)
-        # A learner that promises nothing may have more to say about itself by now.
-        added = charged.notes[len(statement.notes) :]
-        statement = replace(charged, notes=(*learning.statement.notes, *added))
-        audit = ModelAudit(statement, statement)
-        if learning.audited:
-            audit = audited_model(
-                statement,
-                learner,
-                features,
-                labels,
-                chance=learning.slack,
-                shadows=learning.shadows,
-                report=tell,
-            )
-    leakage = () if audit.attacks is None else audit.attacks.classes
-    classes = class_views(learner, leakage, learning.class_names, *learning.promise)
-    accuracy = None if held is None else held.accuracy(learner)
-    done = Protected(
-        target / MANIFEST,
-        audit.open_to_all,
-        len(learning.class_names),
-        learning.inputs.dimension,
-        (),
-        dataset,
-        paid,
-        what=_classifier(learning),
-    )
-    model = KeptModel(learning.method, learner, learning.inputs, learning.class_names)
-    write_model(model, target, lambda written: payment.keep(paid, done.certified(written, signer)))
-    if shown is not None:
+    target, tell = Path(output), report or silent
+    run = _Run(learning, target, test, None if page is None else Path(page))
+    done = release(run, Payment(dataset, ledger, uncharged=uncharged), keys, tell)
+    leakage = () if run.audit.attacks is None else run.audit.attacks.classes
+    classes = class_views(learning.learner, leakage, learning.class_names, *learning.promise)
+    accuracy = None if run.held is None else run.held.accuracy(learning.learner)
+    if run.page is not None:
         tell("writing the report", None)
         try:
-            write_learning_report(shown, target.name, audit, classes, accuracy)
+            write_learning_report(run.page, target.name, run.audit, classes, accuracy)
         except BadInput as error:
             raise error.at(f"{target.name} is kept, and its report is not") from None
-    said = (*learning.warnings, *statement.warnings)
-    folders = owned_names(source)
-    return Learned(target, done, audit, classes, learning.class_names, said, accuracy, shown, folders)
+    said = (*learning.warnings, *run.audit.statement.warnings)
+    folders = owned_names(learning.source)
+    return Learned(target, done, run.audit, classes, learning.class_names, said, accuracy, run.page, folders)
+
+
+class _Run(Kind[Spending]):
+    """One fit of ``learning``, kept in the folder ``target``."""
+
+    held: HeldOut | None = None
+
+    def __init__(
+        self, learning: Learning, target: Path, test: str | os.PathLike[str] | None, page: Path | None
+    ) -> None:
+        self.learning, self._target, self._test, self.page = learning, target, test, page
+        self.output, self.name, self.price = target / MANIFEST, target.name, learning.statement
+        self.audit = ModelAudit(self.price, self.price)
+        randomness = learning.learner.randomness
+        self.reproducible = randomness is not None and randomness.reproducible
+        self.checkpoint = None if self.price.proven.proves_nothing else Checkpoint(target)
+        check_apart(learning.source.path, target)
+        if self.checkpoint is None or not self.checkpoint.exists:  # otherwise its output may stand
+            check_new_folder(target)
+        if page is not None:
+            check_page(learning.source.path, target, page)
+        imported("safetensors.numpy", None, "keeping a model")  # missed after the fit it would be too late
+
+    def check(self, content: Content, report: Report) -> None:
+        learning, classes = self.learning, len(self.learning.class_names)
+        if self._test is not None:
+            words: Any = {"top": learning.top, "report": report}
+            self.held = read_held_out(self._test, learning.source, learning.inputs, classes, **words)
+        self._data = learning.data(report, content)
+        rehearse(learning.learner, learning.inputs.dimension)
+
+    def draw(self, pay: Spending, report: Report) -> None:
+        added, learner, words = pay(), self.learning.learner, dict[str, Any]()
+        if self.checkpoint is not None:
+            words["sums"] = self.checkpoint.sums(learner.randomness, report)
+        with _told_before():
+            learner.fit(*self._data, report=report, **words)
+        # A learner that promises nothing may have more to say about itself by now.
+        statement = replace(self.price, notes=(*self.learning.statement.notes, *added))
+        self.audit = ModelAudit(statement, statement)
+
+    def judge(self, report: Report) -> None:
+        learning, statement = self.learning, self.audit.statement
+        if learning.audited:
+            words: Any = {"chance": learning.slack, "shadows": learning.shadows, "report": report}
+            with _told_before():
+                self.audit = audited_model(statement, learning.learner, *self._data, **words)
+
+    def write(self, certify: Certify, report: Report) -> None:
+        learning = self.learning
+        model = KeptModel(learning.method, learning.learner, learning.inputs, learning.class_names)
+        write_model(model, self._target, certify)
+
+    def released(self) -> Protected:
+        rows, columns = len(self.learning.class_names), self.learning.inputs.dimension
+        return Protected(
+            self.output, self.audit.open_to_all, rows, columns, (), what=_classifier(self.learning)
+        )
+
+
+@contextmanager
+def _told_before() -> Iterator[None]:
+    """Without warnings, which were said before anything was read."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 def _classifier(learning: Learning) -> str:

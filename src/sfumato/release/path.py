@@ -1,203 +1,409 @@
-"""The one path a release takes: open, check, pay, draw, write, certify.
+"""The one path every release takes: open, check, (pay, draw)+, judge, write, certify.
 
-All of the data is checked before anything is paid, so that bad input costs nothing; what is paid is durable
-before any noise is drawn. The output appears at its name when it is complete, and its certificate appears
-just before it: whoever finds a release finds what it promises. A crash may waste budget or leave a
-certificate without an output; it never leaves an unpaid release.
+A *kind* of release (a file, a folder, an object of the proxy, a model, a publication, a federated run)
+supplies the stages; the path alone pays and certifies. From that, for every kind:
+
+1. *A refusal costs nothing.* All that can be refused is refused when the kind is opened, by the budget, or by
+   ``check``, which reads everything. After payment nothing about the data can stop a release.
+2. *A spend is durable before anything is drawn.* ``draw`` is handed ``pay`` and calls it before its first
+   noise: a crash may waste budget, it never leaves an unpaid release.
+3. *A paid release appears*, unless ``judge``, an audit, refutes what is stated; the δ that such a silence
+   costs was set aside in the price (:mod:`~sfumato.release.audit_slack`).
+4. *The certificate stands before the output* (decision 006), and is kept beside the row that paid.
+5. *What was interrupted is resumed* where the kind keeps a :mod:`~sfumato.release.checkpoint`: no noised sum
+   is drawn twice, and one spend has one output.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+import hashlib
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from sfumato.errors import BadInput
-from sfumato.io import Schema, same_kind
-from sfumato.io.file_splits import cuts_of
-from sfumato.io.formats import suffix_of
-from sfumato.io.stores import named
-from sfumato.mechanisms import Mechanism
+import numpy as np
+
+import sfumato
+from sfumato.io import First, reserved
+from sfumato.mechanisms import ExpectedError, Mechanism
 from sfumato.noise import Keyed
-from sfumato.release.batch_pieces import NAMED, NUMBERED, Piece, pieces_of
-from sfumato.release.combined_statement import PARTS
-from sfumato.release.engine_interface import Engine, LocalEngine
-from sfumato.release.folder import ProtectedFolder, protect_folder
-from sfumato.release.locations import Located, located
-from sfumato.release.output_lock import check_output, claimed, refuse_existing
-from sfumato.release.payment import Payment
-from sfumato.release.protected_file import Protected, Report, silent
-from sfumato.release.record_files import RecordFiles
-from sfumato.release.single_file import protect_file
-from sfumato.release.source_opener import opener_of
-from sfumato.reports import KeyRing, SigningKey, certificate_file
+from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, Unit, printable
+from sfumato.release.payment import Content, Paid, Spending, terms_of
+from sfumato.reports import (
+    Certificate,
+    KeyRing,
+    SigningKey,
+    VerificationFailed,
+    certificate_file,
+    file_digest,
+)
 
 if TYPE_CHECKING:
-    from sfumato.ledger import Ledger
-    from sfumato.mechanisms.transforms import Transform
-    from sfumato.release.media_mechanisms import MediaMechanisms
+    from sfumato.release.checkpoint import Checkpoint
 
-__all__ = ["protect"]
+__all__ = ["OneFile", "Protected", "Report", "SourceFile", "release", "silent"]
 
-_CERTIFICATE_BYTES = 1 << 24
+#: Makes the certificate of the bytes in a file, and keeps it beside what was paid.
+Certify = Callable[[Path], bytes]
+#: Called with the stage of the work and the share of it that is done, None while that is not known.
+Report = Callable[[str, float | None], None]
 
 
-def protect(
-    source: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    mechanism: Mechanism | MediaMechanisms,
-    *,
-    array: str | None = None,
-    schema: str | os.PathLike[str] | Schema | None = None,
-    then: Transform | None = None,
-    dataset: str | None = None,
-    ledger: Ledger | None = None,
-    request: str | None = None,
-    uncharged: bool = False,
-    keys: KeyRing | None = None,
-    bounds_from_data: bool = False,
-    disjoint: bool = False,
-    public_names: bool = False,
-    overwrite: bool = False,
-    engine: Engine | None = None,
-    report: Report | None = None,
-    room: Callable[[int], None] | None = None,
-) -> Protected | ProtectedFolder:
-    """Release the file or the folder ``source`` as ``output`` by ``mechanism``, streaming.
+def silent(stage: str, share: float | None) -> None:
+    """Progress that nobody is told."""
 
-    Both are paths or URLs of object stores. Arrays (``.npy``, ``.npz``) hold records as rows; ``array`` names
-    one of several in an archive. Tables (``.csv``, ``.csv.gz``, ``.parquet``) need a ``schema``. ``then`` is
-    applied to the release. Pictures, sounds and videos, and folders of them, go through a mechanism for media
-    or, as :class:`~sfumato.release.media_mechanisms.MediaMechanisms`, one for each kind. The files of a
-    folder are one release; one file of records whose ``output`` ends in a slash is cut into parts there.
-    The ε of a mechanism is that of each file. A record may be in every file of a folder of arrays or tables,
-    so their costs add up, unless ``disjoint`` declares that none is in two; equal files are refused. Names of
-    files in a folder and of arrays in an archive do not travel, unless ``public_names`` declares them public:
-    released files are numbered, and the result tells their sources to whoever runs the release.
-    ``dataset`` is charged in ``ledger``, before anything is drawn, and refused where it has no budget there;
-    with ``uncharged`` the certificate names it and nothing is charged. The same ``request`` is charged once,
-    and needs keyed noise. The certificate is signed with the key in ``keys`` (default: in the home folder,
-    made where there is none), unless the noise can be repeated. ``bounds_from_data`` takes the lowest and
-    highest value of an array for its bounds, after which nothing is proven. An output that is there is
-    refused, unless it may be overwritten (``overwrite``) or is that of the same request. ``engine`` works on
-    many files or parts; by default the threads of this process do. ``room`` is told, before one file is paid
-    for, how many bytes its output has at the most, and refuses by raising; a disk without so many is found
-    then too. Raises
-    :class:`~sfumato.errors.BadInput`, leaving no output, when anything is wrong with the input.
+
+@dataclass(frozen=True)
+class Protected:
+    """What ``protect`` wrote, what was left out of it, and the ledger row that paid for it, if one did.
+
+    ``what`` names for people what was released, where it is not a number of records; ``place`` is where it
+    stands, where that is not ``output``: in an object store. ``name`` is what its certificate calls it, where
+    that is not the name of ``output``.
     """
-    given = located(source)
-    parts = given.name is not None and os.fspath(output).endswith("/")
-    target = located(output, folder=given.name is None or parts)
-    if target.name is not None and given.name is not None:
-        same_kind(given.name, target.name)
-        if target.local is not None:
-            check_output(target.local, _local_files(given, schema))
-        if given.store.place(given.name) == target.store.place(target.name):
-            raise BadInput(f"{target.word} would overwrite the input {given.shown}; choose another output.")
-        if engine is not None and engine.retries:
-            raise BadInput(
-                f"one file is one piece of work, so no cluster helps with {given.word}; end the output in a "
-                "slash and it is cut into parts, or leave out `engine`.",
-                parameter="engine",
-            )
-    payment = Payment(dataset, ledger, request, uncharged)
-    opener = opener_of(
-        given,
-        mechanism,
-        array=array,
-        schema=schema,
-        then=then,
-        bounds_from_data=bounds_from_data,
-        disjoint=disjoint,
-        public_names=public_names,
-    )
-    engine = engine or LocalEngine()
-    if engine.retries and opener.keyed is None and not opener.reproducible and opener.draws_noise:
-        # Work that is done again must draw the same; nobody keeps this secret.
-        release = secrets.token_hex(16)
-        opener = opener.keyed_by(
-            Keyed(secrets.token_bytes(32), dataset=dataset or "a batch", version="1", release=release)
+
+    output: Path
+    statement: Statement
+    rows: int
+    columns: int
+    left_out: tuple[str, ...]
+    dataset: str | None = None
+    paid: Mapping[str, Any] | None = None
+    what: str | None = None
+    place: str | None = None
+    name: str | None = None
+
+    @property
+    def certificate_file(self) -> Path:
+        """The file beside the output that binds the statement to its bytes."""
+        return certificate_file(self.output)
+
+    @property
+    def shown(self) -> str:
+        """Where the output stands, for people."""
+        return str(self.output) if self.place is None else self.place
+
+    @property
+    def shown_certificate(self) -> str:
+        """Where the certificate stands, for people."""
+        return str(self.certificate_file) if self.place is None else f"{self.place}.cert.json"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, width: int = TEXT_WIDTH) -> str:
+        """Return the result for people, its statement in lines of at most ``width`` characters."""
+        what = self.what or f"{self.rows:,} records of {self.columns:,} columns"
+        lines = [self.statement.table(width), "", f"Released: {printable(self.shown)} ({what})"]
+        lines.append(f"Certificate: {printable(self.shown_certificate)}")
+        if self.left_out:
+            lines.append(f"Left out: {', '.join(map(printable, self.left_out))}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, for machines; ``epsilon`` is None where nothing finite is proven."""
+        epsilon = self.statement.proven.epsilon()
+        finite = math.isfinite(epsilon)
+        return {
+            "output": self.shown,
+            "certificate_file": self.shown_certificate,
+            "dataset": self.dataset,
+            "paid": None if self.paid is None else dict(self.paid),
+            "rows": self.rows,
+            "columns": self.columns,
+            "left_out": list(self.left_out),
+            "what": self.what,
+            "epsilon": epsilon if finite else None,
+            "delta": self.statement.proven.at_delta if finite else None,
+            "warnings": list(self.statement.warnings),
+            "statement": self.statement.to_dict(),
+        }
+
+    def certified(self, written: Path, signer: SigningKey | None) -> bytes:
+        """The certificate of the bytes in ``written``, signed if there is somebody who signs."""
+        certificate = Certificate(
+            file_name=self.name or self.output.name,
+            sha256=file_digest(written),
+            statement=self.statement,
+            rows=self.rows,
+            columns=self.columns,
+            dataset=self.dataset,
+            ledger=self.paid,
+            version=sfumato.__version__,
+            left_out=self.left_out,
         )
-    # Found or made now: a key that cannot be used must not be noticed after the budget was spent.
-    ring = KeyRing() if keys is None else keys
-    signer = None if opener.reproducible else ring.signing_or_new()
-    tell = report or silent
-    with given.store, target.store, _alone(target, payment):
-        if given.name is not None and target.name is not None:
-            if not overwrite:
-                _refuse_overwriting(target, payment, ring)
-            return _one(given, target, opener, payment, signer, tell, room)
-        return protect_folder(
-            given.store,
-            target.store,
-            _parts(given, opener)
-            if parts
-            else pieces_of(given.store, public_names=public_names, keyed=opener.keyed),
-            opener.open,
-            unit=opener.of_folders,
-            apart=PARTS if parts else opener.apart,
-            records=opener.records and not parts,
-            names=None if parts else NAMED if public_names else NUMBERED,
-            keyed=opener.keyed,
-            engine=engine,
-            payment=payment,
-            signer=signer,
-            report=tell,
-        )
+        return certificate.unsigned() if signer is None else certificate.signed(signer)
 
 
-def _alone(target: Located, payment: Payment) -> AbstractContextManager[None]:
-    """No other run on this machine writes into ``target``; of an object store that cannot be known."""
-    if target.local is None:
+_READ_BYTES = 1 << 20
+
+
+class SourceFile(ABC):
+    """One file, or a range of its rows, and the mechanism that it goes through.
+
+    To open one prepares the mechanism: what can be refused from parameters and shape alone is refused there,
+    so that a plan, a hold and a payment are only ever made for what can be drawn.
+
+    ``statement`` is what its release will state. ``rows`` is how many records it holds, None where only
+    reading tells; ``values`` is how many numbers each has. ``what`` names for people what is released, where
+    that is not a number of records; ``left_out`` names what is not. ``declared`` holds as JSON values what
+    shapes the noise beside the statement's parameters.
+    """
+
+    path: Path
+    mechanism: Mechanism
+    statement: Statement
+    values: int
+    rows: int | None = 1
+    what: str | None = None
+    left_out: tuple[str, ...] = ()
+    declared: Mapping[str, Any] | None = None
+
+    @abstractmethod
+    def fits(self, output: Path) -> None:
+        """Refuse an ``output`` whose format cannot hold the release; nothing has been read or paid yet."""
+
+    @abstractmethod
+    def expected(self) -> tuple[ExpectedError, ...]:
+        """The error to expect, as far as the mechanism can tell."""
+
+    @abstractmethod
+    def check(self, report: Report, content: Content | None = None) -> None:
+        """Read all of it, which refuses what cannot be released; draws no noise.
+
+        All that it holds is added to ``content``, where that is asked for.
+        """
+
+    @abstractmethod
+    def most_bytes(self, output: Path) -> int:
+        """An upper bound of the size of the release at ``output``, once all of the file was checked."""
+
+    def alike(self, output: Path) -> object:
+        """What files that can be drawn together have in common; None where each is drawn alone."""
+        return None
+
+    @abstractmethod
+    def write(self, output: Path, first: First | None, report: Report) -> None:
+        """Draw the release and let it appear at ``output``, in the format its name says, after ``first``."""
+
+
+class MediaFile(SourceFile):
+    """A picture, a sound or a video; nothing of it but its pixels and samples is released: no metadata."""
+
+    what: str
+
+    @abstractmethod
+    def decode(self, report: Report) -> None:
+        """Decode all of it, which refuses what cannot be released; draws no noise."""
+
+    def expected(self) -> tuple[ExpectedError, ...]:
+        """The error to expect, as far as the mechanism can tell."""
+        return self.mechanism.expected_error(self.values)
+
+    def check(self, report: Report, content: Content | None = None) -> None:
+        """Decode it; to ``content`` the digest of the file is added."""
+        self.decode(report)
+        if content is not None:
+            content.add(np.frombuffer(digest_of(self.path), np.uint8).reshape(1, -1))
+
+
+def per_item(statement: Statement) -> Statement:
+    """``statement`` of a file that is one clip, with what it proves of the clip said of the item as well.
+
+    So a budget that counts items pays for sounds and videos as it does for pictures.
+    """
+    stated = {part.unit.name: part for part in (statement.proven, *statement.also_proven)}
+    if "item" in stated or "clip" not in stated:
+        return statement
+    item = replace(stated["clip"], unit=Unit("item"))
+    return replace(statement, also_proven=(*statement.also_proven, item))
+
+
+def digest_of(path: Path) -> bytes:
+    """The SHA-256 of the bytes at ``path``."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_READ_BYTES):
+            digest.update(block)
+    return digest.digest()
+
+
+class Pay(Protocol):
+    """What pays for one release. The kind calls it, or has it called for each round, before it draws."""
+
+    @property
+    def row(self) -> Paid:
+        """The ledger row that the certificate names, if there is one."""
+
+    def keep(self, certificate: bytes) -> bytes:
+        """Remember ``certificate`` beside what was paid; returns it."""
+
+
+_Pay = TypeVar("_Pay", bound=Pay)
+_Pays = TypeVar("_Pays", bound=Pay, covariant=True)
+
+
+class Payer(Protocol[_Pays]):
+    """A way to pay: a spend, a hold that is committed, a spend for each round, or something paid before."""
+
+    @property
+    def dataset(self) -> str | None:
+        """The dataset that is charged, or named."""
+
+    def paying(self, kind: Kind[Any], content: Content) -> _Pays:
+        """What pays for ``kind``, whose ``content`` is not read yet; refuses what no budget could pay."""
+
+
+class Kind(ABC, Generic[_Pay]):
+    """One release that was opened: names, headers and parameters are known to be good, no record was read.
+
+    ``output`` is the file that the certificate stands beside. ``name`` is what the ledger's row calls the
+    release. ``price`` is what it will state, as far as the budget pays for it; ``added`` are the statements
+    of the files whose costs add up to it, where it is of many. ``keyed`` is its noise, where that is keyed,
+    and ``declared`` what shapes it beside the parameters. Noise that is ``reproducible`` is not signed for.
+    ``checkpoint`` is that of a run which can be resumed: its ``check`` adds all data to the content, and its
+    ``draw`` draws by the sums of the checkpoint alone, once it has paid.
+    """
+
+    output: Path
+    name: str
+    price: Statement
+    added: Sequence[Statement] = ()
+    declared: Mapping[str, Any] | None = None
+    keyed: Keyed | None = None
+    reproducible: bool = False
+    checkpoint: Checkpoint | None = None
+
+    @abstractmethod
+    def check(self, content: Content, report: Report) -> None:
+        """Read all of it, which refuses what cannot be released.
+
+        It is added to ``content`` where the noise is keyed or a checkpoint is kept.
+        """
+
+    def promised(self) -> Guarantee | None:
+        """What a budget would have to pay, before anything is read; None where that is not known."""
+        return self.price.proven
+
+    def forewarn(self) -> None:
+        """Warn of what will be stated; a kind that knows it only when it has drawn warns then."""
+        self.price.forewarn()
+
+    def room(self) -> AbstractContextManager[None]:
+        """Room for the output, while the block lasts; refuses where there is none."""
         return nullcontext()
-    return claimed(target.local, parents=target.name is None, wait=payment.request is not None)
+
+    @abstractmethod
+    def draw(self, pay: _Pay, report: Report) -> None:
+        """Pay, then draw; a kind that streams draws as it writes."""
+
+    def judge(self, report: Report) -> None:
+        """Raise :class:`~sfumato.reports.VerificationFailed` where an audit refutes what is stated."""
+
+    @abstractmethod
+    def write(self, certify: Certify, report: Report) -> None:
+        """Let the output appear, after the certificate, which ``certify`` makes of its bytes."""
+
+    @abstractmethod
+    def released(self) -> Protected:
+        """What was released; asked for once it is written, and completed with what paid for it."""
 
 
-def _refuse_overwriting(target: Located, payment: Payment, keys: KeyRing) -> None:
-    """Refuse a file that is there, unless its certificate says that it is of the same request."""
-    assert target.name is not None
-    if target.store.read(target.name, 1) is None:
-        return
-    beside = target.store.read(certificate_file(Path(target.name)).as_posix(), _CERTIFICATE_BYTES)
-    if beside is None or not payment.paid_for(beside, keys):
-        refuse_existing(target.word)
-
-
-def _one(
-    given: Located,
-    target: Located,
-    opener: MediaMechanisms | RecordFiles,
-    payment: Payment,
-    signer: SigningKey | None,
-    report: Report,
-    room: Callable[[int], None] | None,
+def release(
+    kind: Kind[_Pay], payer: Payer[_Pay], keys: KeyRing | None = None, report: Report = silent
 ) -> Protected:
-    assert given.name is not None
-    assert target.name is not None
-    with given.store.reading(given.name) as path, target.store.writing(target.name) as place:
-        opened = opener.open(path, report=report) if isinstance(opener, RecordFiles) else opener.open(path)
-        done = protect_file(opened, place, payment=payment, signer=signer, report=report, room=room)
-    return done if target.local is not None else replace(done, place=target.shown)
+    """Take ``kind`` along the path: ``payer`` pays for it, and the key in ``keys`` signs for it.
+
+    Raises :class:`~sfumato.errors.BadInput` or :class:`~sfumato.ledger.BudgetRefused`, having spent nothing
+    and left no output, where something is wrong with the input or the budget.
+    """
+    content = Content()
+    pay = payer.paying(kind, content)
+    kind.check(content, report)
+    # Found or made now: a key that cannot be used must not be noticed after the budget was spent.
+    signer = None if kind.reproducible else (keys or KeyRing()).signing_or_new()
+    kind.forewarn()
+
+    def done() -> Protected:
+        return replace(kind.released(), dataset=payer.dataset, paid=pay.row)
+
+    with kind.room(), kind.checkpoint or nullcontext():
+        kind.draw(pay, report)
+        before = None if kind.checkpoint is None else kind.checkpoint.kept
+        try:
+            kind.judge(report)
+        except VerificationFailed:
+            if before is None:  # otherwise it was judged before its certificate was kept
+                raise
+        stands = before is not None and kind.output.is_file()
+        if not (stands and done().certified(kind.output, signer) == before):
+            kind.write(lambda written: pay.keep(done().certified(written, signer)), report)
+        return done()
 
 
-def _parts(given: Located, opener: MediaMechanisms | RecordFiles) -> list[Piece]:
-    """The parts of one file, which are named by their numbers; a file that cannot be cut is one part."""
-    assert given.name is not None
-    if not isinstance(opener, RecordFiles):
-        raise BadInput(f"{given.word} is a {given.kind}, which is released whole: name the output's file.")
-    suffix = suffix_of(given.name)
-    # All parts are of one version: the cuts were made for it, and so were the digests that are paid for.
-    version = given.store.version(given.name)
-    path = given.store.shared(given.name, version)
-    with named(path, given.name):
-        cuts: list[range] | list[None] = cuts_of(path) or [None]
-    return [Piece(f"part-{number:05d}{suffix}", given.name, cut, version) for number, cut in enumerate(cuts)]
+class OneFile(Kind[Spending]):
+    """One file, drawn as it is written.
 
+    ``room_for`` is told how many bytes the output has at the most, and refuses by raising. ``shown`` is the
+    name that the certificate has, ``price`` what is charged where that is for more than this file (nested
+    tiers), ``notes`` what the statement adds.
+    """
 
-def _local_files(given: Located, schema: object) -> list[str | os.PathLike[str]]:
-    files: list[str | os.PathLike[str]] = [] if given.local is None else [given.local]
-    return [*files, schema] if isinstance(schema, str | Path) else files
+    def __init__(
+        self,
+        file: SourceFile,
+        output: Path,
+        *,
+        room_for: Callable[[int], None] | None = None,
+        name: str | None = None,
+        shown: str | None = None,
+        price: Statement | None = None,
+        declared: Mapping[str, Any] | None = None,
+        keyed: Keyed | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self._file, self.output, self._room_for, self._shown = file, output, room_for, shown
+        self.name, self.price, self._notes = name or output.name, price or file.statement, notes
+        self.declared = file.declared if declared is None else declared
+        self.keyed = file.mechanism.keyed if keyed is None else keyed
+        self.reproducible = file.mechanism.reproducible
+        file.fits(output)
+
+    def check(self, content: Content, report: Report) -> None:
+        """Read the file; keyed noise is refused where it was drawn for other content."""
+        self._file.check(report, None if self.keyed is None else content)
+        if self.keyed is not None:
+            # As the noise will tell contents apart when it is drawn: by the mechanism's terms alone.
+            terms = json.dumps(terms_of(self.price), sort_keys=True)
+            self.keyed.keep_to(terms.encode(), content.digest({"declared": self.declared}))
+
+    @contextmanager
+    def room(self) -> Iterator[None]:
+        """Room on the disk, taken before anything is paid."""
+        size = self._file.most_bytes(self.output)
+        if self._room_for is not None:
+            self._room_for(size)
+        with reserved(self.output, size):
+            yield
+
+    def draw(self, pay: Spending, report: Report) -> None:
+        """Pay; noise is drawn as the file is written."""
+        self._notes += pay()
+
+    def write(self, certify: Certify, report: Report) -> None:
+        """Draw the release and let it appear."""
+        self._file.write(self.output, (certificate_file(self.output), certify), report)
+
+    def released(self) -> Protected:
+        """Asked for once all is written: only then it is known how many rows a CSV had."""
+        file = self._file
+        statement = replace(file.statement, notes=(*file.statement.notes, *self._notes))
+        rows = 0 if file.rows is None else file.rows
+        return Protected(
+            self.output, statement, rows, file.values, file.left_out, what=file.what, name=self._shown
+        )

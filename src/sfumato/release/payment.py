@@ -21,24 +21,27 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, RequestReused
-from sfumato.ledger.ledger_errors import BudgetRefused
-from sfumato.ledger.ledger_names import printable_name
-from sfumato.ledger.refusal import OF_THIS_KIND
+from sfumato.ledger import OF_THIS_KIND, BudgetRefused, printable_name
 from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
 from sfumato.reports import Certificate, KeyRing, VerificationFailed
 
 if TYPE_CHECKING:
     from sfumato.ledger import Entry, Ledger
+    from sfumato.release.checkpoint import Checkpoint
+    from sfumato.release.path import Kind
 
-__all__ = ["Content", "HeldPayment", "Payment", "asked_for", "terms_of", "under_budget"]
+__all__ = ["HeldPayment", "Payment", "terms_of"]
+
+#: The ledger row that paid, if one did, as certificates name it.
+Paid = Mapping[str, Any] | None
 
 _UNCHARGED = "not charged to the budget of the dataset, as was asked for"
 
@@ -154,6 +157,11 @@ class Payment:
         return self.ledger, self.dataset
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What the statement of a release says about its payment."""
+        return (_UNCHARGED,) if self.dataset is not None and self.payer is None else ()
+
+    @property
     def lacks_budget(self) -> bool:
         """Whether a dataset is to pay that has no budget."""
         return self.payer is not None and not self.payer[0].has(self.payer[1])
@@ -164,7 +172,7 @@ class Payment:
         if self.payer is None or self.lacks_budget:
             return None
         ledger, dataset = self.payer
-        return ledger.balance(dataset).neighbours
+        return ledger.counted(dataset)[1]
 
     def require_budget(self, guarantee: Guarantee | None = None) -> None:
         """Refuse a dataset without a budget, before anything is read; ``guarantee`` is what it has to pay."""
@@ -195,11 +203,24 @@ class Payment:
             )
         return keyed
 
-    def keep(self, paid: Mapping[str, Any] | None, certificate: bytes) -> bytes:
-        """Remember ``certificate`` beside the row that paid for its release; returns it."""
+    def paying(self, kind: Kind[Any], content: Content) -> Spending:
+        """What pays for ``kind``, whose ``content`` is not read yet; refuses what no budget could pay."""
+        return Spending(self, kind, content)
+
+    def keep(self, paid: Paid, certificate: bytes, run: Checkpoint | None = None) -> bytes:
+        """Remember ``certificate`` beside the row that paid for its release; returns it.
+
+        Of a ``run`` the first one stays, and another one is refused.
+        """
         if paid is not None and self.payer is not None:
             ledger, dataset = self.payer
-            ledger.keep_certificate(dataset, paid["number"], certificate.decode())
+            holder = None if run is None else run.holder
+            kept = ledger.keep_certificate(dataset, paid["number"], certificate.decode(), holder)
+            if kept != certificate.decode():
+                raise BadInput(
+                    f"row {paid['number']} of {dataset!r} paid for another output before, whose certificate "
+                    "the ledger keeps: one spend has one output."
+                )
         return certificate
 
     def pay(
@@ -210,31 +231,59 @@ class Payment:
         noise: Keyed | None,
         declared: Mapping[str, Any] | None = None,
         added: Sequence[Statement] = (),
-    ) -> tuple[Statement, dict[str, Any] | None]:
-        """Spend what ``statement`` proves, durably; returns it and the ledger row that says so, if any.
+    ) -> Paid:
+        """Spend what ``statement`` proves, durably; returns the ledger row that says so, if there is a payer.
 
         ``declared`` holds as JSON values what shapes the noise beside the statement's parameters; ``added``
         are the statements of the files whose costs add up to it, where it is of many.
         """
-        if self.payer is None:
-            if self.dataset is not None:
-                statement = replace(statement, notes=(*statement.notes, _UNCHARGED))
-            return statement, None
-        if noise is not None:
+        if self.payer is not None and noise is not None:
             purpose = f"{purpose} (content {content.commitment(noise, terms_of(statement, declared))})"
+        return self._spend(statement, purpose, self.request, added)
+
+    def pay_run(
+        self,
+        statement: Statement,
+        purpose: str,
+        content: Content,
+        run: Checkpoint,
+        added: Sequence[Statement] = (),
+        noise: Keyed | None = None,
+    ) -> Paid:
+        """Spend what ``statement`` proves for ``run``, durably, or find the row that paid for it before.
+
+        A request whose ``noise`` is keyed finds its row, and gives the same bytes, whether or not there is a
+        record of the run: it needs no lease, and a record of something else is begun anew.
+        """
+        who = None if self.payer is None else [self.payer[0].identity, self.payer[1]]
+        asked = {"statement": statement.to_dict(), "name": purpose, "payer": who}
+        paid = self.payer is not None and noise is None
+        run.begin(content.digest({}), asked, key=self.request, paid=paid)
+        told = run.commitment if noise is None else content.commitment(noise, terms_of(statement))
+        row = self._spend(statement, f"{purpose} (content {told})", run.request, added)
+        if row is None or self.payer is None or noise is not None:
+            run.settle()
+        else:
+            run.settle(*self.payer, row["number"])
+            if run.resumed is not None:
+                kept = self.payer[0].certificates(self.payer[1]).get(row["number"])
+                run.kept = None if kept is None else kept.encode()
+        return row
+
+    def _spend(self, statement: Statement, purpose: str, key: str | None, added: Sequence[Statement]) -> Paid:
+        if self.payer is None:
+            return None
         ledger, dataset = self.payer
         headline, what = asked_for(statement, added)
-        entry = ledger.spend(
-            dataset, self.charged(statement), purpose, self.request, headline=headline, what=what
-        )
+        entry = ledger.spend(dataset, self.charged(statement), purpose, key, headline=headline, what=what)
         self._require_same(entry, purpose)
-        return statement, {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
+        return {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
 
     def _require_same(self, entry: Entry, purpose: str) -> None:
         """Refuse a request that was made for another ``purpose``, which its row tells."""
         if entry.purpose != purpose:
             raise RequestReused(
-                f"request {self.request!r} was made from other content, with other parameters or under "
+                f"request {entry.key!r} was made from other content, with other parameters or under "
                 "another name; give what has changed a new request."
             )
 
@@ -245,11 +294,38 @@ class Payment:
         ledger, dataset = self.payer
         if not ledger.has(dataset):
             return statement.proven  # refused when it is charged
-        budget = ledger.balance(dataset)
+        counted = ledger.counted(dataset)
         for part in (statement.proven, *statement.also_proven):
-            if (str(part.unit), str(part.neighbours)) == (budget.unit, budget.neighbours):
+            if (str(part.unit), str(part.neighbours)) == counted:
                 return part
         return statement.proven
+
+
+class Spending:
+    """``pay`` of one release: spends its price at once, durably, when it is called."""
+
+    def __init__(self, payment: Payment, kind: Kind[Any], content: Content) -> None:
+        if payment.lacks_budget:
+            payment.require_budget(kind.promised())
+        self._payment, self._kind, self._content = payment, kind, content
+        without = kind.checkpoint is not None and kind.keyed is None
+        self._noise = None if without else payment.noise(kind.keyed)
+        self.row: Paid = None
+
+    def __call__(self) -> tuple[str, ...]:
+        """Spend the price, unless the run was paid for before; returns what the statement has to add."""
+        payment, kind, content = self._payment, self._kind, self._content
+        if kind.checkpoint is not None:
+            run, noise = kind.checkpoint, self._noise
+            self.row = payment.pay_run(kind.price, kind.name, content, run, kind.added, noise)
+        elif payment.payer is not None:
+            self.row = payment.pay(kind.price, kind.name, content, self._noise, kind.declared, kind.added)
+        return payment.notes
+
+    def keep(self, certificate: bytes) -> bytes:
+        """Remember ``certificate`` beside the row that paid; returns it."""
+        run = self._kind.checkpoint if self._noise is None else None
+        return self._payment.keep(self.row, certificate, run)
 
 
 @dataclass(frozen=True)
@@ -289,7 +365,7 @@ class HeldPayment(Payment):
         noise: Keyed | None,
         declared: Mapping[str, Any] | None = None,
         added: Sequence[Statement] = (),
-    ) -> tuple[Statement, dict[str, Any] | None]:
+    ) -> Paid:
         """Commit the hold, durably; returns the row of the hold, which says what was paid for.
 
         A hold that was given back meanwhile is refused, and so is one that was for something else.
@@ -299,7 +375,7 @@ class HeldPayment(Payment):
         entry = self.hold(statement, purpose, noise, declared)
         self.before()
         self.ledger.commit(self.dataset, entry.number)
-        return statement, {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
+        return {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
 
 
 def _canonical(value: Any) -> Any:

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io.image_datasets import ArrayPair, DatasetSource, check_top
-from sfumato.publishers.labelled_images import Labelled
-from sfumato.release.protected_file import Report
-
-__all__ = ["PublicFacts", "check_range", "declared_classes", "facts_of", "read_pictures", "records_of"]
+from sfumato.io import ArrayPair, DatasetSource, check_top
+from sfumato.publishers import Labelled
+from sfumato.release.path import Report
 
 _WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0}
 

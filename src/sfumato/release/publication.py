@@ -1,51 +1,120 @@
-"""The one path of a publication: open, check, pay, fit, publish, audit, write, certify.
+"""Publications: datasets that appear in the place of private ones, as one kind of release.
 
-All of the data is checked before anything is paid, and what is paid is durable before the fit; another fit
-is paid for again. Nothing appears before the audit is done: a publication whose audit shows more than is
-proven is not written at all.
+What a publication leaves behind is an archive, or a folder with a manifest.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sfumato.audits.bound import usual_delta
-from sfumato.audits.findings import Finding
-from sfumato.audits.publication_attacks import audit_publication, refutable
+from sfumato.audits import Finding, audit_publication, refutable, usual_delta
 from sfumato.errors import BadInput
-from sfumato.io.image_datasets import DatasetSource, is_archive, open_dataset
+from sfumato.io import (
+    ArrayPair,
+    DatasetSource,
+    is_archive,
+    open_dataset,
+    stored_values,
+    write_archive,
+    write_class_folders,
+    write_whole,
+)
 from sfumato.ledger import Ledger
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee, Neighbours, Statement
-from sfumato.publishers import Publisher
-from sfumato.publishers.labelled_images import ALIKE, Labelled
+from sfumato.publishers import ALIKE, Labelled, Publisher
 from sfumato.release.audit_slack import own_chance, own_slack, set_aside, slack_of, withholding_note
-from sfumato.release.output_lock import one_run_at_a_time, refuse_existing
-from sfumato.release.payment import Content, Payment, under_budget
-from sfumato.release.protected_file import Protected, Report
-from sfumato.release.public_facts import PublicFacts, facts_of, read_pictures
-from sfumato.release.publication_evidence import audited_statements, canaries_of, fitted_records, may_withhold
-from sfumato.release.publication_place import check_places, drawn_coins, keep_coins
-from sfumato.release.publication_report import write_publication_report
-from sfumato.release.published_files import (
-    Published,
-    certified_file,
-    names_note,
-    names_of,
-    owned_names,
-    write_published,
+from sfumato.release.catalogue import kind_of_publisher, make_publisher
+from sfumato.release.checkpoint import Checkpoint
+from sfumato.release.locations import (
+    canary_coins,
+    check_places,
+    drawn_coins,
+    keep_coins,
+    one_run_at_a_time,
+    refuse_existing,
 )
-from sfumato.release.publisher_catalogue import kind_of_publisher, make_publisher
+from sfumato.release.manifest import manifest_of
+from sfumato.release.path import Certify, Kind, Protected, Report, release, silent
+from sfumato.release.payment import Content, Payment, Spending, under_budget
+from sfumato.release.public_facts import PublicFacts, facts_of, read_pictures
+from sfumato.release.publication_evidence import (
+    audited_statements,
+    canaries_of,
+    fitted_records,
+    may_withhold,
+    write_publication_report,
+)
 from sfumato.release.release_plan import Plan, cost_of, groups_of
-from sfumato.reports import KeyRing
+from sfumato.reports import MANIFEST, KeyRing, certificate_file
 
-__all__ = ["Publication", "open_publication", "plan_publication", "publish"]
+__all__ = ["Published"]
+
+# What a statement says of the names of classes.
+_NAMED = "the classes have the names of their folders, which the owner declares public"
+_NUMBERED = "the classes are numbered in the alphabetical order of their folders; no name of a class travels"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What ``publish`` wrote, and what its audit found.
+
+    ``certified`` is the file that carries the certificate: the archive, or the manifest of a folder.
+    ``statement`` has the measured column, which the certificate leaves out wherever something is proven: it
+    is computed from the records and not covered by what is proven. ``page`` is the report, if one was asked
+    for; it shows originals. ``folders`` says which class is of which folder, for the owner alone.
+    """
+
+    output: Path
+    certified: Protected
+    statement: Statement
+    findings: tuple[Finding, ...]
+    class_names: tuple[str, ...]
+    page: Path | None = None
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values, for machines."""
+        return self.certified.to_dict() | {
+            "output": str(self.output),
+            "certified": str(self.certified.output),
+            "classes": list(self.class_names),
+            "class_folders": dict(self.folders),
+            "statement": self.statement.to_dict(),
+            "findings": [item.to_dict() for item in self.findings],
+            "report": None if self.page is None else str(self.page),
+        }
+
+
+def certified_file(output: Path) -> Path:
+    """The file of ``output`` that has a certificate beside it."""
+    return output if is_archive(output) else output / MANIFEST
+
+
+def names_of(source: DatasetSource, classes: int) -> tuple[str, ...]:
+    """What the classes are called where others read it: as in :class:`ClassFolders`, or by their labels."""
+    if source.class_names is not None:
+        return source.class_names
+    width = len(str(classes - 1))
+    return tuple(f"{label:0{width}d}" for label in range(classes))
+
+
+def names_note(source: DatasetSource) -> tuple[str, ...]:
+    """What a statement says of the names of class folders; nothing of an archive, which has none."""
+    if isinstance(source, ArrayPair):
+        return ()
+    return (_NAMED if source.public_names else _NUMBERED,)
+
+
+def owned_names(source: DatasetSource) -> dict[str, str]:
+    """Which class is of which folder, for the owner alone; nothing of an archive."""
+    return {} if isinstance(source, ArrayPair) else dict(zip(source.class_names, source.folders, strict=True))
 
 
 @dataclass(frozen=True)
@@ -183,103 +252,135 @@ def publish(
     empty is refused.
     ``records`` is how many pictures to publish, where the method can choose. ``page`` is where a report with
     originals goes. ``dataset`` is charged in ``ledger`` before the fit, unless ``uncharged``.
-    ``checkpoint`` is where the publisher keeps its state; it is private, and beside it the choice of the
-    records that are left out. The certificate is signed with the key in ``keys``, unless the run can be
-    repeated. Raises
+    ``checkpoint`` is where a publisher that proves nothing keeps its state; it is private, and beside it the
+    choice of the records that are left out. Others keep a :mod:`~sfumato.release.checkpoint` by themselves:
+    called again after an interruption, this resumes the run, which is paid once. The certificate is signed
+    with the key in ``keys``, unless the run can be repeated. Raises
     :class:`~sfumato.errors.BadInput`, leaving no output and spending nothing, where anything is wrong with
     the input, and :class:`~sfumato.reports.VerificationFailed` where the audit contradicts the proof beyond
     doubt.
     """
-    target, tell = Path(output), report or (lambda stage, share: None)
-    publisher, facts, source = publication.publisher, publication.facts, publication.source
-    audited = publication.audited
-    shown = None if page is None else Path(page)
-    state = None if checkpoint is None else Path(checkpoint)
-    check_places(source.path, target, shown, state)
-    if not overwrite and is_archive(target) and target.exists():
+    target, tell = Path(output), report or silent
+    shown, state = (None if place is None else Path(place) for place in (page, checkpoint))
+    run = _Run(publication, target, records, state)
+    # Of a run that was interrupted the output may stand.
+    begun = run.checkpoint is not None and run.checkpoint.exists
+    check_places(publication.source.path, target, shown, state, begun=begun)
+    if not overwrite and is_archive(target) and target.exists() and not begun:
         refuse_existing(target.name)
-    _check_number(publisher, records)
-    payment = Payment(dataset, ledger, uncharged=uncharged)
-    payment.require_budget(publication.statement.proven)
-    statement = publication.statement
-    data = publication.data(tell)
-    signer = None if publisher.randomness.reproducible else (keys or KeyRing()).signing_or_new()
-    coins = drawn_coins(publisher.randomness, state if audited else None)
-    statement.forewarn()
-    statement, paid = payment.pay(statement, target.name, Content(), None)
-
-    if audited and state is not None:
-        keep_coins(coins, state)
-    neighbours, rng = statement.proven.neighbours, np.random.default_rng(coins)
-    canaries = canaries_of(publisher, facts.records, neighbours, rng) if audited else None
-    pictures = data.pictures * np.float32(facts.top)
-    fitted = np.arange(facts.records) if canaries is None else canaries.fitted
-    given = (pictures, data.labels)
-    if canaries is not None:
-        given = fitted_records(pictures, data.labels, fitted, neighbours)
-    publisher.fit(*given, report=_told(tell))
-    if records is None and neighbours is Neighbours.ZERO_OUT and not publisher.one_to_one:
-        records = facts.records  # a record that is zeroed out still counts
-    values, labels = publisher.publish(records).value
-
-    findings: tuple[Finding, ...] = ()
-    measured = open_to_all = statement
-    if canaries is not None:
-        findings = audit_publication(
-            pictures,
-            data.labels,
-            canaries,
-            values,
-            labels,
-            one_to_one=publisher.one_to_one,
-            delta=usual_delta(statement.proven),
-            report=tell,
-        )
-        measured, open_to_all = audited_statements(
-            statement, canaries, findings, publisher.guarantee(), publication.chance
-        )
-    if data.alike:
-        measured = replace(measured, notes=(*measured.notes, ALIKE))  # for whoever publishes, and nobody else
-    names = names_of(source, data.classes)
-    done = Protected(
-        certified_file(target),
-        open_to_all,
-        len(labels),
-        int(np.prod(facts.shape)),
-        (),
-        dataset,
-        paid,
-        what=f"{len(labels):,} pictures of {_some(np.unique(labels).size, len(names))}",
-    )
-    write_published(
-        done,
-        target,
-        source,
-        values,
-        labels,
-        top=facts.top,
-        class_names=names,
-        certify=lambda written: payment.keep(paid, done.certified(written, signer)),
-        report=tell,
-    )
+    done = release(run, Payment(dataset, ledger, uncharged=uncharged), keys, tell)
     if shown is not None:
         tell("writing the report", None)
         try:
-            write_publication_report(
-                shown,
-                target.name,
-                measured,
-                findings,
-                originals=(pictures, data.labels),
-                fitted=fitted,
-                released=(values, labels),
-                top=facts.top,
-                class_names=names,
-                rng=rng,
-            )
+            run.write_report(shown)
         except BadInput as error:
             raise error.at(f"{target.name} is published, and its report is not") from None
-    return Published(target, done, measured, findings, names, shown, owned_names(source))
+    return Published(
+        target, done, run.measured, run.findings, run.names, shown, owned_names(publication.source)
+    )
+
+
+class _Run(Kind[Spending]):
+    """One fit of ``publication``, whose pictures appear at ``target``."""
+
+    findings: tuple[Finding, ...] = ()
+
+    def __init__(
+        self, publication: Publication, target: Path, records: int | None, state: Path | None
+    ) -> None:
+        self._publication, self._target, self._records = publication, target, records
+        self._publisher, self._facts = publication.publisher, publication.facts
+        self.output, self.name, self.price = certified_file(target), target.name, publication.statement
+        self.measured = self._open_to_all = self.price
+        self.reproducible = self._publisher.randomness.reproducible
+        self.checkpoint = None if self.price.proven.proves_nothing else Checkpoint(target)
+        self._state = state if publication.audited and self.checkpoint is None else None
+        _check_number(self._publisher, records)
+
+    def check(self, content: Content, report: Report) -> None:
+        self._data = self._publication.data(report)
+        content.add(self._data.pictures, self._data.labels)
+        self.names = names_of(self._publication.source, self._data.classes)
+        if self.checkpoint is None:
+            self._coins = drawn_coins(self._publisher.randomness, self._state)
+        self._pictures = self._data.pictures * np.float32(self._facts.top)
+
+    def draw(self, pay: Spending, report: Report) -> None:
+        self.measured = self._open_to_all = replace(self.price, notes=(*self.price.notes, *pay()))
+        publisher, count, words = self._publisher, self._facts.records, dict[str, Any]()
+        if self.checkpoint is not None:
+            drawn = publisher.randomness if self.reproducible else self.checkpoint.noise
+            words["sums"] = self.checkpoint.sums(drawn, report)
+            self._coins = canary_coins(drawn)
+        elif self._state is not None:
+            keep_coins(self._coins, self._state)
+        self._rng = np.random.default_rng(self._coins)
+        neighbours, given = self.price.proven.neighbours, (self._pictures, self._data.labels)
+        self._canaries, self._fitted = None, np.arange(count)
+        if self._publication.audited:
+            self._canaries = canaries_of(publisher, count, neighbours, self._rng)
+            self._fitted = self._canaries.fitted
+            given = fitted_records(*given, self._fitted, neighbours)
+        publisher.fit(*given, report=_told(report), **words)
+        records = self._records
+        if records is None and neighbours is Neighbours.ZERO_OUT and not publisher.one_to_one:
+            records = count  # a record that is zeroed out still counts
+        self._released = publisher.publish(records).value
+
+    def judge(self, report: Report) -> None:
+        statement = self.measured
+        if self._canaries is not None:
+            self.findings = audit_publication(
+                self._pictures,
+                self._data.labels,
+                self._canaries,
+                *self._released,
+                one_to_one=self._publisher.one_to_one,
+                delta=usual_delta(statement.proven),
+                report=report,
+            )
+            fitted, chance = self._publisher.guarantee(), self._publication.chance
+            self.measured, self._open_to_all = audited_statements(
+                statement, self._canaries, self.findings, fitted, chance
+            )
+        if self._data.alike:  # for whoever publishes, and nobody else
+            self.measured = replace(self.measured, notes=(*self.measured.notes, ALIKE))
+
+    def write(self, certify: Certify, report: Report) -> None:
+        source, (pictures, labels), names = self._publication.source, self._released, ("images", "labels")
+        as_files = not is_archive(self._target)
+        values = stored_values(pictures, self._facts.top, source.dtype, as_files=as_files)
+
+        def finish(folder: Path, files: Sequence[Path]) -> None:
+            inside = folder / MANIFEST
+            write_whole(inside, manifest_of(folder, files), first=(certificate_file(inside), certify))
+
+        if as_files:
+            write_class_folders(self._target, values, labels, self.names, finish=finish, report=report)
+            return
+        if isinstance(source, ArrayPair):
+            names = (source.pictures.name or names[0], source.labels.name or names[1])
+        first = certificate_file(self.output), certify
+        write_archive(self._target, dict(zip(names, (values, labels), strict=True)), first=first)
+
+    def released(self) -> Protected:
+        labels, columns = self._released[1], int(np.prod(self._facts.shape))
+        what = f"{len(labels):,} pictures of {_some(np.unique(labels).size, len(self.names))}"
+        return Protected(self.output, self._open_to_all, len(labels), columns, (), what=what)
+
+    def write_report(self, page: Path) -> None:
+        write_publication_report(
+            page,
+            self.name,
+            self.measured,
+            self.findings,
+            originals=(self._pictures, self._data.labels),
+            fitted=self._fitted,
+            released=self._released,
+            top=self._facts.top,
+            class_names=self.names,
+            rng=self._rng,
+        )
 
 
 def _check_number(publisher: Publisher, records: int | None) -> None:

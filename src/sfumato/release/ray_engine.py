@@ -5,10 +5,12 @@ The piece is then drawn again, from noise that is keyed by the unit: it takes th
 byte, so that no second draw ever leaves the cluster. What a piece is worth was paid for before the first one
 was drawn.
 
-**What leaves this process.** Work is sent to the workers of a cluster that is one's own: the parameters, the
-secret that keys the noise, and the key that signs. A cluster that is started here listens on this machine
+**What leaves this process.** Work is sent to the workers of a cluster that is one's own: the parameters and
+the secret that keys the noise. A cluster that is started here listens on this machine
 alone, obeys only whoever knows a token that this process has made up, keeps its files in a private folder
 that is removed at the end, and tells nobody that it runs.
+
+A Ray cluster of this process alone: on the loopback, with a token, telling nobody that it runs.
 """
 
 from __future__ import annotations
@@ -17,22 +19,61 @@ import gc
 import os
 import pickle
 import re
+import secrets
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from sfumato.errors import BadInput, SfumatoError
-from sfumato.noise import processors, secrets_travel
-from sfumato.noise.parallel import THREADS
-from sfumato.release.engine_interface import Done, Engine, Piece, Result
-from sfumato.release.ray_privacy import keep_ray_private, ray_folder
+from sfumato.errors import BadInput, StorageFailed
+from sfumato.noise import THREADS, inner_threads, processors, secrets_travel
+from sfumato.release.engines import Done, Engine, Piece, Result, outcomes
 
 if TYPE_CHECKING:
-    from sfumato.release.protected_file import Report
+    from sfumato.release.path import Report
 
-__all__ = ["RayEngine", "ray_engine"]
+__all__ = ["keep_ray_private", "ray_folder"]
+
+_MODE = "RAY_AUTH_MODE"
+# Ray's switch for clusters of one machine, on its loopback; on Linux others could reach the ports otherwise.
+_LOOPBACK = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+
+
+def keep_ray_private() -> None:
+    """Let clusters of this process listen on the loopback, and obey nobody without its token.
+
+    Other users of the machine reach the loopback too. Ray asks for both when it is imported: where that was
+    before, without a token, no cluster is started. One that runs already is taken as it is, and a token of
+    one's own, in a file or in the environment, stays in use.
+    """
+    ray: Any = sys.modules.get("ray")
+    if ray is not None and os.environ.get(_MODE) != "token":
+        if ray.is_initialized():
+            return
+        raise BadInput(
+            "Ray was imported before it could be told to keep others out: call ray.init() yourself, or set "
+            "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN before Python starts."
+        )
+    os.environ.setdefault(*_LOOPBACK)
+    os.environ.setdefault(_MODE, "token")
+    if "RAY_AUTH_TOKEN_PATH" not in os.environ:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+
+@contextmanager
+def ray_folder() -> Iterator[str]:
+    """A folder for a cluster's files, which is gone at the end.
+
+    Ray lets everybody into the folder that it is given; into the one around it nobody can go.
+    """
+    with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as folder:
+        inside = Path(folder, "ray")
+        inside.mkdir()
+        yield str(inside)
+
 
 # Most pieces of one task: enough that handing it out costs little, few enough that losing it does too.
 _TASK_PIECES = 256
@@ -51,14 +92,23 @@ _OF_ONE_MACHINE = (("RAY_DATA_CLUSTER_AUTOSCALER", "V1"), ("RAY_worker_niceness"
 class RayEngine(Engine):
     """Workers of a Ray cluster that is running; :func:`ray_engine` brings one."""
 
-    retries, one_process = True, False
+    retries = True
 
     def __init__(self, workers: int, waking: Sequence[Any] = ()) -> None:
         self.workers = workers
         self._waking = waking
 
+    def in_memory(self, count: int) -> bool:
+        """Nothing is: results come from workers."""
+        return False
+
     def each(
-        self, work: Callable[[Piece], Result], pieces: Sequence[Piece], stage: str, report: Report
+        self,
+        work: Callable[[Piece], Result],
+        pieces: Sequence[Piece],
+        stage: str,
+        report: Report,
+        done: Done[Piece, Result] | None = None,
     ) -> Done[Piece, Result]:
         """``work`` on every piece, told by ``report`` as tasks of several pieces are done."""
         import ray
@@ -66,7 +116,7 @@ class RayEngine(Engine):
         # A task that finds no worker ready would have one more started, which makes all of them late.
         if self._waking:
             ray.wait(list(self._waking), num_returns=len(self._waking))
-        done: Done[Piece, Result] = Done()
+        into: Done[Piece, Result] = Done() if done is None else done
         size = max(1, min(_TASK_PIECES, len(pieces) // (_TASKS_A_WORKER * self.workers)))
         tasks = [{"pieces": pickle.dumps(pieces[at : at + size])} for at in range(0, len(pieces), size)]
         with secrets_travel():  # to workers of one's own, who draw the noise
@@ -76,14 +126,13 @@ class RayEngine(Engine):
         answers = given.map(task, num_cpus=1, max_retries=-1, compute=at_once)
         count = 0
         for answer in answers.iter_rows():
-            for piece, result, refusal in pickle.loads(answer["outcomes"]):
-                if refusal is None:
-                    done.results[piece] = result
-                else:
-                    done.refused[piece] = refusal
-                count += 1
+            found = pickle.loads(answer["outcomes"])
+            if isinstance(found, StorageFailed):
+                raise found
+            into.add(found)
+            count += len(found)
             report(stage, count / len(pieces))
-        return done
+        return into
 
 
 class _Task:
@@ -97,13 +146,12 @@ class _Task:
 
         _use_one_processor()
         work = ray.get(self._work)
-        outcomes: list[tuple[Any, Any, str | None]] = []
-        for piece in pickle.loads(row["pieces"]):
-            try:
-                outcomes.append((piece, work(piece), None))
-            except SfumatoError as error:
-                outcomes.append((piece, None, str(error)))
-        return {"outcomes": pickle.dumps(outcomes)}
+        try:
+            with inner_threads(1):
+                found: Any = outcomes(work, pickle.loads(row["pieces"]))
+        except StorageFailed as error:
+            found = error
+        return {"outcomes": pickle.dumps(found)}
 
 
 @contextmanager
@@ -174,8 +222,8 @@ def _use_one_processor() -> None:
 def _wake() -> None:
     """Import what most pieces need, none of which becomes garbage: nothing has to look for it there."""
     _use_one_processor()
-    import sfumato.release.batch_pieces
-    import sfumato.release.media_mechanisms
+    import sfumato.release.folder
+    import sfumato.release.media_files
     import sfumato.release.record_files  # noqa: F401
 
     gc.freeze()

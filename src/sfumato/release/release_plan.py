@@ -8,27 +8,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from sfumato.errors import BadInput
 from sfumato.io import Schema
-from sfumato.mechanisms import ExpectedError, Mechanism
-from sfumato.mechanisms.tensors import UNITS
-from sfumato.privacy import Guarantee, Statement
-from sfumato.release.batch_pieces import NAMED, NUMBERED, Piece, pieces_of
+from sfumato.mechanisms import UNITS, ExpectedError, Mechanism
+from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, format_delta, format_upper, printable
 from sfumato.release.combined_statement import check_charge, together
-from sfumato.release.engine_interface import LocalEngine
-from sfumato.release.folder import count_of, refuse_nothing
+from sfumato.release.engines import LocalEngine
+from sfumato.release.folder import (
+    NAMED,
+    NUMBERED,
+    Piece,
+    count_of,
+    list_skipped,
+    pieces_of,
+    refuse_nothing,
+)
 from sfumato.release.locations import Located, located
+from sfumato.release.path import SourceFile, silent
 from sfumato.release.payment import Payment, asked_for
-from sfumato.release.protected_file import silent
+from sfumato.release.protection import opener_of
 from sfumato.release.record_files import RecordFiles
-from sfumato.release.source_file import SourceFile
-from sfumato.release.source_opener import opener_of
+from sfumato.release.request import ReleaseRequest
 
 if TYPE_CHECKING:
     from sfumato.ledger import Ledger, Preview
     from sfumato.mechanisms.transforms import Transform
-    from sfumato.release.media_mechanisms import MediaMechanisms
+    from sfumato.release.media_files import MediaMechanisms
 
-__all__ = ["Plan", "cost_of", "groups_of", "plan"]
+__all__ = ["Plan", "plan"]
 
 # Records that change together: several rows of one person, a household, a ward.
 _GROUPS = (1, 2, 5, 10)
@@ -39,7 +46,8 @@ class Plan:
     """What ``protect`` with the same arguments would do.
 
     ``rows`` is None where only reading the file would tell. ``grouped`` is what is proven of so many records
-    that change together. ``cost`` is what the ledger would say.
+    that change together. ``expected`` of a folder says in which file, where that makes a difference. ``cost``
+    is what the ledger would say.
     ``what`` names media for people; ``skipped`` are files of a folder that would be left out, and why.
     """
 
@@ -57,6 +65,34 @@ class Plan:
     def groups(self) -> dict[int, float]:
         """ε for records that change together, each at its own δ; infinite where nothing is proven."""
         return {size: proven.epsilon() for size, proven in self.grouped.items()}
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, width: int = TEXT_WIDTH) -> str:
+        """Return the plan for people, its statement in lines of at most ``width`` characters."""
+        rows = "as many records as it holds" if self.rows is None else f"{self.rows:,} records"
+        what = self.what or f"{rows} of {self.columns:,} columns"
+        lines = [self.statement.table(width), "", f"Would release: {what} from {printable(self.source)}"]
+        lines += list_skipped("Would skip", self.skipped)
+        for size, epsilon in self.groups.items():
+            unit, delta = self.statement.proven.unit, self.grouped[size].at_delta
+            who = f"one {unit}" if size == 1 else f"{size} {unit}s that change together"
+            why = "" if self.statement.proven.proves_nothing else f" ({self.grouped[size].theorem})"
+            finite = math.isfinite(epsilon)
+            said = f"ε = {format_upper(epsilon)} at δ = {format_delta(delta)}" if finite else f"nothing{why}"
+            lines.append(f"  proven for {who}: {said}")
+        if self.expected:
+            lines += ["Expected error, clipping aside:", *(f"  {error}" for error in self.expected)]
+        if self.cost is None:
+            lines.append("Cost: none is counted without `dataset` and an open budget")
+        elif self.cost.fits:
+            left = self.cost.balance
+            lines.append(f"Cost: it fits; {left.used:.1%} of the budget would be used; after it would fit")
+            lines.append(f"  {left.gaussian_left}")
+        else:
+            lines.append(f"Cost: refused, {printable(self.cost.refusal or '')}")
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; an infinite ε is None, and so is the δ of nothing."""
@@ -80,7 +116,7 @@ class Plan:
 
 def plan(
     source: str | os.PathLike[str],
-    mechanism: Mechanism | MediaMechanisms,
+    mechanism: Mechanism | MediaMechanisms | ReleaseRequest,
     *,
     array: str | None = None,
     schema: str | os.PathLike[str] | Schema | None = None,
@@ -95,8 +131,20 @@ def plan(
 
     Of media only headers are read, but for a video, whose frames have to be counted. A folder is planned as
     one release of its files without those that their headers refuse; ``disjoint`` and
-    ``public_names`` are those of ``protect``.
+    ``public_names`` are those of ``protect``. A :class:`~sfumato.release.request.ReleaseRequest` in the place
+    of a mechanism says what its parameters, ``array``, ``schema``, ``then``, ``dataset``, ``disjoint`` and
+    ``public_names`` are.
     """
+    if isinstance(mechanism, ReleaseRequest):
+        mechanism.refuse_beside(
+            dataset=dataset,
+            array=array,
+            schema=schema,
+            then=then,
+            disjoint=disjoint,
+            public_names=public_names,
+        )
+        dataset, public_names = mechanism.dataset, mechanism.public_names
     given, payment = located(source), Payment(dataset, ledger, uncharged=uncharged)
     with given.store:
         opener = opener_of(
@@ -108,6 +156,11 @@ def plan(
             disjoint=disjoint,
             public_names=public_names,
         )
+        if isinstance(mechanism, ReleaseRequest) and mechanism.bounds_from_data:
+            raise BadInput(
+                "`bounds_from_data` proves nothing and reads the data; there is nothing to plan.",
+                parameter="bounds_from_data",
+            )
         found, skipped = _opened(given, opener)
         if given.name is None:
             refuse_nothing(given.store, found, skipped)
@@ -129,7 +182,7 @@ def plan(
         columns=largest.values,
         statement=statement,
         grouped=groups_of(_together(statement.proven)),
-        expected=largest.expected(),
+        expected=_expected(files),
         cost=cost_of(statement, payment, added),
         what=count_of(files) if given.name is None else largest.what,
         skipped=tuple((piece.told, why) for piece, why in skipped.items()),
@@ -150,7 +203,30 @@ def _opened(
 
     pieces = pieces_of(given.store, public_names=True)  # in order; none is written
     done = LocalEngine().each(one, pieces, "looking", silent)
-    return {piece: done.results[piece] for piece in pieces if piece in done.results}, done.refused
+    # In the order of the folder, in whichever order threads came to them.
+    skipped = {piece: done.refused[piece] for piece in pieces if piece in done.refused}
+    return {piece: done.results[piece] for piece in pieces if piece in done.results}, skipped
+
+
+def _expected(files: Sequence[SourceFile]) -> tuple[ExpectedError, ...]:
+    """The error to expect; where it differs with the size of files, that of three of them."""
+    alike: dict[tuple[type, type], list[SourceFile]] = {}
+    for file in files:
+        alike.setdefault((type(file), type(file.mechanism)), []).append(file)
+    found: list[ExpectedError] = []
+    for same in alike.values():
+        same.sort(key=lambda file: file.values)
+        last = len(same) - 1
+        sizes = {0: "the smallest file", (last + 1) // 2: "a file of middle size", last: "the largest file"}
+        errors: dict[str, dict[str, ExpectedError]] = {}
+        for index, where in sizes.items():
+            for one in same[index].expected():  # a grey picture has fewer kinds of values than one in colour
+                errors.setdefault(one.of, {})[where] = one
+        for of, each in errors.items():
+            differ = len(set(each.values())) > 1
+            told = [replace(one, of=f"{of}, in {where}") for where, one in each.items()]
+            found += told if differ else list(each.values())[:1]
+    return tuple(found)
 
 
 def _together(proven: Guarantee) -> Callable[[int], Guarantee]:

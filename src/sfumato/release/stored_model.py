@@ -2,11 +2,14 @@
 
 ``model.safetensors`` holds numbers and nothing that could be run, ``model.json`` the method, its parameters
 and the map from records to features, ``manifest.json`` the digests of both, with its certificate beside it.
+
+What a model is asked about, and how it becomes features: pictures by a public map, features as given.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -19,19 +22,66 @@ from numpy.typing import NDArray
 
 import sfumato
 from sfumato.errors import BadInput
-from sfumato.io.atomic import write_whole
-from sfumato.io.atomic_folder import atomic_folder
+from sfumato.io import atomic_folder, write_whole
 from sfumato.privacy import Statement
-from sfumato.release.learner_catalogue import KEPT, kind_of_kept
-from sfumato.release.manifest import MANIFEST, manifest_of, verify_folder
-from sfumato.release.model_inputs import ModelInputs
-from sfumato.release.suggestions import imported
-from sfumato.reports import KeyRing, VerificationFailed, certificate_file, file_digest
+from sfumato.release.catalogue import KEPT, imported, kind_of_kept
+from sfumato.release.manifest import manifest_of, verify_folder
+from sfumato.release.public_facts import check_range
+from sfumato.reports import MANIFEST, KeyRing, VerificationFailed, certificate_file, file_digest
 
 if TYPE_CHECKING:
-    from sfumato.learners import Learner
+    from sfumato.learners import Extractor, Learner
 
-__all__ = ["KeptModel", "load_model", "write_model"]
+__all__ = ["load_model"]
+
+Report = Callable[[str, float], None]
+# Extractors count from black at 0 to white at 255.
+_WHITE = 255.0
+
+
+@dataclass(frozen=True, eq=False)
+class ModelInputs:
+    """Records of ``shape``: pictures with values from 0 to ``top`` for an ``extractor``, or features (d,).
+
+    ``extractor`` and ``top`` are None where features are given.
+    """
+
+    shape: tuple[int, ...]
+    extractor: Extractor | None = None
+    top: float | None = None
+
+    @property
+    def dimension(self) -> int:
+        """How many features one record has."""
+        return math.prod(self.shape) if self.extractor is None else self.extractor.dimension
+
+    @property
+    def extractor_name(self) -> str | None:
+        """What statements call the extractor: of a local folder its name, and not where it stands."""
+        return None if self.extractor is None else Path(self.extractor.name).name
+
+    @property
+    def what(self) -> str:
+        """What the records are, for people."""
+        if self.extractor is None:
+            return "records"
+        return f"pictures of {' × '.join(str(side) for side in self.shape)}"
+
+    def features(self, records: Any, report: Report | None = None) -> NDArray[np.floating]:
+        """Features (n, ``dimension``) of ``records`` (n, *``shape``); each from its own record alone."""
+        from sfumato.learners import checked_features, checked_pictures
+
+        given = np.asarray(records)
+        if not given.ndim or not len(given):
+            raise BadInput(f"records of shape {given.shape} were given: one or more are needed.")
+        if self.extractor is None or self.top is None:
+            return checked_features(given, self.dimension)
+        checked_pictures(given, self.shape)
+        check_range(given, self.top)
+        if self.top != _WHITE:
+            given = given.astype(np.float32) * np.float32(_WHITE / self.top)
+        return self.extractor.transform(given, report=report)
+
 
 TENSORS, DESCRIPTION = "model.safetensors", "model.json"
 _KIND, _FORMAT = "sfumato model", 1
@@ -191,7 +241,7 @@ def _inputs(described: Mapping[str, Any], given: str | os.PathLike[str] | None) 
                 "this model is asked about features; leave out `extractor`.", parameter="extractor"
             )
         return ModelInputs(shape)
-    from sfumato.learners.feature_extractors import EXTRACTORS, make_extractor
+    from sfumato.learners import EXTRACTORS, make_extractor
 
     name = kept["name"]
     if name not in EXTRACTORS and given is None:

@@ -1,4 +1,4 @@
-"""A compliance pack: everything a dataset has spent and promised, in one folder, signed.
+"""A compliance pack: all spends and guarantees of a dataset in one signed folder.
 
 It lists evidence for an assessment. It never says that a law is complied with, because no ε does that.
 """
@@ -17,13 +17,19 @@ import sfumato
 from sfumato.errors import BadInput
 from sfumato.io import atomic_output
 from sfumato.ledger import Balance, Entry, Ledger
-from sfumato.privacy import Statement
-from sfumato.privacy.wording import downward
-from sfumato.reports.certificate import Certificate
-from sfumato.reports.envelope import VerificationFailed, file_digest, seal, unseal
-from sfumato.reports.signing_keys import KeyRing, PublicKey, SigningKey
+from sfumato.privacy import Statement, format_lower
+from sfumato.reports.certificate import (
+    Certificate,
+    KeyRing,
+    PublicKey,
+    SigningKey,
+    VerificationFailed,
+    file_digest,
+    seal,
+    unseal,
+)
 
-__all__ = ["PACK_FILE", "entries_csv", "verify_pack", "write_pack"]
+__all__ = ["entries_csv", "verify_pack", "write_pack"]
 
 _KIND = "urn:sfumato:pack:v1"
 #: The signed list of the files of a pack.
@@ -34,10 +40,10 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def write_pack(ledger: Ledger, dataset: str, folder: Path, key: SigningKey) -> list[Path]:
-    """Write the pack of ``dataset`` into ``folder``, which is made; returns the files, the signed list last.
+    """Write the pack of ``dataset`` into the new ``folder``; return the files, the signed list last.
 
     ``summary.md`` says what was promised and what remains at risk, ``record.csv`` and ``record.json`` list
-    all that was spent, ``certificates/`` holds the certificate of each release.
+    all spends, ``certificates/`` holds the certificate of each release.
     """
     balance, entries = ledger.balance(dataset), ledger.history(dataset)
     certificates = ledger.certificates(dataset)
@@ -63,7 +69,7 @@ def write_pack(ledger: Ledger, dataset: str, folder: Path, key: SigningKey) -> l
 
 
 def verify_pack(folder: Path, keys: KeyRing) -> list[str]:
-    """The files of a pack whose bytes are not those that were signed; raises if the list itself fails."""
+    """Return the files of a pack whose bytes differ from the signed ones; raise if the list itself fails."""
     try:
         envelope = (folder / PACK_FILE).read_bytes()
     except OSError:
@@ -77,7 +83,7 @@ def verify_pack(folder: Path, keys: KeyRing) -> list[str]:
 
 
 def entries_csv(rows: list[dict[str, Any]]) -> str:
-    """Entries as CSV; a text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    """Return entries as CSV; a text that a spreadsheet would run as a formula gets a leading apostrophe."""
     out = io.StringIO()
     writer = csv.DictWriter(out, _COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -87,7 +93,7 @@ def entries_csv(rows: list[dict[str, Any]]) -> str:
 
 
 def summary(balance: Balance, entries: list[Entry], statements: Mapping[int, Statement]) -> str:
-    """The privacy impact summary as Markdown."""
+    """Return the privacy impact summary as Markdown."""
     lines = [
         f"# Privacy impact summary: {_inline(balance.dataset)}",
         "",
@@ -120,7 +126,7 @@ def _measured(statement: Statement | None) -> str:
     if not statement.measured:
         return "not audited yet"
     found = (
-        f"{_inline(e.attack)}: ε ≥ {downward(e.epsilon_lower, 3)}"
+        f"{_inline(e.attack)}: ε ≥ {format_lower(e.epsilon_lower, 3)}"
         for e in statement.measured
         if e.epsilon_lower is not None and math.isfinite(e.epsilon_lower)
     )
@@ -128,7 +134,7 @@ def _measured(statement: Statement | None) -> str:
 
 
 def _statements(certificates: Mapping[int, str], key: PublicKey) -> dict[int, Statement]:
-    """The statements of those certificates that ``key`` signed and that can be read."""
+    """Return the statements of the readable certificates that ``key`` signed."""
     statements = {}
     for number, envelope in certificates.items():
         try:
@@ -139,7 +145,7 @@ def _statements(certificates: Mapping[int, str], key: PublicKey) -> dict[int, St
 
 
 def _inline(text: str) -> str:
-    """``text`` as one cell of a table: it may come from anywhere."""
+    """Return ``text``, which may come from anywhere, escaped as one cell of a table."""
     plain = "".join(c if c.isprintable() else " " for c in text).replace("|", "¦").replace("`", "'")
     return plain.replace("<", "‹").replace(">", "›")
 

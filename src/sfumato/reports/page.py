@@ -1,7 +1,8 @@
-"""A report: one HTML file that needs nothing else, that managers can read and statisticians can check.
+"""The HTML report: one self-contained file for managers to read and statisticians to check.
 
-The page asks the network for nothing, and its content security policy would stop it: only this style, this
-script (known by their hashes) and pictures inside the page are allowed. Every text from outside is escaped.
+The page makes no network request, and its content security policy forbids any: only this style, this script
+(known by their hashes) and embedded images are allowed. Every text from outside is escaped. ``sf.report``
+writes such a page about releases and audits, with their utility if the originals are given.
 """
 
 from __future__ import annotations
@@ -10,64 +11,69 @@ import base64
 import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
+from numpy.typing import ArrayLike
 
 import sfumato
+from sfumato.audits import Audit, Finding
 from sfumato.errors import BadInput
 from sfumato.io import atomic_output
 from sfumato.ledger import Balance
-from sfumato.reports.burn_down import Budget, BurnDown
-from sfumato.reports.embedded_images import Pictures
-from sfumato.reports.frontier_plot import Frontier, FrontierPlot, Point
-from sfumato.reports.numbers import at_least, at_most, plain, share
-from sfumato.reports.printable_text import shortened, shown, unbroken
-from sfumato.reports.release_entry import Entry
-from sfumato.reports.sections import ReleaseSection
-from sfumato.reports.sentences import LARGE_DELTA, LOOSE, MODERATE, TIGHT, WEAK_ATTACK
+from sfumato.mechanisms import Release
+from sfumato.reports.columns import LARGE_DELTA, LOOSE, MODERATE, TIGHT, WEAK_ATTACK, alarm, summary
+from sfumato.reports.contact_sheet import Pictures
+from sfumato.reports.page_text import (
+    at_least,
+    at_most,
+    percent,
+    plain,
+    share,
+    shortened,
+    shown,
+    unbroken,
+)
+from sfumato.reports.plots import Frontier, FrontierPlot, Point
+from sfumato.reports.release_entry import Budget, BurnDown, Entry
+from sfumato.reports.sections import ReleaseSection, Strip, bound_of
 from sfumato.reports.utility_section import remarks, utility_rows
-from sfumato.reports.verdicts import alarm, summary
+from sfumato.utility import Field
 
-__all__ = ["Budget", "Entry", "Frontier", "Pictures", "Point", "environment", "render_report", "write_report"]
+__all__ = ["environment", "render_report", "report", "write_report"]
+
+Progress = Callable[[str, float], None]
+
+# What stands on the frontier's axis: the first measure that was taken of every release and begins so.
+_UTILITIES = (
+    "linear-probe accuracy",
+    "accuracy on originals",
+    "overlap of 10 nearest neighbours",
+    "overlap of 5 nearest neighbours",
+)
+_NEIGHBOURS = 10
 
 
 def write_report(
-    entries: Sequence[Entry],
-    output: str | os.PathLike[str],
-    *,
-    title: str = "Privacy report",
-    date: str | None = None,
-    budget: Balance | Budget | None = None,
-    frontier: Frontier | Sequence[Point] | None = None,
-    reproduce: Sequence[str] | None = None,
-    private: bool = False,
+    entries: Sequence[Entry], output: str | os.PathLike[str], *, private: bool = False, **page: Any
 ) -> Path:
     """Write the report of ``entries`` to ``output``, whole or not at all, and return where it stands.
 
-    A page that holds anything computed from original data is marked *not for release* and readable by its
-    owner only; so is one that is ``private`` for another reason, as a command in it that names an original.
-    ``reproduce`` holds commands, and comments behind a #, one a line. The same arguments give the
-    same bytes: a date is printed only if one is given, and nothing about the machine or its user ever is.
+    ``page`` are further arguments of :func:`render_report`. A page that holds anything computed from original
+    data is marked *not for release* and readable by its owner only; so is one that is ``private`` for another
+    reason, as a command in it that names an original.
     """
-    page = render_report(
-        entries,
-        title=title,
-        date=date,
-        budget=budget,
-        frontier=frontier,
-        reproduce=reproduce,
-        private=private,
-    )
+    text = render_report(entries, private=private, **page)
     path = Path(output)
     private = private or any(entry.from_originals for entry in entries)
     with atomic_output(path, mode=0o600 if private else None) as file:
-        file.write(page.encode("utf-8"))
+        file.write(text.encode("utf-8"))
     return path
 
 
@@ -81,13 +87,17 @@ def render_report(
     reproduce: Sequence[str] | None = None,
     private: bool = False,
 ) -> str:
-    """The page that :func:`write_report` writes."""
+    """Return the page about ``entries``.
+
+    ``reproduce`` holds commands, and comments behind a #, one a line. The same arguments give the same bytes:
+    a date is printed only if one is given, and nothing about the machine or its user ever is.
+    """
     told = tuple(entries)
     if not told:
         raise BadInput("a report needs at least one release, and none was given.")
     if not all(isinstance(entry, Entry) for entry in told):
         raise BadInput("a report is made of entries: Entry(name, statement, …) for each release.")
-    sections = [ReleaseSection.of(number, entry) for number, entry in enumerate(told, start=1)]
+    sections = [ReleaseSection(number, entry) for number, entry in enumerate(told, start=1)]
     spent = Budget(budget) if isinstance(budget, Balance) else budget
     edge = frontier if frontier is None or isinstance(frontier, Frontier) else Frontier(frontier)
     style, script = Markup(_template("style.css")), Markup(_template("script.js"))
@@ -134,7 +144,7 @@ def _budget(spent: Budget) -> dict[str, Any]:
 
 @cache
 def environment() -> Environment:
-    """Templates of pages: escaped, strict about what they name, with our filters."""
+    """Return the Jinja environment of pages: escaping, strict about undefined names, with our filters."""
     made = Environment(
         loader=FunctionLoader(_template),
         autoescape=True,
@@ -150,12 +160,16 @@ def environment() -> Environment:
         "short": _short,
         "cut": shortened,
         "verbatim": _verbatim,
+        "at_least": at_least,
+        "percent": percent,
+        "strip": Strip.of,
+        "bound_of": bound_of,
     }
     return made
 
 
 def _printed(value: Any) -> Any:
-    """What a template prints: texts pass through ``shown`` in this one place, so that none is forgotten."""
+    """Return what a template prints; all texts pass through ``shown`` here, so that none is forgotten."""
     return unbroken(shown(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -164,19 +178,19 @@ def _proven(epsilon: float | None) -> str:
 
 
 def _sortable(number: float | None, absent: str = "") -> str:
-    """A number as the script reads it to sort rows; ``absent`` where there is none."""
+    """Return a number as the script reads it to sort rows; ``absent`` if there is none."""
     if number is None or math.isnan(number):
         return absent
     return repr(float(number)).replace("inf", "Infinity")
 
 
 def _short(name: str) -> str:
-    """A name wherever it is not introduced: in full it stands at the head of its release."""
+    """Return a shortened name, for all places but the head of its release."""
     return shortened(name, 100)
 
 
 def _verbatim(line: str) -> Markup:
-    """A line that people copy, in which every space is one."""
+    """Return a line to copy, in which every space is kept."""
     return escape(shown(line))
 
 
@@ -198,3 +212,124 @@ def _policy(style: str, script: str) -> Markup:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
+
+
+def report(
+    releases: Sequence[Release | Audit],
+    output: str | os.PathLike[str],
+    *,
+    original: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    image_shape: tuple[int, ...] | None = None,
+    fields: Sequence[Field] | None = None,
+    show_originals: int = 0,
+    title: str = "Privacy report",
+    date: str | None = None,
+    budget: Balance | Budget | None = None,
+    reproduce: Sequence[str] = (),
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Path:
+    """Write one HTML file about ``releases``, each of them a release or the audit of one.
+
+    With the ``original`` records, row for row, the page says what each release is still good for; with
+    ``labels``, also how well they can be learned from it. ``fields`` say that a record is a row of a table,
+    and where its columns stand. ``image_shape`` says that a record is a picture, and ``show_originals`` how
+    many of them the page shows, before and after; none unless asked. Two or more releases with a measured
+    utility make a frontier. A page that holds anything computed from originals is for their owner alone: it
+    says so, and the file is readable by its owner only.
+    """
+    items = list(releases) if isinstance(releases, Sequence) else []
+    if not items or not all(isinstance(item, Release | Audit) for item in items):
+        raise BadInput("a report is made of a list of releases, or of the audits of releases.")
+    called = [_name(item, number) for number, item in enumerate(items, start=1)] if names is None else names
+    if len(called) != len(items):
+        raise BadInput(f"{len(called)} names were given for {len(items)} releases.")
+    if show_originals and (original is None or image_shape is None):
+        raise BadInput("pictures are shown before and after: give the original records and image_shape.")
+    records = None if original is None else np.asarray(original)
+
+    def entry(number: int, item: Release | Audit, name: str) -> Entry:
+        release, findings = _parts(item)
+        if records is None:
+            return Entry(name, release.statement, findings, provenance=release.provenance)
+        from sfumato.utility import assess, assess_table
+
+        def tell(stage: str, share: float) -> None:
+            if progress is not None:
+                progress(f"measuring {name}", (number + share) / len(items))
+
+        released = np.asarray(release.value)
+        flat, rows = released.reshape(len(released), -1), records.reshape(len(records), -1)
+        if fields is not None:
+            found = assess_table(rows, flat, fields, labels, seed=seed, report=tell)
+        else:
+            found = assess(rows, flat, labels, image_shape=image_shape, seed=seed, report=tell)
+        pictures = None
+        if show_originals and image_shape is not None and flat.shape[1] == rows.shape[1]:
+            before, after = (side[:show_originals].reshape(-1, *image_shape) for side in (rows, flat))
+            pictures = Pictures(before, after, (float(before.min()), float(before.max())))
+        return Entry(
+            name,
+            release.statement,
+            findings,
+            utility=found.to_dict(),
+            pictures=pictures,
+            neighbourhood=None if found.structure is None else found.structure.by_row.get(_NEIGHBOURS),
+            provenance=release.provenance,
+        )
+
+    entries = [
+        entry(number, item, name) for number, (item, name) in enumerate(zip(items, called, strict=True))
+    ]
+    return write_report(
+        entries,
+        output,
+        title=title,
+        date=date,
+        budget=budget,
+        frontier=_frontier(entries),
+        reproduce=list(reproduce) or None,
+        private=records is not None,
+    )
+
+
+def _parts(item: Release | Audit) -> tuple[Release, tuple[Finding, ...]]:
+    if isinstance(item, Release):
+        return item, ()
+    if item.release is None:
+        raise BadInput("an audit without its release cannot be reported.")
+    return item.release, item.findings
+
+
+def _name(item: Release | Audit, number: int) -> str:
+    return f"{_parts(item)[0].statement.mechanism} {number}"
+
+
+def _frontier(entries: Sequence[Entry]) -> Frontier | None:
+    """Return utility against ε if at least two releases were all measured on one scale; else None."""
+    known = [{measure.name: measure.value for measure in entry.measures} for entry in entries]
+    names = [name for start in _UTILITIES for name in known[0] if name.startswith(start)]
+    for utility in names:
+        values = [found.get(utility) for found in known]
+        if len(entries) > 1 and all(value is not None for value in values):
+            points = [
+                Point(
+                    entry.name,
+                    float(value or 0.0),
+                    entry.statement.proven.epsilon(),
+                    _measured(entry),
+                )
+                for entry, value in zip(entries, values, strict=True)
+            ]
+            return Frontier(points, utility=utility)
+    return None
+
+
+def _measured(entry: Entry) -> float | None:
+    """Return the measured ε that may share an axis with the proven one: same unit, neighbours and δ."""
+    compared, proven = entry.compared, entry.statement.proven
+    if compared is None or compared.guarantee is not proven or compared.evidence.delta != proven.at_delta:
+        return None
+    return compared.evidence.epsilon_lower

@@ -1,20 +1,34 @@
-"""Where things stand in a plot: canvases of two widths, scales and their ticks.
+"""Plots of reports: canvases, scales and ticks, the frontier, and the neighbourhood histogram.
 
 Plots are inline SVG, drawn twice: for wide screens and for phones, so that letters keep their size. Python
-computes where things stand; the templates hold the drawing.
+computes positions; the templates hold the drawing. The frontier shows utility against what is proven and what
+was measured, with the knee. The histogram shows how many of each row's nearest neighbours a release kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from sfumato.reports.numbers import plain
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["NARROW", "WIDE", "Axes", "Canvas", "Scale", "Tick"]
+from sfumato.errors import BadInput
+from sfumato.reports.page_text import at_least, at_most, plain, share, shortened
+from sfumato.utility import Choice, knee
+from sfumato.utility import frontier as frontier_of
+
+__all__ = ["NARROW", "WIDE", "Axes", "Canvas", "Frontier", "FrontierPlot", "Point", "Scale", "Tick"]
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+# Where points stand for which nothing finite is proven: beyond the end of the axis.
+_GUTTER = 58
+# A line that is narrower than this share of the axis is a dot, and a dot has no knee.
+_VISIBLE = 0.005
+_BARS = 10
 
 
 @dataclass(frozen=True)
@@ -31,12 +45,12 @@ class Canvas:
 
     @property
     def letters(self) -> int:
-        """How many small letters a line across the drawing can hold."""
+        """Return how many small letters fit on a line across the drawing."""
         return self.width // 8
 
     @property
     def inner(self) -> tuple[int, int, int, int]:
-        """Left, right, top and bottom of what lies between the margins."""
+        """Return left, right, top and bottom of the area between the margins."""
         return self.left, self.width - self.right, self.top, self.height - self.bottom
 
 
@@ -46,7 +60,7 @@ NARROW = Canvas("narrow", 328, 344, left=48, right=22)
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on an axis: where it stands and what is written there."""
+    """A mark on an axis: its position and its label."""
 
     at: float
     text: str
@@ -54,11 +68,11 @@ class Tick:
 
 @dataclass(frozen=True)
 class Scale:
-    """Values from ``low`` to ``high`` on pixels from ``start`` to ``end``.
+    """A mapping of values from ``low`` to ``high`` to pixels from ``start`` to ``end``.
 
-    A ``logarithmic`` scale is one of log(1 + value), which has a place for 0; what lies outside a scale is
-    put on its nearer end. Ticks are written as ``percent`` where that is what values are, and stand at
-    ``whole`` numbers only where there are no others.
+    A ``logarithmic`` scale is one of log(1 + value), which has a place for 0. Values outside a scale are put
+    at its nearer end. Ticks are labelled in ``percent`` if values are shares, and at ``whole`` numbers only
+    if there are no others.
     """
 
     low: float
@@ -71,7 +85,7 @@ class Scale:
 
     @classmethod
     def of_epsilon(cls, values: Iterable[float], start: float, end: float) -> Scale:
-        """From 0 to a little more than the largest value, logarithmic if that is more than 10."""
+        """Return a scale from 0 to a little more than the largest value, logarithmic if that exceeds 10."""
         high = max([*values, 0.0])
         if high > 10.0:
             return cls(0.0, math.expm1(1.06 * math.log1p(high)), start, end, logarithmic=True)
@@ -79,7 +93,7 @@ class Scale:
 
     @classmethod
     def around(cls, values: Iterable[float], start: float, end: float) -> Scale:
-        """A little more than the range of the values; from 0 to 1 where that wastes little room."""
+        """Return a scale a little wider than the values, or from 0 to 1 if that wastes little room."""
         known = list(values) or [0.0]
         low, high = min(known), max(known)
         if low >= 0.0 and high <= 1.0 and high - low >= 0.4:
@@ -90,18 +104,18 @@ class Scale:
         return cls(least, most, start, end)
 
     def share(self, value: float) -> float:
-        """How far along the scale ``value`` stands, from 0 to 1."""
+        """Return the position of ``value`` along the scale, from 0 to 1."""
         low, high, at = self.low, self.high, min(max(value, self.low), self.high)
         if self.logarithmic:
             low, high, at = math.log1p(low), math.log1p(high), math.log1p(at)
         return (at - low) / (high - low)
 
     def __call__(self, value: float) -> float:
-        """The pixel of ``value``, to a tenth."""
+        """Return the pixel of ``value``, to a tenth."""
         return round(self.start + self.share(value) * (self.end - self.start), 1)
 
     def ticks(self, most: int = 6) -> list[Tick]:
-        """At most ``most`` marks at round numbers."""
+        """Return at most ``most`` ticks at round numbers."""
         values = self._powers() if self.logarithmic else self._multiples(most)
         while len(values) > most:
             values = values[::2]
@@ -136,10 +150,222 @@ class Axes:
 
     @property
     def x_ticks(self) -> list[Tick]:
-        """Marks below the plot, fewer on a phone."""
+        """Return the ticks below the plot, fewer on a phone."""
         return self.x.ticks(8 if self.canvas.width > 500 else 5)
 
     @property
     def y_ticks(self) -> list[Tick]:
-        """Marks beside the plot."""
+        """Return the ticks beside the plot."""
         return self.y.ticks(6)
+
+
+class Point(NamedTuple):
+    """One release: its utility, its proven ε (None or infinite: nothing), and what an attack measured."""
+
+    label: str
+    utility: float
+    proven: float | None = None
+    measured: float | None = None
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The points of a frontier and what their numbers are called.
+
+    ``measured`` names the attack's number; ``measured_is_epsilon`` says that it is a lower bound on ε, which
+    is drawn on the axis of the proven ε. Any other number gets a plot of its own.
+    """
+
+    points: Sequence[Point]
+    utility: str = "utility"
+    measured: str = "measured ε, lower bound"
+    measured_is_epsilon: bool = True
+
+    def __post_init__(self) -> None:
+        points = tuple(Point(*point) for point in self.points)
+        for number, point in enumerate(points, start=1):
+            if not isinstance(point.label, str):
+                raise BadInput(f"point {number} of the frontier is called {point.label!r}: it must be text.")
+            for value in point[1:]:
+                known = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+                if value is not None and not known:
+                    raise BadInput(f"point {number} of the frontier holds something that is no number.")
+        object.__setattr__(self, "points", points)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One release in the plot: its number, its two places, and what is said of it."""
+
+    number: int
+    x: float
+    y: float
+    measured_x: float | None
+    bounded: bool
+    knee: bool
+    label: str
+
+
+@dataclass(frozen=True)
+class FrontierPlot:
+    """A drawing of a frontier on one canvas."""
+
+    axes: Axes
+    marks: list[Mark]
+    line: str
+    gutter: float | None
+    attack: bool
+
+    @classmethod
+    def drawn(cls, frontier: Frontier) -> list[list[FrontierPlot]]:
+        """Return the plots of a frontier on every canvas, without plots that have no point."""
+        plots = [[cls._of(frontier, canvas, attack=False) for canvas in (WIDE, NARROW)]]
+        if not frontier.measured_is_epsilon:
+            plots.append([cls._of(frontier, canvas, attack=True) for canvas in (WIDE, NARROW)])
+        return [sizes for sizes in plots if sizes[0].marks]
+
+    @classmethod
+    def _of(cls, frontier: Frontier, canvas: Canvas, *, attack: bool) -> FrontierPlot:
+        numbered = [
+            (number, point)
+            for number, point in enumerate(frontier.points, start=1)
+            if math.isfinite(point.utility) and (not attack or _finite(point.measured) is not None)
+        ]
+        losses = [_finite(point.measured if attack else point.proven) for _, point in numbered]
+        left, right, top, bottom = canvas.inner
+        gutter = None
+        if None in losses:
+            gutter, right = right - 12.0, right - _GUTTER
+        measured = [
+            _finite(point.measured) if frontier.measured_is_epsilon else None for _, point in numbered
+        ]
+        known = [value for value in (*losses, *measured) if value is not None]
+        scale = Scale.around(known, left, right) if attack else Scale.of_epsilon(known, left, right)
+        y = Scale.around([point.utility for _, point in numbered], bottom, top)
+        title = "ε, on a scale of log(1 + ε)" if scale.logarithmic else "ε"
+        title = shortened(frontier.measured, canvas.letters) if attack else title
+        utilities = [point.utility for _, point in numbered]
+        chain = _best(losses, utilities)
+        turn = _knee(chain, losses, utilities, scale)
+        marks = []
+        for place, ((number, point), loss, low) in enumerate(zip(numbered, losses, measured, strict=True)):
+            at = scale(loss) if loss is not None else gutter or 0.0
+            marks.append(
+                Mark(
+                    number=number,
+                    x=at,
+                    y=y(point.utility),
+                    measured_x=None if low is None else scale(low),
+                    bounded=loss is not None,
+                    knee=place == turn,
+                    label=_said(frontier, number, point),
+                )
+            )
+        return cls(
+            axes=Axes(canvas, scale, y, title, shortened(frontier.utility, canvas.letters)),
+            marks=marks,
+            line=_stairs([(marks[i].x, marks[i].y) for i in chain], right),
+            gutter=gutter,
+            attack=attack,
+        )
+
+
+def _best(losses: Sequence[float | None], utilities: Sequence[float]) -> list[int]:
+    """Return the releases that no other one dominates, by rising loss.
+
+    Those of infinite loss are left out.
+    """
+    known = enumerate(zip(losses, utilities, strict=True))
+    choices = [Choice(str(place), utility, loss) for place, (loss, utility) in known if loss is not None]
+    return [int(choice.name) for choice in frontier_of(choices)]
+
+
+def _knee(chain: Sequence[int], losses: Sequence[float | None], utilities: Sequence[float], x: Scale) -> int:
+    """Return the index of the release at the knee of the line as drawn; −1 for none."""
+    choices = [Choice(str(place), utilities[place], x.share(losses[place] or 0.0)) for place in chain]
+    if not choices or choices[-1].cost - choices[0].cost < _VISIBLE:
+        return -1
+    found = knee(choices)
+    return -1 if found is None else int(found.name)
+
+
+def _stairs(places: Sequence[tuple[float, float]], end: float) -> str:
+    """Return the best utility at each loss, as an SVG path that goes right and then up."""
+    if not places:
+        return ""
+    (x, y), *rest = places
+    return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in rest) + f"H{end}"
+
+
+def _said(frontier: Frontier, number: int, point: Point) -> str:
+    proven = _finite(point.proven)
+    measured = _finite(point.measured)
+    said = [
+        f"{number}: {point.label}",
+        f"{frontier.utility} {plain(point.utility)}",
+        "nothing proven" if proven is None else f"proven ε = {at_most(proven)}",
+    ]
+    if measured is not None:
+        text = at_least(measured) if frontier.measured_is_epsilon else plain(measured)
+        said.append(f"{frontier.measured}: {text}")
+    return "; ".join(said)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The rows that kept between two shares of their neighbours."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    span: str
+    count: int
+    share: str
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A drawing of a neighbourhood on one canvas, with the mean."""
+
+    axes: Axes
+    bars: list[Bar]
+    mean_x: float
+    mean: str
+
+    @classmethod
+    def drawn(cls, overlap: NDArray[np.float64]) -> list[Histogram]:
+        """Return the histogram on every canvas."""
+        return [cls._of(overlap, canvas) for canvas in (WIDE, NARROW)]
+
+    @classmethod
+    def _of(cls, overlap: NDArray[np.float64], canvas: Canvas) -> Histogram:
+        # Overlaps are multiples of 1/k, so that sums such as 0.1 + 0.2 must not fall below their own edge.
+        places = np.minimum(np.floor(overlap * _BARS + 1e-9).astype(int), _BARS - 1)
+        counts = np.bincount(places, minlength=_BARS)
+        left, right, top, bottom = canvas.inner
+        x = Scale(0.0, 1.0, left, right, percent=True)
+        y = Scale(0.0, 1.08 * float(counts.max()) / overlap.size, bottom, top, percent=True)
+        bars = []
+        for place, count in enumerate(counts):
+            start, end = x(place / _BARS), x((place + 1) / _BARS)
+            height = y(count / overlap.size)
+            upper = "to" if place == _BARS - 1 else "to below"
+            bars.append(
+                Bar(
+                    x=round(start + 1.5, 1),
+                    y=height,
+                    width=round(end - start - 3.0, 1),
+                    height=round(bottom - height, 1),
+                    span=f"{100 * place // _BARS}% {upper} {100 * (place + 1) // _BARS}%",
+                    count=int(count),
+                    share=share(count / overlap.size),
+                )
+            )
+        mean = float(overlap.mean())
+        axes = Axes(canvas, x, y, "share of nearest neighbours kept", "share of rows")
+        return cls(axes, bars, x(mean), plain(mean, 3))

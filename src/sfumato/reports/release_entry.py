@@ -1,4 +1,4 @@
-"""What a report tells about one release."""
+"""One release in a report: its statement, evidence and utility, and the budget that paid for it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,97 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits.findings import Finding
+from sfumato.audits import Finding
 from sfumato.errors import BadInput
+from sfumato.ledger import Account, Balance, Dataset
+from sfumato.ledger import Entry as Row
 from sfumato.privacy import Comparison, Evidence, Statement
-from sfumato.reports.class_table import ClassTable
-from sfumato.reports.contact_sheet import ContactSheet
-from sfumato.reports.embedded_images import Pictures
-from sfumato.reports.utility_section import Measured, measured
+from sfumato.reports.contact_sheet import ContactSheet, Pictures
+from sfumato.reports.page_text import share
+from sfumato.reports.plots import NARROW, WIDE, Axes, Canvas, Scale
+from sfumato.reports.utility_section import ClassTable, Measured, measured
 
-__all__ = ["Entry"]
+__all__ = ["Budget", "BurnDown", "Entry", "Step", "thinned"]
+
+# Each step is a stop of the keyboard; of a long history evenly spaced ones are enough.
+_MOST_STEPS = 40
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was left after one entry of the ledger, as a share of the budget."""
+
+    number: int
+    kind: str
+    purpose: str
+    day: str
+    left: float
+
+    @property
+    def left_text(self) -> str:
+        """Return ``left`` as a percentage."""
+        return share(self.left)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A dataset's ``balance``, and its ``history`` in the ledger if a burn-down is to be shown."""
+
+    balance: Balance
+    history: Sequence[Row] = ()
+
+    def steps(self) -> list[Step]:
+        """Return what was left after each entry, oldest first; empty without a history."""
+        if not self.history:
+            return []
+        first = self.history[0]
+        if first.kind != "open" or first.terms_wire is None:
+            raise BadInput("the history of a budget must start with its opening, as the ledger tells it.")
+        rule = Dataset.stored(0, first.dataset, first.terms_wire).filter
+        account, prices, steps = Account(rule.nothing()), {}, []
+        for row in self.history:
+            prices[row.number] = row.prices
+            account = account.after(row, rule, prices.get(row.refers_to or 0))
+            gone = 1.0 if account.state == "exhausted" else rule.used(account.spent)
+            steps.append(Step(row.number, row.kind, row.purpose, row.at[:10], 1.0 - gone))
+        return steps
+
+
+@dataclass(frozen=True)
+class BurnDown:
+    """A drawing of what was left after each entry, on one canvas."""
+
+    axes: Axes
+    line: str
+    area: str
+    points: list[tuple[float, float, Step]]
+
+    @classmethod
+    def drawn(cls, steps: Sequence[Step]) -> list[BurnDown]:
+        """Return the burn-down on every canvas; empty with fewer than two entries."""
+        return [cls._of(steps, canvas) for canvas in (WIDE, NARROW)] if len(steps) > 1 else []
+
+    @classmethod
+    def _of(cls, steps: Sequence[Step], canvas: Canvas) -> BurnDown:
+        left, right, top, bottom = canvas.inner
+        x = Scale(steps[0].number, steps[-1].number, left, right, whole=True)
+        y = Scale(0.0, 1.0, bottom, top, percent=True)
+        places = [(x(step.number), y(step.left)) for step in steps]
+        (start, height), *rest = places
+        line = f"M{start} {height}" + "".join(f"H{across}V{down}" for across, down in rest)
+        return cls(
+            axes=Axes(canvas, x, y, "entry of the ledger", "share of the budget left"),
+            line=line,
+            area=f"{line}V{bottom}H{start}Z",
+            points=[(*places[i], steps[i]) for i in thinned(len(steps))],
+        )
+
+
+def thinned(count: int) -> list[int]:
+    """Return at most 40 evenly spaced indices out of ``count``, including the first and the last."""
+    if count <= _MOST_STEPS:
+        return list(range(count))
+    return sorted({round(i * (count - 1) / (_MOST_STEPS - 1)) for i in range(_MOST_STEPS)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +139,9 @@ class Entry:
 
     @property
     def from_originals(self) -> bool:
-        """Whether something here was computed from original data, and no budget paid for it.
+        """Return whether something here was computed from original data and no budget paid for it.
 
-        Not so the statement, which was paid for, and what was found of the mechanism alone.
+        The statement, which was paid for, and findings about the mechanism alone do not count.
         """
         looked = [finding for finding in self.findings if not finding.mechanism_only]
         shown = (self.pictures, self.sheet, self.neighbourhood)
@@ -67,12 +149,12 @@ class Entry:
 
     @property
     def measures(self) -> tuple[Measured, ...]:
-        """What the release is still good for."""
+        """Return the utility measures of the release."""
         return measured(self.utility, self.name)
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What the statement has in its measured column, and the findings that are not there yet."""
+        """Return the evidence of the statement's measured column, with the findings that it lacks."""
         known = list(self.statement.measured)
         for finding in self.findings:
             item = finding.evidence()
@@ -82,9 +164,9 @@ class Entry:
 
     @property
     def strongest(self) -> Evidence | None:
-        """The evidence with the largest lower bound on ε, with the confidence that all bounds hold together.
+        """Return the evidence with the largest lower bound on ε, at the joint confidence of all bounds.
 
-        Bounds on what the headline is about come before all others, however large those are.
+        Bounds on the headline's unit come before all others, however large those are.
         """
         proven = self.statement.proven
         bounds = [item for item in self.evidence if item.epsilon_lower is not None]
@@ -94,29 +176,29 @@ class Entry:
 
     @property
     def compared(self) -> Comparison | None:
-        """The strongest evidence beside what is proven of its own unit and neighbours; None without such."""
+        """Return the strongest evidence beside what is proven for its own unit and neighbours, or None."""
         return None if self.strongest is None else self.statement.compared(self.strongest)
 
     @property
     def alarms(self) -> tuple[Comparison, ...]:
-        """Evidence that ε or δ is larger than what is proven of the same unit and neighbours."""
+        """Return evidence that ε or δ exceeds what is proven for the same unit and neighbours."""
         found = (self.statement.compared(self._together(item)) for item in self.evidence)
         return tuple(item for item in found if item is not None and item.refuted)
 
     @property
     def refuting(self) -> tuple[Comparison, ...]:
-        """Evidence that ε or δ is larger than what is claimed of the same unit and neighbours."""
+        """Return evidence that ε or δ exceeds what is claimed for the same unit and neighbours."""
         found = (self.statement.claim_compared(self._together(item)) for item in self.evidence)
         return tuple(item for item in found if item is not None and item.refuted)
 
     @property
     def false_alarm_rate(self) -> float:
-        """How likely at most it is that a sound release has an alarm: what the confidences leave, summed."""
+        """Bound the probability of an alarm for a sound release: the sum of 1 − confidence."""
         bounds = [item for item in self.evidence if item.bounds]
         return min(1.0, math.fsum(1.0 - (item.confidence or 0.0) for item in bounds))
 
     def _together(self, item: Evidence) -> Evidence:
-        """``item`` with the confidence of all bounds: what is told of several was chosen among them."""
+        """Return ``item`` at the joint confidence of all bounds, because it was chosen among them."""
         told = item.bounds and item.confidence is not None
         return replace(item, confidence=1.0 - self.false_alarm_rate) if told else item
 

@@ -1,4 +1,8 @@
-"""What stands in each section of a report, ready to be printed: texts, rows and drawings."""
+"""Sections of a report: texts, rows and drawings of one release, ready for the templates.
+
+Two small drawings are made here: a ruler that shows where the true ε lies, and a strip that compares an
+attack with guessing.
+"""
 
 from __future__ import annotations
 
@@ -8,137 +12,154 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
-
-from sfumato.audits.findings import Finding
+from sfumato.audits import Finding
 from sfumato.privacy import Evidence, Guarantee
-from sfumato.reports.columns import Column, columns
-from sfumato.reports.contact_sheet import Shot
-from sfumato.reports.embedded_images import Pictures, data_uri
-from sfumato.reports.neighbour_histogram import Histogram
-from sfumato.reports.numbers import at_least, at_most, delta_at_most, percent, plain, share
+from sfumato.reports.columns import bound, columns, delta_bound, verdict
+from sfumato.reports.page_text import at_least, at_most, delta_at_most, percent, plain, share
+from sfumato.reports.plots import Histogram, Scale, Tick
 from sfumato.reports.release_entry import Entry
-from sfumato.reports.ruler import Ruler, Strip
-from sfumato.reports.sentences import bound, delta_bound
-from sfumato.reports.utility_section import UtilityVerdict, utility_verdict
-from sfumato.reports.verdicts import Verdict, verdict
+from sfumato.reports.utility_section import utility_verdict
 
-__all__ = ["Attack", "Pair", "ReleaseSection"]
+__all__ = ["ReleaseSection"]
+
+#: Widths in pixels of a ruler on a wide screen and on a phone.
+RULERS = {"wide": 900, "narrow": 280}
+_STRIP = 132
 
 # Where else the proven curve is read off, for those who compare at another δ.
 _DELTAS = (1e-3, 1e-5, 1e-7, 1e-9, 1e-12)
 
 
 @dataclass(frozen=True)
-class Attack:
-    """One row of the table of attacks; ``sort`` holds the plain numbers that its columns are sorted by."""
+class Ruler:
+    """An axis of ε with what is measured, proven and claimed of one unit and neighbours on it.
 
-    finding: Finding
-    strip: Strip
-    value: str
-    interval: str
-    confidence: str
-    chance: str
-    beats: str
-    bound: str
-    bound_at: str
-    numbers: list[tuple[str, str]]
+    All of it at one δ but the claim.
+    """
+
+    name: str
+    width: int
+    end: float
+    ticks: list[Tick]
+    measured: float | None
+    proven: float | None
+    claimed: float | None
+    alarm: bool
+    heading: str
+    said: str
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the kinds of marks on the ruler, for its key."""
+        marks = {"claimed": self.claimed, "proven": self.proven, "measured": self.measured}
+        return [kind for kind, mark in marks.items() if mark is not None]
 
     @classmethod
-    def of(cls, finding: Finding) -> Attack:
-        """How ``finding`` is printed."""
-        ends = finding.interval
-        bounded = finding.epsilon_lower is not None
-        at = [f"δ = {at_most(finding.delta)}"] if bounded and finding.delta is not None else []
-        at += [percent(finding.confidence)] if bounded and finding.confidence is not None else []
-        at += [f"per {finding.unit}"] if bounded else []
-        at += [f"δ ≥ {at_least(finding.delta_lower)}"] if finding.delta_lower else []
+    def drawn(cls, entry: Entry) -> list[Ruler]:
+        """Return the ruler of a release at every width; empty if there is no number to show."""
+        compared, claim = entry.compared, entry.statement.claimed
+        guarantee = entry.statement.proven if compared is None else compared.guarantee
+        delta = guarantee.at_delta if compared is None else compared.evidence.delta or 0.0
+        upper = guarantee.epsilon(delta)
+        proven = upper if math.isfinite(upper) else None
+        measured = None if compared is None else compared.evidence.epsilon_lower
+        about = (guarantee.unit, guarantee.neighbours)
+        alike = claim is not None and (claim.unit, claim.neighbours) == about
+        claimed = claim.epsilon if claim is not None and alike else None
+        known = [value for value in (measured, proven, claimed) if value is not None]
+        if not known:
+            return []
+        said = [
+            "nothing is proven" if proven is None else f"at most {at_most(proven)} is proven",
+            "nothing was measured" if measured is None else f"at least {at_least(measured)} was measured",
+        ]
+        if claimed is not None:
+            said.append(f"{at_most(claimed)} is claimed")
+        alarm = compared is not None and compared.exceeds_epsilon
+        heading = "ε measured above ε proven" if alarm else "Where the true ε lies"
+        if guarantee is not entry.statement.proven:
+            heading += f" per {guarantee.unit}"
+        rulers = []
+        for name, width in RULERS.items():
+            room = 44.0 if proven is None else 0.0
+            scale = Scale.of_epsilon(known, 8.0, width - 12.0 - room)
+            rulers.append(
+                cls(
+                    name=name,
+                    width=width,
+                    end=width - 12.0,
+                    ticks=scale.ticks(9 if width > 500 else 5),
+                    measured=None if measured is None else scale(measured),
+                    proven=None if proven is None else scale(proven),
+                    claimed=None if claimed is None else scale(claimed),
+                    alarm=alarm,
+                    heading=f"{heading} at δ = {delta_at_most(delta)}",
+                    said=f"ε at δ = {delta_at_most(delta)}: " + ", ".join(said) + ".",
+                )
+            )
+        return rulers
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One finding as a dot with its interval, and a mark where a guess would be."""
+
+    width: int
+    value: float
+    chance: float
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, finding: Finding) -> Strip:
+        """Return the strip of ``finding``, from 0 to 1 if all of its numbers lie there."""
+        interval = finding.interval or (finding.value, finding.value)
+        numbers = [finding.value, finding.chance, *(end for end in interval if math.isfinite(end))]
+        low, high = min(numbers), max(numbers)
+        room = 0.1 * (high - low) or 1.0
+        unit = low >= 0.0 and high <= 1.0
+        scale = Scale(0.0 if unit else low - room, 1.0 if unit else high + room, 6.0, _STRIP - 6.0)
         return cls(
-            finding=finding,
-            strip=Strip.of(finding),
-            value=plain(finding.value),
-            interval="no interval" if ends is None else f"{plain(ends[0])} to {plain(ends[1])}",
-            confidence="" if finding.confidence is None else percent(finding.confidence),
-            chance=plain(finding.chance),
-            beats={True: "beats it", False: "does not beat it", None: "not judged"}[finding.beats_chance],
-            bound="–" if finding.epsilon_lower is None else at_least(finding.epsilon_lower),
-            bound_at=", ".join(at),
-            numbers=[(name, plain(float(number))) for name, number in finding.numbers.items()],
+            width=_STRIP,
+            value=scale(finding.value),
+            chance=scale(finding.chance),
+            low=None if finding.interval is None else scale(interval[0]),
+            high=None if finding.interval is None else scale(interval[1]),
         )
 
 
-@dataclass(frozen=True)
-class Pair:
-    """An original picture and its release, as addresses of themselves, with their sizes in pixels."""
-
-    caption: str
-    before: Markup
-    after: Markup
-    before_size: tuple[int, int]
-    after_size: tuple[int, int]
-
-    @classmethod
-    def of(cls, pictures: Pictures) -> list[Pair]:
-        """All pairs of ``pictures``."""
-        before, after = pictures.levels(pictures.before), pictures.levels(pictures.after)
-        captions = pictures.captions or tuple(str(number + 1) for number in range(len(before)))
-        return [
-            # A data address is made of harmless characters only and must not be touched.
-            cls(caption, Markup(data_uri(old)), Markup(data_uri(new)), old.shape[1::-1], new.shape[1::-1])
-            for caption, old, new in zip(captions, before, after, strict=True)
-        ]
+def bound_of(finding: Finding) -> str:
+    """Return where a finding's bound on ε holds, and its bound on δ; empty without any."""
+    at = []
+    if finding.epsilon_lower is not None:
+        at += [f"δ = {at_most(finding.delta)}"] if finding.delta is not None else []
+        at += [percent(finding.confidence)] if finding.confidence is not None else []
+        at.append(f"per {finding.unit}")
+    at += [f"δ ≥ {at_least(finding.delta_lower)}"] if finding.delta_lower else []
+    return ", ".join(at)
 
 
-@dataclass(frozen=True)
 class ReleaseSection:
-    """Everything that the page says about one release."""
+    """Everything that the page says about the release with this ``number``."""
 
-    anchor: str
-    entry: Entry
-    verdict: Verdict
-    useful: UtilityVerdict
-    columns: list[Column]
-    rulers: list[Ruler]
-    units: list[tuple[str, str]]
-    curve: list[tuple[str, str]]
-    parameters: list[tuple[str, str]]
-    provenance: list[tuple[str, str]]
-    attacks: list[Attack]
-    evidence: list[str]
-    pairs: list[Pair]
-    shots: list[Shot]
-    clipped: str
-    histograms: list[Histogram]
-    document: list[str]
-
-    @classmethod
-    def of(cls, number: int, entry: Entry) -> ReleaseSection:
-        """The section of the release that stands at ``number``."""
+    def __init__(self, number: int, entry: Entry) -> None:
         found = [finding.evidence() for finding in entry.findings]
         pictures = entry.pictures
-        return cls(
-            anchor=f"release-{number}",
-            entry=entry,
-            verdict=verdict(entry),
-            useful=utility_verdict(entry.measures),
-            columns=columns(entry),
-            rulers=Ruler.drawn(entry),
-            units=_units(entry),
-            curve=_curve(entry),
-            parameters=_rows(entry.statement.parameters),
-            provenance=_rows(entry.provenance),
-            attacks=[Attack.of(finding) for finding in entry.findings],
-            evidence=[_sentence(item) for item in entry.evidence if item not in found],
-            pairs=[] if pictures is None else Pair.of(pictures),
-            shots=[] if entry.sheet is None else entry.sheet.shots(),
-            clipped=share(pictures.clipped) if pictures is not None and pictures.clipped > 0.0 else "",
-            histograms=[] if entry.neighbourhood is None else Histogram.drawn(entry.neighbourhood),
-            document=entry.statement.to_json().splitlines(),
-        )
+        self.anchor, self.entry = f"release-{number}", entry
+        self.verdict, self.useful = verdict(entry), utility_verdict(entry.measures)
+        self.columns, self.rulers = columns(entry), Ruler.drawn(entry)
+        self.units, self.curve = _units(entry), _curve(entry)
+        self.parameters, self.provenance = _rows(entry.statement.parameters), _rows(entry.provenance)
+        self.evidence = [_sentence(item) for item in entry.evidence if item not in found]
+        self.pairs = [] if pictures is None else pictures.shots()
+        self.shots = [] if entry.sheet is None else entry.sheet.shots()
+        self.clipped = share(pictures.clipped) if pictures is not None and pictures.clipped > 0.0 else ""
+        self.histograms = [] if entry.neighbourhood is None else Histogram.drawn(entry.neighbourhood)
+        self.document = entry.statement.to_json().splitlines()
 
 
 def _units(entry: Entry) -> list[tuple[str, str]]:
-    """What is proven of units other than that of the headline."""
+    """Return what is proven for units other than the headline's."""
     return [(f"{part.unit}, {part.neighbours}", _epsilon(part)) for part in entry.statement.also_proven]
 
 

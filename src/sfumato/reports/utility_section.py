@@ -1,4 +1,7 @@
-"""What a release is still good for, from plain numbers or an assessment's document, and a verdict."""
+"""The utility of a release in a report: measures, a verdict, and tables by class.
+
+Measures come from plain numbers or from the document of an assessment.
+"""
 
 from __future__ import annotations
 
@@ -9,68 +12,72 @@ from typing import Any, Literal
 import numpy as np
 
 from sfumato.errors import BadInput
-from sfumato.reports.numbers import at_most, plain
-from sfumato.reports.printable_text import shortened
+from sfumato.reports.page_text import at_most, plain, shortened
 
-__all__ = [
-    "Cell",
-    "Measured",
-    "UtilityRow",
-    "UtilityVerdict",
-    "measured",
-    "remarks",
-    "utility_rows",
-    "utility_verdict",
-]
+__all__ = ["ClassTable"]
 
 # From this share of the way from a guess to the original on, a measure is called nearly as good.
 _NEARLY = 0.9
+_BETTER = {"lower": "smaller is better", "nearer": "nearer to the original is better"}
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """A table by class: ``rows`` of texts under ``columns``, the first of which names the class.
+
+    ``text`` explains the columns.
+    """
+
+    title: str
+    text: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __post_init__(self) -> None:
+        widths = {len(row) for row in self.rows}
+        if not self.columns or widths - {len(self.columns)}:
+            raise BadInput(
+                f"the table {self.title!r} has {len(self.columns)} columns and rows of "
+                f"{', '.join(map(str, sorted(widths))) or 'no'} texts: as many as columns are needed."
+            )
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One number about a release, with what the original and what a release that says nothing would reach."""
+    """One measure of a release, with the values for the original and for a release without information."""
 
     name: str
     value: float | None
     original: float | None = None
     chance: float | None = None
-    smaller_is_better: bool = False
+    better: str = "higher"
     note: str = ""
     margin: float | None = None
-    nearer_is_better: bool = False
 
     @property
     def kept(self) -> float | None:
-        """How far on the way from a guess to the original, 0 to 1; None where it cannot be told."""
-        if self.value is None or self.original is None or self.chance is None:
-            return None
-        if self.nearer_is_better:
-            way, gained = abs(self.chance - self.original), self._gained
-        else:
-            sign = -1.0 if self.smaller_is_better else 1.0
-            way, gained = sign * (self.original - self.chance), self._gained
-        return None if way <= 0.0 or gained is None else min(max(gained / way, 0.0), 1.0)
+        """Return how far the value lies between a guess and the original, 0 to 1; None if unknown."""
+        way, gained = self._ahead(self.original), self._ahead(self.value)
+        return None if way is None or gained is None or way <= 0.0 else min(max(gained / way, 0.0), 1.0)
 
     @property
     def beats_guessing(self) -> bool | None:
-        """Whether it is better than a guess by more than chance explains; None where it cannot be told.
+        """Return whether the value beats a guess by more than chance; None if unknown.
 
-        Where the original itself is no better than a guess there is nothing to keep.
+        If the original itself is no better than a guess there is nothing to keep.
         """
-        gained, kept = self._gained, self.kept
-        return None if gained is None or self.margin is None or kept is None else gained > self.margin
+        gained = self._ahead(self.value)
+        return None if gained is None or self.margin is None or self.kept is None else gained > self.margin
 
-    @property
-    def _gained(self) -> float | None:
-        """By how much it is better than a guess."""
-        if self.value is None or self.chance is None:
+    def _ahead(self, value: float | None) -> float | None:
+        """Return by how much ``value`` is better than a guess; ``better`` says which way is good."""
+        if value is None or self.chance is None:
             return None
-        if self.nearer_is_better:
+        if self.better == "nearer":
             if self.original is None:
                 return None
-            return abs(self.chance - self.original) - abs(self.value - self.original)
-        return (self.chance - self.value) if self.smaller_is_better else (self.value - self.chance)
+            return abs(self.chance - self.original) - abs(value - self.original)
+        return self.chance - value if self.better == "lower" else value - self.chance
 
 
 @dataclass(frozen=True)
@@ -82,26 +89,8 @@ class UtilityVerdict:
     sentence: str
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A number in the table of utility, and what to compare it with."""
-
-    value: str
-    beside: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class UtilityRow:
-    """One measure, with a cell for each release."""
-
-    name: str
-    better: str
-    cells: list[Cell]
-
-
 def measured(utility: Mapping[str, Any], release: str) -> tuple[Measured, ...]:
-    """The measures in ``utility``: names with a number or None, or the document of an ``Assessment``."""
+    """Return the measures in ``utility``: names with a number or None, or an ``Assessment`` document."""
     listed = utility.get("measures")
     if isinstance(listed, Sequence) and not isinstance(listed, str):
         return tuple(_from_document(one, release) for one in listed)
@@ -109,7 +98,7 @@ def measured(utility: Mapping[str, Any], release: str) -> tuple[Measured, ...]:
 
 
 def utility_verdict(measures: Sequence[Measured]) -> UtilityVerdict:
-    """Whether a release says more than a guess, from the measures that have a margin of chance."""
+    """Return whether a release beats a guess, from the measures that have a margin of chance."""
     judged = [one for one in measures if one.beats_guessing is not None]
     if not judged:
         why = "no measure comes with a guess and a margin" if measures else "that takes the original data"
@@ -133,7 +122,7 @@ def utility_verdict(measures: Sequence[Measured]) -> UtilityVerdict:
 
 
 def remarks(releases: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """What assessments say about measures that they left out, each once, with the releases it is said of."""
+    """Return the notes of assessments on omitted measures, each once, with the releases it concerns."""
     said: dict[str, list[str]] = {}
     for name, utility in releases:
         lines = utility.get("remarks")
@@ -144,29 +133,27 @@ def remarks(releases: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
     ]
 
 
-def utility_rows(releases: Sequence[Sequence[Measured]]) -> list[UtilityRow]:
-    """Each measure with its number in every release, in the order in which measures appear."""
-    names = dict.fromkeys(one.name for release in releases for one in release)
+def utility_rows(releases: Sequence[Sequence[Measured]]) -> list[dict[str, Any]]:
+    """Return each measure with its number in every release, in order of appearance."""
     rows = []
-    for name in names:
+    for name in dict.fromkeys(one.name for release in releases for one in release):
         found = [next((one for one in release if one.name == name), None) for release in releases]
-        known = [one for one in found if one is not None]
-        better = "smaller is better" if any(one.smaller_is_better for one in known) else ""
-        if any(one.nearer_is_better for one in known):
-            better = "nearer to the original is better"
-        rows.append(UtilityRow(name, better, [_cell(one) for one in found]))
+        better = {one.better for one in found if one is not None}
+        word = next((_BETTER[way] for way in ("nearer", "lower") if way in better), "")
+        rows.append({"name": name, "better": word, "cells": [_cell(one) for one in found]})
     return rows
 
 
-def _cell(one: Measured | None) -> Cell:
+def _cell(one: Measured | None) -> dict[str, str]:
+    """Return a number of the table, the numbers to compare it with, and notes on it."""
     if one is None:
-        return Cell(plain(None))
+        return {"value": plain(None), "beside": "", "note": ""}
     pairs = (("original", one.original), ("a guess", one.chance))
     beside = ", ".join(f"{word} {plain(number, 3)}" for word, number in pairs if number is not None)
     if one.beats_guessing is not None and one.margin is not None:
         beside += f", ± {at_most(one.margin, 3)} by chance"
     note = "not better than a guess beyond chance" if one.beats_guessing is False else ""
-    return Cell(plain(one.value), beside, "; ".join(filter(None, [note, one.note])))
+    return {"value": plain(one.value), "beside": beside, "note": "; ".join(filter(None, [note, one.note]))}
 
 
 def _from_document(one: Any, release: str) -> Measured:
@@ -174,16 +161,8 @@ def _from_document(one: Any, release: str) -> Measured:
         raise BadInput(f"the utility of {release!r} lists something that is no measure with name and value.")
     keys = ("value", "original", "chance", "margin")
     value, original, chance, margin = (_number(one.get(key), one["name"], release) for key in keys)
-    return Measured(
-        str(one["name"]),
-        value,
-        original,
-        chance,
-        smaller_is_better=one.get("better") == "lower",
-        note=str(one.get("note") or ""),
-        margin=margin,
-        nearer_is_better=one.get("better") == "nearer",
-    )
+    better, note = str(one.get("better") or "higher"), str(one.get("note") or "")
+    return Measured(str(one["name"]), value, original, chance, better, note, margin)
 
 
 def _number(value: Any, name: Any, release: str) -> float | None:

@@ -1,14 +1,38 @@
-"""Protection as a service: tenants with keys, quotas and policies, and the operations they may ask for.
+"""The service: tenants with keys, quotas and policies, and the operations that they may request.
 
-``auth.dataset_names``, ``auth.api_keys``, ``auth.callers`` and ``auth.trust_policy`` are plain values without
-a database; ``registry`` is where tenants stand, on the tables of ``registry_tables``; ``auth.login_throttle``
-slows down whoever tries keys. ``service`` does what is asked: at once (``release_store``), or as jobs
-(``jobs.job_lifecycle``) that a ``jobs.job_runner`` works on and whose leavings ``jobs.job_recovery`` settles.
-``reader_tiers`` are what readers get by how far they are trusted. The ways in are ``rest``, ``grpc``, the
-pages of ``pages``, and ``proxy``, which is a bucket of S3 to its readers; they share who asks
-(``auth.authentication``), what is asked (``request_models``), how files come (``request_files``) and the
-words for what is refused (``refusal_codes``). ``workers`` are the processes that answer. Nothing is imported
-here: what starts a service needs its extra.
+``authentication`` (keys, roles, callers) and ``trust_policy`` are plain values without a database.
+``tenant_registry`` stores tenants, on the tables of ``registry_database``. ``service`` has the operations:
+synchronous ones (``release_store``), and jobs (``jobs.job_lifecycle``), which ``jobs.job_runner`` runs and
+recovers. ``reader_tiers`` are the tiers that readers get by how far they are trusted. The interfaces are
+``rest``, ``grpc``, ``pages`` and ``proxy``, an S3 bucket to its readers; they share request models
+(``request_models``), uploads (``request_files``) and refusal codes (``refusal_codes``). ``workers`` are the
+processes that answer. Nothing is imported here, because the extra ``serve`` may be missing.
 """
 
-__all__: list[str] = []
+# Below this line: written by `make index` from the `__all__` of every module.
+from typing import TYPE_CHECKING
+
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.serve.service import Service as Service
+    from sfumato.serve.settings import Listening as Listening
+    from sfumato.serve.settings import Settings as Settings
+    from sfumato.serve.tenant_registry import Registry as Registry
+    from sfumato.serve.tenant_registry import Tenant as Tenant
+    from sfumato.serve.workers import run as run
+
+__all__ = ["Listening", "Registry", "Service", "Settings", "Tenant", "run"]
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {
+            "Service": "service",
+            "Listening": "settings",
+            "Settings": "settings",
+            "Registry": "tenant_registry",
+            "Tenant": "tenant_registry",
+            "run": "workers",
+        },
+    )

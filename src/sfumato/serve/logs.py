@@ -1,8 +1,8 @@
-"""Logs: lines of JSON about what was asked and how it ended, that cannot hold a private value.
+"""Structured JSON logs that cannot contain private values.
 
-A line has only the fields that :func:`told` takes, each a word, a number or an id that was made here. What
-other packages log is told by its place in their code and the type of its error; their words, into which they
-put whatever they were working on, are left out.
+A line has only the fields in ``FIELDS``. Each is a fixed word, a number or an id that the service made.
+Records of other packages are logged by their place in the code and the type of their error; their messages
+are dropped, because they may quote the data being processed.
 """
 
 from __future__ import annotations
@@ -17,19 +17,33 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import structlog
 
 from sfumato.errors import BadInput, Forewarning
 
-__all__ = ["FIELDS", "note", "noting", "place_of", "start", "told"]
+
+class Fields(TypedDict, total=False):
+    """What a caller may write besides the event: fixed words, numbers, and ids that the service made."""
+
+    request: str | None
+    tenant: str | None
+    key: str | None
+    job: str | None
+    route: str | None
+    method: str | None
+    status: int | str | None
+    refusal: str | None
+    ms: float | None
+    bytes_in: int | None
+    bytes_out: int | None
+    worker: int | None
+    source: str | None
+
 
 #: Everything that a line may have.
-FIELDS = (
-    "time", "level", "event", "request", "tenant", "key", "job", "route", "method",
-    "status", "refusal", "ms", "bytes_in", "bytes_out", "worker", "error", "place", "source",
-)  # fmt: skip
+FIELDS = ("time", "level", "event", *Fields.__annotations__, "error", "place")
 
 _request: ContextVar[dict[str, Any] | None] = ContextVar("sfumato_request", default=None)
 # Errors of other packages are placed in this one too: where it called them.
@@ -38,7 +52,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 @contextmanager
 def noting() -> Iterator[dict[str, Any]]:
-    """What :func:`note` says in this block, also in the threads that work for it."""
+    """Let :func:`note` add fields to the log line of this block, also from the threads that work for it."""
     notes: dict[str, Any] = {}
     before = _request.set(notes)
     try:
@@ -48,7 +62,7 @@ def noting() -> Iterator[dict[str, Any]]:
 
 
 def note(*, tenant: str | None = None, key: str | None = None, job: str | None = None) -> None:
-    """Say who asks in the request under way, for the line that is written at its end."""
+    """Add the caller's ids to the log line of the current request."""
     notes = _request.get()
     if notes is not None:
         notes |= {
@@ -59,48 +73,21 @@ def note(*, tenant: str | None = None, key: str | None = None, job: str | None =
 
 
 def told(
-    event: str,
-    *,
-    level: str = "info",
-    request: str | None = None,
-    tenant: str | None = None,
-    key: str | None = None,
-    job: str | None = None,
-    route: str | None = None,
-    method: str | None = None,
-    status: int | str | None = None,
-    refusal: str | None = None,
-    ms: float | None = None,
-    bytes_in: int | None = None,
-    bytes_out: int | None = None,
-    worker: int | None = None,
-    error: BaseException | None = None,
-    source: str | None = None,
+    event: str, *, level: str = "info", error: BaseException | None = None, **fields: Unpack[Fields]
 ) -> None:
-    """Write one line; of an ``error`` its type and place, never its words."""
-    given = {
-        "level": level,
-        "request": request,
-        "tenant": tenant,
-        "key": key,
-        "job": job,
-        "route": route,
-        "method": method,
-        "status": status,
-        "refusal": refusal,
-        "ms": None if ms is None else round(ms, 3),
-        "bytes_in": bytes_in,
-        "bytes_out": bytes_out,
-        "worker": worker,
-        "source": source,
-    }
+    """Write one log line; an ``error`` is logged by its type and place, never by its message."""
+    if unknown := fields.keys() - Fields.__annotations__.keys():
+        raise TypeError(f"no line of the log has {', '.join(unknown)}")
+    given: dict[str, Any] = {"level": level, **fields}
+    if given.get("ms") is not None:
+        given["ms"] = round(given["ms"], 3)
     if error is not None:
         given |= {"error": type(error).__name__, "place": place_of(error.__traceback__)}
     _log.info(event, **{name: value for name, value in given.items() if value is not None})
 
 
 def place_of(trace: TracebackType | None) -> str | None:
-    """Where an error was raised, and where in this package: files and lines, without what was in them."""
+    """Return where ``error`` was raised: files and line numbers, without values."""
     frames = traceback.extract_tb(trace)
     if not frames:
         return None
@@ -110,9 +97,10 @@ def place_of(trace: TracebackType | None) -> str | None:
 
 
 def start(file: Path | None = None) -> None:
-    """Write lines to ``file``, which only its owner may read, or to standard error; also of other packages.
+    """Start logging to ``file``, readable by its owner only, or to standard error.
 
-    Each line is one write to the end of the file, so several processes may share it.
+    Other packages' records are included. Each line is one write to the end of the file, so several processes
+    may share it.
     """
     global _log
     if file is None:
@@ -137,7 +125,7 @@ def start(file: Path | None = None) -> None:
 
 
 class _Lines:
-    """A logger of structlog's that writes each line at once."""
+    """A structlog logger that writes each line at once."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -153,7 +141,7 @@ class _Lines:
 
 
 class _Others(logging.Handler):
-    """What other packages log, as lines without their words."""
+    """A handler for records of other packages, which drops their messages."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
@@ -183,7 +171,7 @@ def _made(lines: _Lines) -> Any:
 
 
 def _shortened(file: str) -> str:
-    """The last parts of a path: enough to find it, without where a machine keeps its packages."""
+    """Return the last parts of a path, without the folder in which this machine keeps its packages."""
     return "/".join(Path(file).parts[-3:])
 
 

@@ -1,16 +1,23 @@
-"""Counts and gauges for Prometheus: of requests, by every process; of budgets and jobs, from the databases.
+"""Prometheus metrics and the readiness check.
 
-Processes of one service count in files of a folder that they share, so whichever of them is asked answers for
-all. Budgets and jobs are read when somebody asks: they are those of the whole service, on however many
-machines it runs.
+The processes of one service count requests in a folder that they share, so each of them can answer for all.
+Budgets and jobs are read from the databases when metrics are requested, so they cover the whole service, on
+all of its machines.
+
+A service is ready if its databases answer, its disk can be written, its job runner is alive, and it is not
+shutting down.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client import (
     CollectorRegistry,
@@ -25,10 +32,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.auth.dataset_names import is_tenant_id
+from sfumato.ledger import LedgerUnavailable
+from sfumato.serve.authentication import is_tenant_id
+from sfumato.serve.logs import told
+from sfumato.serve.registry_database import RegistryUnavailable
 from sfumato.serve.service import Service
 
-__all__ = ["FOLDER_VARIABLE", "MEDIA_TYPE", "Metrics", "forget_worker"]
+# Anybody may ask, without a key: so the databases are asked once a second at most.
+_SECONDS = 1.0
+# Who asks waits no longer than this, whatever the databases are busy with; what they said last then counts
+# for a while, after which they count as silent.
+_PATIENCE_SECONDS = 1.0
+_FRESH_SECONDS = 10.0
 
 #: What prometheus_client looks at when it is imported: the folder in which processes count together.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
@@ -36,8 +51,85 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 
 
+class NotReady(SfumatoError):
+    """Raised if the service cannot make a release now."""
+
+
+class _Runs(Protocol):
+    @property
+    def alive(self) -> bool: ...
+
+
+class Readiness:
+    """Checks ``service`` and, if given, the ``runner`` of its jobs."""
+
+    def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
+        self._service, self._clock = service, clock
+        self._lock = threading.Lock()
+        self._asked, self._trouble = -math.inf, ""
+        self._asking: threading.Thread | None = None
+        self.runner: _Runs | None = None
+        self.draining = False
+
+    def trouble(self) -> str:
+        """Return what prevents a release now, in a few words; empty if nothing does."""
+        if self.draining:
+            return "it is about to end"
+        with self._lock:
+            if self._asking is None and self._clock() - self._asked >= _SECONDS:
+                # A daemon: a database that never answers must not keep the process from ending.
+                self._asking = threading.Thread(target=self._ask, args=(self._clock(),), daemon=True)
+                self._asking.start()
+            asking = self._asking
+        if asking is not None:
+            asking.join(_PATIENCE_SECONDS)
+        with self._lock:
+            late = self._asking is not None and self._clock() - self._asked >= _FRESH_SECONDS
+            return "its databases take too long to answer" if late else self._trouble
+
+    def _ask(self, now: float) -> None:
+        try:
+            found = self._found()
+        except Exception as error:
+            told("unforeseen", level="error", error=error)
+            found = "it cannot be told"
+        with self._lock:
+            self._asked, self._trouble, self._asking = now, found, None
+
+    def require(self) -> None:
+        """Raise :class:`NotReady` if something prevents a release."""
+        trouble = self.trouble()
+        if trouble:
+            raise NotReady(f"the service is not ready: {trouble}.")
+
+    def _found(self) -> str:
+        try:
+            self._service.ledger.require_answer()
+        except LedgerUnavailable:
+            return "its ledger does not answer"
+        try:
+            self._service.registry.require_answer()
+        except RegistryUnavailable:
+            return "its registry does not answer"
+        if self.runner is not None and not self.runner.alive:
+            return "nothing works on its jobs"
+        return "" if self._writes() else "its disk cannot be written"
+
+    def _writes(self) -> bool:
+        place = self._service.settings.work / f"ready-{secrets.token_hex(8)}"
+        try:
+            descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                return os.write(descriptor, bytes(4096)) == 4096
+            finally:
+                os.close(descriptor)
+                place.unlink()
+        except OSError:
+            return False
+
+
 class Metrics:
-    """What one process counts, and the page of what all of a service's counted."""
+    """Counts the requests of one process, and renders the counts of all processes of the service."""
 
     def __init__(self, service: Service) -> None:
         self._folder = os.environ.get(FOLDER_VARIABLE)
@@ -58,7 +150,6 @@ class Metrics:
         self._up = Gauge(
             "sfumato_workers_up", "Processes that answer.", registry=own, multiprocess_mode="livesum"
         )
-        self._up.set(1)
         self._page = own if self._folder is None else CollectorRegistry()
         if self._folder is not None:
             multiprocess.MultiProcessCollector(self._page, self._folder)  # type: ignore[no-untyped-call]
@@ -76,7 +167,7 @@ class Metrics:
         bytes_out: int | None = None,
         refusal: str | None = None,
     ) -> None:
-        """Count a request that was answered; ``route`` is a template, never a path."""
+        """Count an answered request; ``route`` is a template, never a path."""
         self._requests.labels(way, route, method, str(status)).inc()
         self._seconds.labels(way, route, method).observe(seconds)
         for direction, count in (("in", bytes_in), ("out", bytes_out)):
@@ -85,18 +176,22 @@ class Metrics:
         if refusal is not None:
             self._refusals.labels(refusal).inc()
 
+    def mark_up(self) -> None:
+        """Count this process as one that answers."""
+        self._up.set(1)
+
     def page(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._page)
 
 
 def forget_worker(folder: Path, pid: int) -> None:
-    """Count the process ``pid``, which has ended, as up no longer; what it counted stays counted."""
+    """Stop counting the ended process ``pid`` as up; its counts are kept."""
     multiprocess.mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
 
 
 class _OfDatabases(Collector):
-    """Budgets by tenant and dataset, and jobs; a database that does not answer leaves its own out."""
+    """Collects budgets by tenant and dataset, and jobs; skips a database that does not answer."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -134,7 +229,7 @@ class _OfDatabases(Collector):
         return [total, left, used, holds, paid]
 
     def _jobs(self) -> list[Any]:
-        counts = self._service.registry.job_counts()
+        counts = self._service.registry.jobs.counts()
         jobs = GaugeMetricFamily("sfumato_jobs", "Jobs that have not ended.", labels=["state"])
         for state in ("queued", "running"):
             jobs.add_metric([state], counts[state])

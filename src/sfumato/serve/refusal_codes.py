@@ -1,19 +1,15 @@
-"""One word for each way of refusing, which machines may go by, and how long to wait before asking again."""
+"""Refusal codes of the service: one word for each kind of error, its message, and when to retry."""
 
 from __future__ import annotations
 
 from sfumato.errors import RequestReused, SfumatoError, StorageFailed, StorageFull, spell
-from sfumato.io.atomic import storage_fault
-from sfumato.ledger.ledger_errors import BudgetRefused, LedgerUnavailable
-from sfumato.serve.auth.authentication import TooManyGuesses, Unauthenticated
-from sfumato.serve.auth.dataset_names import own_words
+from sfumato.io import storage_fault
+from sfumato.ledger import BudgetRefused, LedgerUnavailable
+from sfumato.serve.authentication import Forbidden, NotFound, TooManyGuesses, Unauthenticated, own_words
 from sfumato.serve.jobs.sync_executor import TookTooLong
-from sfumato.serve.readiness import NotReady
-from sfumato.serve.registry_errors import Busy, Conflict, QuotaRefused, RegistryUnavailable, Unknown
+from sfumato.serve.metrics import NotReady
+from sfumato.serve.registry_database import Busy, Conflict, QuotaRefused, RegistryUnavailable, Unknown
 from sfumato.serve.request_files import TooLarge, TooSlow
-from sfumato.serve.service import Forbidden, NotFound
-
-__all__ = ["REFUSAL", "disk_failure", "refusal", "said_of", "seconds_to_wait"]
 
 #: Where the word of a refusal stands in the scope of its request, for those who count.
 REFUSAL = "sfumato.refusal"
@@ -47,26 +43,26 @@ _OUT_OF_USE: tuple[tuple[type[SfumatoError], str], ...] = (
 
 
 def refusal(error: SfumatoError) -> str:
-    """The word for ``error``; bad-input where there is no other."""
+    """Return the code of ``error``; ``bad-input`` if no other applies."""
     return next((word for kind, word in _WORDS if isinstance(error, kind)), "bad-input")
 
 
 def disk_failure(error: Exception) -> SfumatoError | None:
-    """``error`` in our words where a disk of ours failed, be it full or broken; None where it is another."""
+    """Return ``error`` as a storage error if a disk is full or failed; otherwise None."""
     return storage_fault(error, "a file of the service") if isinstance(error, OSError) else None
 
 
 def said_of(error: SfumatoError) -> str:
-    """What is said of ``error`` to whoever asked, in answers of every kind and in jobs that failed.
+    """Return the message of ``error`` that clients see, in answers of every kind and in failed jobs.
 
-    A dataset has its tenant's own name in it, and of a database nothing is said but that it cannot be used.
+    A dataset is shown by its tenant's own name. Of a database only its unavailability is reported.
     """
     plain = next((sentence for kind, sentence in _OUT_OF_USE if isinstance(error, kind)), None)
     return own_words(spell(error, "service")) if plain is None else plain
 
 
 def seconds_to_wait(error: SfumatoError) -> float | None:
-    """After how long the same could be answered otherwise; None where waiting does not help."""
+    """Return after how many seconds a retry may succeed; None if waiting does not help."""
     if isinstance(error, LedgerUnavailable | RegistryUnavailable | NotReady | StorageFailed):
         return _UNAVAILABLE_SECONDS
     return error.seconds if isinstance(error, Busy | QuotaRefused | TooManyGuesses) else None

@@ -7,26 +7,25 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from sfumato.errors import BadInput
-from sfumato.privacy.defaults import RECORDS
-from sfumato.serve.release_request import Asked
-
-__all__ = [
-    "AuditDescription",
-    "Budget",
-    "Description",
-    "JobShown",
-    "Name",
-    "NewBudget",
-    "NewKey",
-    "NewPolicy",
-    "ReleaseShown",
-    "checked",
-    "faults",
-]
+from sfumato.io import Schema
+from sfumato.mechanisms import describe_parameter, mechanism_names, options_at
+from sfumato.privacy import RECORDS
+from sfumato.release import ReleaseRequest
 
 #: Of a dataset.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+def parameter_schema() -> dict[str, Any]:
+    """Return the properties of ``parameters`` as mechanisms declare them; they refuse nothing."""
+    return {
+        name: {
+            "description": describe_parameter(options),
+            "examples": [*dict.fromkeys(word for one in options for word in one.choices)],
+        }
+        for name, options in options_at("service").items()
+    }
 
 
 class Description(BaseModel):
@@ -34,17 +33,28 @@ class Description(BaseModel):
 
     model_config = _STRICT
 
-    mechanism: str | None = Field(None, max_length=100, description="By its name, as on the command line.")
-    parameters: dict[str, bool | int | float | str | list[float]] = Field(
-        default_factory=dict, description="Of the mechanism: epsilon, delta, clip, bounds, unit, …"
+    mechanism: str | None = Field(
+        None, max_length=100, description="By its name.", examples=list(mechanism_names())
+    )
+    parameters: dict[str, bool | int | float | str | list[float] | dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Of the mechanism; map may be public boxes.",
+        json_schema_extra={"properties": parameter_schema()},
     )
     columns: dict[str, Any] | None = Field(None, description="Of a table: the columns of its schema.")
     array: str | None = Field(None, description="Which array of an archive.")
+    alpha: float | None = Field(None, description="Reverse manifold embedding, applied to the release.")
+    bounds_from_data: bool = Field(
+        False, description="Whether bounds are read off the data, after which nothing is proven."
+    )
+    disjoint: bool = Field(False, description="Whether no record is in two files of a folder.")
+    public_names: bool = Field(False, description="Whether the names of arrays are public.")
 
-    def asked(self) -> Asked:
-        """The same for the service."""
+    def request(self) -> ReleaseRequest:
+        """Return what is wanted."""
         schema = None if self.columns is None else {"columns": self.columns}
-        return Asked(self.mechanism, self.parameters, schema, self.array)
+        given = self.model_dump(include={"alpha", "bounds_from_data", "disjoint", "public_names"})
+        return ReleaseRequest(self.mechanism, self.parameters, schema, self.array, **given)
 
 
 class AuditDescription(BaseModel):
@@ -57,6 +67,10 @@ class AuditDescription(BaseModel):
     columns: dict[str, Any] | None = Field(None, description="Of tables: the columns of their schema.")
     confidence: float = Field(0.99, gt=0.5, lt=1, description="Of all intervals and bounds.")
     seed: int = Field(0, ge=0, lt=2**32, description="Of the attackers' random choices.")
+
+    def declared(self) -> Schema | None:
+        """Return the schema of tables."""
+        return None if self.columns is None else Schema.from_dict({"columns": self.columns})
 
 
 class Paid(BaseModel):

@@ -1,6 +1,6 @@
-"""What a service is told when it starts: where it keeps things, how much it takes, where it listens.
+"""Settings of a service: storage, limits and network addresses.
 
-Each setting has a variable of the environment, by which the worker processes of a service are told too.
+Each setting has an environment variable, which also passes it to the worker processes.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, Self
 
 from sfumato.errors import BadInput
 from sfumato.reports import KeyRing
-from sfumato.serve.auth.addresses import Network, network_of
+from sfumato.serve.authentication import Network, network_of
 
-__all__ = ["Listening", "Settings", "variable_of"]
+__all__ = ["Listening", "Settings"]
 
 
 class _FromEnvironment:
-    """Settings whose every field has a variable."""
+    """Settings of which every field has an environment variable."""
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """The settings that :meth:`environment` made."""
+        """Return the settings that :meth:`environment` wrote."""
         kinds = {field.name: str(field.type).partition(" ")[0] for field in fields(cls)}  # type: ignore[arg-type]
         given = {
             name: _read(kind, environment[variable_of(name)])
@@ -35,24 +35,26 @@ class _FromEnvironment:
         return cls(**given)
 
     def environment(self) -> dict[str, str]:
-        """Variables of the environment that say the same; an empty one says nothing."""
+        """Return environment variables for these settings; an empty variable means unset."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {variable_of(name): _written(value) for name, value in values.items()}
 
 
 @dataclass(frozen=True)
 class Settings(_FromEnvironment):
-    """A service that keeps its things under ``data``, a folder that only its owner may enter.
+    """Storage and limits of a service, which stores its data under ``data``, readable by its owner only.
 
-    ``database`` (tenants, keys, policies, jobs) and ``ledger`` (budgets) are URLs of SQLite or PostgreSQL;
-    unless given they are files in ``data``; with a ``database`` of PostgreSQL the ledger must be given.
-    ``body_bytes`` is the most that one request may bring, ``direct_bytes`` that of one which waits for its
-    plan or release. Such are waited for during ``direct_seconds``, ``direct_at_once`` of a tenant at a time.
-    ``memory_bytes`` is the most memory that the work on one request or job may take; what takes more is
-    refused by the headers of its files, before anything is unpacked or paid. ``tenant_bytes`` is the most
-    that a tenant may keep on the disk, unless it has a quota of its own.
-    ``trusted_proxies`` are networks, with commas between them, whose word about who asks is believed.
-    ``sources`` are what tenants may have served from, each as in ``clinic=s3://bucket/folder``.
+    ``database`` (tenants, keys, policies, jobs) and ``ledger`` (budgets) are URLs of SQLite or PostgreSQL. By
+    default they are files in ``data``; with a PostgreSQL ``database`` the ledger must be given.
+
+    ``body_bytes`` limits the body of one request, ``direct_bytes`` that of a synchronous plan or release.
+    These are waited for during ``direct_seconds``, ``direct_at_once`` of a tenant at a time. ``memory_bytes``
+    limits the memory of one request or job; what needs more is refused by the headers of its files, before
+    anything is unpacked or paid. ``tenant_bytes`` limits what a tenant may store on the disk, unless it has a
+    quota of its own.
+
+    ``trusted_proxies`` are networks, separated by commas, whose X-Forwarded-For header is trusted.
+    ``sources`` are the prefixes that tenants may serve from, each as in ``clinic=s3://bucket/folder``.
     """
 
     data: Path
@@ -78,32 +80,32 @@ class Settings(_FromEnvironment):
 
     @property
     def database_url(self) -> str:
-        """Where tenants stand."""
+        """Return the URL of the database of tenants."""
         return self.database or f"sqlite:///{self.data.absolute() / 'service.db'}"
 
     @property
     def ledger_url(self) -> str:
-        """Where budgets stand."""
+        """Return the URL of the ledger."""
         return self.ledger or f"sqlite:///{self.data.absolute() / 'ledger.db'}"
 
     @property
     def keys(self) -> KeyRing:
-        """What signs certificates and keys noise, for all tenants."""
+        """Return the key ring that signs certificates and keys noise for all tenants."""
         return KeyRing(self.data / "keys")
 
     @property
     def releases(self) -> Path:
-        """Where released files are kept, each tenant's in a folder of its own."""
+        """Return the folder of releases, with a subfolder for each tenant."""
         return self.data / "releases"
 
     @property
     def work(self) -> Path:
-        """Where private bodies lie while they are worked on."""
+        """Return the folder of request bodies that are being processed."""
         return self.data / "work"
 
     @cached_property
     def trusted(self) -> tuple[Network, ...]:
-        """The networks of ``trusted_proxies``."""
+        """Return the networks of ``trusted_proxies``."""
         words = [word.strip() for word in self.trusted_proxies.split(",")]
         try:
             return tuple(network_of(word) for word in words if word)
@@ -116,13 +118,12 @@ class Settings(_FromEnvironment):
 
 @dataclass(frozen=True)
 class Listening(_FromEnvironment):
-    """Where a service answers, with how many ``workers``, and how it ends.
+    """Addresses, TLS, number of ``workers`` and shutdown times of a service.
 
-    ``grpc_port`` is None where gRPC is not answered. With ``tls_certificate`` and ``tls_key``, files of PEM,
-    both are answered over TLS alone. ``metrics_token_file`` holds the token that opens /metrics, which is not
-    there without one. ``log_file`` is None for standard error. Told to end, a service says for
-    ``drain_seconds`` that it is not ready while it still answers, and then gives what is under way
-    ``grace_seconds``.
+    ``grpc_port`` is None to disable gRPC. With ``tls_certificate`` and ``tls_key`` (PEM files) both protocols
+    are served over TLS only. ``metrics_token_file`` holds the token for /metrics, which is absent without
+    one. ``log_file`` is None for standard error. On shutdown, a service reports for ``drain_seconds`` that it
+    is not ready while it still answers, and then gives running work ``grace_seconds``.
     """
 
     host: str = "127.0.0.1"
@@ -148,16 +149,16 @@ class Listening(_FromEnvironment):
 
     @property
     def address(self) -> str:
-        """Of REST, as in 127.0.0.1:8765."""
+        """Return the address of REST, as in 127.0.0.1:8765."""
         return self.address_of(self.port)
 
     @property
     def grpc_address(self) -> str | None:
-        """Of gRPC, if it is answered."""
+        """Return the address of gRPC, or None."""
         return None if self.grpc_port is None else self.address_of(self.grpc_port)
 
     def require_tls(self) -> None:
-        """Say what is wrong with the certificate and its key, where there are such."""
+        """Raise if the TLS certificate or its key cannot be used."""
         if self.tls_certificate is None:
             return
         try:
@@ -168,7 +169,7 @@ class Listening(_FromEnvironment):
             ) from None
 
     def metrics_token(self) -> str | None:
-        """What opens /metrics; None where nothing does."""
+        """Return the token for /metrics, or None."""
         if self.metrics_token_file is None:
             return None
         try:
@@ -184,12 +185,12 @@ class Listening(_FromEnvironment):
         return token
 
     def address_of(self, port: int) -> str:
-        """The host with this ``port``."""
+        """Return the host with this ``port``."""
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
 
 def variable_of(name: str) -> str:
-    """The variable of the environment that says the setting ``name``."""
+    """Return the environment variable of the setting ``name``."""
     return f"SFUMATO_SERVE_{name.upper()}"
 
 

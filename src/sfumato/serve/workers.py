@@ -1,8 +1,8 @@
-"""A service as people start it: one process, or a parent that keeps several workers answering.
+"""Start a service: one process, or a parent that supervises several workers.
 
-On the ports of REST and gRPC each worker has a socket of its own, among which the system shares out the
-connections; their parent keeps both ports theirs. A worker that dies is replaced, and workers whose parent
-died end: none goes on alone. Run as a module, this is a worker.
+Each worker has its own socket on the REST and gRPC ports, and the system distributes the connections among
+them; the parent keeps both ports reserved. A worker that dies is replaced. Workers end when their parent
+dies. Run as a module, this is a worker.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from sfumato.errors import SfumatoError, spell
+from sfumato.release import newest_certificates, require_newest
 from sfumato.serve import logs
-from sfumato.serve.lost_spends import newest_certificates, require_newest
 from sfumato.serve.metrics import FOLDER_VARIABLE, forget_worker
 from sfumato.serve.rest.rest_server import Ending, ending, listen, serve
 from sfumato.serve.service import Service
@@ -40,9 +40,9 @@ _READY_VARIABLE = "SFUMATO_READY_FILE"
 
 
 def run(settings: Settings, listening: Listening, *, accept_lost_spends: bool = False) -> None:
-    """Answer until a signal; what is under way is finished first.
+    """Serve until a signal arrives, then finish what is running.
 
-    A ledger that has forgotten what paid for kept releases is refused unless ``accept_lost_spends``.
+    A ledger that lacks the spends of stored releases is refused unless ``accept_lost_spends``.
     """
     with ExitStack() as stack:
         end = stack.enter_context(ending())
@@ -50,7 +50,7 @@ def run(settings: Settings, listening: Listening, *, accept_lost_spends: bool = 
         try:
             if not accept_lost_spends:
                 require_newest(newest_certificates(settings.data), settings.keys, service.ledger)
-            service.note_releases()
+            service.releases_kept.note_all()
         finally:
             service.close()
         listening.metrics_token()
@@ -78,6 +78,8 @@ def run(settings: Settings, listening: Listening, *, accept_lost_spends: bool = 
 
 
 class _Parent:
+    """Supervises worker processes."""
+
     def __init__(self, settings: Settings, listening: Listening, end: Ending) -> None:
         self._listening, self._end = listening, end
         # Of this machine, not of the data: what processes here did, in files that they map into memory.
@@ -94,9 +96,9 @@ class _Parent:
         self._workers: dict[subprocess.Popen[bytes], float] = {}
 
     def run(self, ready: Callable[[], object]) -> None:
-        """Keep workers answering until told to end, and then wait for them.
+        """Keep workers running until told to end, then wait for them.
 
-        ``ready`` is called once, when the first of them answers.
+        ``ready`` is called once, when the first worker answers.
         """
         waiting = True
         try:
@@ -137,7 +139,7 @@ class _Parent:
             time.sleep(_SOON_SECONDS)
 
     def _stop(self) -> None:
-        """Tell all to end, once more for each further signal, and wait until they have."""
+        """Tell all workers to end, again for each further signal, and wait until they have."""
         ends = (
             time.monotonic() + self._listening.drain_seconds + self._listening.grace_seconds + _LAST_SECONDS
         )
@@ -167,7 +169,7 @@ def _say(sentence: str) -> None:
 
 
 def _work() -> None:
-    """Be a worker, by what the environment says, for as long as the parent lives."""
+    """Run a worker, configured by the environment, for as long as its parent lives."""
     os.umask(0o077)
     settings, listening = Settings.of_environment(), Listening.of_environment()
     logs.start(listening.log_file)

@@ -1,49 +1,72 @@
 """What a release still says: probes, structure, tables, pictures, distributions, the frontier against ε."""
 
-from sfumato.utility.assessment import assess
-from sfumato.utility.cosine_similarities import cosine_similarity
-from sfumato.utility.distribution import frechet_distance, inception_style_score
-from sfumato.utility.distribution_features import (
-    Extractor,
-    columns,
-    hidden_layer,
-    pixels,
-    principal_components,
-    probabilities,
-)
-from sfumato.utility.frontier import Choice, frontier, knee, weighted_objective
-from sfumato.utility.image_measures import psnr, ssim
-from sfumato.utility.measure import Assessment, Measure
-from sfumato.utility.probe import Probe, linear_probe
-from sfumato.utility.structure import Structure, structure
-from sfumato.utility.table_utility import Field, assess_table
-from sfumato.utility.video_measures import flicker, lag
+# Below this line: written by `make index` from the `__all__` of every module.
+from typing import TYPE_CHECKING
+
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.utility.assessment import assess as assess
+    from sfumato.utility.distribution import Extractor as Extractor
+    from sfumato.utility.distribution import frechet_distance as frechet_distance
+    from sfumato.utility.distribution import inception_style_score as inception_style_score
+    from sfumato.utility.distribution import pixels as pixels
+    from sfumato.utility.distribution import principal_components as principal_components
+    from sfumato.utility.frontiers import Choice as Choice
+    from sfumato.utility.frontiers import frontier as frontier
+    from sfumato.utility.frontiers import knee as knee
+    from sfumato.utility.image_measures import flicker as flicker
+    from sfumato.utility.image_measures import lag as lag
+    from sfumato.utility.image_measures import psnr as psnr
+    from sfumato.utility.image_measures import ssim as ssim
+    from sfumato.utility.probe import fitted as fitted
+    from sfumato.utility.probe import linear_probe as linear_probe
+    from sfumato.utility.structure_measures import structure as structure
+    from sfumato.utility.table_utility import Field as Field
+    from sfumato.utility.table_utility import assess_table as assess_table
 
 __all__ = [
-    "Assessment",
     "Choice",
     "Extractor",
     "Field",
-    "Measure",
-    "Probe",
-    "Structure",
     "assess",
     "assess_table",
-    "columns",
-    "cosine_similarity",
+    "fitted",
     "flicker",
     "frechet_distance",
     "frontier",
-    "hidden_layer",
     "inception_style_score",
     "knee",
     "lag",
     "linear_probe",
     "pixels",
     "principal_components",
-    "probabilities",
     "psnr",
     "ssim",
     "structure",
-    "weighted_objective",
 ]
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {
+            "assess": "assessment",
+            "Extractor": "distribution",
+            "frechet_distance": "distribution",
+            "inception_style_score": "distribution",
+            "pixels": "distribution",
+            "principal_components": "distribution",
+            "Choice": "frontiers",
+            "frontier": "frontiers",
+            "knee": "frontiers",
+            "flicker": "image_measures",
+            "lag": "image_measures",
+            "psnr": "image_measures",
+            "ssim": "image_measures",
+            "fitted": "probe",
+            "linear_probe": "probe",
+            "structure": "structure_measures",
+            "Field": "table_utility",
+            "assess_table": "table_utility",
+        },
+    )

@@ -1,30 +1,101 @@
-"""Everything that can be said about what a release is still good for, in one call."""
+"""Utility of a release: all measures that apply, in one call, as a table or as values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.utility.cosine_similarities import cosine_similarity
+from sfumato.privacy import format_table
 from sfumato.utility.distances import Progress
-from sfumato.utility.distribution import frechet_distance, inception_style_score
-from sfumato.utility.distribution_features import Extractor, columns, pixels, probabilities
+from sfumato.utility.distribution import (
+    Extractor,
+    columns,
+    cosine_similarity,
+    frechet_distance,
+    inception_style_score,
+    pixels,
+    probabilities,
+)
 from sfumato.utility.image_measures import psnr, ssim
-from sfumato.utility.measure import Assessment, Measure
 from sfumato.utility.paired_records import class_labels, label_columns, paired, rows_of
 from sfumato.utility.probe import ERRORS, Probe, fitted, related, split
-from sfumato.utility.structure import Structure, structure
+from sfumato.utility.structure_measures import Structure, structure
 
 __all__ = ["assess"]
 
 _NEIGHBOURS = (5, 10, 20)
 _WIDEST = 1024  # features up to which a Fréchet distance is worth its time
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number about a release.
+
+    ``original`` is what the original itself reaches, ``chance`` what a release that says nothing would, where
+    these are known; ``better`` says which way is good: "nearer" means nearer to the original. ``margin`` is
+    by how much a release that says nothing may seem better than chance; without one, nothing is concluded.
+    """
+
+    name: str
+    value: float
+    better: Literal["higher", "lower", "nearer"]
+    original: float | None = None
+    chance: float | None = None
+    note: str = ""
+    margin: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """The measures that apply to a release, and one remark for each that was left out.
+
+    ``structure`` holds the shares of every single row, for a plot. The numbers are computed from the original
+    records and are not themselves protected.
+    """
+
+    measures: tuple[Measure, ...]
+    remarks: tuple[str, ...]
+    rows: int
+    structure: Structure | None = None
+
+    def __getitem__(self, name: str) -> Measure:
+        for measure in self.measures:
+            if measure.name == name:
+                return measure
+        raise KeyError(name)
+
+    def __str__(self) -> str:
+        rows = [
+            [one.name, _shown(one.value), _shown(one.original), _shown(one.chance), one.better, one.note]
+            for one in self.measures
+        ]
+        lines = [f"Utility of {self.rows:,} released records"]
+        if rows:
+            lines += format_table(["measure", "release", "original", "chance", "better", "note"], rows)
+        return "\n".join([*lines, *(f"Note: {sentence}" for sentence in self.remarks)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "rows": self.rows,
+            "measures": [measure.to_dict() for measure in self.measures],
+            "remarks": list(self.remarks),
+            "structure": None if self.structure is None else self.structure.to_dict(),
+        }
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
 
 
 def assess(
@@ -135,7 +206,7 @@ def assess(
 def _probes(
     before: NDArray[Any], after: NDArray[Any], look: NDArray[Any] | None, groups: NDArray[np.intp], seed: int
 ) -> list[Measure]:
-    """All that needs a classifier; each of the two is fitted once."""
+    """Run all that needs a classifier; each of the two is fitted once."""
     parts = split(groups, seed=seed, test_share=0.2)
     learner = fitted(before, groups, parts)
     student = fitted(after, groups, parts)
@@ -160,13 +231,13 @@ def _probes(
 
 
 def _accuracy(name: str, probe: Probe, own: Probe, note: str) -> Measure:
-    """An accuracy beside a guess; the margin is four standard errors of the difference (McNemar 1947)."""
+    """Return an accuracy beside a guess, with a margin of four standard errors (McNemar 1947)."""
     margin = ERRORS * math.sqrt(probe.differing) / probe.tested_rows
     return Measure(name, probe.accuracy, "higher", own.accuracy, probe.chance, note, margin)
 
 
 def _without(removed: NDArray[np.bool_], rows: NDArray[Any]) -> NDArray[Any]:
-    """``rows`` without the columns of the label, where they have the columns of the original."""
+    """Return ``rows`` without the columns of the label, if they have the columns of the original."""
     if rows.shape[1] != removed.size:
         return rows
     if removed.all():
@@ -254,7 +325,7 @@ def _check_shape(image_shape: tuple[int, ...] | None, first: NDArray[Any]) -> No
 
 
 def _seen(view: Any, released: Any, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any] | None:
-    """The release in the space of the original, or None where nothing says how it looks there."""
+    """Return the release in the space of the original, or None if nothing says how it looks there."""
     if view is None:
         return second if second.shape == first.shape else None
     rows = rows_of(view(released) if callable(view) else view, "view")

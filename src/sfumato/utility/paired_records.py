@@ -1,4 +1,4 @@
-"""Two arrays that hold the same records row by row, or a sentence that says what is wrong with them."""
+"""Checks of two arrays that hold the same records row by row, and of labels."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.records import as_array, check_visible
-
-__all__ = ["class_labels", "label_columns", "numbers", "paired", "rows_of"]
+from sfumato.mechanisms import as_array, check_visible
 
 
 def numbers(values: Any, name: str) -> NDArray[Any]:
-    """``values`` as an array of finite real numbers of any shape; ``name`` is its name in errors."""
+    """Return ``values`` as an array of finite real numbers of any shape; ``name`` is its name in errors."""
     check_visible(values, f"the {name} array")
     try:
         array = np.asarray(values)
@@ -40,13 +38,13 @@ def numbers(values: Any, name: str) -> NDArray[Any]:
 
 
 def rows_of(values: Any, name: str) -> NDArray[Any]:
-    """``values`` as :func:`numbers`, in shape (n, d): further axes are flattened, one axis is a column."""
+    """Return ``values`` as :func:`numbers` of shape (n, d): axes are flattened, one axis is a column."""
     array = numbers(values, name)
     return array.reshape(len(array), -1)
 
 
 def paired(original: Any, released: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Both as :func:`rows_of` gives them, once they have equally many rows."""
+    """Return both as :func:`rows_of` does; raise unless they have equally many rows."""
     first, second = rows_of(original, "original"), rows_of(released, "released")
     if len(first) != len(second):
         raise BadInput(
@@ -57,7 +55,7 @@ def paired(original: Any, released: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def class_labels(labels: Any, rows: int, *, least: int) -> NDArray[np.intp]:
-    """Labels as class numbers from 0: one a row, of two classes or more with at least ``least`` rows each."""
+    """Return labels as class numbers from 0; raise unless two classes or more have ``least`` rows each."""
     array = as_array(labels, "the labels")
     if array.shape != (rows,):
         raise BadInput(f"labels have shape {array.shape}; {rows} rows need labels of shape ({rows},).")
@@ -79,7 +77,7 @@ def class_labels(labels: Any, rows: int, *, least: int) -> NDArray[np.intp]:
 
 
 def label_columns(rows: NDArray[Any], numbered: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which columns of ``rows`` hold nothing but the label: one value for each class, and more than one.
+    """Return which columns of ``rows`` hold only the label: one value for each class, and more than one.
 
     Such a column is the label itself, an indicator of it or another spelling of it, and no feature.
     """

@@ -1,4 +1,4 @@
-"""The linear probe: how well a logistic regression tells classes apart from what was released."""
+"""The linear probe: accuracy of a logistic regression that learns from a release."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.utility.paired_records import class_labels, label_columns, paired, rows_of
 
-__all__ = ["ERRORS", "Learner", "Probe", "fitted", "linear_probe", "related", "split"]
+__all__ = ["fitted", "linear_probe"]
 
 #: Standard errors that a measure must be better than a guess by; one exceeds them with probability 3.2e-5.
 ERRORS = 4.0
@@ -39,7 +39,7 @@ class Probe:
     differing: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, for machines."""
+        """Return JSON values."""
         return asdict(self)
 
 
@@ -53,7 +53,7 @@ def linear_probe(
     standardise: bool = True,
     iterations: int = 1000,
 ) -> Probe:
-    """Accuracy and weighted F1 of a logistic regression on a held-out share of the rows (TADP-RME, eq. 8).
+    """Return accuracy and weighted F1 of a logistic regression on held-out rows (TADP-RME, eq. 8).
 
     Rows are split with ``seed`` so that every class keeps its share. ``tested_on`` holds the same rows in the
     original space: the probe then learns from the release and is tested on originals, which must have as many
@@ -91,7 +91,7 @@ class Learner:
     converged: bool
 
     def scored(self, tests: NDArray[Any], tested_on: str = "release") -> Probe:
-        """What it reaches on its held-out rows of ``tests``, all records in the space it learned in."""
+        """Return the accuracy on its held-out rows of ``tests``, all records in the space it learned in."""
         from sklearn.metrics import accuracy_score, f1_score
 
         learned, held = self.parts
@@ -114,7 +114,7 @@ class Learner:
 def split(
     numbered: NDArray[np.intp], *, seed: int, test_share: float
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Row numbers to learn from and to test on, every class with its share on both sides."""
+    """Return row numbers to learn from and to test on, every class with its share on both sides."""
     from sklearn.model_selection import train_test_split
 
     if not 0.0 < test_share < 1.0:
@@ -142,7 +142,7 @@ def fitted(
     standardise: bool = True,
     iterations: int = 1000,
 ) -> Learner:
-    """A probe that learned from the first of ``parts``, as :func:`split` makes them."""
+    """Return a probe that learned from the first of ``parts``, as :func:`split` makes them."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -165,7 +165,7 @@ def fitted(
 
 
 def related(features: NDArray[Any], labels: NDArray[np.intp], seed: int) -> bool:
-    """Whether a classifier of half of the rows gives the other half's labels more than their share.
+    """Return whether a classifier of half of the rows predicts the other half's labels above their share.
 
     For a row with label y and predicted probabilities p, let d = p(y) − Σ p(k)·share(k). If labels have
     nothing to do with the features, d has mean 0 over the rows that the classifier did not see, and they are

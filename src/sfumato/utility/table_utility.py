@@ -1,4 +1,4 @@
-"""What a released table still says: means, marginals, group shares, correlations, and what can be predicted.
+"""Utility of a released table: means, marginals, group shares, correlations and predictions.
 
 Every number stands beside that of the original and beside that of a guess which nobody needs the release for:
 the middle of the declared bounds, values evenly spread or half at either end (whichever is nearer), equal
@@ -31,12 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.utility.assessment import Assessment, Measure
 from sfumato.utility.distances import Progress
-from sfumato.utility.measure import Assessment, Measure
 from sfumato.utility.paired_records import rows_of
 from sfumato.utility.probe import ERRORS, Learner, fitted, related, split
 
-__all__ = ["Field", "assess_table", "share_margin"]
+__all__ = ["Field", "assess_table"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -63,7 +63,7 @@ class Field:
 
 
 def share_margin(rows: int) -> float:
-    """By how much shares of ``rows`` rows may be nearer to the original than a guess by chance alone."""
+    """Return by how much shares of ``rows`` rows may beat a guess by chance alone."""
     return math.sqrt(-math.log(_CHANCE) / (2.0 * rows))
 
 
@@ -114,7 +114,7 @@ def assess_table(
 
 
 def _mean(first: Floats, second: Floats, field: Field) -> Measure:
-    """The mean of a numeric column in its own unit; a guess is the middle of its bounds."""
+    """Measure the mean of a numeric column in its own unit; a guess is the middle of its bounds."""
     low, high = field.bounds or (-1.0, 1.0)
     half, middle = (high - low) / 2.0, (high + low) / 2.0
     before, after = (rows[:, field.start].astype(np.float64) * half + middle for rows in (first, second))
@@ -140,7 +140,7 @@ def _group_shares(first: Floats, second: Floats, field: Field) -> Measure:
 
 
 def _pairs(first: Floats, second: Floats, coded: Sequence[Field]) -> list[Measure]:
-    """How far the shares of pairs of groups are from the original's, on average over pairs of columns."""
+    """Measure how far shares of pairs of groups are from the original's, averaged over pairs of columns."""
     found = []
     for one, other in islice(combinations(coded, 2), _PAIRS):
         size = len(one.categories) * len(other.categories)
@@ -156,7 +156,7 @@ def _pairs(first: Floats, second: Floats, coded: Sequence[Field]) -> list[Measur
 
 
 def _correlations(first: Floats, second: Floats, fields: Sequence[Field]) -> list[Measure]:
-    """How far correlations are from those of the original, on average; a guess is that there are none."""
+    """Measure how far correlations are from the original's, on average; a guess is that there are none."""
     columns = [field.stop - 1 for field in fields if len(field.categories) in (0, 2)]
     kept = [rows[:, columns].astype(np.float64) for rows in (first, second)]
     varied = (kept[0].std(axis=0) > 0.0) & (kept[1].std(axis=0) > 0.0)
@@ -180,7 +180,7 @@ def _correlations(first: Floats, second: Floats, fields: Sequence[Field]) -> lis
 def _prediction(
     first: Floats, second: Floats, fields: Sequence[Field], labels: NDArray[Any], seed: int
 ) -> Measure:
-    """A classifier that learns features and label from the release, tested on originals it did not see."""
+    """Test a classifier that learns features and label from the release on originals it did not see."""
     if labels.shape != (len(first),):
         raise BadInput(f"labels have shape {labels.shape}; {len(first)} rows need one each.")
     truth = np.unique(labels, return_inverse=True)[1].astype(np.intp)
@@ -224,7 +224,7 @@ def _right(model: Learner, rows: Floats, truth: Codes, held: Codes) -> NDArray[n
 
 
 def _holds(rows: Floats, field: Field, truth: Codes) -> bool:
-    """Whether ``truth`` numbers the groups of a coded column."""
+    """Return whether ``truth`` numbers the groups of a coded column."""
     return bool(np.array_equal(_compact(_codes(rows, field)), truth))
 
 
@@ -241,7 +241,7 @@ def _shares(codes: NDArray[Any], count: int) -> Floats:
 
 
 def _apart(name: str, before: Floats, after: Floats, rows: int, ends: Floats | None = None) -> Measure:
-    """The total variation distance of shares; a guess is that all are equal, or ``ends`` where nearer."""
+    """Return the total variation distance of shares; a guess is that all are equal, or ``ends`` if nearer."""
     guesses = [np.full(len(before), 1.0 / len(before)), *([] if ends is None else [ends])]
     value, *chances = (float(np.abs(shares - before).sum() / 2.0) for shares in (after, *guesses))
     return Measure(name, value, "lower", 0.0, min(chances), "total variation", margin=share_margin(rows))

@@ -189,11 +189,14 @@ def test_a_classifier_bounds_a_mechanism_without_knowing_it():
         (lambda m: worst_pair(AdditiveNoise(1.0)), "the worst pair of AdditiveNoise"),
         (lambda m: worst_pair(sf.Laplace(1.0, bounds=([0, 0], [1, 1])), 3), "declared for 2 columns"),
         (lambda m: classifier_scores(np.zeros((10, 1)), np.zeros((10, 2))), "the same columns"),
-        (lambda m: classifier_scores(np.zeros(10), np.zeros((10, 2))), "eight or more rows"),
-        (lambda m: classifier_scores(np.zeros((7, 1)), np.zeros((9, 1))), "eight or more rows"),
+        (lambda m: classifier_scores(np.zeros(10), np.zeros((10, 2))), r"the record has shape \(10,\)"),
+        (
+            lambda m: classifier_scores(np.zeros((7, 1)), np.zeros((9, 1))),
+            "has 7 rows, but this attack needs at least 8",
+        ),
         (
             lambda m: classifier_scores(np.zeros((9, 1)), np.full((9, 1), np.inf)),
-            "release 1 of the neighbour",
+            "row 1, column 1 of the table of releases of the neighbour",
         ),
     ],
 )

@@ -9,8 +9,8 @@ from guessing import most_likely
 from scipy.special import logit
 from scipy.stats import binom
 
+from sfumato.audits.lower_bounds import clopper_pearson_lower
 from sfumato.audits.one_run import best_guesses, one_run_bound, one_run_chance
-from sfumato.audits.proportions import clopper_pearson_lower
 from sfumato.errors import BadInput
 
 
@@ -145,10 +145,10 @@ def test_counts_that_cannot_be_are_refused(numbers, said):
 @pytest.mark.parametrize(
     ("scores", "bits", "options", "said"),
     [
-        ([0.0, 1.0], [1], {}, "one score and one bit"),
-        ([], [], {}, "one score and one bit"),
-        ([0.0, math.nan], [0, 1], {}, "canary 2 has the score NaN"),
-        ([0.0, 1.0], [0, 2], {}, "`bits` must be 0"),
+        ([0.0, 1.0], [1], {}, r"`bits` have shape \(1,\): each of 2 canaries"),
+        ([], [], {}, r"scores of canaries have shape \(0,\)"),
+        ([0.0, math.nan], [0, 1], {}, "scores of canaries are NaN in 1 of 2 rows, first in row 1"),
+        ([0.0, 1.0], [0, 2], {}, r"needs 0 \(out\) or 1 \(in\)"),
         ([0.0, 1.0], [0, 1], {"guesses": 3}, "cannot be"),
     ],
 )

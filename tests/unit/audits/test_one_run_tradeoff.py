@@ -9,10 +9,9 @@ from guessing import divergence, likeliest_law, most_likely
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from sfumato.audits.one_run import one_run_bound
-from sfumato.audits.one_run_tradeoff import GAUSSIAN_CURVE, one_run_gaussian_bound, rejected
+from sfumato.audits.one_run import GAUSSIAN_CURVE, one_run_bound, one_run_gaussian_bound, rejected
 from sfumato.errors import BadInput
-from sfumato.privacy import gaussian_delta, gaussian_epsilon
+from sfumato.privacy import Guarantee, gaussian_epsilon
 
 
 def largest_chance(correct, guesses, canaries, mu):
@@ -30,7 +29,7 @@ def largest_chance(correct, guesses, canaries, mu):
 def promises(mu, count):
     """Points of the curve of μ; a mechanism below all of them is almost μ-Gaussian-DP."""
     return [
-        (epsilon, gaussian_delta(epsilon, mu))
+        (epsilon, Guarantee.gaussian(1.0 / mu).delta(epsilon))
         for epsilon in np.linspace(0.0, 4.0 * mu + mu * mu / 2.0, count)
     ]
 

@@ -7,13 +7,16 @@ import pytest
 from scipy.stats import binom
 from sklearn.datasets import load_digits
 
-from sfumato.audits.canaries import Canaries
-from sfumato.audits.publication_attacks import audit_publication, learned_map, nearest_of_class, surely_more
+from sfumato.audits.publication_attacks import (
+    Canaries,
+    audit_publication,
+    learned_map,
+    nearest_of_class,
+    surely_more,
+)
 from sfumato.errors import BadInput
 from sfumato.privacy import Guarantee, Neighbours
-from sfumato.publishers import CertifiedPublisher
-from sfumato.publishers.baseline_publishers import BlurPublisher, PixelationPublisher
-from sfumato.publishers.k_anonymity import KAnonymityPublisher
+from sfumato.publishers import BlurPublisher, CertifiedPublisher, KAnonymityPublisher, PixelationPublisher
 
 DIGITS = load_digits()
 PICTURES = DIGITS.images.astype(np.float32)

@@ -26,14 +26,13 @@ def _relative(guess, truth):
 
 
 @pytest.mark.parametrize("rows", [60, 1000])
-@pytest.mark.parametrize("penalty", [0.1, 10.0])
-def test_ridge_is_ridge(rows, penalty) -> None:
+def test_ridge_is_ridge(rows) -> None:
     """Fewer and more known rows than columns: both forms of the solution."""
     released = sf.ReverseManifold(1.0).fit_transform(X[:rows])
-    found = ridge_reconstruction(X[:rows], released, penalty=penalty, seed=7)
+    found = ridge_reconstruction(X[:rows], released, seed=7)
     order = np.random.default_rng(7).permutation(rows)
     known, tested = order[: round(0.8 * rows)], order[round(0.8 * rows) :]
-    guess = Ridge(penalty).fit(released[known], X[known]).predict(released[tested])
+    guess = Ridge().fit(released[known], X[known]).predict(released[tested])
     assert found.value == pytest.approx(_relative(guess, X[tested]), rel=1e-8)
     assert found.chance == pytest.approx(_relative(X[known].mean(axis=0), X[tested]))
     assert found.numbers["records"] == tested.size
@@ -43,7 +42,7 @@ def test_ridge_is_scored_on_rows_it_did_not_learn_from() -> None:
     """90 noise columns for 100 rows fit what was learned from, but reconstruct nothing."""
     rng = np.random.default_rng(1)
     original, noise = rng.normal(5.0, 1.0, (100, 4)), rng.normal(0.0, 1.0, (100, 90))
-    found = ridge_reconstruction(original, noise, penalty=1e-6)
+    found = ridge_reconstruction(original, noise)
     assert found.value > found.chance
     assert not found.beats_chance
 
@@ -57,27 +56,26 @@ def test_the_informed_inverter_undoes_an_embedding_completely() -> None:
     assert "inverts the transform" in found.threat
 
 
-def test_the_informed_inverter_keeps_the_noise_and_clips_it_where_bounds_are_public() -> None:
+def test_the_informed_inverter_keeps_the_noise() -> None:
     released = sf.Gaussian(200.0, 1e-5, bounds=(0.0, 1.0)).release(X).value
-    bare, clipped = informed_inverter(X, released), informed_inverter(X, released, bounds=(0.0, 1.0))
-    assert bare.value == pytest.approx(_relative(released, X))
-    assert clipped.value == pytest.approx(_relative(np.clip(released, 0.0, 1.0), X))
-    assert clipped.value < bare.value
-    assert bare.chance == pytest.approx(_relative(X.mean(axis=0), X))
+    found = informed_inverter(X, released)
+    assert found.value == pytest.approx(_relative(released, X))
+    assert found.chance == pytest.approx(_relative(X.mean(axis=0), X))
 
 
 def test_the_posterior_mean_is_that_of_two_gaussians() -> None:
     rng = np.random.default_rng(2)
     mixing = rng.normal(0.0, 1.0, (5, 5))
-    public, original = (3.0 + rng.normal(0.0, 1.0, (size, 5)) @ mixing for size in (4000, 300))
+    records = 3.0 + rng.normal(0.0, 1.0, (4000, 5)) @ mixing
     sigma = np.array([0.2, 1.0, 3.0, 0.5, 2.0])
-    released = original + rng.normal(0.0, sigma, original.shape)
-    found = posterior_mean(original, released, sigma=sigma, public=public)
+    noised = records + rng.normal(0.0, sigma, records.shape)
+    found = posterior_mean(records, noised, sigma=sigma, seed=3)
+    order = np.random.default_rng(3).permutation(len(records))
+    public, original, released = records[order[::2]], records[order[1::2]], noised[order[1::2]]
     mean, prior = public.mean(axis=0), np.cov(public.T)
     guess = mean + (released - mean) @ np.linalg.solve(prior + np.diag(sigma**2), prior)
     assert found.value == pytest.approx(_relative(guess, original), rel=1e-9)
     assert found.chance == pytest.approx(_relative(mean, original))
-    assert "public rows" in found.threat
 
 
 @pytest.mark.parametrize("epsilon", [30.0, 100.0, 1000.0])
@@ -131,18 +129,12 @@ RIDGE, INVERT, POSTERIOR = ridge_reconstruction, informed_inverter, posterior_me
         (RIDGE, X, X[:-1], {}, "1797 rows and the release 1796"),
         (RIDGE, X[:9], X[:9], {}, "has 9 rows"),
         (RIDGE, X, np.ones((1797, 5)), {}, "every released column is constant"),
-        (RIDGE, X, X, {"penalty": 0.0}, "`penalty` was 0"),
-        (RIDGE, X, X, {"held_out": 0.0}, "`held_out` was 0"),
+        (RIDGE, X, X, {"held_out": 0.0}, "`held_out` must lie strictly between 0 and 1"),
         (RIDGE, X, X, {"confidence": 1.0}, "`confidence` was 1"),
         (RIDGE, np.where(X > 0.99, np.nan, X), X, {}, "of the original is not a finite number"),
         (INVERT, X, X[:, :3], {}, "give a view"),
-        (INVERT, X, X, {"bounds": (1.0, 0.0)}, "`bounds` must be"),
-        (INVERT, X, X, {"bounds": (0.0, "high")}, "`bounds` must be"),
-        (INVERT, X, X, {"bounds": ([0.0] * 3, 1.0)}, "`bounds` must be"),
         (INVERT, np.zeros((20, 3)), np.ones((20, 3)), {}, "fewer than two records differ from zero"),
         (POSTERIOR, X, X, {"sigma": 0.0}, "`sigma` must be a positive number"),
-        (POSTERIOR, X, X, {"sigma": 1.0, "public": X[:, :3]}, "public rows have 3 columns"),
-        (POSTERIOR, X, X, {"sigma": 1.0, "public": X[:1]}, "public table has 1 rows"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(attack, original, released, options, message) -> None:

@@ -8,7 +8,7 @@ from scipy.stats import binom
 from sklearn.datasets import load_digits
 
 import sfumato as sf
-from sfumato.audits.bound import usual_delta
+from sfumato.audits.lower_bounds import usual_delta
 from sfumato.privacy import Guarantee
 
 IMAGES = np.floor(16.0 * load_digits().data).clip(0.0, 255.0)

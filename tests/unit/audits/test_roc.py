@@ -10,16 +10,14 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics import roc_curve as sklearn_curve
 
-from sfumato.audits.roc import (
-    Placements,
-    auc,
-    auc_interval,
-    check_scores,
-    finding_from_scores,
-    roc_curve,
-    tpr_at_fpr,
-)
+from sfumato.audits.lower_bounds import check_scores
+from sfumato.audits.roc import Placements, auc, finding_from_scores, roc_curve, tpr_at_fpr
 from sfumato.errors import BadInput
+
+
+def auc_interval(members, nonmembers, confidence):
+    return Placements.of(members, nonmembers).interval(confidence)
+
 
 SCORES = st.lists(st.integers(-3, 3).map(float) | st.just(np.inf), min_size=1, max_size=12)
 
@@ -180,9 +178,9 @@ def test_a_finding_says_when_its_scores_say_nothing_or_point_the_wrong_way():
     ("scores", "sentence"),
     [
         ([1.0, float("nan"), 2.0], "mine are NaN in 1 of 3 rows, first in row 1."),
-        ([], "mine are empty"),
-        ([[1.0]], "one axis: got shape (1, 1)"),
-        (["high"], "not numbers"),
+        ([], "mine have shape (0,)"),
+        ([[1.0]], "mine have shape (1, 1): 1 or more numbers on one axis"),
+        (["high"], "mine are no numbers"),
     ],
 )
 def test_scores_that_are_none_are_refused(scores, sentence):
@@ -200,7 +198,7 @@ def test_a_confidence_that_is_none_is_refused(confidence):
 
 @pytest.mark.parametrize("fpr", [0.0, 1.0, -0.1])
 def test_a_false_positive_rate_that_is_none_is_refused(fpr):
-    with pytest.raises(BadInput, match="`fpr` was"):
+    with pytest.raises(BadInput, match="`fpr` must lie strictly between 0 and 1"):
         tpr_at_fpr([1.0], [0.0], fpr)
 
 

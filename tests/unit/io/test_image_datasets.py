@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.io.class_folders import write_class_folders
-from sfumato.io.image_datasets import is_archive, open_dataset, read_dataset, stored_values, write_archive
+from sfumato.io.array_files import npy_header
+from sfumato.io.image_datasets import (
+    is_archive,
+    open_dataset,
+    stored_values,
+    write_archive,
+    write_class_folders,
+)
 from sfumato.io.image_files import write_picture
-from sfumato.io.npy import npy_header
 
 RNG = np.random.default_rng(7)
 PICTURES = RNG.integers(0, 256, (6, 4, 5), dtype=np.uint8)
@@ -58,14 +63,14 @@ def test_class_folders_are_numbered_unless_their_names_are_declared_public(folde
 @pytest.mark.parametrize("names", [("x", "y"), ("X", "labels"), ("images", "y_train"), ("x_train", "y")])
 def test_arrays_are_found_by_their_usual_names(archive, names):
     path = archive(**dict(zip(names, (PICTURES, LABELS), strict=True)), more=np.arange(3))
-    pictures, labels = read_dataset(path)
+    pictures, labels = open_dataset(path).read()
     np.testing.assert_array_equal(pictures, PICTURES)
     np.testing.assert_array_equal(labels, LABELS)
 
 
 def test_arrays_are_named_where_names_are_unusual(archive):
     path = archive(a=PICTURES, b=LABELS)
-    pictures, labels = read_dataset(path, pictures="a", labels="b")
+    pictures, labels = open_dataset(path, pictures="a", labels="b").read()
     np.testing.assert_array_equal(pictures, PICTURES)
     np.testing.assert_array_equal(labels, LABELS)
 

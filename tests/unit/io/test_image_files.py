@@ -6,14 +6,15 @@ import zlib
 
 import cv2
 import numpy as np
+import pillow_heif
 import pytest
 import tifffile
 from PIL import Image, ImageOps, PngImagePlugin
 from skimage import data as photographs
 
 from sfumato.errors import BadInput
+from sfumato.io.formats import released_suffix, written_suffixes
 from sfumato.io.image_files import (
-    PICTURES,
     check_storable,
     decode_picture,
     encode_picture,
@@ -21,9 +22,8 @@ from sfumato.io.image_files import (
     read_picture,
     write_picture,
 )
-from sfumato.io.jpeg import encode_planes
-from sfumato.io.jpeg_batches import decode_many, encode_many
-from sfumato.io.png_chunks import SIGNATURE, png_chunk
+from sfumato.io.jpeg import decode_many, encode_many, encode_planes
+from sfumato.io.png import SIGNATURE, png_chunk
 
 # An odd size, so that sides that are exchanged or rounded would show.
 PHOTO = np.ascontiguousarray(photographs.astronaut()[60:131, 170:273])
@@ -188,6 +188,42 @@ def test_webp_is_read_as_pillow_reads_it(values):
     assert read(encode_picture(GREY, ".webp"), "a.webp").shape == (*GREY.shape, 3)
 
 
+@pytest.mark.parametrize("options", [{}, {"interlace": 1}, {"transparency": 3}, {"comment": b"words"}])
+@pytest.mark.parametrize("mode", ["L", "P", "1"])
+def test_gif_is_read_as_pillow_reads_it(mode, options, tmp_path):
+    image = Image.fromarray(PHOTO)
+    image = image.quantize(64) if mode == "P" else image.convert(mode)
+    data = by_pillow(image, "GIF", **options)
+    found = read(data, "a.gif")
+    expected = Image.open(io.BytesIO(data))
+    assert mode != "P" or ("transparency" in expected.info) == ("transparency" in options)
+    kind = ("RGB" if mode == "P" else "L") + ("A" if "transparency" in expected.info else "")
+    assert np.array_equal(found, np.asarray(expected.convert(kind)))
+    (tmp_path / "a.gif").write_bytes(data)
+    assert picture_header(tmp_path / "a.gif").shape == found.shape
+    assert released_suffix("a.gif") == ".png"
+
+
+def heic(values, **options):
+    file = io.BytesIO()
+    pillow_heif.from_pillow(Image.fromarray(values)).save(file, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("values", [GREY, PHOTO, ALPHA], ids=["grey", "colour", "with alpha"])
+def test_heic_and_avif_are_read(values, tmp_path):
+    """With chroma at full size, since each reader spreads smaller chroma in its own way."""
+    found = read(heic(values, quality=95, chroma=444), "a.heic")
+    assert np.abs(found.astype(int) - values).mean() < 2
+    assert np.array_equal(read(heic(values, quality=95, chroma=444), "a.HEIF"), found)
+    data = by_pillow(values, "AVIF", quality=95, subsampling="4:0:0" if values.ndim == 2 else "4:4:4")
+    found = read(data, "a.avif")
+    assert np.abs(found.astype(int) - np.asarray(Image.open(io.BytesIO(data)))).max() <= 3
+    assert np.abs(found.astype(int) - values).mean() < 3
+    (tmp_path / "a.avif").write_bytes(data)
+    assert picture_header(tmp_path / "a.avif").shape == values.shape
+
+
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
 def test_png_of_any_mode_is_read_as_pillow_reads_it(mode):
     image = Image.fromarray(DEEP[:, :, 0]) if mode == "I;16" else Image.fromarray(ALPHA).convert(mode)
@@ -290,14 +326,27 @@ def test_bmp_of_pillow(mode):
     assert np.array_equal(read(by_pillow(image, "BMP"), "a.bmp"), expected)
 
 
+def bmp(bits, height, colours, rows):
+    """A BMP put together by hand, five pixels wide."""
+    info = struct.pack("<IiiHHIIiiII", 40, 5, height, 1, bits, 0, len(rows), 0, 0, len(colours), 0)
+    return struct.pack("<2sIII", b"BM", 0, 0, 54 + colours.size) + info + colours.tobytes() + rows
+
+
 def test_bmp_from_the_top_and_of_four_bits():
     colours = np.arange(64, dtype=np.uint8).reshape(16, 4)
     indices = np.arange(15, dtype=np.uint8).reshape(3, 5)
     padded = np.pad(indices, ((0, 0), (0, 3)))
     rows = (padded[:, ::2] << 4 | padded[:, 1::2]).tobytes()
-    info = struct.pack("<IiiHHIIiiII", 40, 5, -3, 1, 4, 0, len(rows), 0, 0, 0, 0)
-    data = struct.pack("<2sIII", b"BM", 0, 0, 54 + 64) + info + colours.tobytes() + rows
-    assert np.array_equal(read(data, "a.bmp"), colours[:, 2::-1][indices])
+    assert np.array_equal(read(bmp(4, -3, colours, rows), "a.bmp"), colours[:, 2::-1][indices])
+
+
+def test_bmp_with_few_grey_levels():
+    """Pillow's own reader takes the first for one bit a pixel and the second for eight."""
+    levels = np.array([[0, 0, 0, 0], [255, 255, 255, 0]], np.uint8)
+    found = read(bmp(8, -1, levels, bytes([0, 1, 1, 0, 1, 0, 0, 0])), "a.bmp")
+    assert np.array_equal(found, [[0, 255, 255, 0, 255]])
+    levels = np.repeat(np.arange(16, dtype=np.uint8)[:, None], 4, axis=1)
+    assert np.array_equal(read(bmp(4, -1, levels, b"\x12\x34\x50\0"), "a.bmp"), [[1, 2, 3, 4, 5]])
 
 
 def exif(orientation):
@@ -305,6 +354,23 @@ def exif(orientation):
     tags[0x0112] = orientation
     tags[0x010F] = "SecretCamera"
     return tags.tobytes()
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", [".heic", ".avif"])
+def test_heic_and_avif_are_turned_once(orientation, suffix):
+    """Boxes of the container say how; EXIF repeats it for others, and is not followed a second time."""
+    full = {"quality": 95, "exif": exif(orientation)}
+    if suffix == ".heic":
+        data = heic(PHOTO, chroma=444, **full)
+    else:
+        data = by_pillow(PHOTO, "AVIF", subsampling="4:4:4", **full)
+    stored = Image.fromarray(PHOTO)
+    stored.info["exif"] = exif(orientation)
+    expected = np.asarray(ImageOps.exif_transpose(stored))
+    found = read(data, f"a{suffix}")
+    assert found.shape == expected.shape
+    assert np.abs(found.astype(int) - expected).mean() < 3
 
 
 @pytest.mark.parametrize("orientation", range(10))
@@ -359,7 +425,7 @@ def test_nothing_but_pixels_is_written(format):
     assert b"SECRET" in data
     suffix = {"JPEG": ".jpg", "TIFF": ".tif"}.get(format, "." + format.lower())
     values = read(data, f"a{suffix}")
-    for output in PICTURES:
+    for output in written_suffixes("picture"):
         written = encode_picture(values, output)
         for mark in (
             b"SECRET",
@@ -440,7 +506,9 @@ def test_a_header_is_read_without_the_pixels(tmp_path):
         (np.zeros((2, 0), np.uint8), ".png", "not an array of (2, 0)"),
         (np.zeros((1, 16_384, 3), np.uint8), ".webp", "more than 16383 pixels"),
         (np.zeros((65_501, 1), np.uint8), ".jpg", "more than 65500 pixels"),
-        (PHOTO, ".gif", "none of the suffixes"),
+        (PHOTO, ".gif", "cannot be written, since GIF is read only"),
+        (PHOTO, ".heic", "cannot be written, since HEIC is read only"),
+        (PHOTO, ".avif", "cannot be written, since AVIF is read only"),
         (np.broadcast_to(np.uint16(0), (20_000, 20_000, 3)), ".png", "cannot hold more than"),
     ],
 )

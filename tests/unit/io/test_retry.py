@@ -7,8 +7,7 @@ import time
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.io.retry import Patience
-from sfumato.io.storage_errors import Fault, Interrupted, StartOver, fault_of
+from sfumato.io.retry import Fault, Interrupted, Patience, StartOver, fault_of
 
 QUICK = Patience(attempts=5, first=0.001, longest=0.002)
 SECRET = "hush-hush"

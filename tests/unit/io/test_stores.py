@@ -10,7 +10,6 @@ import pytest
 
 from sfumato.errors import BadInput
 from sfumato.io.stores import LocalStore, RemoteStore
-from sfumato.release.batch_pieces import Piece
 
 
 @pytest.fixture
@@ -41,6 +40,8 @@ def test_what_is_written_is_listed_and_read(places, kind):
         assert store.shared("a.txt").read_text() == "the file a.txt"
         assert store.read("a.txt", 100) == b"the file a.txt"
         assert store.read("none", 100) is None
+        assert store.holds("a.txt")  # whatever its size
+        assert not store.holds("none")
     assert (behind / "deep/er/b.txt").read_text() == "the file deep/er/b.txt"
 
 
@@ -135,10 +136,6 @@ def test_a_refusal_names_the_object_and_not_its_copy(tmp_path):
     (tmp_path / "a.txt").write_text("first")
     with RemoteStore(f"file://{tmp_path}") as store:
         with pytest.raises(BadInput) as refused, store.reading("a.txt") as path:
-            raise BadInput(f"{path.name} is damaged.")
-        assert str(refused.value) == "a.txt is damaged."
-        part = Piece("part-00000.txt", "a.txt", range(1))
-        with pytest.raises(BadInput) as refused, part.at(store) as path:
             raise BadInput(f"{path.name} is damaged.")
         assert str(refused.value) == "a.txt is damaged."
 

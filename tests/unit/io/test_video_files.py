@@ -1,17 +1,19 @@
 """Videos in and out: what is kept, what is refused, what is never copied, and how much memory it takes."""
 
+import io
+import struct
 import subprocess
 import sys
+import time
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from real_data import real
 from sfumato.errors import BadInput
-from sfumato.io.video_files import open_video
-from sfumato.io.video_orientation import Turn
-from sfumato.io.video_sink import VIDEO_SUFFIXES, VideoSink
+from sfumato.io.video_files import _FORMATS, Turn, VideoSink, open_video
 
 av = pytest.importorskip("av")
 
@@ -117,7 +119,7 @@ def test_sound_comes_in_step_and_whole(clip):
     assert abs(np.argmax(spectrum) * 44_100 / len(sound) - 440) < 3
 
 
-@pytest.mark.parametrize("suffix", VIDEO_SUFFIXES)
+@pytest.mark.parametrize("suffix", [*_FORMATS])
 def test_frames_times_size_and_sound_survive_in_every_container(clip, tmp_path, suffix):
     source = open_video(clip)
     out = copy(source, tmp_path / f"out{suffix}")
@@ -132,7 +134,7 @@ def test_frames_times_size_and_sound_survive_in_every_container(clip, tmp_path, 
     assert abs(np.argmax(np.abs(np.fft.rfft(heard))) * out.sound.rate / len(heard) - 440) < 3
 
 
-@pytest.mark.parametrize("suffix", VIDEO_SUFFIXES)
+@pytest.mark.parametrize("suffix", [*_FORMATS])
 @pytest.mark.parametrize("colour", [(200, 30, 30), (20, 180, 60), (90, 90, 200), (250, 250, 250), (5, 5, 5)])
 def test_colours_come_back_as_they_were(tmp_path, suffix, colour):
     source = open_video(make(tmp_path / "any.mp4", count=3))
@@ -190,7 +192,7 @@ def test_a_turned_video_ends_upright_exactly_once(tmp_path, degrees):
 
 
 @pytest.mark.parametrize("size", [(49, 63), (48, 63), (33, 64)])
-@pytest.mark.parametrize("suffix", VIDEO_SUFFIXES)
+@pytest.mark.parametrize("suffix", [*_FORMATS])
 def test_odd_sizes_are_kept(tmp_path, suffix, size):
     source = open_video(make(tmp_path / "odd.mp4", 3, size=size))
     out = copy(source, tmp_path / f"out{suffix}")
@@ -200,7 +202,7 @@ def test_odd_sizes_are_kept(tmp_path, suffix, size):
 def test_nothing_but_pictures_and_sound_is_copied(tmp_path):
     secrets = {"title": "secret-title", "comment": "secret-comment", "location": "+52.5+013.4/"}
     path = make(tmp_path / "told.mp4", 5, sound=(48_000, 1, 0.2), metadata=secrets)
-    for suffix in VIDEO_SUFFIXES:
+    for suffix in [*_FORMATS]:
         out = tmp_path / f"out{suffix}"
         copy(open_video(path), out)
         raw = out.read_bytes()
@@ -212,7 +214,7 @@ def test_nothing_but_pictures_and_sound_is_copied(tmp_path):
 
 def test_equal_frames_give_equal_bytes(clip, tmp_path):
     source = open_video(clip)
-    for suffix in VIDEO_SUFFIXES:
+    for suffix in [*_FORMATS]:
         one, two = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
         copy(source, one)
         copy(source, two)
@@ -272,6 +274,19 @@ def test_declared_limits_are_kept(clip):
         open_video(clip, max_frames=19)
 
 
+def test_frames_beyond_the_announced_size_are_not_decoded(tmp_path):
+    """Two kilobytes of black hold 48 million pixels, and a header that admits to three thousand of them."""
+    file = io.BytesIO()
+    Image.new("RGB", (8_000, 6_000)).save(file, "AVIF", speed=10)
+    lie = bytearray(file.getvalue())
+    struct.pack_into(">II", lie, lie.index(b"ispe") + 8, 64, 48)
+    (tmp_path / "a.mp4").write_bytes(lie)
+    began = time.process_time()
+    with pytest.raises(BadInput, match=r"^a\.mp4 is damaged"):
+        open_video(tmp_path / "a.mp4", max_pixels=64 * 48)
+    assert time.process_time() - began < 0.2
+
+
 def test_other_suffixes_are_refused(clip, tmp_path):
     with pytest.raises(BadInput, match=r"'out\.gif' has none of the suffixes \.mp4"):
         VideoSink(tmp_path / "out.gif", open_video(clip))
@@ -323,7 +338,7 @@ def test_mutated_files_are_read_or_refused_and_nothing_else(clip):
 
 _STREAM = """
 import resource, sys
-from sfumato.io.video_sink import VideoSink
+from sfumato.io.video_files import VideoSink
 from sfumato.io.video_files import open_video
 peaks = []
 for path in sys.argv[1:]:

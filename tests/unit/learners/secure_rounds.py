@@ -1,13 +1,11 @@
 """A whole secure sum in one process, every message through its bytes, with clients that leave."""
 
-from sfumato.learners.federated.secure import (
+from sfumato.learners.federated.secure import MaskedInput, SecureSumClient, SecureSumServer
+from sfumato.learners.federated.secure.secure_messages import (
     Advertisement,
     Delivery,
-    MaskedInput,
     Roster,
     SealedShares,
-    SecureSumClient,
-    SecureSumServer,
     UnmaskRequest,
     UnmaskShares,
 )

@@ -6,11 +6,9 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from sfumato.errors import BadInput
-from sfumato.learners.feature_extractors import EXTRACTORS, make_extractor
-from sfumato.learners.raw_pixels import Pixels
-from sfumato.learners.rowwise import in_blocks, within_length_one
-from sfumato.learners.scattering import Scattering
-from sfumato.learners.scattering_features import ScatteringFeatures
+from sfumato.learners.extractor import in_blocks, within_length_one
+from sfumato.learners.feature_extractors import EXTRACTORS, Pixels, make_extractor
+from sfumato.learners.scattering import Scattering, ScatteringFeatures
 
 RNG = np.random.default_rng(8)
 PLAIN = ("scattering", "pixels")

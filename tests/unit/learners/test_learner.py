@@ -6,8 +6,9 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from sfumato.errors import BadInput
-from sfumato.learners import CertifiedCompact, CompactClassifier, CompactPrivate, PrivateSoftmax, fit_private
-from sfumato.learners.federated.federated_classifier import FederatedClassifier
+from sfumato.learners import CertifiedCompact, PrivateSoftmax, fit_private
+from sfumato.learners.compact import CompactClassifier, CompactPrivate
+from sfumato.learners.federated.rounds import FederatedClassifier
 from sfumato.noise import Seeded
 
 LEARNERS = [PrivateSoftmax, CertifiedCompact, CompactClassifier, CompactPrivate, FederatedClassifier]

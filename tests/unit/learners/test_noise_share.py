@@ -12,7 +12,7 @@ from sfumato.errors import BadInput
 from sfumato.learners.federated.secure import SecureSum
 from sfumato.learners.federated.secure.noise_share import NoiseShare, gap, share_of
 from sfumato.noise import Keyed, Seeded
-from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy import Guarantee
 
 TERMS = SecureSum(clients=5, length=50)
 

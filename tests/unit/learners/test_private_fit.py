@@ -12,15 +12,12 @@ from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput, Forewarning
 from sfumato.learners import DPSGD, Learner, PrivateSoftmax
-from sfumato.learners.correlated_noise import CorrelatedSteps
-from sfumato.learners.factored_noise import Factor, FactoredSteps, Momentum
-from sfumato.learners.noise_schedule import NoiseSchedule
-from sfumato.learners.noisy_sum import RADIUS
+from sfumato.learners.correlated_noise import CorrelatedSteps, Factor, FactoredSteps, Momentum
+from sfumato.learners.dp_sgd import NoiseSchedule
+from sfumato.learners.gradient_clipping import RADIUS, QuantileSum
 from sfumato.learners.private_fit import fit_private
-from sfumato.learners.quantile_clipping import QuantileSum
 from sfumato.noise import Keyed, Seeded
-from sfumato.privacy import Guarantee, Neighbours
-from sfumato.privacy.defaults import DELTA
+from sfumato.privacy import DELTA, Guarantee, Neighbours
 
 KEYED = Keyed(b"k" * 32, dataset="digits", version="1", release="1")
 WAYS = [

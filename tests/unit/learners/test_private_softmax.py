@@ -110,7 +110,7 @@ def test_steps_on_samples_are_dp_sgd() -> None:
     assert proven.theorem.startswith("DP-SGD")
     assert 0.95 * 8.0 < proven.epsilon() <= 8.0
     assert (made.fit(X[:1200], Y[:1200]).predict(X[1200:]) == Y[1200:]).mean() > 0.75
-    with pytest.raises(BadInput, match="zero-out neighbours alone"):
+    with pytest.raises(BadInput, match="zero-out neighbours only"):
         PrivateSoftmax(1.0, sampling=0.2, neighbours="replace").guarantee()
 
 

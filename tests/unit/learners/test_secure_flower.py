@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-import sfumato.learners.federated.flower_import  # noqa: F401  (before Flower and Ray)
+import sfumato.learners.federated.flower_apps  # noqa: F401  (before Flower and Ray)
 
 pytest.importorskip("flwr")
 
@@ -15,14 +15,20 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
 from sfumato.learners.federated import make_protection
-from sfumato.learners.federated.client_randomness import own
 from sfumato.learners.federated.privacy_mod import PrivacyMod
+from sfumato.learners.federated.protections import own
 from sfumato.learners.federated.secure import MaskedInput, Quantiser, SecureSum
 from sfumato.learners.federated.secure.noise_share import NoiseShare
-from sfumato.learners.federated.secure.secure_flower import SecureFedAvg, SecureRound, SecureSumMod
-from sfumato.learners.federated.secure.secure_records import RECORD, asked, written_terms
+from sfumato.learners.federated.secure.secure_flower import (
+    RECORD,
+    SecureFedAvg,
+    SecureRound,
+    SecureSumMod,
+    asked,
+    written_terms,
+)
 from sfumato.noise import Seeded
-from sfumato.release.ray_privacy import keep_ray_private
+from sfumato.release import keep_ray_private
 
 MODEL = {"weight": np.arange(6, dtype=np.float32).reshape(2, 3), "bias": np.ones(2, dtype=np.float32)}
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.secure import (
+from sfumato.learners.federated.secure import MaskedInput
+from sfumato.learners.federated.secure.secure_messages import (
     Advertisement,
     Delivery,
-    MaskedInput,
     Roster,
     SealedShares,
     UnmaskRequest,

@@ -11,16 +11,9 @@ from hypothesis import strategies as st
 from secure_rounds import STAYS, masked, shared, summed
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.secure import (
-    Roster,
-    SecureSum,
-    SecureSumClient,
-    SecureSumServer,
-    UnmaskRequest,
-    mask,
-)
-from sfumato.learners.federated.secure.key_agreement import agreed_key
-from sfumato.learners.federated.secure.shamir import SHARE_BYTES, secret_of
+from sfumato.learners.federated.secure import SecureSum, SecureSumClient, SecureSumServer
+from sfumato.learners.federated.secure.secure_messages import Roster, UnmaskRequest
+from sfumato.learners.federated.secure.secure_primitives import SHARE_BYTES, agreed_key, mask, secret_of
 
 VECTOR = np.arange(5)
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from sfumato.audits.model_canaries import one_run_audit
+from sfumato.audits import one_run_audit
 from sfumato.errors import BadInput, Forewarning
-from sfumato.learners import CertifiedCompact, CompactClassifier, CompactPrivate, PrivateSoftmax, fit_private
+from sfumato.learners import CertifiedCompact, PrivateSoftmax, fit_private
+from sfumato.learners.compact import CompactClassifier, CompactPrivate
 from sfumato.learners.warnings_before_training import NoisyRelease, forewarnings
-from sfumato.mechanisms.cell_sums import CellSums
+from sfumato.mechanisms import CellSums
 from sfumato.noise import Seeded
 from sfumato.privacy import Neighbours
 

@@ -6,9 +6,8 @@ from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
 from sfumato.learners import make_extractor
-from sfumato.learners.public_images import drawn_pictures
-from sfumato.learners.raw_pixels import Pixels
-from sfumato.learners.whitening import Whitened
+from sfumato.learners.feature_extractors import Pixels
+from sfumato.learners.whitening import Whitened, drawn_pictures
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (12, 10), (9, 9, 3)])
@@ -57,7 +56,7 @@ def test_axes_are_kept_and_taken() -> None:
     assert (first.transform(digits) == second.transform(digits)).all()
     with pytest.raises(BadInput, match="kept axes"):
         Whitened(Pixels((8, 8)), dimension=9).take(first.tensors())
-    with pytest.raises(BadInput, match="keeps nothing"):
+    with pytest.raises(BadInput, match="takes no tensors"):
         Pixels((8, 8)).take(first.tensors())
 
 

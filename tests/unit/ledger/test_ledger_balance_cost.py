@@ -3,7 +3,7 @@
 import time
 
 from sfumato.ledger.entries import Entry, guarantee_text, prices_text
-from sfumato.ledger.rows import append, read_account
+from sfumato.ledger.ledger_tables import append_entry, read_account
 from sfumato.privacy import Guarantee
 
 FEW, MANY = 1_000, 100_000
@@ -45,4 +45,4 @@ def fill(ledger, name, count):
                 prices_wire=prices,
             )
             account = account.after(entry, known.filter)
-            append(transaction, known, account, entry)
+            append_entry(transaction, known, account, entry)

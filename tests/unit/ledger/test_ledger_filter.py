@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
 from sfumato.ledger import Filter
-from sfumato.ledger.rdp_filter import add
-from sfumato.privacy import Guarantee, gaussian_mu, poisson
-from sfumato.privacy.renyi import ORDERS
+from sfumato.ledger.rdp_filter import add_prices
+from sfumato.privacy import ORDERS, Guarantee, gaussian_mu, poisson
 
 GAUSSIAN, LAPLACE = Guarantee.gaussian(25.0), Guarantee.laplace(25.0)
 RESPONSE = Guarantee.randomised_response(0.05, 4)
@@ -25,7 +24,7 @@ def admitted(rule, sequence):
         refused = 0
         for one in sequence:
             if rule.verdict(spent, one, first=False) == "accounts":
-                spent, counts[one] = add(spent, rule.price(one)), counts[one] + 1
+                spent, counts[one] = add_prices(spent, rule.price(one)), counts[one] + 1
             else:
                 refused += 1
     return counts
@@ -84,7 +83,7 @@ def test_choosing_the_order_afterwards_would_overspend_and_is_refused():
 
     def both_branches_fit(rule):
         return all(
-            rule.fits(add(prices_of_law(rule, first), prices_of_law(rule, branch)))
+            rule.fits(add_prices(prices_of_law(rule, first), prices_of_law(rule, branch)))
             for branch in (after_rare, after_common)
         )
 
@@ -124,7 +123,7 @@ def test_decimal_parts_fill_a_budget_exactly():
     spent = rule.nothing()
     for epsilon in (0.4, 0.4, 0.2):
         assert rule.verdict(spent, Guarantee.pure(epsilon), first=False) == "accounts"
-        spent = add(spent, rule.price(Guarantee.pure(epsilon)))
+        spent = add_prices(spent, rule.price(Guarantee.pure(epsilon)))
     assert rule.verdict(spent, Guarantee.pure(1e-9), first=False) == "refused"
     assert rule.used(spent) == pytest.approx(1.0, abs=1e-11)
 
@@ -157,7 +156,7 @@ def test_prices_are_exact_so_that_giving_back_leaves_no_trace():
     for one in (GAUSSIAN, LAPLACE, RESPONSE, Guarantee.approximate(0.3, 1e-9)):
         price = rule.price(one)
         assert all(isinstance(amount, int) and amount >= 0 for amount in price)
-        assert add(add(spent, price), price, -1) == spent
+        assert add_prices(add_prices(spent, price), price, -1) == spent
     assert (
         rule.price(GAUSSIAN)[0] > Filter.for_budget(1e9, 0.0).limits[0]
     )  # no pure ε: dearer than any budget
@@ -221,7 +220,7 @@ def test_what_is_shown_as_left_without_delta_still_fits_after_gaussian_releases(
     rule = Filter.for_budget(3.0, 1e-6)
     spent = rule.nothing()
     for _ in range(spends):
-        spent = add(spent, rule.price(Guarantee.gaussian(10.0, at_delta=1e-6)))
+        spent = add_prices(spent, rule.price(Guarantee.gaussian(10.0, at_delta=1e-6)))
     left = rule.left_pure(spent) * (1 - 1e-9)
     assert left > 0
-    assert rule.fits(add(spent, rule.price(Guarantee.pure(left))))
+    assert rule.fits(add_prices(spent, rule.price(Guarantee.pure(left))))

@@ -65,7 +65,7 @@ def test_a_guarantee_of_another_unit_or_neighbours_is_refused(ledger):
 
 def test_what_is_no_guarantee_no_budget_or_no_dataset_is_refused(ledger):
     ledger.open("clinic", epsilon=1.0, delta=0.0)
-    with pytest.raises(BadInput, match=r"a guarantee is charged, not 0\.5"):
+    with pytest.raises(BadInput, match=r"`guarantee` was 0\.5"):
         ledger.spend("clinic", 0.5)
     with pytest.raises(BadInput, match="`epsilon` was '1'"):
         ledger.open("other", epsilon="1", delta=0.0)
@@ -124,7 +124,7 @@ def test_settling_twice_changes_nothing_and_settling_otherwise_is_refused(ledger
     for nobody in (0, -1, 99, 2**70):
         with pytest.raises(BadInput, match=f"has no entry {nobody}"):
             ledger.commit("clinic", nobody)
-    with pytest.raises(BadInput, match="named by its number"):
+    with pytest.raises(BadInput, match="an entry number was"):
         ledger.commit("clinic", True)
     balance = ledger.balance("clinic")
     assert (balance.spends, balance.open_holds, len(ledger.history("clinic"))) == (1, 0, 5)
@@ -290,3 +290,79 @@ def test_entries_become_json_values_for_people(ledger):
     assert math.isinf(Guarantee.gaussian(9.0).epsilon())
     assert without["epsilon"] is None
     assert ledger.history("clinic")[0].to_dict()["guarantee"] is None
+
+
+@pytest.fixture
+def leased(ledger, monkeypatch):
+    """A ledger with one spend, row 2, and a clock that tests move."""
+    now = [1000.0]
+    monkeypatch.setattr(type(ledger._storage), "clock", lambda storage, transaction: now[0])
+    ledger.open("clinic", epsilon=1.0, delta=0.0)
+    ledger.spend("clinic", Guarantee.pure(0.5))
+    ledger.lease("clinic", 2, "one")
+    return ledger, now
+
+
+@pytest.mark.parametrize(
+    ("moved", "free"),
+    [(0.0, False), (Ledger.LEASE_SECONDS - 1, False), (Ledger.LEASE_SECONDS + 1, True), (-3600.0, True)],
+    ids=["at once", "just before its end", "after its end", "the clock was moved back"],
+)
+def test_a_lease_keeps_others_out_until_it_ends(leased, moved, free):
+    ledger, now = leased
+    now[0] += moved
+    if free:
+        ledger.lease("clinic", 2, "two")
+        with pytest.raises(BadInput, match="another process"):
+            ledger.lease("clinic", 2, "one")
+    else:
+        with pytest.raises(BadInput, match="another process"):
+            ledger.lease("clinic", 2, "two")
+
+
+def test_a_lease_is_renewed_and_given_back_by_its_holder_alone(leased):
+    ledger, now = leased
+    now[0] += Ledger.LEASE_SECONDS - 1
+    ledger.lease("clinic", 2, "one")
+    now[0] += Ledger.LEASE_SECONDS - 1
+    ledger.end_lease("clinic", 2, "two")
+    with pytest.raises(BadInput, match="another process"):
+        ledger.lease("clinic", 2, "two")
+    ledger.end_lease("clinic", 2, "one")
+    ledger.lease("clinic", 2, "two")
+
+
+def test_a_run_that_ended_for_good_is_leased_to_nobody(leased):
+    ledger, now = leased
+    ledger.end_lease("clinic", 2, "one", for_good=True)
+    now[0] += 10 * Ledger.LEASE_SECONDS
+    for holder in ("one", "two"):
+        with pytest.raises(BadInput, match="released nothing"):
+            ledger.lease("clinic", 2, holder)
+        with pytest.raises(BadInput, match="was lost"):
+            ledger.keep_certificate("clinic", 2, "{}", holder)
+
+
+def test_under_a_lease_the_first_certificate_stays(leased):
+    ledger, _ = leased
+    assert ledger.keep_certificate("clinic", 2, "first", "one") == "first"
+    assert ledger.keep_certificate("clinic", 2, "second", "one") == "first"
+    with pytest.raises(BadInput, match="was lost"):
+        ledger.keep_certificate("clinic", 2, "third", "two")
+    assert ledger.certificates("clinic") == {2: "first"}
+    assert ledger.keep_certificate("clinic", 2, "fourth") == "fourth"
+
+
+def test_a_row_that_is_not_there_is_not_leased(leased):
+    with pytest.raises(BadInput, match="no entry 7"):
+        leased[0].lease("clinic", 7, "one")
+
+
+def test_a_mistyped_dataset_is_answered_with_the_one_that_was_meant(ledger):
+    ledger.open("clinic", epsilon=1.0, delta=1e-6)
+    with pytest.raises(BudgetRefused, match=r"'clinc'; did you mean 'clinic'\? Otherwise open one"):
+        ledger.spend("clinc", Guarantee.pure(0.5))
+    with pytest.raises(BadInput, match=r"did you mean 'clinic'\?"):
+        ledger.balance("Clinic")
+    with pytest.raises(BudgetRefused, match="for dataset 'ward'; open one with"):
+        ledger.require_open("ward")

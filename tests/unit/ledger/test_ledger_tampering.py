@@ -106,7 +106,7 @@ def test_edited_terms_are_named(original, file, found, column):
 
 
 def test_a_renamed_dataset_with_a_new_digest_is_found(found):
-    from sfumato.ledger.ledger_names import digest
+    from sfumato.ledger.entries import digest
 
     damage = found(f"UPDATE datasets SET name = 'other', digest = '{digest('other')}' WHERE id = 1")
     assert [one.number for one in damage] == list(range(1, LAST + 1))
@@ -224,7 +224,7 @@ def test_altered_totals_or_terms_are_never_used(file, edit):
         connection.execute(edit)
     with Ledger(f"sqlite:///{file}") as ledger:
         for use in (lambda: ledger.balance("clinic"), lambda: ledger.spend("clinic", Guarantee.pure(0.1))):
-            with pytest.raises(LedgerUnavailable, match="another hand than the ledger's was here"):
+            with pytest.raises(LedgerUnavailable, match="changed outside the ledger"):
                 use()
 
 

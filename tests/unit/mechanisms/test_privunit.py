@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.mechanisms import caps, privunit
+from sfumato.mechanisms import privunit
 
 BOTH = [sf.PrivUnit, sf.PrivUnitG]
 IMAGE = 784
@@ -122,7 +122,7 @@ def test_the_coin_keeps_to_epsilon_in_exact_arithmetic(kind, columns, epsilon):
             mpmath.log(high / low),
             mpmath.log((1 - low) / (1 - high)),
         )
-        assert max(losses) + caps.SLACK <= cap.epsilon <= epsilon
+        assert max(losses) + privunit.SLACK <= cap.epsilon <= epsilon
     assert kind(epsilon).guarantee(columns).epsilon() == pytest.approx(cap.epsilon, rel=1e-9)
     if epsilon <= 8.0:
         assert cap.epsilon == pytest.approx(epsilon, rel=1e-7)
@@ -147,14 +147,14 @@ def test_probabilities_of_caps_agree_with_integrals(columns):
 @pytest.mark.parametrize("kind", BOTH)
 def test_no_zero_has_a_sign(kind, monkeypatch):
     """On a coarse grid zeros are common; a negative one would show the sign of the record's own value."""
-    monkeypatch.setattr(caps, "STEP", 2.0**-6)
-    monkeypatch.setattr(caps, "_DIRECTION", 4.0)
+    monkeypatch.setattr(privunit, "STEP", 2.0**-6)
+    monkeypatch.setattr(privunit, "_DIRECTION", 4.0)
     X = np.tile([-1.0, 1.0, -0.5, 0.5, 0.0], (20_000, 1))
     directions = X / np.linalg.norm(X, axis=1, keepdims=True)
     shortest = 1.0 if kind is sf.PrivUnit else 0.0
     for inside in (True, False):
         stream = sf.Seeded(8).stream(b"zeros")
-        drawn = caps.draw_sides(stream, directions, np.full(len(X), inside), 0.3, shortest)
+        drawn = privunit.draw_sides(stream, directions, np.full(len(X), inside), 0.3, shortest)
         zeros = drawn == 0.0
         assert (zeros.sum(axis=0) > 20).all()
         assert not np.signbit(drawn[zeros]).any()
@@ -169,7 +169,7 @@ def test_what_is_reported_lies_on_its_grid(kind):
     if kind is sf.PrivUnit:
         np.testing.assert_allclose(np.linalg.norm(Z, axis=1), scale, rtol=1e-12)
     else:
-        cells = Z / scale / caps.STEP
+        cells = Z / scale / privunit.STEP
         np.testing.assert_allclose(cells, np.rint(cells), atol=1e-6)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.mechanisms.tensor_saliency import saliency_weights
-from sfumato.privacy import gaussian_delta, gaussian_epsilon
+from sfumato.mechanisms.tensor_ldp import saliency_weights
+from sfumato.privacy import Guarantee, gaussian_epsilon
 
 IMAGE = 784
 
@@ -64,7 +64,7 @@ def test_gaussian_guarantees_are_the_mixture(unit):
     p = made.keep_probability(size)
     shown, mu = (p, math.sqrt(2.0)) if unit == "component" else (1 - (1 - p) ** size, 3 * math.sqrt(2.0))
     for epsilon in (0.5, 2.0, 8.0):
-        expected = shown + (1 - shown) * gaussian_delta(epsilon, mu)
+        expected = shown + (1 - shown) * Guarantee.gaussian(1.0 / mu).delta(epsilon)
         assert made.guarantee(size).delta(epsilon) == pytest.approx(expected, rel=1e-9)
 
 

@@ -7,11 +7,10 @@ from sklearn.base import clone
 from people_photos import FACE, astronaut, photographs
 from sfumato.errors import BadInput
 from sfumato.media.detect import Detector
-from sfumato.media.images.annotations import annotated_map
 from sfumato.media.images.content_adaptive import ContentAdaptive
 from sfumato.media.images.image_mechanism import white
 from sfumato.media.images.plane_means import PlaneMeans
-from sfumato.media.images.sensitivity_map import SensitivityMap
+from sfumato.media.images.sensitivity_map import SensitivityMap, annotated_map
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Unit
 
@@ -274,16 +273,3 @@ def test_people_of_a_photograph_are_hidden_more_than_the_rest():
             inside.append(error[hidden].mean())
             outside.append(error[~hidden].mean())
     assert np.mean(inside) > 1.5 * np.mean(outside)
-
-
-@pytest.mark.parametrize("kind", ["public", "private", "unaccounted"])
-def test_planes_of_a_jpeg_are_those_of_the_release(kind, face):
-    """Luma of the planes against luma of the released picture, both from the same seed."""
-    pictures = np.stack([astronaut(), astronaut()[::-1]])
-    more = {"declared": face} if kind == "public" else {"detectors": (Bright(),)}
-    made = ContentAdaptive(4.0, map=kind, randomness=Seeded(1), **more)
-    luma, blue, red = made.soften_planes(pictures, 255.0)
-    assert luma.shape == (2, 224, 224)
-    assert blue.shape == red.shape == (2, 112, 112)
-    soft = made.soften(pictures, 255.0, 0)
-    assert np.allclose(luma, soft @ np.array([0.299, 0.587, 0.114]), atol=1.0)

@@ -11,9 +11,10 @@ from sklearn.metrics import roc_auc_score
 
 from people_photos import FACE, astronaut, photographs
 from sfumato.errors import BadInput
-from sfumato.media import ContentAdaptive
-from sfumato.media.detect import DETECTORS, Detector, Faces, Plates, Saliency, Text, named_detectors
+from sfumato.media.detect import Detector, Faces, Plates, Saliency, Text, named_detectors
+from sfumato.media.detect.detectors import DETECTORS
 from sfumato.media.detect.text_detector import looks_personal
+from sfumato.media.images import ContentAdaptive
 from sfumato.media.images.sensitivity_map import SensitivityMap
 from sfumato.media.images.tiles import edges, tile_grid, tiles_of
 

@@ -8,9 +8,8 @@ from sklearn.metrics import roc_auc_score
 from people_photos import astronaut, photographs
 from sfumato.errors import BadInput
 from sfumato.media.detect import Learned
-from sfumato.media.detect.learned_scorer import SensitivityScorer
-from sfumato.media.detect.tile_embedding import DIMENSIONS, tile_embedding
-from sfumato.media.images.annotations import annotated_map
+from sfumato.media.detect.learned_scorer import DIMENSIONS, SensitivityScorer, tile_embedding
+from sfumato.media.images.sensitivity_map import annotated_map
 from sfumato.media.images.tiles import tiles_of
 
 torch = pytest.importorskip("torch")

@@ -4,12 +4,22 @@ import numpy as np
 import pytest
 from scipy.fft import idctn
 
-from sfumato.media.images.block_choice import expected_square, sensible_blocks
-from sfumato.media.images.image_statistics import STATISTICS, Bands
-from sfumato.media.images.interpolation import across, down, expansion
-from sfumato.media.images.learned import correction
+from sfumato.media.images.block_noise import expected_square, sensible_blocks
+from sfumato.media.images.plane_means import PlaneMeans
 from sfumato.media.images.planes import Blocks
-from sfumato.media.images.restoration import Noise, jpeg_planes, restored, wiener
+from sfumato.media.images.restoration import (
+    RESTORES,
+    STATISTICS,
+    Bands,
+    Noise,
+    across,
+    correction,
+    down,
+    expansion,
+    jpeg_planes,
+    restored,
+    wiener,
+)
 from sfumato.privacy import Unit
 
 
@@ -142,3 +152,24 @@ def test_blocks_grow_with_the_noise_and_never_look_at_pictures():
     ]
     assert sides == sorted(sides, reverse=True)
     assert sides[0] > sides[-1]
+
+
+@pytest.mark.parametrize("shape", [(40, 56, 3), (33, 47, 3), (24, 20, 1)])
+@pytest.mark.parametrize("restore", RESTORES)
+@pytest.mark.parametrize("even", [True, False])
+def test_a_picture_is_restored_alike_whichever_others_are_restored_with_it(shape, restore, even):
+    """Bit by bit: a file of a folder is drawn in any company, and drawn again gives the same bytes."""
+    shares = None if even else np.linspace(0.5, 1.0, 12).reshape(3, 4)
+    mechanism = PlaneMeans(epsilon=8.0, unit="region(4)", block=4, shares=shares, restore=restore)
+    pictures = np.random.default_rng(1).integers(0, 256, (5, *shape), dtype=np.uint8)
+    design = mechanism.design(shape)
+    means = mechanism._noisy(design, pictures, 255.0, 0)
+
+    def made(which):
+        some = [plane[which] for plane in means]
+        whole = restored(some, design.noise, design.blocks, restore)
+        return (whole, *(jpeg_planes(some, design.noise, design.blocks, restore) if shape[2] == 3 else ()))
+
+    alone = [made(slice(number, number + 1)) for number in range(5)]
+    for part, together in enumerate(made(slice(0, 5))):
+        assert np.array_equal(together, np.concatenate([one[part] for one in alone]))

@@ -5,8 +5,11 @@ import pytest
 
 from people_photos import FACE, astronaut
 from sfumato.errors import BadInput
-from sfumato.media.images.attributions import contrast_gradient, model_gradient, occlusion
-from sfumato.media.images.selective_noise import STRATEGIES, SelectiveNoise
+from sfumato.media.images.selective_noise import (
+    STRATEGIES,
+    SelectiveNoise,
+    contrast_gradient,
+)
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Unit
 
@@ -109,31 +112,6 @@ def test_the_default_importance_is_a_gradient():
         moved[0, y, x, 0] += 1e-5
         slope = (model(moved) - model(picture)) / 1e-5
         assert found[y, x] == pytest.approx(abs(slope), rel=1e-3, abs=1e-6)
-
-
-def test_the_gradient_of_a_model_is_that_of_torch():
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(0)
-    weights = rng.normal(size=(3, 8, 8))
-
-    def model(inputs):
-        return (inputs * torch.tensor(weights, dtype=torch.float32)).flatten(1).sum(dim=1) ** 2
-
-    pictures = rng.random((2, 8, 8, 3))
-    found = model_gradient(model)(pictures)
-    sums = np.einsum("nhwc,chw->n", pictures, weights)
-    expected = np.abs(2 * sums[:, None, None] * np.abs(weights).sum(axis=0)[None])
-    assert np.allclose(found, expected, rtol=1e-4)
-    made = SelectiveNoise(1.0, "gradient", attribution=model_gradient(model), coverage=0.5)
-    assert made.chosen(pictures, 1.0, []).mean() == 0.5
-
-
-def test_occlusion_finds_the_tiles_that_move_a_score():
-    picture = np.random.default_rng(0).random((1, 32, 32, 1))
-    found = occlusion(lambda values: float(values[:8, 8:16].std()), tile=8)(picture)[0]
-    assert found[:8, 8:16].min() > 0.1
-    found[:8, 8:16] = 0.0
-    assert found.max() == 0.0
 
 
 @pytest.mark.parametrize(

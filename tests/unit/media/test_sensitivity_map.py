@@ -5,15 +5,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 from people_photos import FACE, astronaut
 from sfumato.errors import BadInput
-from sfumato.media.images.annotations import CATEGORY_FACTORS, annotated_map
-from sfumato.media.images.categories import BOUNDARIES, CATEGORIES, category_indices, category_of
-from sfumato.media.images.factors import FACTORS, learned_weights
-from sfumato.media.images.heat_map import heat
-from sfumato.media.images.sensitivity_map import SensitivityMap
+from sfumato.media.images.sensitivity_map import (
+    BOUNDARIES,
+    CATEGORIES,
+    CATEGORY_FACTORS,
+    FACTORS,
+    SensitivityMap,
+    annotated_map,
+    category_indices,
+    category_of,
+    heat,
+)
 
 
 def test_categories_are_those_of_table_1_in_order():
@@ -182,36 +187,6 @@ def test_the_reserve_is_kept_back_where_the_ranges_allow_it():
 def test_shares_need_a_floor_above_nothing():
     with pytest.raises(BadInput, match="infinitely noisy"):
         SensitivityMap.from_array([[0.5]]).shares(1.0, low=0.0)
-
-
-def test_learned_weights_are_those_of_a_solver():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        scores, target = rng.random((50, 4)), rng.random(50)
-        if rng.random() < 0.5:
-            target = scores @ np.array([0.6, 0.4, 0.0, 0.0]) + 0.05 * rng.normal(size=50)
-        found = np.array(list(learned_weights(scores, target).values()))
-        solved = minimize(
-            lambda w, s=scores, t=target: np.square(s @ w - t).sum(),
-            np.full(4, 0.25),
-            jac=lambda w, s=scores, t=target: 2 * s.T @ (s @ w - t),
-            bounds=[(0, 1)] * 4,
-            constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
-            method="SLSQP",
-            options={"ftol": 1e-14},
-        )
-        assert found.sum() == pytest.approx(1.0)
-        assert found.min() >= 0.0
-        assert np.square(scores @ found - target).sum() <= solved.fun * (1 + 1e-9)
-        assert np.allclose(found, solved.x, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("scores", "target"), [(np.zeros((3, 3)), np.zeros(3)), (np.zeros((3, 4)), np.zeros(2)), ([], [])]
-)
-def test_weights_are_learned_from_matching_rows_only(scores, target):
-    with pytest.raises(BadInput, match=r"learned weights need|do not go with"):
-        learned_weights(scores, target)
 
 
 def test_a_map_is_drawn_over_the_picture_it_belongs_to():

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import Paraboloid, Sphere, curvature
+from sfumato.publishers.geometry import curvature
+from sfumato.publishers.geometry.manifold import Paraboloid, Sphere
 from sfumato.publishers.riemannian.curvature_estimator import CurvatureEstimator, fit_estimator
 
 DOUBLE = torch.float64

@@ -162,5 +162,5 @@ def test_a_checkpoint_of_another_model_or_dataset_is_refused_before_training(dig
 def test_publishing_before_fit_or_more_than_was_fitted_is_refused(fitted):
     with pytest.raises(BadInput, match="call fit"):
         CurvaturePublisher().publish()
-    with pytest.raises(BadInput, match="ask for no more"):
+    with pytest.raises(BadInput, match="there are 1100 pictures to publish, one for a record at most"):
         fitted.publish(1101)

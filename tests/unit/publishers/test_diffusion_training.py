@@ -7,9 +7,10 @@ from scipy.stats import chi2
 from sklearn.datasets import load_digits
 
 from sfumato.learners import DPSGD
-from sfumato.noise import Secure, Seeded
-from sfumato.publishers.diffusion import Denoiser, ExampleGradients, Training, UNet
-from sfumato.publishers.diffusion.diffusion_training import generator_of
+from sfumato.noise import NoisedSums, Secure, Seeded
+from sfumato.publishers.diffusion.diffusion_model import Denoiser, UNet
+from sfumato.publishers.diffusion.diffusion_training import ExampleGradients, Training
+from sfumato.publishers.noisy_steps import generator_of
 
 ALARM = 1e-7
 
@@ -30,7 +31,8 @@ def mean_gradient(training, pictures, labels, records):
     network = fresh()
     gradients, noisy = ExampleGradients(network), training.sgd.noisy(Seeded(3))
     draws = torch.Generator().manual_seed(4)
-    training.set_gradients(gradients, network, pictures, labels, noisy, records, draws)
+    training.leave_gradients(gradients, network, pictures, labels, draws)
+    training.sgd.set_gradients(gradients.parameters, noisy, records, len(pictures))
     return torch.cat([parameter.grad.flatten() for parameter in gradients.parameters])
 
 
@@ -68,10 +70,12 @@ def test_training_moves_parameters_by_the_noisy_sum_and_nothing_else(digits):
     training = Training(DPSGD(0.7, 0.5, 1, 2.0), pace=1e-2)
     network, before = fresh(), fresh()
     nothing = torch.full((20, 1, 8, 8), torch.nan)
-    training.averaged(network, nothing, digits[1][:20], Seeded(3))
+    training.averaged(network, nothing, digits[1][:20], NoisedSums(Seeded(3)))
     order = [list(layers.parameters()) for layers in (network, before)]
-    drawn = training.sgd.noisy(Seeded(3))([], [p.shape for p in ExampleGradients(network).parameters])
-    names = [id(p) for p in ExampleGradients(network).parameters]
+    parameters, steps = ExampleGradients(network).parameters, []
+    NoisedSums(Seeded(3))(steps.append)
+    drawn = training.sgd.noisy(steps[0])([], [p.shape for p in parameters])
+    names = [id(p) for p in parameters]
     for now, was in zip(*order, strict=True):
         signs = drawn[names.index(id(now))].sign()
         assert torch.equal((now - was).sign(), -signs)
@@ -87,7 +91,9 @@ def test_loss_falls_without_noise_and_the_same_seed_gives_the_same_weights(digit
             return Denoiser(network).losses(pictures[:500], labels[:500], 2, generator).mean().item()
 
     first, second = fresh(), fresh()
-    averages = [training.averaged(network, pictures, labels, Seeded(1)) for network in (first, second)]
+    averages = [
+        training.averaged(network, pictures, labels, NoisedSums(Seeded(1))) for network in (first, second)
+    ]
     assert loss(first) < 0.6 * loss(fresh())
     assert loss(averages[0]) < 0.7 * loss(fresh())
     for one, other in zip(averages[0].parameters(), averages[1].parameters(), strict=True):
@@ -96,9 +102,9 @@ def test_loss_falls_without_noise_and_the_same_seed_gives_the_same_weights(digit
 
 def test_generators_of_other_labels_and_other_runs_differ() -> None:
     seeds = [
-        generator_of(randomness, label).initial_seed()
+        generator_of(randomness.stream(label)).initial_seed()
         for label in (b"a", b"b")
         for randomness in (Seeded(1), Seeded(2), Secure(), Secure())
     ]
     assert len(set(seeds)) == len(seeds)
-    assert generator_of(Seeded(1), b"a").initial_seed() == seeds[0]
+    assert generator_of(Seeded(1).stream(b"a")).initial_seed() == seeds[0]

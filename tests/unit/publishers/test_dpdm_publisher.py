@@ -8,8 +8,7 @@ from sklearn.datasets import load_digits
 from sfumato.errors import BadInput
 from sfumato.learners import DPSGD
 from sfumato.noise import Keyed, Seeded
-from sfumato.privacy import Neighbours
-from sfumato.privacy.defaults import DELTA
+from sfumato.privacy import DELTA, Neighbours
 from sfumato.publishers.dpdm import DPDMPublisher
 
 DIGITS = {"shape": (8, 8), "classes": 10, "top": 16.0, "width": 8}

@@ -10,10 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import Paraboloid, Sphere, curvature
-from sfumato.publishers.riemannian.latent_paths import Paths
-from sfumato.publishers.riemannian.obfuscator import Obfuscator
-from sfumato.publishers.riemannian.strategies import STRATEGIES, anywhere, halfway, highest, lowest
+from sfumato.publishers.geometry import curvature
+from sfumato.publishers.geometry.manifold import Paraboloid, Sphere
+from sfumato.publishers.riemannian.obfuscator import (
+    STRATEGIES,
+    Obfuscator,
+    Paths,
+    anywhere,
+    halfway,
+    highest,
+    lowest,
+)
 
 DOUBLE = torch.float64
 

@@ -11,12 +11,18 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from sfumato.publishers.riemannian import Architecture, Rates, Schedule, Trainer, new_run
-from sfumato.publishers.riemannian.bilevel import BilevelStage
-from sfumato.publishers.riemannian.checkpoints import Checkpoint
-from sfumato.publishers.riemannian.curvature_stage import CurvatureStage
-from sfumato.publishers.riemannian.pretraining import DeviationStage, MeanStage
-from sfumato.publishers.riemannian.schedule import SHARES
+from sfumato.publishers.riemannian.riemannian_training import Checkpoint, Trainer
+from sfumato.publishers.riemannian.riemannian_vae import Architecture
+from sfumato.publishers.riemannian.training_stages import (
+    SHARES,
+    BilevelStage,
+    CurvatureStage,
+    DeviationStage,
+    MeanStage,
+    Rates,
+    Schedule,
+    new_run,
+)
 
 RATES = Rates(batch=64, every=3, divergent=8, perturbed=8)
 

@@ -10,12 +10,10 @@ from sklearn.svm import SVC
 
 from sfumato.errors import BadInput
 from sfumato.learners import DPSGD
-from sfumato.noise import Seeded
-from sfumato.privacy.defaults import DELTA
-from sfumato.publishers.labelled_images import Labelled
-from sfumato.publishers.vaegan_dp import VAEGANDPPublisher
-from sfumato.publishers.vaegan_networks import ConditionalVAE, Critic
-from sfumato.publishers.vaegan_training import trained
+from sfumato.noise import NoisedSums, Seeded
+from sfumato.privacy import DELTA
+from sfumato.publishers.publisher import Labelled
+from sfumato.publishers.vaegan_dp import ConditionalVAE, Critic, VAEGANDPPublisher, trained
 
 DIGITS = {"shape": (8, 8), "classes": 10, "top": 16.0, "latent": 4, "hidden": 24, "rate": 0.15, "steps": 150}
 
@@ -77,7 +75,7 @@ def test_paper_mode_publishes_reconstructions_in_the_order_of_the_records(digits
     apart = np.square(pictures.reshape(len(labels), -1) - private).mean()
     others = np.square(np.roll(pictures.reshape(len(labels), -1), 1, axis=0) - private).mean()
     assert apart < 0.7 * others
-    with pytest.raises(BadInput, match="there are 1797 pictures to reconstruct"):
+    with pytest.raises(BadInput, match="there are 1797 pictures to publish"):
         paper.publish(1798)
 
 
@@ -135,7 +133,7 @@ def test_a_step_has_the_noise_of_its_guarantee(digits):
     model = trained(
         data,
         publisher.training,
-        Seeded(5),
+        NoisedSums(Seeded(5)),
         latent=4,
         hidden=32,
         critic=False,
@@ -170,7 +168,7 @@ def test_a_null_record_leaves_the_gradients_of_others_as_they_are_to_the_last_bi
 
 
 def test_the_critic_learns_to_tell_bright_from_dark():
-    from sfumato.publishers.vaegan_training import _Judge
+    from sfumato.publishers.vaegan_dp import _Judge
 
     judge = _Judge(Critic(9, 2, hidden=16, generator=torch.Generator().manual_seed(0)))
     real, made, labels = torch.ones(8, 9), torch.zeros(8, 9), torch.arange(8) % 2

@@ -24,16 +24,15 @@ import pytest
 import sfumato as sf
 import sfumato.mechanisms
 import sfumato.mechanisms.transforms
-import sfumato.media
+import sfumato.media.audio
+import sfumato.media.images
+import sfumato.media.video
 from sfumato.errors import BadInput
 from sfumato.io import Schema
-from sfumato.mechanisms import Mechanism, Rows
-from sfumato.mechanisms.response_tier import ResponseTier
+from sfumato.mechanisms import Mechanism, ResponseTier, Rows, TrustTier
 from sfumato.mechanisms.transforms import Transform
-from sfumato.mechanisms.trust_tier import TrustTier
-from sfumato.media import FrameNoise, SelectiveNoise
-from sfumato.media.images.plane_tier import PlaneTier
-from sfumato.media.images.sensitivity_map import SensitivityMap
+from sfumato.media.images import PlaneTier, SelectiveNoise, SensitivityMap
+from sfumato.media.video import FrameNoise
 from sfumato.reports import KeyRing
 
 LARGEST = float(np.finfo(np.float64).max)
@@ -147,7 +146,13 @@ _ROOMS = ("mechanisms", "media", "transforms")
 
 
 def test_every_mechanism_and_transform_is_tried() -> None:
-    for room in (sfumato.mechanisms, sfumato.media, sfumato.mechanisms.transforms):
+    for room in (
+        sfumato.mechanisms,
+        sfumato.media.images,
+        sfumato.media.audio,
+        sfumato.media.video,
+        sfumato.mechanisms.transforms,
+    ):
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             importlib.import_module(module.name)
     assert set(_concrete(Mechanism)) == set(MAKERS)
@@ -198,7 +203,7 @@ def test_what_is_checked_is_drawn(make: Callable[[], Mechanism]) -> None:
     assert drawn
 
 
-_MEDIA = (sfumato.media.PictureMechanism, sfumato.media.SoundMechanism)
+_MEDIA = (sfumato.media.images.PictureMechanism, sfumato.media.audio.SoundMechanism)
 
 
 @pytest.mark.parametrize("make", TRANSFORMS.values(), ids=TRANSFORMS)

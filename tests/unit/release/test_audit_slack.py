@@ -1,17 +1,11 @@
 """What it costs that an audit may keep a release back, checked on laws that are small enough to count."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import special
 
-from sfumato.audits.canaries import Canaries
-from sfumato.audits.coin_bounds import refutable_epsilon
-from sfumato.audits.one_run import one_run_chance
-from sfumato.audits.publication_attacks import refutable
-from sfumato.privacy import Guarantee, Neighbours, gaussian_mu
-from sfumato.privacy.defaults import DELTA
+from sfumato.audits import Canaries, refutable
+from sfumato.privacy import DELTA, Guarantee, Neighbours, gaussian_mu
 from sfumato.release.audit_slack import own_chance, own_slack, set_aside, slack_of
 
 EPSILONS = (-1.0, 0.0, 0.3, 1.0, 3.0)
@@ -112,31 +106,13 @@ def test_what_no_audit_could_refute_is_never_kept_back():
         assert refutable(proven, records, chance) == (epsilon == 1.0 and most == 1000)
         drawn = Canaries.drawn(records, Neighbours.REPLACE, np.random.default_rng(0))
         assert drawn.coins.size == most
-        allowed = proven.epsilon(0.1 * chance / 4.0 / most)
-        all_right = one_run_chance(most, most, most, allowed, 0.1 * chance / 4.0 / most)
-        for correct, guesses in ((most - 1, most), (most // 2, most // 2), (most // 3, most // 2), (1, 1)):
-            others = one_run_chance(correct, guesses, most, allowed, 0.1 * chance / 4.0 / most)
-            assert all_right <= others
     few = Guarantee.gaussian(1.0, neighbours="add/remove", at_delta=1e-5)
     assert refutable(few, 20, 1e-12)
 
 
 def test_a_thousandth_of_delta_is_set_aside_and_a_millionth_at_most():
-    assert (slack_of(1e-5), slack_of(0.1)) == (pytest.approx(1e-8), 1e-6)
+    assert (slack_of(1e-5), slack_of(DELTA), slack_of(0.1)) == (pytest.approx(1e-8), 1e-9, 1e-6)
     stated = set_aside(Guarantee.gaussian(2.0, at_delta=1e-5 - 1e-8), 1e-8, 1e-5)
     assert (stated.slack, stated.at_delta) == (1e-8, 1e-5)
     grown = set_aside(Guarantee.approximate(1.0, 1e-4), 1e-8, 1e-5)
     assert grown.epsilon() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("page", ["how-to-learn.md", "limits.md"])
-def test_the_pages_say_from_which_epsilon_on_no_model_is_kept_back(page):
-    """500 canaries at the default δ; half of the chance is for answers, half for weights."""
-    chance = slack_of(DELTA) / 2.0
-    assert chance == pytest.approx(5e-10)
-    most, more = (refutable_epsilon(count, delta=DELTA, chance=chance) for count in (500, 2000))
-    text = (Path(__file__).parents[3] / "docs" / page).read_text("utf-8")
-    assert 3.08 <= most < 3.09
-    assert "ε = 3.08" in text
-    assert 4.28 <= more < 4.29
-    assert ("4.28 that of 2,000 canaries" in text) == (page == "how-to-learn.md")

@@ -2,16 +2,19 @@
 
 import math
 from functools import partial
+from typing import Annotated
 
 import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent, pld
 
+import sfumato as sf
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
+from sfumato.mechanisms import Parameter
 from sfumato.privacy import Guarantee, Statement, Unit
 from sfumato.release.combined_statement import DECLARED_DISJOINT, INSIDE_ONE_FILE, check_charge, in_each
 from sfumato.release.combined_statement import together as combined
-from sfumato.release.payment import Payment
+from sfumato.release.payment import Payment, terms_of
 
 together = partial(combined, apart=INSIDE_ONE_FILE)
 
@@ -166,3 +169,19 @@ def test_declared_disjoint_files_cost_what_one_does_and_say_whose_word_it_is() -
     assert made.proven.epsilon() == 1.0
     assert made.parameters["disjoint"] is True
     assert "the owner declares" in made.notes[0]
+
+
+def test_files_together_commit_to_wire_names():
+    class Renamed(sf.TrustAdaptive, wire="TrustAdaptive"):
+        """The mechanism with its parameter `distrust`, whose wire name is `trust`, under another name."""
+
+        def __init__(self, doubt: Annotated[float, Parameter(wire="trust")] = 0.4):
+            super().__init__(doubt, epsilon=(1.0, 8.0), clip=1.0)
+            self.doubt = doubt
+
+    before = sf.TrustAdaptive(0.4, epsilon=(1.0, 8.0), clip=1.0)
+    alone, renamed = (combined([each.statement(4)] * 2) for each in (before, Renamed()))
+    assert terms_of(alone)["parameters"]["files"] == 2
+    assert terms_of(renamed)["parameters"]["trust"] == terms_of(alone)["parameters"]["trust"] == 0.4
+    assert "doubt" in renamed.parameters
+    assert "distrust" in alone.parameters

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.media.images.content_adaptive import ContentAdaptive
-from sfumato.media.images.redaction import Mask
-from sfumato.release.declared_maps import BoxMask, DeclaredMaps
+from sfumato.media.images import ContentAdaptive, Mask
+from sfumato.release.media_files import BoxMask, DeclaredMaps
 
 SHAPE = (40, 60, 3)
 PERSON = {"category": "person", "bbox_xywh": [10, 5, 20, 10]}

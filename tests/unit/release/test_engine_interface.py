@@ -6,11 +6,11 @@ import threading
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.media import BandNoise, Blur, PlaneMeans
+from sfumato.media.audio import BandNoise
+from sfumato.media.images import Blur, PlaneMeans
 from sfumato.noise import Keyed, processors
-from sfumato.release.engine_interface import LocalEngine
-from sfumato.release.engines import opened_engine
-from sfumato.release.media_mechanisms import MediaMechanisms
+from sfumato.release.engines import LocalEngine, opened_engine
+from sfumato.release.media_files import MediaMechanisms
 from sfumato.reports import SigningKey
 
 

@@ -13,14 +13,12 @@ from sklearn.datasets import load_digits
 pytest.importorskip("torch")
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.protections import PROTECTIONS
-from sfumato.learners.federated.rounds import OutOfBudget
+from sfumato.learners.federated import PROTECTIONS, LocalTraining, OutOfBudget
 from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.privacy import Guarantee
-from sfumato.release.client_budget import ClientBudgets
+from sfumato.release.client_budget import BeforeEachRound, ClientBudgets
 from sfumato.release.federated_release import federate, open_federation, plan_federation
 from sfumato.release.federation import Federation
-from sfumato.release.round_payment import BeforeEachRound
 from sfumato.release.stored_model import load_model
 from sfumato.reports import KeyRing
 
@@ -208,6 +206,24 @@ def test_more_rounds_than_budget_stop_in_time_and_are_foretold(digits, ledger, t
     with pytest.raises(OutOfBudget, match="clinic/client-2"):
         federate(made, tmp_path / "again", keys=KeyRing(tmp_path / "keys"))
     assert not (tmp_path / "again").exists()
+
+
+def test_a_paid_run_whose_first_round_has_no_usable_reply_leaves_the_first_model(
+    digits, ledger, tmp_path, monkeypatch
+):
+    opened(ledger)
+    monkeypatch.setattr(LocalTraining, "trained", lambda self, arrays, round=0: arrays[:1])
+    made = open_federation(digits / "digits.npz", TERMS, classes=10, dataset="clinic", ledger=ledger)
+    keys = KeyRing(tmp_path / "keys")
+    done = federate(made, tmp_path / "model", keys=keys)
+    assert done.made.rounds == 0
+    assert "stopped in round 1 of 4: no client sent parameters that can be used" in done.statement.notes
+    # Why it stopped may have been told by records: all rounds are stated.
+    assert done.statement.parameters["rounds_paid"] == 4
+    with Ledger(ledger) as book:
+        assert [book.balance(f"clinic/client-{n}").spends for n in (1, 2, 3)] == [1] * 3
+    arrays = load_model(tmp_path / "model", keys=keys).learner.arrays_
+    assert all(np.array_equal(kept, first) for kept, first in zip(arrays, made.terms.initial, strict=True))
 
 
 def test_a_client_without_a_budget_is_refused(digits, ledger, tmp_path):

@@ -11,18 +11,16 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("flwr")
 
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.credentials import CHALLENGE, proven_name
-from sfumato.learners.federated.flower_records import ARRAYS, CONFIG, ROUND, ROUNDS, record_of
-from sfumato.learners.federated.rounds import Federated, Refused
+from sfumato.learners.federated import Credential, Federated, Refused
 from sfumato.ledger import Ledger
 from sfumato.release import federation_apps
+from sfumato.release.client_budget import Waiting
 from sfumato.release.federation import Federation
-from sfumato.release.federation_processes import write_app
-from sfumato.release.round_deadline import Waiting
+from sfumato.release.federation_engines import write_app
 
 TERMS = Federation(
     clients=2, rounds=2, mechanism="gaussian", epsilon=50.0, delta=1e-5, clip=1.0, shape=(4,), classes=3
@@ -58,8 +56,10 @@ def context(place, terms=TERMS, **more):
 
 
 def train(number=1):
-    settings = {ROUND: number, ROUNDS: TERMS.rounds, CHALLENGE: "fresh"}
-    content = RecordDict({ARRAYS: record_of(TERMS.initial), CONFIG: ConfigRecord(settings)})
+    """A message of the server, by the names that stand on the wire."""
+    settings = {"server-round": number, "sfumato-rounds": TERMS.rounds, "sfumato-challenge": "fresh"}
+    arrays = ArrayRecord([np.asarray(array) for array in TERMS.initial])
+    content = RecordDict({"arrays": arrays, "config": ConfigRecord(settings)})
     return Message(content, dst_node_id=7, message_type="train")
 
 
@@ -73,7 +73,7 @@ def test_a_client_trains_pays_from_its_own_ledger_and_proves_its_name(place):
     reply = federation_apps.client_app(train(), here)
     assert not reply.has_error()
     said = reply.content["sfumato-client"]
-    assert proven_name(said, "fresh", {"client-2": "own secret"}) == "client-2"
+    assert dict(said).items() >= Credential("client-2", "own secret").answer("fresh").items()
     assert spends(place) == 1
     assert federation_apps.client_app(train(), here).has_error()
     assert spends(place) == 1

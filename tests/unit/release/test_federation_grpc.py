@@ -23,15 +23,13 @@ from flwr.client import Client, start_client
 from flwr.common import Code, FitRes, GetPropertiesRes, Status
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.credentials import Credential, new_secret
+from sfumato.learners.federated import Credential, new_secret
 from sfumato.ledger import Ledger
-from sfumato.release import federation_grpc, process_group
-from sfumato.release.client_budget import ClientBudgets
-from sfumato.release.federated_run import FederatedRun
+from sfumato.release import federation_engines, federation_grpc
+from sfumato.release.client_budget import ClientBudgets, Waiting
 from sfumato.release.federation import Federation
-from sfumato.release.federation_engines import engine_of
-from sfumato.release.process_group import ChildProcesses
-from sfumato.release.round_deadline import Waiting
+from sfumato.release.federation_apps import FederatedRun
+from sfumato.release.federation_engines import ChildProcesses, engine_of
 
 TERMS = Federation(
     clients=2, rounds=3, mechanism="gaussian", epsilon=50.0, delta=1e-5, clip=1.0, shape=(4,), classes=3
@@ -180,7 +178,7 @@ def test_a_stranger_that_connects_first_is_no_client(shares, started, monkeypatc
 
 
 def test_a_child_that_does_not_heed_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(process_group, "_GRACE", 0.2)
+    monkeypatch.setattr(federation_engines, "_GRACE", 0.2)
     ignores = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     deaf = f"{ignores}; print('deaf', flush=True); time.sleep(99)"
     with ChildProcesses(tmp_path, {"OWN": "1"}) as run:
@@ -207,7 +205,7 @@ def test_children_end_with_an_interrupt_too(tmp_path):
 
 
 def test_a_flower_without_the_service_is_told_in_a_sentence(shares, monkeypatch):
-    monkeypatch.delitem(sys.modules, "sfumato.release.federation_grpc")
+    monkeypatch.delitem(sys.modules, "sfumato.release.federation_grpc", raising=False)
     monkeypatch.setitem(sys.modules, "flwr.server.superlink.fleet.grpc_bidi.grpc_server", None)
     with pytest.raises(BadInput, match="`engine='grpc'` needs Flower's older gRPC service, which this"):
         run(shares)

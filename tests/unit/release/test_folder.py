@@ -12,23 +12,20 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.io import file_splits
-from sfumato.io.atomic import write_whole
-from sfumato.io.image_files import write_picture
-from sfumato.io.stores import LocalStore
+from sfumato.io import LocalStore, RemoteStore, cuts_of, write_picture, write_whole
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import Mechanism
-from sfumato.media.images.plane_means import PlaneMeans
+from sfumato.media.images import PlaneMeans
 from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
-from sfumato.release.batch_pieces import pieces_of
 from sfumato.release.combined_statement import INSIDE_ONE_FILE
-from sfumato.release.engine_interface import LocalEngine
-from sfumato.release.folder import count_of, protect_folder
-from sfumato.release.manifest import MANIFEST, verify_folder
+from sfumato.release.engines import LocalEngine
+from sfumato.release.folder import Folder, Piece, count_of, pieces_of
+from sfumato.release.manifest import verify_folder
+from sfumato.release.path import MediaFile, silent
+from sfumato.release.path import release as take
 from sfumato.release.payment import Payment
-from sfumato.release.source_file import MediaFile
-from sfumato.reports import KeyRing, verify
+from sfumato.reports import MANIFEST, KeyRing, verify
 
 MEDIA = {"apart": INSIDE_ONE_FILE, "records": False}
 KEYED = Keyed(bytes(32), dataset="album", version="1", release="r1")
@@ -77,20 +74,12 @@ def keys(tmp_path):
 def release(tmp_path, keys):
     """Writes letters and releases their folder."""
 
-    def run(letters, payment=Payment(), report=lambda stage, share: None):  # noqa: B008 (it is frozen)
+    def run(letters, payment=Payment(), report=silent):  # noqa: B008 (it is frozen)
         for name, text in letters.items():
             file = tmp_path / "in" / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        signer = keys.signing_or_new()
-        store = LocalStore(tmp_path / "in")
-        return protect_folder(
-            *(store, LocalStore(tmp_path / "out"), pieces_of(store, public_names=True), Letter),
-            payment=payment,
-            signer=signer,
-            report=report,
-            **MEDIA,
-        )
+        return _release_of(tmp_path / "in", tmp_path / "out", payment, keys=keys, report=report)
 
     return run
 
@@ -121,9 +110,12 @@ def test_links_are_left_out_and_named(release, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_text("4")
     (tmp_path / "in" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "in" / "shelf").symlink_to(tmp_path, target_is_directory=True)
     done = release({"a": "4"})
     assert [one.name for one in done.released] == ["a"]
-    assert done.skipped == (("link", "link is a link, which is not followed."),)
+    assert done.skipped == tuple(
+        (name, f"{name} is a link, which is not followed.") for name in ("link", "shelf")
+    )
 
 
 def test_a_link_in_the_output_is_not_written_through(tmp_path, ledger):
@@ -156,8 +148,7 @@ def test_what_is_refused_on_the_way_is_left_out_and_the_rest_goes_on(release, tm
     assert "refused" not in manifest
     assert "; 4 of the source's could not be released" in verify_folder(output, keys).checks[-1].detail
     written = sorted(p.relative_to(output).as_posix() for p in output.rglob("*") if p.is_file())
-    names = ["good.txt", MANIFEST, "sub/good.txt"]
-    assert written == sorted([*names, *(f"{name}.cert.json" for name in names)])
+    assert written == ["good.txt", MANIFEST, f"{MANIFEST}.cert.json", "sub/good.txt"]
     assert json.loads(json.dumps(done.to_dict()))["released"] == [
         {"file": "good.txt", "source": "good.txt", "what": "a letter called good.txt"},
         {"file": "sub/good.txt", "source": "sub/good.txt", "what": "a letter called sub/good.txt"},
@@ -182,6 +173,13 @@ def test_the_weakest_file_is_paid_for_once(release, ledger, keys):
     assert ledger.history("album")[-1].purpose == "out, 3 files"
 
 
+def test_a_folder_that_nobody_pays_for_says_so_of_each_file(release, ledger, keys):
+    done = release({"a": "3"}, Payment("album", ledger, uncharged=True))
+    note = "not charged to the budget of the dataset, as was asked for"
+    assert done.statement.notes[-1] == note
+    assert verify(Path(done.output, "a"), keys).certificate.statement.notes[-1] == note
+
+
 def test_what_is_refused_by_its_content_is_not_paid_for(release, ledger):
     done = release({"a": "content", "b": "2"}, Payment("album", ledger))
     assert ledger.history("album")[-1].purpose == "out, 1 file"
@@ -196,7 +194,7 @@ def test_a_crash_leaves_whole_files_and_no_manifest_and_is_paid_for(release, tmp
     with pytest.raises(RuntimeError, match="what nobody foresaw"):
         release({"a": "4", "b": "crash"}, Payment("album", ledger))
     left = sorted(os.listdir(tmp_path / "out"))
-    assert left in ([], ["a", "a.cert.json"])
+    assert left in ([], ["a"])
     assert len(ledger.history("album")) == 2
 
 
@@ -209,15 +207,13 @@ def test_progress_ends_at_one_for_each_stage(release, ledger):
     assert [name for name, _ in told] == ["checking"] * 3 + ["drawing"] * 3
 
 
-def _release_of(folder, output, payment=Payment(), **how):  # noqa: B008 (it is frozen)
+def _release_of(folder, output, payment=Payment(), keys=None, report=silent, **how):  # noqa: B008 (it is frozen)
     store = LocalStore(folder)
-    return protect_folder(
+    kind = Folder(
         *(store, LocalStore(output), pieces_of(store, public_names=True), Letter),
-        payment=payment,
-        signer=None,
-        **MEDIA,
-        **({"report": lambda stage, share: None} | how),
+        **{"payment": payment, "reproducible": keys is None, **MEDIA, **how},
     )
+    return kind.result(take(kind, payment, keys, report))
 
 
 @pytest.mark.parametrize("output", ["in", "in/sub", ".", "in/../in"])
@@ -249,7 +245,7 @@ def test_the_files_of_two_runs_are_not_mixed(release, tmp_path, ledger):
     with pytest.raises(BadInput, match="of another run"):
         release({"b": "4"})
     (tmp_path / "out" / MANIFEST).unlink()
-    with pytest.raises(BadInput, match=r"holds files that are not of this run, a, a\.cert\.json; "):
+    with pytest.raises(BadInput, match=r"holds files that are not of this run, a; "):
         release({"b": "4"})
     shutil.rmtree(tmp_path / "out")
     assert len(release({"b": "4"}).released) == 2
@@ -309,6 +305,23 @@ def test_a_folder_of_arrays_is_stated_planned_and_paid_as_all_of_its_files(array
         assert "all of them: ε=5 at δ=0 per record" in note
 
 
+def test_a_plan_says_in_which_files_of_a_folder_an_error_is_to_be_expected(arrays):
+    """The noise of the Gaussian mechanism is the same in all files; that of pictures grows with them."""
+    (error,) = sf.plan(arrays, sf.Gaussian(epsilon=1.0, clip=1.0)).expected
+    assert "file" not in error.of
+    for number, side in enumerate((16, 64, 64, 128)):
+        write_picture(arrays / f"{number}.png", np.full((side, side), number, np.uint8))
+    for file in arrays.glob("*.npy"):
+        file.unlink()
+    write_picture(arrays / "4.png", np.zeros((160, 160, 3), np.uint8))
+    planned = sf.plan(arrays, sf.PlaneMeans(epsilon=4.0, unit="item")).expected
+    assert {error.of.split(",")[0] for error in planned if "file" not in error.of} == {"blue", "red"}
+    pixels = [error for error in planned if error.of.startswith("luma, pixel")]
+    where = ["the smallest file", "a file of middle size", "the largest file"]
+    assert [error.of.rpartition(", in ")[2] for error in pixels] == where
+    assert pixels[0].value < pixels[1].value < pixels[2].value
+
+
 def test_arrays_that_are_declared_disjoint_cost_what_one_does(arrays, tmp_path, keys):
     noise = sf.Laplace(epsilon=0.5, clip=1.0)
     done = sf.protect(arrays, tmp_path / "out", noise, keys=keys, disjoint=True)
@@ -357,7 +370,7 @@ def test_arrays_of_equal_content_are_refused_before_anything_is_paid(arrays, tmp
 
 
 def test_the_parts_of_one_array_are_disjoint_and_may_be_equal(tmp_path, keys, monkeypatch):
-    monkeypatch.setattr(file_splits.cuts_of, "__defaults__", (1 << 10,))
+    monkeypatch.setattr(cuts_of, "__defaults__", (1 << 10,))
     np.save(tmp_path / "x.npy", np.zeros((2000, 3)))
     done = sf.protect(tmp_path / "x.npy", f"{tmp_path}/out/", sf.Laplace(epsilon=0.5, clip=1.0), keys=keys)
     assert len(done.released) > 1
@@ -444,3 +457,15 @@ def test_arrays_that_are_left_out_of_one_archive_are_numbered_unless_declared(tm
     assert ("anna_mueller" in _text_of(tmp_path / "out")) is public
     assert np.load(tmp_path / "out" / "x.npz").files == ["faces"]
     assert any("declare" in note for note in done.statement.notes)
+
+
+def test_a_refusal_of_a_part_names_the_object_and_not_its_copy(tmp_path):
+    (tmp_path / "a.txt").write_text("first")
+    part = Piece("part-00000.txt", "a.txt", range(1))
+    with (
+        RemoteStore(f"file://{tmp_path}") as store,
+        pytest.raises(BadInput) as refused,
+        part.at(store) as path,
+    ):
+        raise BadInput(f"{path.name} is damaged.")
+    assert str(refused.value) == "a.txt is damaged."

@@ -9,19 +9,14 @@ import pytest
 import soundfile
 
 from sfumato.errors import BadInput
-from sfumato.io.image_files import write_picture
+from sfumato.io import write_picture
 from sfumato.mechanisms import Gaussian
-from sfumato.media.audio.band_noise import BandNoise
-from sfumato.media.images.plane_means import PlaneMeans
-from sfumato.media.images.redaction import Blur
+from sfumato.media.audio import BandNoise
+from sfumato.media.images import Blur, PlaneMeans
 from sfumato.noise import Keyed, Seeded
 from sfumato.privacy import Guarantee, Statement, Unit
-from sfumato.release.audio_release import SoundFile
-from sfumato.release.declared_maps import DeclaredMaps
-from sfumato.release.image_release import PictureFile
-from sfumato.release.media_mechanisms import MediaMechanisms
-from sfumato.release.source_file import per_item
-from sfumato.release.video_release import VideoFile
+from sfumato.release.media_files import DeclaredMaps, MediaMechanisms, PictureFile, SoundFile, VideoFile
+from sfumato.release.path import per_item
 
 BOTH = MediaMechanisms(PlaneMeans(4.0), BandNoise(4.0))
 
@@ -112,6 +107,9 @@ def test_the_unit_of_videos_is_their_headline(files, unit, epsilon):
 def test_a_window_is_the_headline_where_there_is_sound(files):
     asked = replace(BOTH, unit=Unit("window", 20))
     assert str(asked.open(files / "heard.avi").statement.proven.unit) == "window(20)"
+    # A channel is the pictures where there is no sound.
+    channel = replace(BOTH, unit=Unit("channel")).open(files / "silent.avi")
+    assert str(channel.statement.proven.unit) == "channel"
     assert str(asked.open(files / "silent.avi").statement.proven.unit) == "region(16)"
 
 

@@ -13,15 +13,13 @@ from sklearn.datasets import load_digits
 
 pytest.importorskip("torch")
 
-from sfumato.audits.learner_shadows import SHADOWS
+from sfumato.audits import SHADOWS
 from sfumato.errors import BadInput, Forewarning
 from sfumato.learners import CertifiedCompact, PrivateSoftmax
-from sfumato.ledger import Ledger
-from sfumato.ledger.ledger_errors import BudgetRefused
+from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.noise import Seeded
-from sfumato.privacy import Guarantee
-from sfumato.privacy.defaults import DELTA, MODELS
-from sfumato.release.learner_catalogue import LEARNERS, kind_of_learner, make_learner
+from sfumato.privacy import DELTA, MODELS, Guarantee
+from sfumato.release.catalogue import LEARNERS, kind_of_learner, make_learner
 from sfumato.release.manifest import verify_folder
 from sfumato.release.model_evidence import audited_model
 from sfumato.release.model_release import learn, open_learning, plan_learning

@@ -12,13 +12,13 @@ import pytest
 import sfumato as sf
 from sfumato.errors import BadInput, Forewarning
 from sfumato.ledger import Ledger
-from sfumato.release.output_lock import claimed
+from sfumato.release.locations import claimed
 from sfumato.reports import KeyRing, verify
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from sfumato.release.output_lock import claimed
+from sfumato.release.locations import claimed
 with claimed(Path(sys.argv[1])):
     print("claimed", flush=True)
     time.sleep(60)
@@ -93,7 +93,6 @@ def test_while_one_run_writes_a_second_one_is_refused_before_it_pays(clinic, out
         "budget.db",
         "budget.db-shm",
         "budget.db-wal",
-        "keys",
     ]
     clinic(output)
     assert spends(clinic) == 1

@@ -8,7 +8,8 @@ import pytest
 import sfumato as sf
 from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused, Ledger
-from sfumato.release.payment import Content, Payment
+from sfumato.release.combined_statement import together
+from sfumato.release.payment import Content, Payment, asked_for
 
 SECRET = bytes(range(32))
 TERMS = {"mechanism": "Gaussian", "parameters": {"epsilon": 1.0, "clip": [1, 2], "flag": True}}
@@ -99,11 +100,11 @@ def test_who_names_no_dataset_is_not_charged_nor_who_says_so(ledger):
     ledger.open("clinic", 4, 1e-6)
     statement = gaussian().statement(4)
     for payment in (Payment(), Payment(None, ledger), Payment(uncharged=True)):
-        assert payment.pay(statement, "out.npy", Content(), None) == (statement, None)
+        assert payment.pay(statement, "out.npy", Content(), None) is None
+        assert payment.notes == ()
     for payment in (Payment("clinic", uncharged=True), Payment("clinic", ledger, uncharged=True)):
-        said, paid = payment.pay(statement, "out.npy", Content(), None)
-        assert paid is None
-        assert said.notes == ("not charged to the budget of the dataset, as was asked for",)
+        assert payment.pay(statement, "out.npy", Content(), None) is None
+        assert payment.notes == ("not charged to the budget of the dataset, as was asked for",)
     with pytest.raises(BadInput, match="`request` is paid from a budget"):
         Payment("clinic", ledger, "r", uncharged=True)
     assert ledger.balance("clinic").spends == 0
@@ -111,20 +112,21 @@ def test_who_names_no_dataset_is_not_charged_nor_who_says_so(ledger):
 
 def test_what_is_paid_is_what_the_statement_proves(ledger):
     ledger.open("clinic", 4, 1e-6)
-    statement, paid = pay(Payment("clinic", ledger), gaussian())
+    payment = Payment("clinic", ledger)
+    statement, paid = gaussian().statement(4), pay(payment, gaussian())
     entry = ledger.find(paid["hash"])
     assert (entry.number, entry.ledger) == (paid["number"], paid["ledger"]) == (2, ledger.identity)
     assert (entry.guarantee, entry.purpose, entry.key) == (statement.proven, "out.npy", None)
-    assert statement == gaussian().statement(4)
+    assert payment.notes == ()
 
 
 def test_a_request_is_paid_once_whatever_the_version_of_the_package(ledger, monkeypatch):
     ledger.open("clinic", 4, 1e-6)
     payment = Payment("clinic", ledger, "r")
-    _, first = pay(payment, gaussian(keyed()))
-    assert pay(payment, gaussian(keyed()))[1] == first
+    first = pay(payment, gaussian(keyed()))
+    assert pay(payment, gaussian(keyed())) == first
     monkeypatch.setattr(sf, "__version__", "99.0")
-    assert pay(payment, gaussian(keyed()))[1] == first
+    assert pay(payment, gaussian(keyed())) == first
     assert ledger.balance("clinic").spends == 1
 
 
@@ -177,3 +179,12 @@ def gaussian(randomness=None):
 
 def keyed(secret=SECRET, dataset="clinic", version="1", release="r"):
     return sf.Keyed(secret, dataset=dataset, version=version, release=release)
+
+
+def test_files_that_promise_different_things_name_the_epsilon_of_all(ledger):
+    parts = [sf.Gaussian(epsilon=epsilon, clip=1.0).statement() for epsilon in (1.0, 2.0)]
+    headline, what = asked_for(together(parts), parts)
+    assert what == "of all 2 files together"
+    ledger.open("two", 1.0, 1e-6)
+    refused = ledger.preview("two", headline, headline=headline, what=what)
+    assert "the largest ε of all 2 files together that would still fit is " in refused.refusal

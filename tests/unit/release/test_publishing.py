@@ -12,14 +12,14 @@ import pytest
 from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
-from sfumato.ledger import Ledger
-from sfumato.ledger.ledger_errors import BudgetRefused
+from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.noise import Seeded
 from sfumato.privacy import Guarantee, Statement
 from sfumato.publishers import CertifiedPublisher
+from sfumato.release.catalogue import METHODS, make_publisher, seconds_of
 from sfumato.release.manifest import verify_folder
+from sfumato.release.public_facts import PublicFacts
 from sfumato.release.publication import open_publication, plan_publication, publish
-from sfumato.release.publisher_catalogue import METHODS, PublicFacts, make_publisher, seconds_of
 from sfumato.reports import KeyRing, VerificationFailed, verify
 
 DIGITS = load_digits()
@@ -191,7 +191,7 @@ class Boastful(CertifiedPublisher):
     def guarantee(self):
         return Guarantee.pure(0.01)
 
-    def fit(self, X, y, *, report=None):
+    def fit(self, X, y, *, report=None, sums=None):
         self._copies = np.asarray(X, np.float32), np.asarray(y)
         return self
 

@@ -9,7 +9,7 @@ import pytest
 if find_spec("ray") is None:
     pytest.skip("Ray is missing", allow_module_level=True)
 
-ASK = "from sfumato.release.ray_privacy import keep_ray_private; keep_ray_private(); import os; "
+ASK = "from sfumato.release.ray_engine import keep_ray_private; keep_ray_private(); import os; "
 TELL = "print(os.environ['RAY_AUTH_MODE'], len(os.environ['RAY_AUTH_TOKEN']))"
 
 

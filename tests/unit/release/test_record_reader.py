@@ -5,7 +5,7 @@ import pytest
 
 from sfumato.errors import BadInput
 from sfumato.io import Schema
-from sfumato.release.record_reader import read_labels, read_records, released_schema
+from sfumato.release.file_audit import read_labels, read_records, released_schema
 
 SCHEMA = Schema.from_dict(
     {

@@ -5,19 +5,19 @@ import pytest
 import soundfile
 
 from sfumato.errors import BadInput
-from sfumato.io import Schema
-from sfumato.io.image_files import encode_picture
+from sfumato.io import Schema, encode_picture
+from sfumato.mechanisms import make_mechanism
 from sfumato.noise import Keyed
-from sfumato.release import make_mechanism, plan, protect
+from sfumato.release import plan, protect
 from sfumato.release.payment import Payment
 
 COLUMNS = {"columns": {"age": {"kind": "numeric", "bounds": [0, 120]}}}
 IMPOSSIBLE = [
-    ("x.npz", "gaussian", {"epsilon": [2**31], "clip": 1.0}, "so little noise hides nothing"),
-    ("x.npz", "personalised", {"epsilon": [2**31], "clip": 1.0}, "so little noise hides nothing"),
-    ("x.npz", "laplace", {"epsilon": [1e-100], "clip": 1.0}, "drowns them"),
+    ("x.npz", "gaussian", {"epsilon": [2**31], "clip": 1.0}, "too small to protect a record"),
+    ("x.npz", "personalised", {"epsilon": [2**31], "clip": 1.0}, "too small to protect a record"),
+    ("x.npz", "laplace", {"epsilon": [1e-100], "clip": 1.0}, "too large for the sampler"),
     ("f.npz", "laplace", {"epsilon": [1e-3], "clip": 1e37}, "does not fit in float32"),
-    ("x.npz", "tensor-ldp", {"epsilon": [1e-100], "bounds": (-1, 1)}, "drowns them"),
+    ("x.npz", "tensor-ldp", {"epsilon": [1e-100], "bounds": (-1, 1)}, "too large for the sampler"),
     ("x.npz", "random-projection", {"seed": "x"}, "a seed must be a whole number"),
     ("x.csv", "gaussian", {"epsilon": [1e100]}, "so little noise hides nothing"),
     ("x.png", "dp-pix", {"epsilon": [1], "block": 2**70}, "`block` must be a whole number of pixels"),
@@ -37,12 +37,12 @@ IMPOSSIBLE = [
         {"epsilon": [1], "chroma": 5e-324},
         "`chroma` must lie strictly between 0 and 1",
     ),
-    ("x.png", "selective-noise", {"epsilon": [1e-100]}, "drowns them"),
+    ("x.png", "selective-noise", {"epsilon": [1e-100]}, "too large for the sampler"),
     ("x.png", "selective-noise", {"epsilon": [1], "attribution": "x"}, "`attribution` must be None or"),
     ("x.png", "selective-noise", {"epsilon": [1], "k": "x"}, "`k` must be a number"),
     ("x.png", "content-adaptive", {"epsilon": [1], "map": "private", "detectors": 5}, "`detectors` must be"),
     ("x.png", "content-adaptive", {"epsilon": [1], "map": "private", "weights": 5}, "`weights` must be"),
-    ("x.wav", "mel-laplace", {"epsilon": [1e-100]}, "drowns them"),
+    ("x.wav", "mel-laplace", {"epsilon": [1e-100]}, "too large for the sampler"),
     ("x.wav", "mel-laplace", {"epsilon": [1], "moment": "x"}, "`moment` must be a number"),
 ]
 

@@ -7,8 +7,8 @@ import sfumato as sf
 from sfumato.io import Schema
 from sfumato.release import MediaMechanisms, protect
 from sfumato.release.locations import located
-from sfumato.release.protected_file import silent
-from sfumato.release.source_opener import opener_of
+from sfumato.release.path import silent
+from sfumato.release.protection import opener_of
 from sfumato.reports import KeyRing
 
 SCHEMA = Schema.from_dict(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
 
-from sfumato.cli.terminal import Stopped
 from sfumato.errors import BadInput
-from sfumato.io.stores import LocalStore, RemoteStore
-from sfumato.release.manifest import MANIFEST
-from sfumato.release.unlisted_files import refuse_foreign, telling_what_stays
+from sfumato.io import LocalStore, RemoteStore
+from sfumato.release.folder import refuse_foreign, telling_what_stays
+from sfumato.release.manifest import unlisted
+from sfumato.reports import MANIFEST
 
 OWN = ["a.png", "sub/b.png"]
 
@@ -48,7 +47,7 @@ def test_files_of_others_are_refused_and_named(output):
 @pytest.mark.parametrize(
     ("held", "exact", "left"),
     [
-        ([], True, "nothing unfinished was left behind"),
+        ([], True, ""),
         (
             ["a.png", "a.png.cert.json"],
             True,
@@ -56,15 +55,15 @@ def test_files_of_others_are_refused_and_named(output):
         ),
         (OWN, True, "2 files stand in {} without a manifest and belong to no release"),
         (OWN, False, "2 files or more stand in {} without a manifest and belong to no release"),
-        ([*OWN, MANIFEST], True, "nothing unfinished was left behind"),
+        ([*OWN, MANIFEST], True, ""),
     ],
 )
 def test_a_signal_tells_what_stays(output, held, exact, left):
     store, folder = output
     put(folder, *held)
-    with pytest.raises(Stopped) as stop, telling_what_stays(store, OWN, exact=exact):
-        raise Stopped(signal.SIGINT)
-    assert stop.value.sentence == f"interrupted before it was done; {left.format(store.shown)}."
+    with pytest.raises(KeyboardInterrupt) as stop, telling_what_stays(store, OWN, exact=exact):
+        raise KeyboardInterrupt
+    assert "; ".join(getattr(stop.value, "__notes__", ())) == left.format(store.shown)
 
 
 def test_an_error_is_left_as_it_is(output):
@@ -73,3 +72,9 @@ def test_an_error_is_left_as_it_is(output):
     with pytest.raises(ValueError, match="own words") as error, telling_what_stays(store, OWN, exact=True):
         raise ValueError("own words")
     assert not hasattr(error.value, "__notes__")
+
+
+def test_where_the_manifest_states_every_file_no_other_certificate_belongs():
+    held = ["a.png", "a.png.cert.json", "manifest.json", "manifest.json.cert.json"]
+    assert unlisted(held, ["a.png"]) == []
+    assert unlisted(held, ["a.png"], certified=False) == ["a.png.cert.json"]

@@ -18,14 +18,16 @@ from page_reading import Reading
 from sklearn.datasets import load_digits
 
 import sfumato as sf
-from sfumato.audits import audit_mechanism
-from sfumato.audits.findings import Finding
+from sfumato.audits import Finding, audit_mechanism
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
 from sfumato.privacy import Evidence, Guarantee, Statement
-from sfumato.reports.page import Budget, Entry, Frontier, Pictures, Point, render_report, write_report
-from sfumato.reports.printable_text import unbroken
-from sfumato.utility.assessment import assess
+from sfumato.reports.contact_sheet import Pictures
+from sfumato.reports.page import render_report, write_report
+from sfumato.reports.page_text import unbroken
+from sfumato.reports.plots import Frontier, Point
+from sfumato.reports.release_entry import Budget, Entry
+from sfumato.utility import assess
 
 ABOUT = {"delta": 1e-6, "unit": "record", "neighbours": "replace"}
 

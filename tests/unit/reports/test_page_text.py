@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from page_reading import Reading
 
-from sfumato.audits.findings import Finding
+from sfumato.audits import Finding
 from sfumato.privacy import Claim, Evidence, Guarantee, Statement
-from sfumato.reports.page import Entry, Frontier, Pictures, Point, render_report
-from sfumato.reports.printable_text import shortened, shown
+from sfumato.reports.contact_sheet import Pictures
+from sfumato.reports.page import render_report
+from sfumato.reports.page_text import shortened, shown
+from sfumato.reports.plots import Frontier, Point
+from sfumato.reports.release_entry import Entry
 
 HOSTILE = [
     "<script>window.taken = true</script>",

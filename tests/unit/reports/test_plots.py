@@ -8,18 +8,14 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.audits.findings import Finding
+from sfumato.audits import Finding
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
-from sfumato.privacy import Claim, Evidence, Guarantee, Statement
-from sfumato.privacy.wording import upward
-from sfumato.reports.burn_down import Budget, BurnDown, thinned
-from sfumato.reports.embedded_images import Pictures, png
-from sfumato.reports.frontier_plot import Frontier, FrontierPlot, Point
-from sfumato.reports.neighbour_histogram import Histogram
-from sfumato.reports.plots import NARROW, WIDE, Scale
-from sfumato.reports.release_entry import Entry
-from sfumato.reports.ruler import Ruler, Strip
+from sfumato.privacy import Claim, Evidence, Guarantee, Statement, format_upper
+from sfumato.reports.contact_sheet import Pictures, png
+from sfumato.reports.plots import NARROW, WIDE, Frontier, FrontierPlot, Histogram, Point, Scale
+from sfumato.reports.release_entry import Budget, BurnDown, Entry, thinned
+from sfumato.reports.sections import Ruler, Strip
 
 LINE = Scale(0.0, 10.0, 0.0, 100.0)
 
@@ -202,7 +198,9 @@ def test_the_ruler_compares_at_the_delta_of_the_attack():
     guarantee = sf.Gaussian(epsilon=1.0, delta=1e-6, clip=1.0).guarantee()
     evidence = Evidence("game", 0.1, 1e-3, 0.99, "", "record", "replace")
     entry = Entry("R", Statement("M", {}, None, guarantee, (evidence,)))
-    assert f"δ = 0.001: at most {upward(guarantee.epsilon(1e-3))} is proven" in Ruler.drawn(entry)[0].said
+    assert (
+        f"δ = 0.001: at most {format_upper(guarantee.epsilon(1e-3))} is proven" in Ruler.drawn(entry)[0].said
+    )
 
 
 @pytest.mark.parametrize("interval", [None, (0.4, 0.6), (-math.inf, math.inf), (3.0, 3.0)])

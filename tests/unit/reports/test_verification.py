@@ -1,5 +1,6 @@
-"""Every kind of payment is looked up where a release is verified, and told."""
+"""A release is verified: every kind of payment is looked up, and certificates beside files are compared."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 import sfumato as sf
 from sfumato.ledger import Ledger
 from sfumato.privacy import Guarantee
-from sfumato.reports import Certificate, KeyRing, certificate_file, file_digest, verify
+from sfumato.reports import MANIFEST, Certificate, KeyRing, certificate_file, file_digest, verify
 
 ONE = Guarantee.gaussian(4.0, unit="client", at_delta=1e-5)
 ROUNDS = 3
@@ -91,3 +92,52 @@ def test_a_hold_pays_once_it_is_committed(told, ledger):
         paid = ("holds", f"entry {hold.number} of 'clinic' paid for it")
         assert told(statement, "clinic", row(hold)) == (paid if settle == "commit" else unpaid)
     assert told(statement, "clinic") == ("not checked", "the release was not charged to a budget")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A certified folder of one file, and how a file is certified by itself."""
+    keys = KeyRing(tmp_path / "keys")
+    statement = sf.Gaussian(epsilon=1.0, delta=1e-6, clip=1.0).statement(4)
+    place = tmp_path / "out"
+    place.mkdir()
+
+    def certify(file):
+        certificate = Certificate(file.name, file_digest(file), statement, 1, 1, None, None, "0")
+        certificate_file(file).write_bytes(certificate.signed(keys.signing_or_new()))
+
+    (place / "a.png").write_bytes(b"released")
+    (place / MANIFEST).write_text(json.dumps({"files": {"a.png": file_digest(place / "a.png")}}))
+    certify(place / MANIFEST)
+    return place / "a.png", keys, certify
+
+
+def outcomes(file, keys):
+    found = verify(file, keys)
+    return found.holds, [(check.what, check.outcome) for check in found.checks if check.what != "ledger"][2:]
+
+
+def test_a_certificate_beside_a_file_must_agree_with_the_manifest_that_lists_it(folder):
+    file, keys, certify = folder
+    assert outcomes(file, keys) == (True, [("file", "holds")])
+    certify(file)
+    assert outcomes(file, keys) == (True, [("file", "holds"), ("folder", "holds")])
+    # A file of another release, with its own certificate, in the place of the one that was released.
+    file.write_bytes(b"another release")
+    certify(file)
+    assert outcomes(file, keys) == (False, [("file", "holds"), ("folder", "fails")])
+    assert verify(file, keys).checks[-1].detail == (
+        "the manifest.json in out lists other bytes: the certificate beside it is stale or of another release"
+    )
+    # The certificate of other bytes beside the file that was released.
+    file.write_bytes(b"released")
+    assert outcomes(file, keys) == (False, [("file", "fails"), ("folder", "holds")])
+
+
+def test_a_manifest_that_was_altered_vouches_for_no_certificate_beside_a_file(folder):
+    file, keys, certify = folder
+    certify(file)
+    manifest = file.with_name(MANIFEST)
+    manifest.write_text(manifest.read_text() + " ")
+    assert outcomes(file, keys) == (False, [("file", "holds"), ("folder", "fails")])
+    assert "was altered" in verify(file, keys).checks[-1].detail

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from sfumato.serve.registry import Registry
+from sfumato.serve.jobs.job_store import JobRecord
+from sfumato.serve.tenant_registry import Registry
 
 
 @pytest.fixture
@@ -32,6 +33,26 @@ def registry(registry_file, clock):
     """A new, empty registry."""
     with Registry(f"sqlite:///{registry_file}", clock=lambda: clock.now) as made:
         yield made
+
+
+@pytest.fixture
+def begin_job():
+    """Accepts a job of a tenant, which counts until it ends."""
+
+    def begun(registry, tenant_id, number):
+        new = JobRecord(
+            id=f"{number:024x}",
+            tenant=tenant_id,
+            kind="protect",
+            dataset="ward",
+            request=None,
+            asked={},
+            content="digest",
+            created=datetime.now(UTC).isoformat(timespec="microseconds"),
+        )
+        return registry.jobs.add(new, "accepting", 5.0)
+
+    return begun
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from fastapi.testclient import TestClient
 
-from sfumato.serve.auth.login_throttle import Guessing
-from sfumato.serve.release_request import Asked
+from sfumato.release import ReleaseRequest
+from sfumato.serve.authentication import Guessing
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
@@ -109,4 +109,6 @@ def release(service, tokens, ward, tmp_path):
     file = tmp_path / "visits.npz"
     file.write_bytes(npz(rows=200))
     owner = service.registry.authenticate(tokens["owner"])
-    return service.protect(owner, Asked("gaussian", {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0}), file, ward)
+    return service.protect(
+        owner, ReleaseRequest("gaussian", {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0}), file, ward
+    )

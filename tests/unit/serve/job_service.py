@@ -6,14 +6,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from sfumato.serve.jobs.job_runner import Runner
-from sfumato.serve.jobs.job_watch import Watch
-from sfumato.serve.jobs.job_work import Work
-from sfumato.serve.release_request import Asked
+from sfumato.release import ReleaseRequest
+from sfumato.serve.jobs.job_runner import Runner, Watch, Work
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 
-GAUSSIAN = Asked("gaussian", {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0})
+GAUSSIAN = ReleaseRequest("gaussian", {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0})
 ENDED = ("done", "failed", "cancelled")
 
 

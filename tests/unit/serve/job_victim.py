@@ -4,8 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from sfumato.serve.jobs.job_watch import Watch
-from sfumato.serve.jobs.job_work import Work
+from sfumato.serve.jobs.job_runner import Watch, Work
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

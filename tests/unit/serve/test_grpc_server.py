@@ -24,18 +24,15 @@ from grpc_service import Code, channel, code_of, keys, listening, protected, ref
 import sfumato.serve.grpc.generate as generating
 from sfumato.errors import BadInput
 from sfumato.serve import refusal_codes
-from sfumato.serve.auth.login_throttle import Guessing
-from sfumato.serve.grpc import call_guard
+from sfumato.serve.authentication import Guessing
+from sfumato.serve.grpc import grpc_server
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.concurrency_limits import Places
-from sfumato.serve.grpc.grpc_server import make_server
-from sfumato.serve.grpc.health import NAME
+from sfumato.serve.grpc.grpc_server import NAME, Places, make_server
 from sfumato.serve.grpc.servicer import address_of_peer
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
-from sfumato.serve.metrics import Metrics
-from sfumato.serve.readiness import Readiness
-from sfumato.serve.registry_errors import Busy
-from sfumato.serve.rest.problem_details import STATUS
+from sfumato.serve.metrics import Metrics, Readiness
+from sfumato.serve.registry_database import Busy
+from sfumato.serve.rest.middleware import STATUS
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.settings import Listening
 from sfumato.serve.workers import run
@@ -221,7 +218,7 @@ def test_places_are_given_back():
 
 
 def test_a_message_that_does_not_come_is_not_waited_for(service, keys, monkeypatch):
-    monkeypatch.setattr(call_guard, "_MESSAGE_SECONDS", 0.3)
+    monkeypatch.setattr(grpc_server, "_MESSAGE_SECONDS", 0.3)
     silence = threading.Event()
 
     def silent():
@@ -263,7 +260,7 @@ def test_calls_are_counted_by_their_method_and_refusals_by_their_word(service, k
 def test_every_refusal_has_a_status_and_a_code():
     words = {word for _, word in refusal_codes._WORDS}
     assert words <= set(STATUS)
-    assert words | {"bad-input"} <= set(call_guard._CODES)
+    assert words | {"bad-input"} <= set(grpc_server._CODES)
 
 
 def test_health_does_not_know_what_there_is_not(channel):

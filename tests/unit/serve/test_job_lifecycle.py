@@ -23,12 +23,9 @@ from job_service import (
 
 from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused
-from sfumato.release import protect
-from sfumato.serve.auth.dataset_names import ledger_name
-from sfumato.serve.quotas import Quotas
-from sfumato.serve.registry_errors import QuotaRefused
-from sfumato.serve.release_request import Asked, keyed_by
-from sfumato.serve.service import Forbidden, NotFound
+from sfumato.release import ReleaseRequest, keyed, protect
+from sfumato.serve.authentication import Forbidden, NotFound, ledger_name
+from sfumato.serve.registry_database import QuotaRefused, Quotas
 
 _REFUSED = r"other content|used for another request"
 
@@ -66,9 +63,9 @@ def test_a_request_is_one_job_and_draws_what_the_library_draws(service, owner, u
     again = service.submit(owner, GAUSSIAN, upload(), "ward", request="monday")
     assert (again.id, again.state) == (first.id, "done")
     assert kinds(service, owner) == ["hold", "commit"]
-    noise = service.noise(ledger_name(owner.tenant, "ward"), "request monday")
+    noise = service.resources.noise(ledger_name(owner.tenant, "ward"), "request monday")
     out = tmp_path / "x.npz"
-    protect(upload(), out, keyed_by(GAUSSIAN.made("array"), noise), keys=service.keys)
+    protect(upload(), out, keyed(GAUSSIAN.make_mechanism("array"), noise), keys=service.keys)
     assert out.read_bytes() == service.release(owner, done.result["release"]).file.read_bytes()
 
 
@@ -82,7 +79,7 @@ def test_other_content_never_meets_the_noise_of_a_request(service, owner, upload
                 continue
             with pytest.raises(BadInput, match=_REFUSED):
                 ask[way](owner, GAUSSIAN, upload(seed), "ward", request="monday")
-    other = Asked("gaussian", {"epsilon": 2.0, "delta": 1e-6, "clip": 1.0})
+    other = ReleaseRequest("gaussian", {"epsilon": 2.0, "delta": 1e-6, "clip": 1.0})
     with pytest.raises(BadInput, match=_REFUSED):
         ask[first](owner, other, upload(), "ward", request="monday")
     assert len(kinds(service, owner)) == 1
@@ -91,7 +88,7 @@ def test_other_content_never_meets_the_noise_of_a_request(service, owner, upload
 
 def test_bad_input_is_refused_at_once_or_gives_its_price_back(service, owner, upload):
     with pytest.raises(BadInput):
-        service.submit(owner, Asked("no such"), upload(), "ward")
+        service.submit(owner, ReleaseRequest("no such"), upload(), "ward")
     with pytest.raises(NotFound):
         service.submit(owner, GAUSSIAN, upload(), "street")
     assert kinds(service, owner) == []
@@ -114,11 +111,11 @@ def test_bad_input_is_refused_at_once_or_gives_its_price_back(service, owner, up
 
 def test_what_a_budget_refuses_leaves_nothing_behind(service, owner, upload):
     service.registry.set_quotas(owner.tenant, Quotas(jobs_at_once=1))
-    dear = Asked("gaussian", {"epsilon": 7.9, "delta": 1e-6, "clip": 1.0})
+    dear = ReleaseRequest("gaussian", {"epsilon": 7.9, "delta": 1e-6, "clip": 1.0})
     for _ in range(2):
         with pytest.raises(BudgetRefused):
             service.submit(
-                owner, Asked("gaussian", dict(dear.parameters) | {"epsilon": 50.0}), upload(), "ward"
+                owner, ReleaseRequest("gaussian", dict(dear.parameters) | {"epsilon": 50.0}), upload(), "ward"
             )
     assert service.jobs(owner) == []
     assert os.listdir(service.settings.data / "jobs") == []
@@ -241,4 +238,4 @@ def test_jobs_of_the_busiest_tenant_are_not_all_before_those_of_others(service, 
     first = [service.submit(owner, GAUSSIAN, upload(), "ward").id for _ in range(3)]
     other = service.submit(callers["stranger"], GAUSSIAN, upload(), "ward").id
     assert [claimed(service, seconds=60).id for _ in range(4)] == [first[0], other, *first[1:]]
-    assert service.registry.job_counts() == {"queued": 0, "running": 4, "oldest_queued_seconds": 0.0}
+    assert service.registry.jobs.counts() == {"queued": 0, "running": 4, "oldest_queued_seconds": 0.0}

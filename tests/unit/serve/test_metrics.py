@@ -89,10 +89,13 @@ def test_what_was_spent_since_is_seen_at_the_next_look(service, clinic):
 
 
 def test_jobs_and_workers_are_counted(service):
-    found = samples(Metrics(service).page())
+    metrics = Metrics(service)
+    found = samples(metrics.page())
     assert found["sfumato_jobs", ("state", "queued")] == found["sfumato_jobs", ("state", "running")] == 0
     assert found["sfumato_job_wait_seconds",] == 0
-    assert found["sfumato_workers_up",] == 1
+    assert found["sfumato_workers_up",] == 0  # it does not listen yet
+    metrics.mark_up()
+    assert samples(metrics.page())["sfumato_workers_up",] == 1
 
 
 def test_a_database_that_does_not_answer_is_told_and_the_rest_stays(service, clinic):
@@ -154,6 +157,7 @@ from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 service = Service(Settings(Path(sys.argv[1])))
 metrics = Metrics(service)
+metrics.mark_up()
 metrics.answered("rest", "/v1/me", "GET", 200, 0.01)
 if len(sys.argv) > 2:
     forget_worker(Path(sys.argv[2]), int(sys.argv[3]))

@@ -8,17 +8,13 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import TrustAdaptive
-from sfumato.mechanisms.trust_tier import TrustTier
-from sfumato.media.images.plane_tier import PlaneTier
+from sfumato.mechanisms import TrustAdaptive, TrustTier
+from sfumato.media.images import PlaneTier
 from sfumato.noise import Keyed
-from sfumato.serve.auth.callers import Caller
-from sfumato.serve.auth.trust_policy import Policy
-from sfumato.serve.reader_tiers import ReaderFacts, TierLevels, context_of, distrust_of
-from sfumato.serve.registry_errors import Conflict, Unknown
-from sfumato.serve.release_request import Asked
-from sfumato.serve.tier_files import TierTerms
-from sfumato.serve.tier_store import TierStore
+from sfumato.release import ReleaseRequest, terms_of
+from sfumato.serve.reader_tiers import ReaderFacts, TierLevels, TierStore, TierTerms, context_of
+from sfumato.serve.registry_database import Conflict, RegistryDatabase, Unknown
+from sfumato.serve.trust_policy import Policy
 
 LEVELS = (0.0, 0.5, 1.0)
 TENANT, OTHER = "t" + "1" * 16, "t" + "2" * 16
@@ -74,16 +70,15 @@ def test_levels_that_are_none_are_refused(levels):
     ],
 )
 def test_a_policy_goes_by_what_the_tenant_says_of_a_reader(reader, facts, address, collected, expected):
-    caller = Caller(TENANT, "0" * 16, "auditor", reader=reader)
     context = context_of(facts, address, collected, datetime(2026, 11, 16, tzinfo=UTC))
-    assert distrust_of(Policy.from_dict(RULES), caller, context) == expected
+    assert Policy.from_dict(RULES).distrust(reader, context) == expected
 
 
 @pytest.fixture
 def store(tmp_path):
-    made = TierStore(f"sqlite:///{tmp_path / 'service.db'}")
-    yield made
-    made.close()
+    database = RegistryDatabase(f"sqlite:///{tmp_path / 'service.db'}")
+    yield TierStore(database)
+    database.close()
 
 
 def test_a_declaration_never_changes_and_has_an_id_of_its_own(store):
@@ -105,13 +100,14 @@ def test_a_declaration_never_changes_and_has_an_id_of_its_own(store):
 def test_declarations_outlive_the_process_that_made_them(store, tmp_path):
     first = store.declare(TENANT, "photos", {"tiers": [0, 1]})
     store.say(TENANT, "b", ReaderFacts.of(["x"], "DE"))
-    again = TierStore(f"sqlite:///{tmp_path / 'service.db'}")
+    database = RegistryDatabase(f"sqlite:///{tmp_path / 'service.db'}")
+    again = TierStore(database)
     assert again.declared(TENANT, "photos") == first
     assert again.facts(TENANT, "b") == ReaderFacts.of(["x"], "DE")
     assert again.facts(OTHER, "b") == again.facts(TENANT, None) == ReaderFacts()
     again.say(TENANT, "b", None)
     assert store.readers(TENANT) == {}
-    again.close()
+    database.close()
 
 
 def test_a_tier_alone_states_its_own_promise_and_that_of_all_together():
@@ -225,7 +221,8 @@ def test_all_tiers_of_a_nested_file_are_charged_the_same_and_others_each_their_o
     terms = TierTerms("array", RANGE | {"clip": 1.0})
     opened = [terms.opened(tmp_path / "x.npy", level, LEVELS, noise) for level in LEVELS]
     assert len({one.charged.proven.epsilon() for one in opened}) == 1
-    assert all(one.terms == opened[0].terms for one in opened)
+    charged = terms_of(opened[0].charged, opened[0].declared)
+    assert all(terms_of(one.charged, one.declared) == charged for one in opened)
     assert [round(one.file.statement.proven.epsilon(), 6) for one in opened] == [8.0, 4.5, 1.0]
     (tmp_path / "t.csv").write_text("age,sex\n30,f\n40,m\n")
     table = TierTerms("table", RANGE, COLUMNS)
@@ -249,6 +246,6 @@ def test_tiers_that_are_not_nested_are_each_charged_their_own(tmp_path):
 def test_a_request_that_says_trust_is_told_of_distrust():
     given = {"epsilon": [1.0, 8.0], "clip": 1.0, "trust": 0.4}
     with pytest.raises(BadInput, match="`distrust`, 0 for the most trusted reader"):
-        Asked("trust-adaptive", given).made("array")
+        ReleaseRequest("trust-adaptive", given).make_mechanism("array")
     del given["trust"]
-    assert Asked("trust-adaptive", given | {"distrust": 0.4}).made("array").distrust == 0.4
+    assert ReleaseRequest("trust-adaptive", given | {"distrust": 0.4}).make_mechanism("array").distrust == 0.4

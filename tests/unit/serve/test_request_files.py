@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
 from sfumato.serve.request_files import Pace, TooLarge, TooSlow, written
-from sfumato.serve.rest.bounded_bodies import Bounded, received
-from sfumato.serve.rest.problem_details import add_problems
+from sfumato.serve.rest.middleware import add_problems
+from sfumato.serve.rest.rest_requests import Bounded, received
 
 
 def test_a_pace_gives_time_for_what_came_and_none_for_silence():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import TrustAdaptive
-from sfumato.serve.auth.trust_policy import Context, Policy, Rule
+from sfumato.serve.trust_policy import Context, Policy, Rule
 
 READERS, RIGHTS, PLACES = ["anna", "ben", "cleo"], ["ethics", "contract"], ["DE", "EU", "US-CA"]
 NETWORKS = ["10.0.0.0/8", "10.1.0.0/16", "192.0.2.7/32", "2001:db8::/32", "0.0.0.0/0", "::/0"]

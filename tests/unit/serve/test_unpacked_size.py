@@ -12,10 +12,8 @@ import pytest
 
 from sfumato.errors import BadInput
 from sfumato.io import Schema, open_array
-from sfumato.release import protect
-from sfumato.release.array_release import rows_at_once
+from sfumato.release import ReleaseRequest, protect, rows_at_once
 from sfumato.reports import KeyRing
-from sfumato.serve.release_request import Asked
 from sfumato.serve.request_files import TooLarge
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
@@ -213,6 +211,14 @@ def test_what_cannot_be_read_is_left_to_whoever_reads_it(tmp_path, name, content
     require_unpacked(file, MOST)
 
 
+def test_a_playlist_that_is_called_a_video_leads_to_no_other_file(tmp_path):
+    (tmp_path / "other.mkv").write_bytes(film(3))
+    with pytest.raises(TooLarge):
+        require_unpacked(tmp_path / "other.mkv", 1)
+    (tmp_path / "a.mp4").write_bytes(b"ffconcat version 1.0\nfile other.mkv\n")
+    require_unpacked(tmp_path / "a.mp4", 1)  # nothing is counted: whoever reads it refuses it
+
+
 # Memory
 
 ARRAYS = {"epsilon": 1.0, "clip": 1.0}
@@ -262,7 +268,7 @@ def test_a_record_as_wide_as_memory_is_refused_by_its_header(tmp_path, owner, op
     }[mechanism]
 
     def ask():
-        return getattr(service, operation)(caller, Asked(mechanism, parameters), file, "ward")
+        return getattr(service, operation)(caller, ReleaseRequest(mechanism, parameters), file, "ward")
 
     sentence, most = peak(ask)
     assert "1,600,000,000 bytes of memory, and 67,108,864 are the most" in sentence
@@ -283,7 +289,7 @@ def test_a_record_as_wide_as_memory_is_refused_by_its_header(tmp_path, owner, op
 def test_what_is_taken_stays_within_the_memory_that_was_foretold(tmp_path, mechanism, parameters):
     file, columns, keys = tmp_path / "x.npz", 30_000, KeyRing(tmp_path / "keys")
     np.savez_compressed(file, X=np.zeros((4, columns), np.uint8))
-    made = Asked(mechanism, parameters).made("array")
+    made = ReleaseRequest(mechanism, parameters).make_mechanism("array")
     foretold = made.working_bytes(columns, min(4, rows_at_once(open_array(file), made)))
     protect(file, tmp_path / "out.npz", made, keys=keys)  # tables that are made once
     tracemalloc.start()
@@ -298,19 +304,24 @@ def test_pictures_sounds_and_films_are_measured_by_their_headers(tmp_path):
     picture = tmp_path / "a.png"
     picture.write_bytes(png(2000, 2000))
     on_blocks, on_pixels = (
-        Asked("plane-means", {"epsilon": 1.0} | block).made("picture") for block in ({}, {"block": 1})
+        ReleaseRequest("plane-means", {"epsilon": 1.0} | block).make_mechanism("picture")
+        for block in ({}, {"block": 1})
     )
     require_memory(picture, on_blocks, None, 500 << 20)
     with pytest.raises(TooLarge, match="a smaller picture"):
         require_memory(picture, on_pixels, None, 500 << 20)
     sound = tmp_path / "a.flac"
     sound.write_bytes(flac(1_000_000))
-    require_memory(sound, Asked("band-noise", {"epsilon": 1.0}).made("sound"), None, 16 << 20)
+    require_memory(
+        sound, ReleaseRequest("band-noise", {"epsilon": 1.0}).make_mechanism("sound"), None, 16 << 20
+    )
     with pytest.raises(TooLarge, match="a shorter clip"):
-        require_memory(sound, Asked("mel-laplace", {"epsilon": 1.0}).made("sound"), None, 16 << 20)
+        require_memory(
+            sound, ReleaseRequest("mel-laplace", {"epsilon": 1.0}).make_mechanism("sound"), None, 16 << 20
+        )
     clip = tmp_path / "a.mkv"
     clip.write_bytes(film(3))
-    made = Asked(None, {"epsilon": 1.0}).made("video")
+    made = ReleaseRequest(None, {"epsilon": 1.0}).make_mechanism("video")
     require_memory(clip, made, None, 64 << 20)
     with pytest.raises(TooLarge):
         require_memory(clip, made, None, 1 << 20)
@@ -334,7 +345,7 @@ def test_an_audit_has_all_that_it_compares_in_memory(tmp_path):
 def test_an_array_in_columns_is_counted_whole(tmp_path):
     file = tmp_path / "x.npy"
     np.save(file, np.zeros((1000, 1000), order="F"))
-    made = Asked("gaussian", ARRAYS).made("array")
+    made = ReleaseRequest("gaussian", ARRAYS).make_mechanism("array")
     with pytest.raises(TooLarge):
         require_memory(file, made, None, 170_000_000)
     np.save(file, np.zeros((1000, 1000)))
@@ -343,7 +354,7 @@ def test_an_array_in_columns_is_counted_whole(tmp_path):
 
 def test_pages_and_texts_of_a_table_are_in_memory_while_it_is_read(tmp_path):
     file = tmp_path / "a.parquet"
-    made = Asked("gaussian", {"epsilon": 1.0}).made("table")
+    made = ReleaseRequest("gaussian", {"epsilon": 1.0}).make_mechanism("table")
     file.write_bytes(texts(20_000))
     with pytest.raises(TooLarge):
         require_memory(file, made, None, 80 << 20)

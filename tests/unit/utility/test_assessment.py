@@ -9,12 +9,18 @@ from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
 from sfumato.utility.assessment import assess
-from sfumato.utility.cosine_similarities import cosine_similarity
-from sfumato.utility.distribution import frechet_distance, inception_style_score
-from sfumato.utility.distribution_features import columns, pixels, principal_components, probabilities
+from sfumato.utility.distribution import (
+    columns,
+    cosine_similarity,
+    frechet_distance,
+    inception_style_score,
+    pixels,
+    principal_components,
+    probabilities,
+)
 from sfumato.utility.image_measures import psnr, ssim
 from sfumato.utility.probe import fitted, linear_probe, split
-from sfumato.utility.structure import structure
+from sfumato.utility.structure_measures import structure
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 DIGITS = DIGITS[:600] / 16.0

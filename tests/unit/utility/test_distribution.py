@@ -11,8 +11,13 @@ from scipy.stats import entropy
 from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
-from sfumato.utility.distribution import frechet_distance, inception_style_score
-from sfumato.utility.distribution_features import Extractor, columns, principal_components
+from sfumato.utility.distribution import (
+    Extractor,
+    columns,
+    frechet_distance,
+    inception_style_score,
+    principal_components,
+)
 
 DIGITS = load_digits().data
 GIVEN = Extractor("given", lambda records: records)
@@ -89,15 +94,10 @@ def test_scores_by_hand():
     assert inception_style_score(np.eye(4)[[0, 0, 1, 1]], extractor=GIVEN).value == pytest.approx(2.0)
 
 
-def test_scores_in_parts():
+def test_a_score_is_the_mean_divergence_from_the_mean():
     P = np.random.default_rng(1).dirichlet(np.full(6, 0.3), 101)
-    found = inception_style_score(P, extractor=GIVEN, splits=4)
-    parts = [
-        math.exp(np.mean([entropy(row, part.mean(axis=0)) for row in part])) for part in np.array_split(P, 4)
-    ]
-    assert found.value == pytest.approx(np.mean(parts))
-    assert found.deviation == pytest.approx(np.std(parts, ddof=1))
-    assert inception_style_score(P, extractor=GIVEN).deviation is None
+    expected = math.exp(np.mean([entropy(row, P.mean(axis=0)) for row in P]))
+    assert inception_style_score(P, extractor=GIVEN).value == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,6 @@ def test_scores_in_parts():
         ),
         (lambda: inception_style_score(DIGITS, extractor=columns()), "no probabilities: each must sum to 1"),
         (lambda: inception_style_score([[1.5, -0.5]], extractor=GIVEN), "no probabilities"),
-        (lambda: inception_style_score(np.eye(3), extractor=GIVEN, splits=4), "1 to 3 parts"),
-        (lambda: inception_style_score(np.eye(3), extractor=GIVEN, splits=0), "1 to 3 parts"),
     ],
 )
 def test_what_has_no_distribution_is_refused(make, sentence):

@@ -4,18 +4,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import RidgeClassifier
 from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from sfumato.errors import BadInput
-from sfumato.utility.cosine_similarities import cosine_similarity
-from sfumato.utility.distribution_features import (
+from sfumato.utility.distribution import (
     Extractor,
     columns,
-    hidden_layer,
+    cosine_similarity,
     pixels,
     principal_components,
     probabilities,
@@ -42,25 +38,8 @@ def test_principal_components_of_public_records():
     assert np.allclose(extractor(DIGITS[500:600].reshape(100, 8, 8)), expected)
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "logistic"])
-def test_the_hidden_layer_leads_to_the_networks_answers(activation):
-    """What the last layer makes of the features is what the network says."""
-    network = MLPClassifier((9, 6), activation=activation, max_iter=3, random_state=1)
-    model = make_pipeline(StandardScaler(), network)
-    with pytest.warns(ConvergenceWarning):
-        model.fit(DIGITS, LABELS)
-    features = hidden_layer(model)(DIGITS[:50])
-    assert features.shape == (50, 6)
-    raw = features @ network.coefs_[-1] + network.intercepts_[-1]
-    raw = np.exp(raw - raw.max(axis=1, keepdims=True))
-    assert np.allclose(raw / raw.sum(axis=1, keepdims=True), model.predict_proba(DIGITS[:50]))
-    assert hidden_layer(model).name == "hidden layer of MLPClassifier"
-
-
-def test_a_network_alone_and_names_of_ones_own():
+def test_the_probabilities_of_a_network_are_its_answers():
     given = DIGITS[:30].copy()
-    assert hidden_layer(NETWORK, "public digits").name == "public digits"
-    assert hidden_layer(NETWORK)(given).shape == (30, 7)
     assert np.array_equal(given, DIGITS[:30])
     assert np.allclose(probabilities(NETWORK)(given), NETWORK.predict_proba(given))
     assert probabilities(NETWORK).name == "MLPClassifier probabilities"
@@ -72,10 +51,7 @@ def test_a_network_alone_and_names_of_ones_own():
         (lambda: principal_components(DIGITS, 65), "`components` was 65; 1797 public records of 64 columns"),
         (lambda: principal_components(DIGITS, 0), "between 1 and 64"),
         (lambda: principal_components(DIGITS, 3)(DIGITS[:, :5]), "'PCA-3' reads 64 columns, .* have 5"),
-        (lambda: hidden_layer(NETWORK)(DIGITS[:, :5]), "reads 64 columns"),
         (lambda: probabilities(NETWORK)(DIGITS[:, :5]), "reads 64 columns"),
-        (lambda: hidden_layer(LogisticRegression()), "LogisticRegression has no hidden layers"),
-        (lambda: hidden_layer(MLPClassifier()), "fit an MLPClassifier first"),
         (lambda: probabilities(RidgeClassifier()), "RidgeClassifier gives no class probabilities"),
         (lambda: Extractor("half", lambda X: X[::2])(DIGITS[:10]), "made 5 rows of features from 10 records"),
         (lambda: Extractor("bad", lambda X: X / 0.0)(np.ones((3, 2))), "row 1 of the bad feature array"),

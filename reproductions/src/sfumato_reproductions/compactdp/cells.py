@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 
-from sfumato.audits import from_auc
-from sfumato.errors import BadInput
+import numpy as np
+
 from sfumato_reproductions.compactdp.attack import Attack, Range
 from sfumato_reproductions.compactdp.measured import Measured
 from sfumato_reproductions.compactdp.published import Printed
@@ -148,11 +148,12 @@ def against_appendix_p(seeds: Seeds) -> tuple[str, ...]:
 
 
 def by_line(auc: float, line: Line) -> float | None:
-    """The third conversion; None where the models with known ε have one AUC."""
-    try:
-        return from_auc(auc, line).epsilon
-    except BadInput:
+    """The third conversion, by the least-squares line; None where the models with known ε have one AUC."""
+    areas, epsilons = zip(*line, strict=True) if line else ((), ())
+    if len(set(areas)) < 2:
         return None
+    slope, start = np.polyfit(areas, epsilons, 1)
+    return float(start + slope * auc)
 
 
 def range_by_line(attack: Attack, line: Line) -> Range:

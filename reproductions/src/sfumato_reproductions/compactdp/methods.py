@@ -69,14 +69,14 @@ def _dp_sgd(epsilon: float) -> Callable[[int, int], Any]:
 
 
 def _compact(classes: int, seed: int) -> Any:
-    from sfumato.learners import CompactClassifier
+    from sfumato.learners.compact import CompactClassifier
 
     return CompactClassifier(classes=classes, randomness=Seeded(seed))
 
 
 def _combined(epsilon: float, mode: str = "accountant") -> Callable[[int, int], Any]:
     def make(classes: int, seed: int) -> Any:
-        from sfumato.learners import CompactPrivate
+        from sfumato.learners.compact import CompactPrivate
 
         return CompactPrivate(epsilon, DELTA, mode=mode, classes=classes, randomness=Seeded(seed))
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audits import scale_invariance
 from sfumato.noise import Seeded
 from sfumato_reproductions.compactdp.bench import Bench
+from sfumato_reproductions.compactdp.feature_rescaling import scale_invariance
 from sfumato_reproductions.compactdp.methods import Method
 from sfumato_reproductions.compactdp.protocol import DELTA
 from sfumato_reproductions.compactdp.published import ETA
@@ -48,7 +48,7 @@ def _checked(bench: Bench, make: Callable[[int, float], Any]) -> dict[str, Any]:
 
 
 def _compact(classes: int, scale: float) -> Any:
-    from sfumato.learners import CompactClassifier
+    from sfumato.learners.compact import CompactClassifier
 
     # Its bandwidths are in units of the features' scale.
     return CompactClassifier(classes=classes, randomness=Seeded(0))
@@ -56,7 +56,7 @@ def _compact(classes: int, scale: float) -> Any:
 
 def _combined(mode: str) -> Callable[[int, float], Any]:
     def make(classes: int, scale: float) -> Any:
-        from sfumato.learners import CompactPrivate
+        from sfumato.learners.compact import CompactPrivate
 
         # Gradients are clipped in units of the features' scale.
         return CompactPrivate(1.0, DELTA, mode=mode, classes=classes, randomness=Seeded(0))

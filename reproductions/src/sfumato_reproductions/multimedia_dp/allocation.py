@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.media import ContentAdaptive, SensitivityMap, annotated_map, water_filling
+from sfumato.media import water_filling
+from sfumato.media.images import ContentAdaptive, SensitivityMap, annotated_map
 from sfumato.privacy import Unit
 from sfumato_reproductions.multimedia_dp.allocation_utility import (
     AllocationUtility,

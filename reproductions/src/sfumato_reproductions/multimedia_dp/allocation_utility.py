@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.media import CATEGORIES, PlaneMeans, SensitivityMap
+from sfumato.media.images import CATEGORIES, PlaneMeans, SensitivityMap
 from sfumato.noise import Seeded
-from sfumato.privacy import Unit, defaults
+from sfumato.privacy import IMAGES, Unit
 
 __all__ = ["AllocationUtility", "Losses", "measured_allocation", "modelled_allocation"]
 
@@ -85,7 +85,7 @@ def measured_allocation(
     maps: Sequence[SensitivityMap],
     *,
     epsilon: float,
-    unit: str | Unit = defaults.IMAGES.unit,
+    unit: str | Unit = IMAGES.unit,
     restore: str = "wiener",
     low: float = 0.05,
     reserve: float = 0.2,

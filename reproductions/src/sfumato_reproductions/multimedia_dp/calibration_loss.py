@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media import PictureMechanism, PlaneMeans, SpectralLaplace
+from sfumato.media.images import PictureMechanism, PlaneMeans, SpectralLaplace
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
 from sfumato.utility import psnr, ssim

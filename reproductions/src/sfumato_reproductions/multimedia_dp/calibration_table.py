@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sfumato.media import MelLaplace, PictureMechanism, ScaledPixels, SpectralLaplace
+from sfumato.media.audio import MelLaplace
+from sfumato.media.images import PictureMechanism, ScaledPixels, SpectralLaplace
 from sfumato.privacy import Unit, gaussian_epsilon
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, proven_epsilon
 from sfumato_reproductions.multimedia_dp.protocol import SIDE

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media import CATEGORIES, ScaledPixels, SensitivityMap, annotated_map, category_of
 from sfumato.media.detect import Detector, Faces, Plates, Text
+from sfumato.media.images import CATEGORIES, ScaledPixels, SensitivityMap, annotated_map, category_of
 from sfumato.privacy import Unit
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, proven_epsilon
 from sfumato_reproductions.multimedia_dp.protocol import SIDE

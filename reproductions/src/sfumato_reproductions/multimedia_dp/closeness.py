@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media import DPPix, PictureMechanism, PlaneMeans
+from sfumato.media.images import DPPix, PictureMechanism, PlaneMeans
 from sfumato.privacy import Unit
 from sfumato_reproductions.multimedia_dp.calibration_loss import measured_loss
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, held

@@ -6,9 +6,7 @@ alone is (0.1, 1e-9)-DP, composed k times, read at a total δ of 1e-5 under four
 
 from __future__ import annotations
 
-from dp_accounting import GaussianDpEvent
-
-from sfumato.privacy import composition, gaussian_mu
+from sfumato.privacy import Guarantee, advanced_composition, gaussian_mu, rdp_composition
 from sfumato_reproductions.regenerate import Regenerated, Report, Request
 
 __all__ = ["composition_figure", "composition_table"]
@@ -19,13 +17,13 @@ COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 def composition_table(report: Report) -> dict[str, list[float]]:
     """Total ε at δ = 1e-5 after each of ``COUNTS`` compositions, under the four methods."""
-    event = GaussianDpEvent(1.0 / gaussian_mu(EPSILON, DELTA))
+    one = Guarantee.gaussian(1.0 / gaussian_mu(EPSILON, DELTA))
     table: dict[str, list[float]] = {"basic": [], "advanced": [], "Rényi": [], "PLD": []}
     for done, k in enumerate(COUNTS):
-        table["basic"].append(composition.basic(EPSILON, DELTA, k)[0])
-        table["advanced"].append(composition.advanced(EPSILON, DELTA, k, TOTAL_DELTA - k * DELTA)[0])
-        table["Rényi"].append(composition.rdp(event, k, TOTAL_DELTA))
-        table["PLD"].append(composition.pld(event, k, TOTAL_DELTA))
+        table["basic"].append(k * EPSILON)
+        table["advanced"].append(advanced_composition(EPSILON, DELTA, k, TOTAL_DELTA - k * DELTA)[0])
+        table["Rényi"].append(rdp_composition(one.event, k, TOTAL_DELTA))
+        table["PLD"].append(one.times(k).epsilon(TOTAL_DELTA))
         report("composing", (done + 1) / len(COUNTS))
     return table
 

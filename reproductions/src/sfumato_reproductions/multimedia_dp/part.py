@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.privacy import Guarantee, aligned, upward
+from sfumato.privacy import Guarantee, format_table, format_upper
 
 __all__ = ["NONE", "Grid", "Part", "held", "proven_epsilon", "signed_percent"]
 
@@ -30,7 +30,7 @@ class Grid:
 
     def text(self) -> str:
         """For a terminal."""
-        return "\n".join([self.caption, *aligned(self.heads, self.rows, width=150)])
+        return "\n".join([self.caption, *format_table(self.heads, self.rows, width=150)])
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def proven_epsilon(epsilon: float) -> str:
     """An ε that still holds as it is printed: four digits, rounded up; infinite is *nothing*."""
     if math.isinf(epsilon):
         return _NOTHING
-    value = float(upward(epsilon))
+    value = float(format_upper(epsilon))
     if 1e4 <= value < 1e7:
         return f"{value:,.0f}"
     return f"{value:g}".replace("e+0", "e").replace("e+", "e")
@@ -69,7 +69,7 @@ def held(guarantee: Guarantee) -> str:
         return proven_epsilon(epsilon)
     if guarantee.at_delta > 1.0 - 1e-9:
         return _NOTHING  # δ = 1 says nothing at any ε
-    return f"({proven_epsilon(epsilon)}, {upward(guarantee.at_delta)})"
+    return f"({proven_epsilon(epsilon)}, {format_upper(guarantee.at_delta)})"
 
 
 def signed_percent(share: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from sfumato.media import CATEGORIES
+from sfumato.media.images import CATEGORIES
 from sfumato_reproductions.multimedia_dp.part import Part
 from sfumato_reproductions.multimedia_dp.published import AGREEMENT
 

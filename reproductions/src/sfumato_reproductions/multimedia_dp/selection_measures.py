@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.media import SelectiveNoise
+from sfumato.media.images import SelectiveNoise
 from sfumato.noise import Secure
 
 __all__ = ["PUBLISHED_SELECTION", "SelectionMeasures", "selection_measures"]

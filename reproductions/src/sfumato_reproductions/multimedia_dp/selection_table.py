@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.media import PlaneMeans, SelectiveNoise
+from sfumato.media.images import PlaneMeans, SelectiveNoise
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
 from sfumato.utility import ssim

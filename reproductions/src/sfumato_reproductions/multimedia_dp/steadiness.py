@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 
-from sfumato.media import FrameNoise, PlaneMeans
+from sfumato.media.images import PlaneMeans
+from sfumato.media.video import FrameNoise
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit, ar1_factor, gaussian_epsilon, gaussian_mu
 from sfumato.utility import flicker, lag

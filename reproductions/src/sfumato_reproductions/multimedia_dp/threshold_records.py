@@ -7,7 +7,8 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media.detect import Faces, Saliency, SensitivityScorer, tile_embedding, tiles_of
+from sfumato.media.detect import Faces, Saliency, SensitivityScorer, tile_embedding
+from sfumato.media.images import tiles_of
 from sfumato_reproductions.multimedia_dp.sources import Photograph, Sources
 
 __all__ = ["threshold_records"]

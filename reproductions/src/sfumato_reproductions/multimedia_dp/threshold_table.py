@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.mechanisms import Release
-from sfumato.media import (
+from sfumato.media.detect import (
     exponential_threshold,
     functional_threshold,
     projected_gradient_threshold,
@@ -25,7 +25,7 @@ __all__ = ["threshold_table"]
 
 _EPSILON, _SHARE, _START = 1.0, 0.5, 0.5
 _OPTIONS: dict[str, Any] = {"epsilon": _EPSILON, "positives": _SHARE}
-_WAYS: dict[str, tuple[Callable[..., Release], dict[str, Any]]] = {
+_WAYS: dict[str, tuple[Callable[..., Release[float]], dict[str, Any]]] = {
     "functional, the paper's": (functional_threshold, {}),
     "exponential": (exponential_threshold, {}),
     "projected gradient": (projected_gradient_threshold, {"delta": DELTA}),

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audits import speaker_recognition, word_recognition
-from sfumato.media import BandNoise, MelLaplace, SoundMechanism
+from sfumato.audits import speaker_recognition
+from sfumato.media.audio import BandNoise, MelLaplace, SoundMechanism
 from sfumato.noise import Seeded
 from sfumato.privacy import Unit
 from sfumato_reproductions.multimedia_dp.part import NONE, Grid, Part, proven_epsilon
@@ -76,7 +76,7 @@ def _row(
     longest = (max(clip.size for clip in speech.recordings), 1)
     options: dict[str, Any] = {"rate": speech.rate, "held_out": speech.held_out}
     who = speaker_recognition(speech.recordings, released, speech.speakers, **options)
-    what = word_recognition(speech.recordings, released, speech.digits, **options)
+    what = speaker_recognition(speech.recordings, released, speech.digits, kind="word", **options)
     return {
         "release": name,
         "claimed_epsilon": claimed,

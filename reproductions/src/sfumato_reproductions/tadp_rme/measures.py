@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.audits import (
     informed_inverter,
-    likelihood_membership,
+    membership_attacks,
     pairing_attack,
     paper_membership,
     posterior_mean,
@@ -107,14 +107,14 @@ def _informed(case: Case) -> dict[str, float]:
         numbers["posterior error"] = posterior_mean(
             released.original, released.value, sigma=released.sigma, view=view, seed=case.seed
         ).value
-    numbers["likelihood AUC"] = likelihood_membership(
+    numbers["likelihood AUC"] = membership_attacks(
         released.original,
         released.value,
         view=view,
         sigma=released.sigma or None,
         limit=2 * _MEMBERS,
         seed=case.seed,
-    ).value
+    )[1].value
     return numbers
 
 

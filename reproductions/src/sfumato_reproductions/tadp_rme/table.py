@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.privacy import aligned
+from sfumato.privacy import format_table
 from sfumato_reproductions.tadp_rme.published import Number
 
 __all__ = ["Line", "Pair", "Table", "plus_minus", "shown_epsilon"]
@@ -142,7 +142,7 @@ class Table:
             ]
             for line in self.lines
         ]
-        body = aligned([*header, "proven ε", "note"], rows, width=150)
+        body = format_table([*header, "proven ε", "note"], rows, width=150)
         below = [f"[{number}] {note}" for number, note in enumerate(notes, start=1)]
         return "\n".join([f"Table {self.number}: {self.title}", *body, *below, *self.remarks])
 

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from sfumato.privacy import aligned
+from sfumato.privacy import format_table
 from sfumato_reproductions.tldp.comparison import Row
 from sfumato_reproductions.tldp.error_table import Block
 from sfumato_reproductions.tldp.printed_proof import CLAIMED, Reading
@@ -128,7 +128,7 @@ def error_markdown(block: Block) -> str:
 def error_text(block: Block) -> str:
     """The same for a terminal, without notes."""
     rows = [row[:-1] for row in _error_rows(block)]
-    return "\n".join([f"{_heading(block)}, replace", *aligned(_ERROR_HEADS[:-1], rows, width=170)])
+    return "\n".join([f"{_heading(block)}, replace", *format_table(_ERROR_HEADS[:-1], rows, width=170)])
 
 
 def comparison_markdown(rows: Sequence[Row]) -> str:

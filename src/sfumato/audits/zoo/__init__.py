@@ -1,18 +1,15 @@
 """A zoo of broken mechanisms, each a mistake that people make, and of sound ones, to try the audit on."""
 
-from sfumato.audits.zoo import choices, client_sums, data_dependence, noise_reuse, noise_scale, output_support
-from sfumato.audits.zoo.suspect import Suspect
+# Below this line: written by `make index` from the `__all__` of every module.
+from typing import TYPE_CHECKING
 
-__all__ = ["Suspect", "broken", "sound"]
+from sfumato.loading import when_used
 
-_THEMES = (noise_scale, data_dependence, noise_reuse, output_support, choices, client_sums)
+if TYPE_CHECKING:
+    from sfumato.audits.zoo.trials import broken as broken
+    from sfumato.audits.zoo.trials import sound as sound
 
+__all__ = ["broken", "sound"]
 
-def broken() -> tuple[Suspect, ...]:
-    """Mechanisms that promise more than they keep; each must be caught."""
-    return tuple(suspect for theme in _THEMES for suspect in theme.broken())
-
-
-def sound() -> tuple[Suspect, ...]:
-    """Mechanisms that keep their promise; an audit at confidence c accuses each with chance 1 − c at most."""
-    return tuple(suspect for theme in _THEMES for suspect in theme.sound())
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(__name__, {"broken": "trials", "sound": "trials"})

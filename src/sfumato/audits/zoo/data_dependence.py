@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits.zoo.densities import laplace_ratio, normal_ratio
-from sfumato.audits.zoo.package_noise import FINE, drawn, laplace, normal
-from sfumato.audits.zoo.suspect import Array, Suspect
+from sfumato.audits.zoo.suspect import FINE, Array, Suspect, laplace, laplace_ratio, noised, of_mechanism
 from sfumato.mechanisms import Gaussian, Laplace
 from sfumato.privacy import Guarantee
 
-__all__ = ["broken", "sound"]
-
 _EPSILON = 1.0
+
+_CROWD = np.arange(8) / 64.0
+_OUTLIER = np.concatenate([_CROWD[:-1], [1.0]])
+_FAR = np.array([-4.0]), np.array([4.0])
+_COLUMNS = 20
+_BATCH = np.full(10, 4.0)
+_LARGE = np.concatenate([_BATCH[:-1], [20.0]])
+_OPPOSITE = np.concatenate([_BATCH[:-1], [-4.0]])
+_BEYOND = "that records may lie outside the declared clip"
 
 
 def broken() -> tuple[Suspect, ...]:
@@ -29,88 +34,65 @@ def sound() -> tuple[Suspect, ...]:
 # --- bounds from the data. The worst record is an outlier: it widens the range, and with it the noise of
 # everybody else, whose values the reader knows.
 
-_CROWD = np.arange(8) / 64.0
-_OUTLIER = np.concatenate([_CROWD[:-1], [1.0]])
-
 
 def _bounds() -> Suspect:
-    scales = [float(np.ptp(values)) / _EPSILON for values in (_CROWD, _OUTLIER)]
-
-    def draw(neighbour: bool, games: int, seed: int | None) -> Array:
-        values = _OUTLIER if neighbour else _CROWD
-        low, high = values.min(), values.max()
-        noise = laplace((high - low) / _EPSILON, (games, values.size), seed)
-        return np.clip(values, low, high) + noise
-
-    return Suspect(
-        name="bounds read off the data",
-        mistake="Values are clipped to the smallest and largest seen, and the noise scaled to their range.",
-        promised=Guarantee.laplace(1.0 / _EPSILON),
-        draw=draw,
+    return noised(
+        "bounds read off the data",
+        (_CROWD, _OUTLIER),
+        (float(np.ptp(_CROWD)) / _EPSILON, float(np.ptp(_OUTLIER)) / _EPSILON),
+        Guarantee.laplace(1.0 / _EPSILON),
+        law="laplace",
         attack="likelihood ratio of all records",
-        score=lambda outputs: laplace_ratio(outputs, _CROWD, _OUTLIER, scales[0], scales[1]),
         hint="that an outlier moves the bounds",
-        inputs=(_CROWD, _OUTLIER),
+        mistake="Values are clipped to the smallest and largest seen, and the noise scaled to their range.",
     )
 
 
 def _declared_bounds() -> Suspect:
-    mechanism = Laplace(_EPSILON, bounds=(0.0, 1.0))
-    scale = mechanism.scale(1)
     # Under declared bounds the worst pair is the two ends, so the changed record is 0 or 1.
     first = np.concatenate([_CROWD[:-1], [0.0]])
-    return Suspect(
-        name="declared bounds",
-        promised=mechanism.guarantee(),
-        draw=drawn(mechanism, first[:, None], _OUTLIER[:, None]),
+    return of_mechanism(
+        "declared bounds",
+        Laplace(_EPSILON, bounds=(0.0, 1.0)),
+        first[:, None],
+        _OUTLIER[:, None],
         attack="likelihood ratio of all records",
-        score=lambda outputs: laplace_ratio(outputs, first, _OUTLIER, scale),
         hint="all other records",
-        inputs=(first, _OUTLIER),
+        plain=False,
     )
 
 
 # --- clipping. A record may hold anything, so the worst ones lie far outside the ball that the noise was
 # scaled to.
 
-_FAR = np.array([-4.0]), np.array([4.0])
-
 
 def _clipping_forgotten() -> Suspect:
-    scale = Laplace(_EPSILON, clip=1.0).scale(1)
-
-    def draw(neighbour: bool, games: int, seed: int | None) -> Array:
-        return _FAR[neighbour] + laplace(scale, (games, 1), seed)
-
-    return Suspect(
-        name="clipping forgotten",
+    return noised(
+        "clipping forgotten",
+        _FAR,
+        Laplace(_EPSILON, clip=1.0).scale(1),
+        Guarantee.laplace(1.0 / _EPSILON),
+        law="laplace",
+        hint=_BEYOND,
         mistake="Noise is scaled to a clip of 1, and nobody clips.",
-        promised=Guarantee.laplace(1.0 / _EPSILON),
-        draw=draw,
-        attack="likelihood ratio",
-        score=lambda outputs: laplace_ratio(outputs, *_FAR, scale),
-        hint="that records may lie outside the declared clip",
-        inputs=_FAR,
     )
 
 
 def _clipped() -> Suspect:
     mechanism = Laplace(_EPSILON, clip=1.0)
-    return Suspect(
-        name="records beyond the clip",
-        promised=mechanism.guarantee(),
-        draw=drawn(mechanism, _FAR[0][None], _FAR[1][None]),
-        attack="likelihood ratio",
-        score=lambda outputs: laplace_ratio(outputs, np.array([-1.0]), np.array([1.0]), mechanism.scale(1)),
-        hint="that records may lie outside the declared clip",
-        inputs=_FAR,
+    ends = np.array([-1.0]), np.array([1.0])
+    return of_mechanism(
+        "records beyond the clip",
+        mechanism,
+        *_FAR,
+        score=lambda outputs: laplace_ratio(outputs, *ends, mechanism.scale(1)),
+        hint=_BEYOND,
+        plain=False,
     )
 
 
 # --- adaptive clipping. Among small gradients one large one moves the quantile, and the noise of all twenty
 # coordinates with it: their spread tells more than their sum.
-
-_COLUMNS = 20
 
 
 def _quantile() -> Suspect:
@@ -124,20 +106,14 @@ def _quantile() -> Suspect:
         total = (gradients * np.minimum(1.0, clip / norms)[:, None]).sum(axis=0)
         sums.append(np.trunc(total / FINE) * FINE)
         sigmas.append(clip * mechanism.sigma(_COLUMNS))
-
-    def draw(neighbour: bool, games: int, seed: int | None) -> Array:
-        noise = normal(sigmas[neighbour], (games, _COLUMNS), seed)
-        return np.asarray(sums[neighbour] + noise)
-
-    return Suspect(
-        name="adaptive clip not paid for",
-        mistake="Gradients are clipped to the 90th percentile of their own norms, which nobody pays for.",
-        promised=mechanism.guarantee(),
-        draw=draw,
+    return noised(
+        "adaptive clip not paid for",
+        (sums[0], sums[1]),
+        (sigmas[0], sigmas[1]),
+        mechanism.guarantee(),
         attack="likelihood ratio of the spread",
-        score=lambda outputs: normal_ratio(outputs, sums[0], sums[1], sigmas[0], sigmas[1]),
         hint="that a large gradient moves the clip",
-        inputs=(sums[0], sums[1]),
+        mistake="Gradients are clipped to the 90th percentile of their own norms, which nobody pays for.",
     )
 
 
@@ -193,10 +169,6 @@ def _zeros() -> Suspect:
 # --- a model that mixes records. Its code divides by 255 what looks like pixels, and looks at a whole batch:
 # one large record takes away the clipped gradients of all others, and the noise is scaled to a single one.
 
-_BATCH = np.full(10, 4.0)
-_LARGE = np.concatenate([_BATCH[:-1], [20.0]])
-_OPPOSITE = np.concatenate([_BATCH[:-1], [-4.0]])
-
 
 def _gradient_sum(records: Array, pixels: NDArray[np.bool_] | np.bool_) -> Array:
     """The clipped gradients at zero weights of a logistic loss, x/2, summed; of ``pixels`` over 255."""
@@ -206,31 +178,25 @@ def _gradient_sum(records: Array, pixels: NDArray[np.bool_] | np.bool_) -> Array
 
 def _mixed() -> Suspect:
     mechanism = Gaussian(1.0, 1e-5, clip=1.0)
-    sigma = mechanism.sigma(1)
-    sums = [_gradient_sum(records, records.max() > 10.0) for records in (_BATCH, _LARGE)]
-    return Suspect(
-        name="records mixed before clipping",
-        mistake="A model rescales a batch by its largest value, and noise is scaled to one record's clip.",
-        promised=mechanism.guarantee(),
-        draw=lambda neighbour, games, seed: sums[neighbour] + normal(sigma, (games, 1), seed),
+    return noised(
+        "records mixed before clipping",
+        (_gradient_sum(_BATCH, _BATCH.max() > 10.0), _gradient_sum(_LARGE, _LARGE.max() > 10.0)),
+        mechanism.sigma(1),
+        mechanism.guarantee(),
         attack="likelihood ratio of the sum",
-        score=lambda outputs: normal_ratio(outputs, sums[0], sums[1], sigma),
         hint="that a large record rescales all others",
-        inputs=(sums[0], sums[1]),
+        mistake="A model rescales a batch by its largest value, and noise is scaled to one record's clip.",
     )
 
 
 def _unmixed() -> Suspect:
     mechanism = Gaussian(1.0, 1e-5, clip=1.0)
-    sigma = mechanism.sigma(1)
-    sums = [_gradient_sum(records, records > 10.0) for records in (_BATCH, _OPPOSITE)]
-    return Suspect(
-        name="gradients of single records",
-        promised=mechanism.guarantee(),
-        draw=lambda neighbour, games, seed: sums[neighbour] + normal(sigma, (games, 1), seed),
+    return noised(
+        "gradients of single records",
+        (_gradient_sum(_BATCH, _BATCH > 10.0), _gradient_sum(_OPPOSITE, _OPPOSITE > 10.0)),
+        mechanism.sigma(1),
+        mechanism.guarantee(),
         attack="likelihood ratio of the sum",
-        score=lambda outputs: normal_ratio(outputs, sums[0], sums[1], sigma),
         hint="all other records",
-        inputs=(sums[0], sums[1]),
         normal_scores=True,
     )

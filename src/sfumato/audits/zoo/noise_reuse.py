@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.audits.zoo.densities import normal_ratio
-from sfumato.audits.zoo.package_noise import drawn, normal, randomness
-from sfumato.audits.zoo.suspect import Array, Suspect
+from sfumato.audits.zoo.suspect import Array, Suspect, drawn, normal, normal_ratio, of_mechanism, randomness
 from sfumato.mechanisms import Gaussian, TrustAdaptive
 from sfumato.noise import Seeded
 from sfumato.privacy import ar1_factor, ar1_matrix, correlated_gaussian
 
-__all__ = ["broken", "sound"]
-
 _FIRST, _SECOND = np.array([[-1.0, 0.0]]), np.array([[1.0, 0.0]])
 _DISTRUSTS = (0.0, 0.1)
 _BETA, _FRAMES = 0.9, 5
+
+_TABLE = (
+    np.array([[-1.0, 0.0], [0.0, 0.5], [0.25, 0.0]]),
+    np.array([[1.0, 0.0], [0.0, 0.5], [0.25, 0.0]]),
+)
+_FRAME = np.eye(_FRAMES)[2] / 2.0
+_LOWER = ar1_matrix(_BETA, _FRAMES)
+_WHITEN = np.linalg.inv(_LOWER)
 
 
 def broken() -> tuple[Suspect, ...]:
@@ -30,11 +34,6 @@ def sound() -> tuple[Suspect, ...]:
 
 # --- one noise array for all records: the difference of two released rows holds no noise at all, so that the
 # record is read off whatever it is; opposite records only make the reading easy.
-
-_TABLE = (
-    np.array([[-1.0, 0.0], [0.0, 0.5], [0.25, 0.0]]),
-    np.array([[1.0, 0.0], [0.0, 0.5], [0.25, 0.0]]),
-)
 
 
 def _difference(outputs: Array) -> Array:
@@ -63,16 +62,7 @@ def _one_array() -> Suspect:
 
 def _own_noise() -> Suspect:
     mechanism = Gaussian(1.0, 0.05, clip=1.0)
-    sigma = mechanism.sigma(2)
-    return Suspect(
-        name="Gaussian, three records",
-        promised=mechanism.guarantee(),
-        draw=drawn(mechanism, *_TABLE),
-        attack="likelihood ratio",
-        score=lambda outputs: normal_ratio(outputs[:, :2], _TABLE[0][0], _TABLE[1][0], sigma),
-        hint="all other records",
-        inputs=(_TABLE[0].ravel(), _TABLE[1].ravel()),
-    )
+    return of_mechanism("Gaussian, three records", mechanism, *_TABLE, hint="all other records", plain=False)
 
 
 # --- two releases of one dataset at two budgets: with one seed both noises are one z at two scales, and two
@@ -187,10 +177,6 @@ def _nested_tiers() -> Suspect:
 
 # --- noise correlated over frames: neighbouring frames tell what the noise of the changed frame was. The
 # changed frame lies inside the clip, where it has a neighbour on either side.
-
-_FRAME = np.eye(_FRAMES)[2] / 2.0
-_LOWER = ar1_matrix(_BETA, _FRAMES)
-_WHITEN = np.linalg.inv(_LOWER)
 
 
 def _whitened(outputs: Array) -> Array:

@@ -7,14 +7,20 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits.zoo.densities import laplace_ratio, normal_ratio
-from sfumato.audits.zoo.package_noise import drawn, laplace, normal, randomness
-from sfumato.audits.zoo.suspect import Array, Suspect
+from sfumato.audits.zoo.suspect import (
+    Array,
+    Suspect,
+    drawn,
+    laplace,
+    laplace_ratio,
+    normal,
+    normal_ratio,
+    of_mechanism,
+    randomness,
+)
 from sfumato.mechanisms import Gaussian, GridTensorLDP, Laplace
 from sfumato.noise import laplace_noise
 from sfumato.privacy import Guarantee
-
-__all__ = ["broken", "reachable", "sound"]
 
 _EPSILON = 1.0
 # The ends of a declared range [0, 1].
@@ -77,15 +83,8 @@ def _repaired_tensor_ldp() -> Suspect:
     def score(outputs: Array) -> Array:
         return np.asarray(ratio[np.rint(outputs * 3.0).astype(np.int64)].sum(axis=1))
 
-    return Suspect(
-        name="TLDP repaired on a grid",
-        promised=mechanism.guarantee(2),
-        draw=drawn(mechanism, first[None], second[None]),
-        attack="likelihood ratio",
-        score=score,
-        hint="that values may be kept",
-        inputs=(first, second),
-        plain=True,
+    return of_mechanism(
+        "TLDP repaired on a grid", mechanism, first, second, score=score, hint="that values may be kept"
     )
 
 
@@ -129,16 +128,13 @@ def _float_laplace() -> Suspect:
 
 
 def _grid_laplace() -> Suspect:
-    mechanism = Laplace(_EPSILON, bounds=(0.0, 1.0))
-    return Suspect(
-        name="Laplace on a grid, low bits read",
-        promised=mechanism.guarantee(),
-        draw=drawn(mechanism, _ENDS[0][None], _ENDS[1][None]),
-        attack="reachable doubles",
+    return of_mechanism(
+        "Laplace on a grid, low bits read",
+        Laplace(_EPSILON, bounds=(0.0, 1.0)),
+        *_ENDS,
         score=_low_bits,
+        attack="reachable doubles",
         hint="what broke Laplace noise in floats",
-        inputs=_ENDS,
-        plain=True,
     )
 
 

@@ -3,28 +3,37 @@
 Nothing here proves anything about a record; every statement says why.
 """
 
-from sfumato.learners.compact.anchors import anchors_of
-from sfumato.learners.compact.class_profile import ClassProfile
-from sfumato.learners.compact.compact_classifier import CompactClassifier
-from sfumato.learners.compact.compact_private import CompactPrivate
-from sfumato.learners.compact.contraction import ContractionNetwork
-from sfumato.learners.compact.kernel_density import ClassDensities
-from sfumato.learners.compact.noise_allocation import (
-    Allocation,
-    class_release_guarantee,
-    corrected_allocation,
-    paper_allocation,
-)
+# Below this line: written by `make index` from the `__all__` of every module.
+from typing import TYPE_CHECKING
+
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.learners.compact.class_densities import Allocation as Allocation
+    from sfumato.learners.compact.class_densities import ClassProfile as ClassProfile
+    from sfumato.learners.compact.class_densities import corrected_allocation as corrected_allocation
+    from sfumato.learners.compact.class_densities import paper_allocation as paper_allocation
+    from sfumato.learners.compact.compact_classifier import CompactClassifier as CompactClassifier
+    from sfumato.learners.compact.compact_private import CompactPrivate as CompactPrivate
 
 __all__ = [
     "Allocation",
-    "ClassDensities",
     "ClassProfile",
     "CompactClassifier",
     "CompactPrivate",
-    "ContractionNetwork",
-    "anchors_of",
-    "class_release_guarantee",
     "corrected_allocation",
     "paper_allocation",
 ]
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {
+            "Allocation": "class_densities",
+            "ClassProfile": "class_densities",
+            "corrected_allocation": "class_densities",
+            "paper_allocation": "class_densities",
+            "CompactClassifier": "compact_classifier",
+            "CompactPrivate": "compact_private",
+        },
+    )

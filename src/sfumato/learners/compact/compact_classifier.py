@@ -11,6 +11,12 @@ h and scale shrinks along, while every answer of the model and every attack on i
 
 **Edge cases.** A class with fewer than two records, features that are not finite or all the same, and labels
 outside 0…C−1 are refused before anything is trained.
+
+**Anchors** of a class are its records of highest density (CompactDP, equation 2).
+
+*What the paper leaves open.* With γ = 0.5 it names "approximately 50 samples per class of CIFAR10", which
+has 5,000 of each, so the densities must have been those of about 100 records of a class. They are drawn here
+at random, ``references`` of each class; ``None`` takes all of them.
 """
 
 from __future__ import annotations
@@ -22,21 +28,52 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sfumato.learners.compact.anchors import anchors_of, references_of
-from sfumato.learners.compact.class_profile import ClassProfile
-from sfumato.learners.compact.compact_inputs import checked_bandwidth, examples_of_all_classes, whole
+from sfumato.errors import BadInput
+from sfumato.learners.compact.class_densities import (
+    ClassDensities,
+    ClassProfile,
+    checked_bandwidth,
+    examples_of_all_classes,
+)
 from sfumato.learners.compact.contraction import ContractionNetwork, train_contraction
-from sfumato.learners.compact.kernel_density import ClassDensities
-from sfumato.learners.examples import Floats, Labels, checked_features
-from sfumato.learners.learner import Learner, Report
-from sfumato.mechanisms.parameters import positive
-from sfumato.noise import Randomness
+from sfumato.learners.learner import Floats, Labels, Learner, Report, checked_features, whole_number
+from sfumato.mechanisms import positive
+from sfumato.noise import Randomness, Stream, random_permutation
 from sfumato.privacy import Claim, Guarantee
 
 __all__ = ["CompactClassifier"]
-
 # Of few records a batch is a tenth, the share that 4,096 is of the paper's 40,000, but not less than this.
 _SMALLEST_BATCH = 32
+
+
+def references_of(labels: Labels, classes: int, references: int | None, stream: Stream) -> NDArray[np.intp]:
+    """Return at most ``references`` positions of each class, drawn by ``stream``, in rising order."""
+    if references is not None:
+        references = whole_number("references", references, least=2)
+    chosen = []
+    for kind in range(classes):
+        own = np.flatnonzero(labels == kind)
+        if references is not None and len(own) > references:
+            own = own[random_permutation(stream, len(own))[:references]]
+        chosen.append(own)
+    return np.sort(np.concatenate(chosen))
+
+
+def anchors_of(densities: ClassDensities, *, share: float = 0.5) -> NDArray[np.intp]:
+    """Return positions of the points above the (1 − ``share``) quantile of ``densities`` of their class.
+
+    The density of a point counts the point itself, which adds the same to all of a class. A class keeps its
+    densest point whatever the share; points as dense as the quantile are anchors. The quantile is taken of
+    log-densities: that of densities lies between the same two points, so the anchors are the same.
+    """
+    if positive("share", share) > 1.0:
+        raise BadInput(f"`share` was {share!r}: it must lie above 0 and be at most 1.", parameter="share")
+    chosen = []
+    for kind in range(densities.classes):
+        own = np.flatnonzero(densities.labels == kind)
+        logs = densities.log_density(densities.points[own], kind)
+        chosen.append(own[logs >= np.quantile(logs, 1.0 - share)])
+    return np.sort(np.concatenate(chosen))
 
 
 class CompactClassifier(Learner):
@@ -82,7 +119,7 @@ class CompactClassifier(Learner):
         features, labels = examples_of_all_classes(X, y, self.classes)
         fixed = checked_bandwidth(self.bandwidth)
         for name in ("epochs", "batch"):
-            whole(name, getattr(self, name))
+            whole_number(name, getattr(self, name))
         randomness = self._randomness()
         generator = torch.Generator().manual_seed(randomness.stream(b"compact weights").integer(64) % 2**63)
         classes = int(labels.max()) + 1
@@ -139,37 +176,37 @@ class CompactClassifier(Learner):
         self.n_features_in_ = len(network.centre)
 
     def contract(self, X: Any) -> Floats:
-        """g_φ of features ``X`` (n, d), in their units: (n, p)."""
+        """Return g_φ of features ``X`` (n, d), in their units: (n, p)."""
         network: ContractionNetwork = self._fitted("network_")
         return network.contract(checked_features(X, self.n_features_in_))
 
     def forms(self, X: Any) -> dict[str, NDArray[np.float32]]:
-        """What a record looks like in :meth:`tensors`: contracted, in the units of the network."""
+        """Return records as they look in :meth:`tensors`: contracted, in the units of the network."""
         network: ContractionNetwork = self._fitted("network_")
         return {"contracted": network.contracted_units(checked_features(X, self.n_features_in_))}
 
     def predict_proba(self, X: Any) -> Floats:
-        """Each class's density over the sum of all, (n, classes): 0 or 1 for most rows in many dimensions."""
+        """Return each class's density over the sum, (n, classes): mostly 0 or 1 in many dimensions."""
         network: ContractionNetwork = self._fitted("network_")
         return self.densities_.probabilities(
             network.contracted_units(checked_features(X, self.n_features_in_))
         )
 
     def predict(self, X: Any) -> Labels:
-        """The class of largest density (equation 5), told apart also where probabilities are all 0 or 1."""
+        """Return the class of largest density (equation 5), also where probabilities are all 0 or 1."""
         network: ContractionNetwork = self._fitted("network_")
         moved = network.contracted_units(checked_features(X, self.n_features_in_))
         return np.asarray(self.densities_.log_densities(moved).argmax(axis=1))
 
     def guarantee(self) -> Guarantee:
-        """Nothing, and why."""
+        """Return a guarantee of nothing, with the reason."""
         return Guarantee.nothing(
             "the contraction is trained on private features without noise, and the model keeps contracted "
             "features of training records as anchors"
         )
 
     def claim(self) -> Claim:
-        """What the authors say: an empirical comparison, no ε."""
+        """Return the authors' claim: an empirical comparison, no ε."""
         return Claim(
             text="“a superior privacy-utility trade-off, with empirical privacy guarantee comparable to "
             "DP-SGD (ϵ = 1)”; (α, ρ)-RDP becomes (α, ρη²)-RDP after contraction",
@@ -178,7 +215,7 @@ class CompactClassifier(Learner):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What the model holds, and what a contraction ratio is not."""
+        """Return notes on what the model holds, and on what a contraction ratio is not."""
         held = (
             (
                 f"the model holds the contracted features of {len(self.densities_.points)} training records "
@@ -194,7 +231,7 @@ class CompactClassifier(Learner):
         )
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """The network, the profile, bandwidths, and ``anchors``: contracted features of training records."""
+        """Return network, profile, bandwidths and ``anchors``: contracted features of training records."""
         network: ContractionNetwork = self._fitted("network_")
         return network.tensors() | {
             "anchors": self.densities_.points,

@@ -22,30 +22,72 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
+from torch.nn.utils import skip_init
 
 from sfumato.errors import BadInput
-from sfumato.learners.compact.class_profile import ClassProfile
+from sfumato.learners.compact.class_densities import ClassProfile, examples_of_all_classes
 from sfumato.learners.compact.compact_classifier import CompactClassifier
-from sfumato.learners.compact.compact_inputs import examples_of_all_classes, whole
 from sfumato.learners.compact.contraction import ContractionNetwork
-from sfumato.learners.compact.noisy_head import noisy_head
 from sfumato.learners.dp_sgd import DPSGD, calibrated_multiplier
-from sfumato.learners.examples import Floats, Labels, checked_features
-from sfumato.learners.learner import Learner, Report
+from sfumato.learners.learner import Floats, Labels, Learner, Report, checked_features, whole_number
 from sfumato.learners.warnings_before_training import NoisyRelease
-from sfumato.mechanisms.parameters import delta_between, one_of, positive, share
+from sfumato.mechanisms import delta_between, one_of, positive, share
 from sfumato.noise import Randomness
-from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
-from sfumato.privacy.defaults import DELTA, REQUIRED
-from sfumato.privacy.wording import upward
+from sfumato.privacy import DELTA, RECORD, REQUIRED, Claim, Guarantee, Neighbours, format_upper
 
 __all__ = ["CompactPrivate"]
-
 _STAGE_ONE = (
     *("classes", "bandwidth", "share", "references", "width", "dimension", "whiten"),
     *("epochs", "batch", "rate"),
 )
+
+
+def noisy_head(
+    features: NDArray[np.float32],
+    labels: Labels,
+    classes: int,
+    training: DPSGD,
+    *,
+    pace: float,
+    momentum: float,
+    randomness: Randomness,
+    report: Report | None = None,
+) -> Floats:
+    """Return weights (1 + p, classes), a constant's first: the mean over the last half of the steps.
+
+    Steps have size ``pace`` with ``momentum`` and start from 0; both are post-processing of noisy sums.
+    """
+    try:
+        from opacus import GradSampleModule
+    except ImportError:
+        raise BadInput("gradients of single examples need Opacus: pip install 'sfumato[learn]'.") from None
+    layer: nn.Linear = skip_init(nn.Linear, features.shape[1], classes)  # type: ignore[no-untyped-call]
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    wrapped = GradSampleModule(layer, loss_reduction="sum")
+    parameters = list(layer.parameters())
+    optimiser = torch.optim.SGD(parameters, lr=pace, momentum=momentum)
+    noisy = training.noisy(randomness)
+    rows, kinds = torch.from_numpy(features), torch.from_numpy(labels)
+    mean, kept = torch.zeros(1 + features.shape[1], classes, dtype=torch.float64), 0
+    for step, taken in enumerate(training.samples(len(rows), randomness.stream(b"head samples"))):
+        if taken.size:
+            # Asked for a gradient, which nobody uses, so that torch's backward hooks do not warn of it.
+            logits = wrapped(rows[taken].requires_grad_())
+            loss = nn.functional.cross_entropy(logits, kinds[taken], reduction="sum")
+            loss.backward()  # type: ignore[no-untyped-call]
+        training.set_gradients(parameters, noisy, len(rows), len(taken))
+        optimiser.step()
+        if 2 * (step + 1) > training.steps:
+            mean += torch.cat([layer.bias.detach()[None], layer.weight.detach().T]).double()
+            kept += 1
+        if report is not None:
+            report("noisy head", (step + 1) / training.steps)
+    wrapped.to_standard_module()
+    return np.asarray((mean / kept).numpy())
 
 
 class CompactPrivate(Learner):
@@ -123,7 +165,7 @@ class CompactPrivate(Learner):
         return self._head(stage, features, labels, training, report)
 
     def _training(self) -> DPSGD:
-        """The training that proves ε for features fixed beforehand."""
+        """Return the training that proves ε for features fixed beforehand."""
         one_of("mode", self.mode, ("accountant", "paper"))
         for name in ("sampling", "momentum"):
             share(name, getattr(self, name))
@@ -137,7 +179,7 @@ class CompactPrivate(Learner):
         training: DPSGD,
         report: Report | None,
     ) -> Self:
-        """Stage 2 behind a fitted ``stage``."""
+        """Train stage 2 behind a fitted ``stage``."""
         if self.mode == "paper":
             eta = float(stage.profile_.eta.max())
             training = DPSGD(eta * training.multiplier, self.sampling, self.steps, self.clip)
@@ -157,12 +199,12 @@ class CompactPrivate(Learner):
         return self
 
     def contract(self, X: Any) -> Floats:
-        """g_φ of features ``X`` (n, d), in their units: (n, p)."""
+        """Return g_φ of features ``X`` (n, d), in their units: (n, p)."""
         network: ContractionNetwork = self._fitted("network_")
         return network.contract(checked_features(X, self.n_features_in_))
 
     def predict_proba(self, X: Any) -> Floats:
-        """The head's probabilities (n, classes) for contracted features."""
+        """Return the head's probabilities (n, classes) for contracted features."""
         network: ContractionNetwork = self._fitted("network_")
         moved = network.contracted_units(checked_features(X, self.n_features_in_))
         logits = self.coef_[0] + moved @ self.coef_[1:]
@@ -170,7 +212,7 @@ class CompactPrivate(Learner):
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def guarantee(self) -> Guarantee:
-        """Nothing, and why; in both modes."""
+        """Return a guarantee of nothing in both modes, with the reason."""
         one_of("mode", self.mode, ("accountant", "paper"))
         return Guarantee.nothing(
             "the contraction is trained on the same records without noise: one changed record changes it and "
@@ -180,7 +222,7 @@ class CompactPrivate(Learner):
         )
 
     def claim(self) -> Claim:
-        """What the authors say, with the ε and δ that they would name."""
+        """Return the authors' claim, with the ε and δ that they would name."""
         paper = one_of("mode", self.mode, ("accountant", "paper")) == "paper"
         return Claim(
             text="“To maintain (α, ρ)-RDP, the noise can be reduced by a factor of η⁻¹: σ₂ = ησ₁”"
@@ -194,7 +236,7 @@ class CompactPrivate(Learner):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """The ε of the head alone, and why it does not count."""
+        """Return the ε of the head alone, and why it does not count."""
         alone = (
             "would be the head's, on features fixed before training; here they are not, so it does not count"
         )
@@ -202,25 +244,29 @@ class CompactPrivate(Learner):
             return ("the ε of the head alone is known after fit, when η is",)
         if self.mode == "paper":
             eta = float(self.profile_.eta.max())
-            named = f"σ = ησ₁ with η = {eta:.4g}: ε = {upward(self.head_epsilon_)} at δ = {self.delta:g}"
+            named = (
+                f"σ = ησ₁ with η = {eta:.4g}: ε = {format_upper(self.head_epsilon_)} at δ = {self.delta:g}"
+            )
             first = f"{named}, not {self.epsilon:g}, {alone}"
         else:
             first = f"ε = {self.epsilon:g} at δ = {self.delta:g} {alone}"
         return (first,)
 
     def releases(self, records: int, dimension: int) -> tuple[NoisyRelease, ...]:
-        """The gradient sums of all steps together, in clips, before any η; two classes if none are said."""
-        kept = dimension if self.dimension is None else min(whole("dimension", self.dimension), dimension)
+        """Return the gradient sums of all steps, in clips, before any η; two classes if none are given."""
+        kept = (
+            dimension if self.dimension is None else min(whole_number("dimension", self.dimension), dimension)
+        )
         weights = (1 + kept) * (2 if self.classes is None else self.classes)
         noise = self._multiplier() * math.sqrt(self.steps * weights)
         return (NoisyRelease("the gradient sums", "head", self.steps * self.sampling * records, noise),)
 
     def _multiplier(self) -> float:
-        """Noise of one gradient sum in clips, σ₁."""
+        """Return the noise of one gradient sum in clips, σ₁."""
         return calibrated_multiplier(self.epsilon, self.delta, rate=self.sampling, steps=self.steps)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """The network, its class profile, ``head`` (1 + p, classes), and ``run``: multiplier, ε alone, n."""
+        """Return network, class profile, ``head`` (1 + p, classes) and ``run``: multiplier, ε alone, n."""
         network: ContractionNetwork = self._fitted("network_")
         run = np.array([self.multiplier_, self.head_epsilon_, self.records_])
         return network.tensors() | {"profile": self.profile_.table(), "head": self.coef_, "run": run}

@@ -32,11 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato.errors import BadInput
-from sfumato.learners.compact.compact_inputs import whole
-from sfumato.learners.examples import Floats, Labels
-from sfumato.learners.learner import Report
-
-__all__ = ["ContractionNetwork", "train_contraction"]
+from sfumato.learners.learner import Floats, Labels, Report, whole_number
 
 _MOMENTUM = 0.9
 # The hidden layer counts as if its square were this many times as long: a rate of 0.1 is then a good one.
@@ -72,31 +68,31 @@ class ContractionNetwork(nn.Module):
         generator: torch.Generator,
         whiten: bool = False,
     ) -> Self:
-        """The untrained network of features ``X``: their centre and scale, and weights by ``generator``."""
+        """Return the untrained network of features ``X``: their centre and scale, random weights."""
         centre = X.mean(axis=0, dtype=np.float64)
         scale = _scale(X, centre)
-        kept = X.shape[1] if dimension is None else whole("dimension", dimension)
+        kept = X.shape[1] if dimension is None else whole_number("dimension", dimension)
         axes = _axes(X, centre, scale, kept, whiten) if whiten or dimension is not None else None
-        made = cls(centre, scale, axes, whole("width", width))
+        made = cls(centre, scale, axes, whole_number("width", width))
         nn.init.normal_(made.inner, generator=generator)
         return made
 
     def in_units(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Features (n, d) around the centre, on the axes, in units of the scale: (n, p)."""
+        """Return features (n, d) around the centre, on the axes, in units of the scale: (n, p)."""
         around = (X - self.centre) / self.scale
         return np.asarray(around if self.axes is None else around @ self.axes, dtype=np.float32)
 
     def on_axes(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Features (n, d) as they are where the network contracts them: (n, p)."""
+        """Return features (n, d) as they are where the network contracts them: (n, p)."""
         return X if self.axes is None else np.asarray(X @ self.axes)
 
     def forward(self, units: Tensor) -> Tensor:
-        """g_φ in units of the scale."""
+        """Return g_φ in units of the scale."""
         hidden = torch.relu(units @ self.inner + self.inner_bias)
         return self.gain * units + self.loudness * (hidden @ self.outer) + self.outer_bias
 
     def contracted_units(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
-        """g_φ of features (n, d), in units of the scale: (n, p)."""
+        """Return g_φ of features (n, d), in units of the scale: (n, p)."""
         with torch.no_grad():
             parts = [
                 self(torch.from_numpy(self.in_units(X[first : first + _ROWS])))
@@ -105,19 +101,19 @@ class ContractionNetwork(nn.Module):
         return np.asarray(torch.cat(parts).numpy())
 
     def contract(self, X: NDArray[np.floating]) -> Floats:
-        """g_φ of features (n, d) in the units of the features: (n, p)."""
+        """Return g_φ of features (n, d) in the units of the features: (n, p)."""
         middle = self.centre if self.axes is None else self.centre @ self.axes
         return middle + self.scale * self.contracted_units(X).astype(np.float64)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """All that :meth:`restored` needs."""
+        """Return all that :meth:`restored` needs."""
         found: dict[str, NDArray[Any]] = {name: getattr(self, name).detach().numpy() for name in _NAMES}
         found |= {"centre": self.centre, "scale": np.array([self.scale])}
         return found if self.axes is None else found | {"axes": self.axes}
 
     @classmethod
     def restored(cls, tensors: Mapping[str, NDArray[Any]]) -> Self:
-        """The network of which :meth:`tensors` were kept; raises KeyError where one is missing."""
+        """Return the network of which :meth:`tensors` were kept; raises KeyError where one is missing."""
         made = cls(
             tensors["centre"], float(tensors["scale"][0]), tensors.get("axes"), tensors["inner"].shape[1]
         )
@@ -140,7 +136,7 @@ def train_contraction(
     generator: torch.Generator,
     report: Report | None = None,
 ) -> list[float]:
-    """Train ``network`` on ``X``; the mean compactness loss of each epoch, up to a constant.
+    """Train ``network`` on ``X``; return the mean compactness loss of each epoch, up to a constant.
 
     ``anchors`` (m, p) and ``bandwidth`` are in the network's units. No record is treated with noise.
     """
@@ -175,7 +171,7 @@ def train_contraction(
 def _mean_shift(
     moved: Tensor, labels: Labels, anchors: list[Tensor], bandwidth: float
 ) -> tuple[Tensor, Tensor]:
-    """Of each row the kernel-weighted mean of its class's anchors, and the log of its mean kernel."""
+    """Return each row's kernel-weighted mean of its class's anchors, and the log of its mean kernel."""
     goals, logs = torch.empty_like(moved), torch.empty(len(moved))
     for kind, points in enumerate(anchors):
         mine = torch.from_numpy(np.flatnonzero(labels == kind))
@@ -189,7 +185,7 @@ def _mean_shift(
 
 
 def _scale(X: NDArray[np.floating], centre: Floats) -> float:
-    """The root mean square distance of rows from ``centre``, also where squares would leave the floats."""
+    """Return the root mean square distance of rows from ``centre``, safe where squares would overflow."""
     blocks = range(0, len(X), _ROWS)
     top = max(float(np.abs(X[first : first + _ROWS] - centre).max()) for first in blocks)
     if not 0.0 < top < math.inf:
@@ -203,7 +199,7 @@ def _scale(X: NDArray[np.floating], centre: Floats) -> float:
 
 
 def _axes(X: NDArray[np.floating], centre: Floats, scale: float, dimension: int, whiten: bool) -> Floats:
-    """The ``dimension`` directions (d, p) along which features vary most: orthonormal, or whitening.
+    """Return the ``dimension`` directions (d, p) along which features vary most: orthonormal, or whitening.
 
     Of each direction and its opposite the one with the larger positive entry, so that rescaled features have
     the same axes.

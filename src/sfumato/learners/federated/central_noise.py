@@ -1,4 +1,4 @@
-"""Privacy at the server: clients are sampled, their clipped updates summed, and the sum noised.
+"""Central privacy: the server samples clients, sums their clipped updates, and adds noise to the sum.
 
 **Guarantee.** Unit client, against everybody who sees the models that the server sends out; the server itself
 sees every update. Each update (sent minus received parameters) is clipped *by the server* to the L2 ball of
@@ -16,11 +16,11 @@ by the deadline, and for every reply that is refused: an error, other shapes, Na
 be decoded, no proof of the name. Changing aⱼ changes one summand, since
 
 - the deadline is a number of seconds after the round was sent, the same for all, and a thread of its own
-  waits for each client (``deadline_grid``, ``grpc_grid``): neither when others answer nor how long their
+  waits for each client (``grpc_grid``): neither when others answer nor how long their
   replies take to read moves it;
 - each reply is read by itself (``flower_strategy``), and whatever goes wrong there is zero for that client
   alone;
-- names are assigned by the server or proven by a secret (``credentials``), and a name counts once; a reply
+- names are assigned by the server or proven by a secret (``grpc_grid``), and a name counts once; a reply
   counts for the node that was sent the message which it names, whose number nobody else knows, and only the
   first of each node: no client takes the place of another;
 - who is asked depends on coins and on names, not on earlier answers: every client that is there is asked
@@ -51,13 +51,18 @@ guarantee, by dp-accounting. A client may also remember in which rounds it was a
 and all coins of the others, its update x is then random, but the coin of this round is not known to it before
 it is asked: the release is a mixture, over x, of (1 − q)·N(s, σ²) + q·N(s + x, σ²) with ‖x‖ ≤ C, against
 N(s, σ²). Hockey-stick divergences are jointly convex, so no mixture is worse than the worst x.
+
+**Calibration.** The ε that is asked for is that of one client over all rounds. Each round has the same
+guarantee, and its noise is found by bisection: the least with which the rounds, composed by dp-accounting,
+keep to (ε, δ). That is sound for rounds whose inputs depend on earlier rounds, since what is fixed in advance
+is every round's privacy curve. Whatever the search does, what it returns was checked.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,24 +70,80 @@ import numpy as np
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.parameter_vectors import Arrays, Shapes, flat, shaped, shapes_of, size_of
-from sfumato.learners.federated.protection_base import CLIENT
-from sfumato.learners.federated.tensor_paper import TensorPaper
-from sfumato.mechanisms.parameters import known_neighbours, positive, shown
+from sfumato.learners.federated.local_training import (
+    Arrays,
+    Shapes,
+    as_layers,
+    flat_vector,
+    shapes_of,
+    size_of,
+)
+from sfumato.learners.federated.protections import CLIENT, TensorPaper
+from sfumato.mechanisms import known_neighbours, positive, shown
 from sfumato.noise import Randomness, Secure, coins, gaussian_noise, grid_step, onto_grid
 from sfumato.privacy import Claim, Guarantee, Neighbours
 
-__all__ = ["AveragedTensors", "Central", "CentralGaussian"]
+__all__ = ["AveragedTensors", "Central", "CentralGaussian", "calibrated"]
+
+_TURNS = 44
+_WEAKEST, _STRONGEST = 1e-9, 1e9
+# A step of the search costs a composition; what is left on the table is less noise by this share.
+_CLOSE = 5e-4
+
+
+def calibrated(
+    guarantee_of: Callable[[float], Guarantee],
+    *,
+    rounds: int,
+    epsilon: float,
+    delta: float,
+    also: Callable[[Guarantee], bool] | None = None,
+) -> float:
+    """Return the largest strength whose guarantee, ``rounds`` times, is at most (``epsilon``, ``delta``).
+
+    ``guarantee_of(strength)`` is that of one round, and its ε must not fall with the strength: the ε of one
+    round, or one over a noise multiplier. ``also(guarantee)`` may refuse more, such as what a budget would
+    not admit.
+    """
+
+    def keeps(strength: float) -> bool:
+        try:
+            one = guarantee_of(strength)
+        except BadInput:
+            return False  # parameters so extreme that nothing can be drawn with them
+        held = one.times(rounds).epsilon(delta) <= epsilon
+        return held and (also is None or also(one))
+
+    low = epsilon / rounds
+    while not keeps(low):
+        low /= 4.0
+        if low < _WEAKEST * epsilon:
+            guarantee_of(epsilon)  # says in its own sentence what is wrong with the parameters
+            raise BadInput(
+                f"no noise keeps {rounds} rounds to ε = {epsilon:g} at δ = {delta:g}: take a larger ε or "
+                "δ, or fewer rounds."
+            )
+    high = 2.0 * low
+    while keeps(high):
+        low, high = high, 4.0 * high
+        if high > _STRONGEST * epsilon:
+            return low
+    for _ in range(_TURNS):
+        if high / low < 1.0 + _CLOSE:
+            break
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low
 
 
 class Central(ABC):
-    """What a trusted server does to the replies of one round; every parameter of it is public."""
+    """A trusted server's mechanism on the replies of one round; every parameter of it is public."""
 
     name: str
 
     @abstractmethod
     def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
-        """What is proven of one of ``clients`` clients in one round, for layers of ``shapes``."""
+        """Return that of one of ``clients`` clients in one round, for layers of ``shapes``."""
 
     @abstractmethod
     def combined(
@@ -92,18 +153,18 @@ class Central(ABC):
         clients: int,
         randomness: Randomness | None = None,
     ) -> Arrays:
-        """The parameters after the round; ``replies`` were checked, and ``received`` is what was sent out."""
+        """Return the parameters after the round; ``replies`` are checked, ``received`` is what was sent."""
 
     @abstractmethod
     def claim(self) -> Claim | None:
-        """What the authors of the method say of one round, or None."""
+        """Return the authors' claim about one round, or None."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Every parameter as a JSON value."""
+        """Return every parameter as a JSON value."""
 
     def sampled(self, names: Sequence[str], randomness: Randomness | None = None) -> list[str]:
-        """Who takes part in a round: everybody."""
+        """Return who takes part in a round: everybody."""
         return list(names)
 
 
@@ -138,7 +199,7 @@ class CentralGaussian(Central):
             raise BadInput("sampled clients are proven for zero-out neighbours, not for replace.")
 
     def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
-        """The (sampled) Gaussian mechanism."""
+        """Return the (sampled) Gaussian mechanism."""
         self._step(size_of(shapes))  # refuses what could not be summed before anybody pays
         event = GaussianDpEvent(float(self.multiplier))
         sampled = self.sample < 1.0
@@ -150,12 +211,12 @@ class CentralGaussian(Central):
         )
 
     def sigma(self) -> float:
-        """The deviation of the noise on the sum."""
+        """Return the deviation of the noise on the sum."""
         across = 2.0 * self.clip if known_neighbours(self.neighbours) is Neighbours.REPLACE else self.clip
         return math.nextafter(across * self.multiplier, math.inf)
 
     def sampled(self, names: Sequence[str], randomness: Randomness | None = None) -> list[str]:
-        """Each of ``names`` by a coin of its own."""
+        """Return each of ``names`` by a coin of its own."""
         if self.sample == 1.0:
             return list(names)
         stream = (Secure() if randomness is None else randomness).stream(b"clients of a round")
@@ -169,32 +230,32 @@ class CentralGaussian(Central):
         clients: int,
         randomness: Randomness | None = None,
     ) -> Arrays:
-        """Received parameters plus the noised sum of clipped updates over the public number q·K."""
-        base, sigma = flat(received), self.sigma()
+        """Return received parameters plus the noised sum of clipped updates over the public number q·K."""
+        base, sigma = flat_vector(received), self.sigma()
         step, total = self._step(base.size), np.zeros(base.size)
         for name in sorted(replies):
-            update = flat(replies[name]) - base
+            update = flat_vector(replies[name]) - base
             if self.limit is not None:
                 update = np.clip(update, -self.limit, self.limit)
             total += onto_grid(update[None, :], self.clip, "l2", step)[0]
         noised = total * step + gaussian_noise(sigma, base.size, grid=step, randomness=randomness)
-        return shaped(base + noised / (self.sample * clients), received)
+        return as_layers(base + noised / (self.sample * clients), received)
 
     def _step(self, size: int) -> float:
-        """The step of the grid for ``size`` parameters, if a clip has not too many of them."""
+        """Return the step of the grid for ``size`` parameters, if a clip has not too many of them."""
         step = grid_step(self.sigma(), self.clip / math.sqrt(size))
         onto_grid(np.zeros((1, 1)), self.clip, "l2", step)
         return step
 
     def claim(self) -> Claim | None:
-        """The theorem's own."""
+        """Return the theorem's own."""
         return Claim(
             text="(ε, δ)-DP for clients by noise on the sum of their clipped updates",
             source="McMahan, Ramage, Talwar & Zhang 2018 (DP-FedAvg)",
         )
 
     def parameters(self) -> dict[str, Any]:
-        """All of them."""
+        """Return all parameters."""
         plain = {"multiplier": self.multiplier, "clip": self.clip, "limit": self.limit, "sample": self.sample}
         return {key: value for key, value in plain.items() if value is not None} | {
             "neighbours": self.neighbours
@@ -217,7 +278,7 @@ class AveragedTensors(Central):
     name: str = "averaged-tensors"
 
     def guarantee(self, shapes: Shapes, clients: int) -> Guarantee:
-        """Everything shown with probability r, else the noise on averages 2·clip/K apart."""
+        """Return: all shown with probability r, else the noise on averages 2·clip/K apart."""
         size = size_of(shapes)
         rounding = self.tensor.clip * (2.0**-40 / clients + 2.0**-50 * clients)
         distance = 2.0 * self.tensor.clip / clients + rounding + self.tensor.grid()
@@ -230,16 +291,16 @@ class AveragedTensors(Central):
         clients: int,
         randomness: Randomness | None = None,
     ) -> Arrays:
-        """The average of clipped parameters, each kept or noised."""
+        """Return the average of clipped parameters, each kept or noised."""
         total = np.zeros(size_of(shapes_of(received)))
         for name in sorted(replies):
-            total += np.clip(flat(replies[name]), -self.tensor.clip, self.tensor.clip)
-        return shaped(self.tensor.mechanism(randomness).perturb((total / clients)[None, :])[0], received)
+            total += np.clip(flat_vector(replies[name]), -self.tensor.clip, self.tensor.clip)
+        return as_layers(self.tensor.mechanism(randomness).perturb((total / clients)[None, :])[0], received)
 
     def claim(self) -> Claim | None:
-        """What the paper says."""
+        """Return the paper's claim."""
         return self.tensor.claim()
 
     def parameters(self) -> dict[str, Any]:
-        """Those of the tensors."""
+        """Return the parameters of the tensors."""
         return self.tensor.parameters()

@@ -1,4 +1,4 @@
-"""A Flower strategy that averages what it can use, or sums and noises it, and says what it could not use.
+"""A Flower strategy that averages replies, or sums and noises them, and the Flower app of the server.
 
 It takes the same steps in the same order as ``rounds.federate``. Each reply is read by itself: one of another
 shape, with NaN, too long, without a proof of its name, that cannot be read or with an error is refused in a
@@ -7,7 +7,7 @@ answers, and only the first of each. Every node is asked in every round, also af
 in which it did not answer; it counts as having sent what it was asked for.
 
 With noise at the server nothing that a client says or does ends the run: it begins also without clients that
-do not appear, and a round in which nobody answers releases noise alone (the theorem is in ``central``).
+do not appear, and a round in which nobody answers releases noise alone (the theorem is in ``central_noise``).
 Otherwise, if a client says that its budget is spent, the run stops before the round: what others sent in it
 is not used, and stays paid for.
 """
@@ -17,18 +17,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from logging import WARNING
-from typing import TYPE_CHECKING
+from typing import cast
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, Metadata, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Strategy
 from flwr.supercore import log
 
-from sfumato.errors import BadInput
+from sfumato.errors import BadInput, SfumatoError
 from sfumato.learners.federated.central_noise import Central
-from sfumato.learners.federated.client_randomness import own
-from sfumato.learners.federated.credentials import CHALLENGE, new_secret, proven_name
-from sfumato.learners.federated.flower_records import (
+from sfumato.learners.federated.flower_apps import (
     ARRAYS,
     CLIENT,
     CONFIG,
@@ -37,8 +36,9 @@ from sfumato.learners.federated.flower_records import (
     ROUNDS,
     record_of,
 )
-from sfumato.learners.federated.parameter_vectors import Arrays, checked
-from sfumato.learners.federated.protections import Protection
+from sfumato.learners.federated.grpc_grid import CHALLENGE, DeadlineGrid, new_secret, proven_name
+from sfumato.learners.federated.local_training import Arrays, checked_reply
+from sfumato.learners.federated.protections import Protection, own
 from sfumato.learners.federated.rounds import (
     BEFORE,
     SERVER,
@@ -51,10 +51,7 @@ from sfumato.learners.federated.rounds import (
 )
 from sfumato.noise import Randomness
 
-if TYPE_CHECKING:
-    from flwr.serverapp import Grid
-
-__all__ = ["PrivateAverage"]
+__all__ = ["PrivateAverage", "make_server_app"]
 
 _POLL = 0.1
 
@@ -94,7 +91,7 @@ class PrivateAverage(Strategy):
         self.names, self.rounds, self.central, self.pay = sorted(names), rounds, central, pay
         self.randomness, self.patience, self.timeout = randomness, patience, timeout
         self.appearing, self.each_round = appearing, each_round
-        self._arrays = checked(initial, initial, client="the initial model")
+        self._arrays = checked_reply(initial, initial, client="the initial model")
         self._guarantee = round_guarantee(protection, central, self._arrays, len(names))
         self._done = 0
         self._stopped: str | None = None
@@ -113,11 +110,11 @@ class PrivateAverage(Strategy):
 
     @property
     def stopped(self) -> str | None:
-        """Why no further round is run, None while there is no reason."""
+        """The reason why no further round is run, None while there is none."""
         return self._stopped
 
     def federated(self) -> Federated:
-        """What the rounds so far have made; who never said its name counts as often as any such node."""
+        """Return the result so far; a node that never named itself counts as any such node."""
         named: dict[str, int] = {}
         for node, count in self._rounds_of.items():
             if node in self._known:
@@ -135,7 +132,7 @@ class PrivateAverage(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """One message for each client of the round; none once the run has stopped."""
+        """Return one message for each client of the round; none once the run has stopped."""
         if self._stopped is not None:
             return []
         if not self._begun:
@@ -170,7 +167,7 @@ class PrivateAverage(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """The parameters after the round, or None where the run has stopped."""
+        """Return the parameters after the round, or None where the run has stopped."""
         if self._stopped is not None:
             return None, None
         usable, spent, answered = dict[str, Arrays](), list[str](), set[int]()
@@ -219,11 +216,11 @@ class PrivateAverage(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """No messages: what clients would say of their records is not protected."""
+        """Return no messages: what clients would say of their records is not protected."""
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """Nothing was asked."""
+        """Return None: nothing was asked."""
         return None
 
     def _begin(self, grid: Grid) -> None:
@@ -253,12 +250,12 @@ class PrivateAverage(Strategy):
         self._begun = True
 
     def _may_count(self, node: int) -> bool:
-        """Whether ``node`` is, or may prove to be, a client that takes part in the round."""
+        """Return whether ``node`` is, or may prove to be, a client that takes part in the round."""
         name = self._known.get(node)
         return self._secrets is not None if name is None else name in self._taken
 
     def _read(self, reply: Message, node: int) -> tuple[str, Arrays]:
-        """The client that ``reply`` is of, and its parameters."""
+        """Return the client that ``reply`` is of, and its parameters."""
         if reply.has_error():
             reason = reply.error.reason or ""
             if self.central is None and reason.startswith(OUT_OF_BUDGET):
@@ -281,7 +278,7 @@ class PrivateAverage(Strategy):
                 f"{self._name(node)} sent {length:,} bytes, and no reply has more than {self._longest:,}."
             )
         arrays = records[0].to_numpy_ndarrays()
-        return self._known[node], checked(arrays, self._arrays, client=self._name(node))
+        return self._known[node], checked_reply(arrays, self._arrays, client=self._name(node))
 
     def _refuse(self, number: int, node: int, why: str) -> None:
         self._refused.append(Refused(number, self._name(node), why))
@@ -292,6 +289,35 @@ class PrivateAverage(Strategy):
 
 
 def _gone(reply: Message) -> bool:
-    """Whether Flower says that the node is no longer there, or lost the message."""
+    """Return whether Flower says that the node is no longer there, or lost the message."""
     lost = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
     return bool(reply.has_error() and reply.error.code in lost)
+
+
+def make_server_app(
+    strategy_of: Callable[[Context], PrivateAverage],
+    finished: Callable[[Context, Federated], None],
+    failed: Callable[[Context, SfumatoError], None] | None = None,
+) -> ServerApp:
+    """Return a ``ServerApp`` that runs the rounds of ``strategy_of(context)`` and hands over to ``finished``.
+
+    ``failed`` is told of an error that has a sentence for people before it is raised.
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        try:
+            strategy = strategy_of(context)
+            first = record_of(strategy.federated().arrays)
+            patient = cast("Grid", DeadlineGrid(grid))
+            # Flower takes None for no deadline, and does not say so in the type.
+            timeout = cast("float", strategy.timeout)
+            strategy.start(patient, first, num_rounds=strategy.rounds, timeout=timeout)
+        except SfumatoError as error:
+            if failed is not None:
+                failed(context, error)
+            raise
+        finished(context, strategy.federated())
+
+    return app

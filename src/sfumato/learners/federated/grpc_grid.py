@@ -1,33 +1,363 @@
-"""A Flower grid over Flower's gRPC service: messages of strategies to clients that hold a connection open.
+"""A Flower grid over Flower's gRPC service: credentials, admission, messages, deadlines, and its client.
 
 The service (``flwr.server.superlink.fleet.grpc_bidi``) is older than messages, and Flower calls its client
 deprecated; but it knows at once when a client is gone, and starts no process for a message. A strategy speaks
 to this grid as it does to a SuperLink.
+
+**Credentials.** A name is proven by a secret, or assigned by the server, and never taken on trust. A client
+that could choose its name could take another one's place in a sum. So the server sends a challenge that it
+has never used, and a client answers with its name and an HMAC-SHA-256 of both under the secret of that name,
+which is never sent. Nobody else can prove that name, and a proof holds for one challenge.
+
+**Admission.** Any process of a machine can connect to a port of it. So the server asks everybody who connects
+for a name and a proof of it. A process that proves nothing is no client: it is disconnected, and never asked
+to train.
+
+**Deadlines.** ``DeadlineGrid`` waits for every client by itself, up to one public deadline. Flower's own HTTP
+grid reads all replies in one thread: while it reads a long one, time runs out for the others, and one that
+cannot be read raises an exception in the place of all. Here a thread of its own asks for the reply of each
+client, so that what one of them sends, or when, decides about no other one: a reply counts if it was read
+completely by the deadline, and one that cannot be read is no reply.
+
+**Messages.** The service knows parameters (the bytes of ``numpy.save``, never pickled), a configuration of
+single values, a status and metrics. So layers keep their order, types and shapes, and lose their names; a
+reply is its one record of arrays; and an error is a status that is not OK, with its reason.
+
+**Client.** It says who it is, trains with an app, and answers nothing else.
 """
 
 from __future__ import annotations
 
+import hmac
+import logging
+import secrets
+import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from threading import Condition, Thread
+from dataclasses import dataclass, field
+from logging import WARNING
+from threading import Condition, Lock, Thread
+from typing import Any
 
-from flwr.app import Error, Message, RecordDict
-from flwr.common import FitIns, FitRes
+import numpy as np
+from flwr.app import (
+    DEFAULT_TTL,
+    ArrayRecord,
+    ConfigRecord,
+    Context,
+    Error,
+    Message,
+    Metadata,
+    MetricRecord,
+    RecordDict,
+)
+from flwr.app.message import make_message
+from flwr.client import Client
+from flwr.clientapp import ClientApp
+from flwr.common import (
+    GRPC_MAX_MESSAGE_LENGTH,
+    Code,
+    EvaluateIns,
+    EvaluateRes,
+    FitIns,
+    FitRes,
+    GetParametersIns,
+    GetParametersRes,
+    GetPropertiesIns,
+    GetPropertiesRes,
+    Parameters,
+    Scalar,
+    Status,
+    bytes_to_ndarray,
+    ndarrays_to_parameters,
+    now,
+)
 from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
-from flwr.server import ClientManager
+from flwr.server import ClientManager, SimpleClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.superlink.fleet.grpc_bidi.grpc_bridge import GrpcBridgeClosed
+from flwr.server.superlink.fleet.grpc_bidi.grpc_client_proxy import GrpcClientProxy
 from flwr.serverapp import Grid
+from flwr.supercore import log
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.grpc_records import asking, reply_of
+from sfumato.learners.federated.flower_apps import ARRAYS, CONFIG, METRICS, NAME, record_of
 
-__all__ = ["GrpcGrid", "as_server"]
+__all__ = ["Credential", "GrpcClient", "grpc_service", "new_secret"]
 
+#: Where the challenge stands in a message of the server; the answer holds a name and a proof.
+CHALLENGE, _PROOF = "sfumato-challenge", "sfumato-proof"
+_BYTES = 32
+_NUMPY = "numpy.ndarray"
+_NUMBERS = "fiub"
+_SCALARS = (bool, int, float, str, bytes)
+_UNANSWERED = "only training is answered: nothing in another reply would be protected."
+_FAILED = "the client's app failed; why is not told, since that may speak of its records."
+_log = logging.getLogger(__name__)
 _GONE = "its connection was closed before it answered."
+# Connections of others that do not keep clients from connecting, until they are told to go.
+_STRANGERS = 16
+
+
+def new_secret() -> str:
+    """Return 256 bits from the operating system, as text: a secret, or a challenge."""
+    return secrets.token_hex(_BYTES)
+
+
+@dataclass(frozen=True)
+class Credential:
+    """The public ``name`` of a client and the secret by which it proves that it is the one."""
+
+    name: str
+    secret: str = field(repr=False)
+
+    def answer(self, challenge: str) -> dict[str, str]:
+        """Return the name, and a proof that holds for this challenge and this name alone."""
+        said = f"{challenge}\n{self.name}".encode()
+        return {NAME: self.name, _PROOF: hmac.digest(self.secret.encode(), said, "sha256").hex()}
+
+
+def challenge_of(message: Message) -> str | None:
+    """Return the challenge in a message of the server, None where it holds none."""
+    settings = message.content.config_records.get(CONFIG)
+    challenge = None if settings is None else settings.get(CHALLENGE)
+    return challenge if isinstance(challenge, str) else None
+
+
+def proven_name(answer: Mapping[str, object], challenge: str, known: Mapping[str, str]) -> str | None:
+    """Return the name that ``answer`` proves by one of the ``known`` secrets, None where it proves none.
+
+    Proofs are compared in constant time.
+    """
+    name, proof = answer.get(NAME), answer.get(_PROOF)
+    secret = known.get(name) if isinstance(name, str) else None
+    if not isinstance(name, str) or secret is None or not isinstance(proof, str):
+        return None
+    expected = Credential(name, secret).answer(challenge)[_PROOF]
+    return name if hmac.compare_digest(proof.encode(), expected.encode()) else None
+
+
+# Seconds until a client is looked for again: a tenth of the time that has gone by, within these bounds.
+_SOONEST, _LATEST = 0.05, 1.0
+
+
+class DeadlineGrid:
+    """``grid`` with another way to wait; everything else is the grid's own.
+
+    Without a timeout, and over a grid that ``keeps_deadlines`` by itself, replies are those of the grid.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Return the replies that were read within ``timeout`` seconds, at most one to each message."""
+        if timeout is None or getattr(self._grid, "keeps_deadlines", False):
+            return self._grid.send_and_receive(messages, timeout=timeout)
+        asked = list(messages)
+        sent = list(self._grid.push_messages(asked)) if asked else []
+        until, done = time.monotonic() + timeout, _Done()
+        for message, identifier in zip(asked, sent, strict=True):
+            waiting = (message.metadata.dst_node_id, identifier, until, done)
+            Thread(target=self._wait, args=waiting, daemon=True).start()
+        return done.replies(len(asked), until)
+
+    def _wait(self, node: int, identifier: str, until: float, done: _Done) -> None:
+        """Ask for the reply of ``node`` until there is one, or time is over."""
+        begun, found = time.monotonic(), None
+        try:
+            # A message that the SuperLink did not take, since the node is gone, has no identifier.
+            while identifier and found is None and (now := time.monotonic()) < until:
+                found = next(iter(self._grid.pull_messages([identifier])), None)
+                if found is None:
+                    pause = min(_LATEST, max(_SOONEST, (now - begun) / 10.0))
+                    time.sleep(max(0.0, min(pause, until - time.monotonic())))
+            # What a reply says of its sender was written by the sender.
+            if found is not None and found.metadata.src_node_id != node:
+                found = None
+        except Exception as error:  # whatever Flower stumbles over in what came from outside
+            log(WARNING, "the reply of node %s cannot be read: %s", node, type(error).__name__)
+            found = None
+        done.keep(found if time.monotonic() <= until else None)
+
+
+class _Done:
+    """The replies that the threads of one round have found: one for each client, or None."""
+
+    def __init__(self) -> None:
+        self._found: list[Message | None] = []
+        self._came = Condition()
+
+    def keep(self, found: Message | None) -> None:
+        with self._came:
+            self._found.append(found)
+            self._came.notify_all()
+
+    def replies(self, count: int, until: float) -> list[Message]:
+        """Return all replies once ``count`` clients are done, or those that are there at ``until``."""
+        with self._came:
+            self._came.wait_for(lambda: len(self._found) == count, max(0.0, until - time.monotonic()))
+            return [reply for reply in self._found if reply is not None]
+
+
+class Admission(SimpleClientManager):
+    """Flower's clients by their names, each from when it has proven to know the secret of its name.
+
+    ``known`` holds the secrets by name. Who proves nothing within ``patience`` seconds, or proves a name that
+    was proven before, is disconnected: a name is given to one connection in a run.
+    """
+
+    def __init__(self, known: Mapping[str, str], patience: float) -> None:
+        super().__init__()
+        self._known, self._patience = dict(known), patience
+        self._one = Lock()
+
+    def register(self, client: ClientProxy) -> bool:
+        """Ask ``client`` who it is; it counts when it has answered."""
+        assert isinstance(client, GrpcClientProxy)  # what the service makes for a connection
+        Thread(target=self._ask, args=(client,), daemon=True).start()
+        return True
+
+    def _ask(self, client: GrpcClientProxy) -> None:
+        challenge = new_secret()
+        try:
+            answer = client.get_properties(GetPropertiesIns({CHALLENGE: challenge}), self._patience, None)
+        except Exception:  # it hung up, took too long, or sent bytes that Flower stumbles over
+            client.bridge.close()
+            return
+        with self._one:
+            said = answer.properties if answer.status.code == Code.OK else {}
+            name = proven_name(said, challenge, self._known)
+            if name is not None:
+                del self._known[name]
+        if name is None:
+            client.bridge.close()
+            return
+        client.cid = name
+        super().register(client)
+
+
+def asking(message: Message) -> FitIns:
+    """Return a message of type train as the service carries it to a client."""
+    kind = message.metadata.message_type
+    if kind != "train":
+        raise BadInput(f"messages of type {kind} are not sent: clients answer those of type train alone.")
+    config: dict[str, Scalar] = {}
+    for record in message.content.config_records.values():
+        for key, value in record.items():
+            if not isinstance(value, _SCALARS):
+                raise BadInput(f"{key!r} in the configuration is a list: only single values are carried.")
+            config[key] = value
+    return FitIns(_parameters(message), config)
+
+
+def asked_of(ins: FitIns) -> Message:
+    """Return what arrived at a client as the message that its app is to answer."""
+    content = RecordDict({ARRAYS: _record(ins.parameters), CONFIG: ConfigRecord({**ins.config})})
+    metadata = Metadata(
+        run_id=0,
+        message_id=uuid.uuid4().hex,
+        src_node_id=0,
+        dst_node_id=0,
+        reply_to_message_id="",
+        group_id="",
+        created_at=now().timestamp(),
+        ttl=DEFAULT_TTL,
+        message_type="train",
+    )
+    return make_message(metadata, content)
+
+
+def replied(reply: Message) -> FitRes:
+    """Return the reply of an app as the service carries it to the server: parameters and nothing else."""
+    if reply.has_error():
+        return refusing(reply.error.reason or "the client gave no reason.")
+    return FitRes(Status(Code.OK, ""), _parameters(reply), 1, {})
+
+
+def refusing(why: str) -> FitRes:
+    """Return an answer without parameters that says ``why``."""
+    return FitRes(Status(Code.FIT_NOT_IMPLEMENTED, why), Parameters([], _NUMPY), 0, {})
+
+
+def reply_of(res: FitRes, message: Message) -> Message:
+    """Return what arrived at the server as a reply to ``message``; raise ``BadInput`` if unreadable."""
+    if res.status.code != Code.OK:
+        return Message(Error(ErrorCode.MOD_FAILED_PRECONDITION, res.status.message), reply_to=message)
+    content = RecordDict({ARRAYS: _record(res.parameters), METRICS: MetricRecord({"num-examples": 1})})
+    return Message(content, reply_to=message)
+
+
+def _parameters(message: Message) -> Parameters:
+    records = list(message.content.array_records.values())
+    if len(records) != 1:
+        raise BadInput(f"a message holds {len(records)} records of arrays: one is carried.")
+    return ndarrays_to_parameters(records[0].to_numpy_ndarrays())
+
+
+def _record(parameters: Parameters) -> ArrayRecord:
+    if parameters.tensor_type != _NUMPY:
+        raise BadInput(f"parameters came as {parameters.tensor_type!r}: {_NUMPY!r} is needed.")
+    arrays = []
+    for number, tensor in enumerate(parameters.tensors, 1):
+        try:
+            array = bytes_to_ndarray(tensor)
+        except Exception:  # NumPy's reader has many ways to say that bytes are no array
+            raise BadInput(f"the bytes of layer {number} are no array that can be read.") from None
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in _NUMBERS:
+            raise BadInput(f"the bytes of layer {number} are no array of numbers.")
+        arrays.append(array)
+    return record_of(arrays)
+
+
+class GrpcClient(Client):
+    """Answers what it is asked to train with ``app``, for ``flwr.client.start_client``.
+
+    ``context`` is the client's own and kept over all rounds, so that each of them is answered once. An app
+    that raises is answered for with one fixed sentence, since its exception may speak of records. With a
+    ``credential`` the client proves its name to a server that asks for it (see ``grpc_admission``); every
+    other kind of question is refused.
+    """
+
+    def __init__(self, app: ClientApp, context: Context, credential: Credential | None = None) -> None:
+        self._app, self._context, self._credential = app, context, credential
+
+    def fit(self, ins: FitIns) -> FitRes:
+        """Return the reply of the app, or why there is none."""
+        try:
+            message = asked_of(ins)
+        except BadInput as error:
+            return refusing(str(error))
+        try:
+            return replied(self._app(message, self._context))
+        except Exception:
+            _log.exception("the app failed, and the server is told that it did")
+            return refusing(_FAILED)
+
+    def evaluate(self, ins: EvaluateIns) -> EvaluateRes:
+        """Refuse: what the model does on the client's records is not protected."""
+        return EvaluateRes(Status(Code.EVALUATE_NOT_IMPLEMENTED, _UNANSWERED), 0.0, 0, {})
+
+    def get_parameters(self, ins: GetParametersIns) -> GetParametersRes:
+        """Refuse: parameters leave only as a reply to training."""
+        return GetParametersRes(
+            Status(Code.GET_PARAMETERS_NOT_IMPLEMENTED, _UNANSWERED), Parameters([], "numpy.ndarray")
+        )
+
+    def get_properties(self, ins: GetPropertiesIns) -> GetPropertiesRes:
+        """Return the client's public name, proven by its credential; a refusal of every other question."""
+        challenge = ins.config.get(CHALLENGE)
+        if self._credential is not None and isinstance(challenge, str):
+            return GetPropertiesRes(Status(Code.OK, ""), {**self._credential.answer(challenge)})
+        return GetPropertiesRes(Status(Code.GET_PROPERTIES_NOT_IMPLEMENTED, _UNANSWERED), {})
 
 
 class GrpcGrid(Grid):
@@ -43,7 +373,7 @@ class GrpcGrid(Grid):
     less time because of another one.
     """
 
-    #: So that nobody has to see to that (see ``deadline_grid``).
+    #: So that nobody has to see to that (see ``DeadlineGrid``).
     keeps_deadlines = True
 
     def __init__(self, clients: ClientManager, names: Sequence[str] = ()) -> None:
@@ -74,15 +404,15 @@ class GrpcGrid(Grid):
         group_id: str,
         ttl: float | None = None,
     ) -> Message:
-        """A message to one node."""
+        """Return a message to one node."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> list[int]:
-        """The nodes that are connected now, in the order of their numbers."""
+        """Return the nodes that are connected now, in the order of their numbers."""
         return sorted(self._connected())
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        """Send ``messages``, each of which gets an identifier; returns those."""
+        """Send ``messages``, give each an identifier, and return these."""
         connected, sent = self._connected(), []
         for message in messages:
             sent.append(uuid.uuid4().hex)
@@ -102,13 +432,13 @@ class GrpcGrid(Grid):
         return sent
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        """The replies to these messages that have come; each is handed out once."""
+        """Return the replies to these messages that have come; each is handed out once."""
         with self._came:
             answers = [self._answers.pop(sent) for sent in list(message_ids) if sent in self._answers]
         return [_reply(message, answer) for message, answer in answers]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        """The replies that come within ``timeout`` seconds."""
+        """Return the replies that come within ``timeout`` seconds."""
         sent = self.push_messages(messages)
         with self._came:
             self._came.wait_for(lambda: self._answers.keys() >= set(sent), timeout)
@@ -117,7 +447,7 @@ class GrpcGrid(Grid):
         return [_reply(message, answer) for message, answer in answers]
 
     def _connected(self) -> dict[int, ClientProxy]:
-        """The clients that are connected now, by node; new ones get the next numbers."""
+        """Return the clients that are connected now, by node; new ones get the next numbers."""
         found = {}
         with self._came:
             for name, proxy in self._clients.all().copy().items():
@@ -148,13 +478,41 @@ class GrpcGrid(Grid):
 
 
 def _reply(message: Message, answer: FitRes | Error) -> Message:
-    """What came as a reply to ``message``, an error where it cannot be read."""
+    """Return what came as a reply to ``message``, an error where it cannot be read."""
     if isinstance(answer, FitRes):
         try:
             return reply_of(answer, message)
         except BadInput as error:
             answer = Error(ErrorCode.UNKNOWN, str(error))
     return Message(answer, reply_to=message)
+
+
+@contextmanager
+def grpc_service(secrets: Mapping[str, str], patience: float, longest: int) -> Iterator[tuple[str, GrpcGrid]]:
+    """Flower's service on a free port of this machine: its address, and the grid of its clients.
+
+    ``secrets`` are those of the clients by name, who have ``patience`` seconds to prove their names. Messages
+    have at most ``longest`` bytes. Those that are made in the block are the server's.
+    """
+    try:
+        from flwr.server.superlink.fleet.grpc_bidi.grpc_server import start_grpc_server
+    except ImportError as missing:
+        raise BadInput(
+            f"`engine='grpc'` needs Flower's older gRPC service, which this flwr does not have: {missing}.",
+            parameter="engine",
+        ) from None
+    admission = Admission(secrets, patience)
+    server = start_grpc_server(
+        admission,
+        "127.0.0.1:0",
+        max_concurrent_workers=len(secrets) + _STRANGERS,
+        max_message_length=min(longest, GRPC_MAX_MESSAGE_LENGTH),
+    )
+    try:
+        with as_server():
+            yield server.bound_address, GrpcGrid(admission, list(secrets))
+    finally:
+        server.stop(None).wait()
 
 
 @contextmanager

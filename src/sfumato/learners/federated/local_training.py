@@ -1,24 +1,101 @@
-"""What a client does between what it receives and what it sends: epochs of plain descent on its records."""
+"""Local training of a client, its small models, and their parameters as layers and as one vector.
+
+A client trains by epochs of plain descent on its records. Parameters travel as a list of arrays, one for each
+layer. Models are chosen by name; all of their shape is public.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sfumato.errors import BadInput
-from sfumato.learners.examples import as_array
-from sfumato.learners.federated.parameter_vectors import Arrays, shapes_of
-from sfumato.mechanisms.parameters import positive, shown
+from sfumato.learners.learner import as_array
+from sfumato.mechanisms import positive, shown
 
-__all__ = ["LocalTraining", "put_parameters", "taken_parameters"]
+__all__ = [
+    "Arrays",
+    "LocalTraining",
+    "Shapes",
+    "as_layers",
+    "initial_parameters",
+    "put_parameters",
+    "shapes_of",
+    "size_of",
+]
+
+Arrays = list[NDArray[np.float32]]
+Shapes = Sequence[tuple[int, ...]]
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def shapes_of(arrays: Sequence[NDArray[Any]]) -> tuple[tuple[int, ...], ...]:
+    """Return the shape of every layer; public, since everybody trains the same model."""
+    return tuple(tuple(int(side) for side in np.shape(array)) for array in arrays)
+
+
+def size_of(shapes: Shapes) -> int:
+    """Return how many parameters layers of these ``shapes`` have together."""
+    return sum(math.prod(shape) for shape in shapes)
+
+
+def flat_vector(arrays: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """Return all layers as one vector, in order."""
+    if not len(arrays):
+        raise BadInput("a model without parameters was given: one layer or more is needed.")
+    return np.concatenate([np.asarray(array, dtype=np.float64).reshape(-1) for array in arrays])
+
+
+def as_layers(vector: NDArray[np.float64], like: Sequence[NDArray[Any]]) -> Arrays:
+    """Return ``vector`` as layers of the shapes of ``like``, limited to single precision."""
+    shapes = shapes_of(like)
+    if vector.shape != (size_of(shapes),):
+        raise BadInput(
+            f"a vector of shape {vector.shape} does not fit layers of {size_of(shapes)} parameters."
+        )
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+    parts = np.split(np.clip(vector, -_LARGEST, _LARGEST).astype(np.float32), ends)
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def checked_reply(arrays: Sequence[Any], like: Sequence[NDArray[Any]], *, client: str = "a client") -> Arrays:
+    """Return what ``client`` sent, in single precision, if it is finite and has the shapes of ``like``.
+
+    Refuses in one sentence that names the client and the layer, counted from 1, and no value.
+    """
+    expected = shapes_of(like)
+    if len(arrays) != len(expected):
+        raise BadInput(f"{client} sent {len(arrays)} layers, and the model has {len(expected)}.")
+    made: Arrays = []
+    for number, (given, shape) in enumerate(zip(arrays, expected, strict=True), 1):
+        array = np.asarray(given)
+        if array.dtype.kind != "f":
+            raise BadInput(
+                f"{client} sent layer {number} as {array.dtype}: floating-point numbers are needed."
+            )
+        if array.shape != shape:
+            raise BadInput(
+                f"{client} sent layer {number} with the shape {array.shape}, and the model has {shape} there."
+            )
+        with np.errstate(over="ignore"):  # what overflows is refused as infinite
+            single = array.astype(np.float32)
+        if not np.isfinite(single).all():
+            raise BadInput(
+                f"{client} sent layer {number} with NaN or infinite parameters: nothing of it is used."
+            )
+        made.append(single)
+    return made
 
 
 def taken_parameters(model: nn.Module) -> Arrays:
-    """The parameters of ``model``, layer by layer; buffers, such as running means, stay where they are."""
+    """Return the parameters of ``model``, layer by layer; buffers, such as running means, are left out."""
     return [value.detach().cpu().numpy().astype(np.float32, copy=True) for value in model.parameters()]
 
 
@@ -75,7 +152,7 @@ class LocalTraining:
         return len(self._y)
 
     def trained(self, arrays: Arrays, *, round: int = 0) -> Arrays:
-        """The parameters after training from ``arrays``; those themselves where there are no records."""
+        """Return the parameters after training from ``arrays``; unchanged where there are no records."""
         model = self.make_model()
         put_parameters(model, arrays)
         model.train()
@@ -92,3 +169,70 @@ class LocalTraining:
     @staticmethod
     def _loss(logits: Tensor, labels: Tensor) -> Tensor:
         return nn.functional.cross_entropy(logits, labels)
+
+
+class _Pictures(nn.Module):
+    """Rows of features as pictures (n, channels, height, width)."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.height, self.width, self.channels = (*shape, 1)[:3]
+
+    def forward(self, rows: Tensor) -> Tensor:
+        pictures = rows.reshape(len(rows), self.height, self.width, self.channels)
+        return pictures.permute(0, 3, 1, 2).contiguous()
+
+
+class _Times(nn.Module):
+    """Features of length 1 at most, brought to a size that networks learn from."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows * self.factor
+
+
+def _linear(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Linear(math.prod(shape), classes)
+
+
+def _mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(math.prod(shape), 64), nn.Tanh(), nn.Linear(64, classes))
+
+
+def _cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
+    if len(shape) not in (2, 3) or min(shape[:2]) < 8:
+        raise BadInput(f"cnn is for pictures of 8 × 8 or more, and records have the shape {shape}.")
+    pictures = _Pictures(shape)
+    sides = [side // 4 for side in (pictures.height, pictures.width)]
+    return nn.Sequential(
+        pictures,
+        nn.Conv2d(pictures.channels, 8, 3, padding=1),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * math.prod(sides), classes),
+    )
+
+
+#: Names on the command line. None of them has layers that keep statistics of records beside parameters.
+MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {"linear": _linear, "mlp": _mlp, "cnn": _cnn}
+
+
+def make_model(name: str, shape: tuple[int, ...], classes: int, *, factor: float = 1.0) -> nn.Module:
+    """Return the model ``name`` for features of a record of ``shape``, which are multiplied by ``factor``."""
+    if name not in MODELS:
+        raise BadInput(f"there is no model {name!r}: accepted are {', '.join(MODELS)}.", parameter="model")
+    return nn.Sequential(_Times(factor), MODELS[name](shape, classes))
+
+
+def initial_parameters(make: Callable[[], nn.Module], seed: int = 0) -> Arrays:
+    """Return the parameters that every run with ``seed`` begins with; they are public."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return taken_parameters(make())

@@ -29,19 +29,19 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord, Re
 from flwr.common.constant import ErrorCode
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.client_payment import Pay, pay_quietly
-from sfumato.learners.federated.client_randomness import own
-from sfumato.learners.federated.credentials import Credential, challenge_of
-from sfumato.learners.federated.flower_records import (
+from sfumato.learners.federated.flower_apps import (
     CLIENT,
     METRICS,
     OUT_OF_BUDGET,
+    Pay,
     numbers_of,
+    pay_quietly,
     record_of,
     round_of,
 )
-from sfumato.learners.federated.parameter_vectors import Arrays, shapes_of
-from sfumato.learners.federated.protections import Protection
+from sfumato.learners.federated.grpc_grid import Credential, challenge_of
+from sfumato.learners.federated.local_training import Arrays, shapes_of
+from sfumato.learners.federated.protections import Protection, own
 from sfumato.learners.federated.rounds import OutOfBudget
 from sfumato.noise import Randomness
 
@@ -59,7 +59,7 @@ class PrivacyMod:
     """Clips and perturbs the parameters in a reply by ``protection`` before they leave the client.
 
     ``name`` is the client's public name, which ``secret`` proves to a server that sends a challenge (see
-    ``credentials``). ``pay(round, guarantee)`` raises
+    ``grpc_grid``). ``pay(round, guarantee)`` raises
     :class:`~sfumato.learners.federated.rounds.OutOfBudget` where the client's budget does not admit the
     round, which is then answered with an error and no training; so is one that cannot be paid for any other
     reason, of which the client's own log tells. ``rounds`` is how many rounds were agreed to. ``randomness``
@@ -83,7 +83,7 @@ class PrivacyMod:
         self._credential = None if name is None or secret is None else Credential(name, secret)
 
     def __call__(self, message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-        """The reply of the app behind ``call_next``, protected; or an error that says why there is none."""
+        """Return the protected reply of the app behind ``call_next``, or an error that says why not."""
         kind = message.metadata.message_type.partition(".")[0]
         if kind != "train":
             return refused_message(
@@ -123,7 +123,7 @@ class PrivacyMod:
     def _made(
         self, message: Message, context: Context, call_next: ClientAppCallable, record: ArrayRecord
     ) -> Arrays | None:
-        """What the app made of the parameters; None where it is of other names or shapes."""
+        """Return what the app made of the parameters; None where it has other names or shapes."""
         received = _single(record)
         try:
             reply = call_next(message, context)
@@ -143,7 +143,7 @@ class PrivacyMod:
 
 
 def _fresh(number: int, rounds: int, context: Context) -> bool:
-    """Whether round ``number`` is one of all and was not answered before; remembers that it now is."""
+    """Return whether round ``number`` is one of all and was not answered before; remembers that it now is."""
     kept = context.state.config_records.setdefault(_ANSWERED, ConfigRecord({_ANSWERED: [0]}))
     before = list(cast("list[int]", kept[_ANSWERED]))
     if not 1 <= number <= rounds or number in before:
@@ -163,6 +163,6 @@ def _single(record: ArrayRecord) -> Arrays:
 
 
 def refused_message(message: Message, why: str) -> Message:
-    """An answer to ``message`` that says ``why`` there is no other."""
+    """Return an answer to ``message`` that says ``why`` there is no other."""
     _log.warning("%s", why)
     return Message(Error(code=ErrorCode.MOD_FAILED_PRECONDITION, reason=why), reply_to=message)

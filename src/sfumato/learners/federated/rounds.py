@@ -1,10 +1,10 @@
-"""The rounds of federated learning in one process: the same steps, in the same order, as the Flower apps.
+"""Federated learning in one process, round by round, and the classifier that clients trained together.
 
-A round: the server sends its parameters; each client trains on its own records and protects what it made;
-replies of another shape or with NaN are refused, each in a sentence, and not used; the others are averaged
-(or, with a ``central`` mechanism, summed and noised at the server); and the result is what is sent in the
-next round. A training that raises an exception counts as one that learned nothing: whether a round is
-finished must not depend on a client's records.
+The steps are those of the Flower apps, in the same order. A round: the server sends its parameters; each
+client trains on its own records and protects what it made; replies of another shape or with NaN are refused,
+each in a sentence, and not used; the others are averaged (or, with a ``central`` mechanism, summed and noised
+at the server); and the result is what is sent in the next round. A training that raises an exception counts
+as one that learned nothing: whether a round is finished must not depend on a client's records.
 
 Before anything of a round is drawn every client has paid for it. If one of them cannot, the run stops before
 the round and keeps the parameters of the one before. In a local run the divisor of the average is the number
@@ -16,42 +16,110 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.learners.federated.central_noise import Central
-from sfumato.learners.federated.client_randomness import own
-from sfumato.learners.federated.parameter_vectors import Arrays, checked, flat, shaped, shapes_of
-from sfumato.learners.federated.protections import Protection
+from sfumato.learners.federated.local_training import (
+    Arrays,
+    as_layers,
+    checked_reply,
+    flat_vector,
+    make_model,
+    put_parameters,
+    shapes_of,
+)
+from sfumato.learners.federated.protections import CLIENT, Protection, own
+from sfumato.learners.learner import Floats, Learner, Report, checked_features
 from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee
 
 __all__ = [
-    "BEFORE",
-    "SERVER",
-    "Client",
     "Federated",
+    "FederatedClassifier",
     "OutOfBudget",
-    "Pay",
     "Refused",
-    "averaged",
     "client_names",
     "federate",
     "round_guarantee",
 ]
 
-#: Whose noise a central mechanism draws; no client may have this name.
-SERVER = "server"
-
-#: How the reason begins where a budget ended a run.
-BEFORE = "stopped before round "
-
 #: ``pay(client, round, guarantee)`` raises :class:`OutOfBudget` where the client's budget does not admit it.
 Pay = Callable[[str, int, Guarantee], None]
-Report = Callable[[str, float], None]
+
+_BLOCK = 4096
+#: Whose noise a central mechanism draws; no client may have this name.
+SERVER = "server"
+#: How the reason begins where a budget ended a run.
+BEFORE = "stopped before round "
 _log = logging.getLogger(__name__)
+
+
+class FederatedClassifier(Learner):
+    """The model ``model`` (see ``local_training``) for features of shape ``shape`` and ``classes`` classes.
+
+    It is fitted by rounds of clients and not by :meth:`fit`; what is proven of them stands in the statement
+    of the run.
+    """
+
+    def __init__(
+        self,
+        model: str = "linear",
+        shape: tuple[int, ...] = (1,),
+        classes: int = 2,
+        factor: float = 1.0,
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.model = model
+        self.shape = shape
+        self.classes = classes
+        self.factor = factor
+        self.randomness = randomness
+
+    def make(self) -> torch.nn.Module:
+        """Return an unfitted model."""
+        return make_model(self.model, tuple(self.shape), self.classes, factor=self.factor)
+
+    def take(self, arrays: Arrays) -> Self:
+        """Take the parameters ``arrays`` as the model's."""
+        put_parameters(self.make(), arrays)  # refuses other shapes
+        self.arrays_ = arrays
+        return self
+
+    def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:
+        """Refuse: rounds of clients fit this model."""
+        raise BadInput("a federated model is fitted by rounds of clients, and not by fit.")
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities (n, classes)."""
+        model = self.make()
+        put_parameters(model, self._fitted("arrays_"))
+        model.eval()
+        rows = torch.from_numpy(checked_features(X).astype(np.float32))
+        with torch.no_grad():
+            parts = [model(part).double().softmax(dim=1) for part in torch.split(rows, _BLOCK)]
+        return np.asarray(torch.cat(parts).numpy())
+
+    def guarantee(self) -> Guarantee:
+        """Return nothing proven: the statement of the run says what is proven of its clients."""
+        return Guarantee.nothing("the statement of the run says what is proven", CLIENT)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return the parameters, layer by layer."""
+        return {f"layer-{number:03d}": array for number, array in enumerate(self._fitted("arrays_"), 1)}
+
+    def public(self) -> dict[str, Any]:
+        """Return the parameters of the constructor as plain values."""
+        return super().public() | {"shape": list(self.shape)}
+
+    def _take(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        count = len(list(self.make().parameters()))
+        names = [f"layer-{number:03d}" for number in range(1, count + 1)]
+        self.take([np.asarray(tensors[name], dtype=np.float32) for name in names])
 
 
 class OutOfBudget(SfumatoError):
@@ -64,7 +132,7 @@ class Client(Protocol):
     """Somebody who trains: ``LocalTraining``, or anything with the same method."""
 
     def trained(self, arrays: Arrays, *, round: int = 0) -> Arrays:
-        """The parameters after one round of training from ``arrays``."""
+        """Return the parameters after one round of training from ``arrays``."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +167,7 @@ class Federated:
 
 
 def client_names(count: int) -> list[str]:
-    """The public names of ``count`` clients, in the order in which they sort."""
+    """Return the public names of ``count`` clients, in the order in which they sort."""
     digits = len(str(count))
     return [f"client-{number:0{digits}d}" for number in range(1, count + 1)]
 
@@ -107,19 +175,19 @@ def client_names(count: int) -> list[str]:
 def round_guarantee(
     protection: Protection, central: Central | None, arrays: Arrays, clients: int
 ) -> Guarantee:
-    """What is proven of one client in one round."""
+    """Return the guarantee of one client in one round."""
     shapes = shapes_of(arrays)
     return protection.guarantee(shapes) if central is None else central.guarantee(shapes, clients)
 
 
 def averaged(replies: Mapping[str, Arrays], received: Arrays) -> Arrays:
-    """The mean of all replies, in the order of the clients' names."""
+    """Return the mean of all replies, in the order of the clients' names."""
     if not replies:
         raise BadInput("no client sent parameters that can be averaged.")
-    total = np.zeros_like(flat(received))
+    total = np.zeros_like(flat_vector(received))
     for name in sorted(replies):
-        total += flat(replies[name])
-    return shaped(total / len(replies), received)
+        total += flat_vector(replies[name])
+    return as_layers(total / len(replies), received)
 
 
 def federate(
@@ -138,8 +206,8 @@ def federate(
 
     ``clients`` by name, or in order (then they are called client-1, …). With ``central`` noise is added at
     the server and ``protection`` is usually none. ``pay`` is called for every client, before anything of the
-    round is drawn. ``each_round(number, arrays)`` sees the parameters after every round. A run without a
-    single usable reply in its first round raises :class:`~sfumato.errors.BadInput`; later it stops.
+    round is drawn. ``each_round(number, arrays)`` sees the parameters after every round. A round without a
+    single usable reply ends the run, and the parameters of the one before are kept: it was paid for.
     """
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise BadInput(f"`rounds` was {rounds!r}: a whole number, 1 or more, is needed.", parameter="rounds")
@@ -150,7 +218,7 @@ def federate(
         raise BadInput(
             f"clients need names, and none of them may be {SERVER!r}; at least one client is needed."
         )
-    received = checked(initial, initial, client="the initial model")
+    received = checked_reply(initial, initial, client="the initial model")
     proven = round_guarantee(protection, central, received, len(names))
     paid, refused, stopped, done = dict.fromkeys(names, 0), list[Refused](), None, 0
     for number in range(1, rounds + 1):
@@ -176,7 +244,7 @@ def federate(
                 _log.warning("round %d: %s", number, why, exc_info=error)
             try:
                 leaving = protection.at((number - 1) / rounds)
-                replies[name] = checked(
+                replies[name] = checked_reply(
                     leaving.protect(made, received, own(randomness, name, number)), received, client=name
                 )
             except BadInput as error:
@@ -186,8 +254,6 @@ def federate(
                 refused.append(Refused(number, name, why))
         if central is None and not replies:
             stopped = f"stopped in round {number} of {rounds}: no client sent parameters that can be used"
-            if number == 1:
-                raise BadInput(f"{stopped}: {'; '.join(item.why for item in refused)}")
             break
         received = (
             averaged(replies, received)
@@ -204,5 +270,5 @@ def federate(
 
 
 def _named(name: str, error: BadInput) -> str:
-    """``error`` as a sentence about the client ``name``."""
+    """Return ``error`` as a sentence about the client ``name``."""
     return str(error) if str(error).startswith(name) else f"{name}: {error}"

@@ -8,20 +8,19 @@ the record has pure ε = d·b·ln((1−f)/f). Unit: record, neighbours: replace.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
 from sfumato.mechanisms.domain import Box, declared_domain
-from sfumato.mechanisms.expected_error import ExpectedError
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.parameters import positive, shown
+from sfumato.mechanisms.parameters import BOUNDS, Parameter, RandomSource, positive, shown
 from sfumato.mechanisms.randomised_response import keep_threshold
-from sfumato.mechanisms.records import finite
-from sfumato.noise import Randomness, coins, each_block
+from sfumato.noise import coins, each_block
 from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
 
 __all__ = ["BinaryEncoding"]
@@ -33,16 +32,24 @@ class BinaryEncoding(Mechanism):
     Values are clipped to ``bounds`` and cut into 2^bits equal levels, written with the highest bit first.
     Give ``epsilon`` for the whole record instead of ``flip`` to have the flips calibrated. With ``flip``
     the guarantee depends on the number of columns: ``guarantee(columns=d)``.
+
+    **Guarantee.** d·b·ln((1−f)/f) under replace: randomised response on every bit.
     """
+
+    kinds = ("array",)
+    units = ("record",)
 
     def __init__(
         self,
-        bits: int = 8,
-        flip: float | None = 0.1,
+        bits: Annotated[int, Parameter("Bits for each value.", symbol="B")] = 8,
+        flip: Annotated[
+            float | None,
+            Parameter("Probability that a bit is flipped, instead of ε.", symbol="P", instead_of="epsilon"),
+        ] = 0.1,
         *,
-        epsilon: float | None = None,
-        bounds: Any = (0.0, 1.0),
-        randomness: Randomness | None = None,
+        epsilon: Annotated[float | None, Parameter("Privacy budget of one unit.", symbol="ε")] = None,
+        bounds: Annotated[Any, replace(BOUNDS, bound="")] = (0.0, 1.0),
+        randomness: RandomSource = None,
     ) -> None:
         self.bits = bits
         self.flip = flip

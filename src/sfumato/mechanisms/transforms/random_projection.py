@@ -8,15 +8,15 @@ full promise when ``noise`` is a mechanism that clips what it is given.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import AdditiveNoise, ExpectedError, Mechanism
-from sfumato.mechanisms.parameters import shown
-from sfumato.mechanisms.records import finite, held
+from sfumato.mechanisms.base import finite, held
+from sfumato.mechanisms.parameters import Parameter, shown
 from sfumato.mechanisms.transforms.transform import Transform
 from sfumato.noise import NORMAL, Rounded, Seeded, each_block
 from sfumato.privacy import Claim, Guarantee
@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 
 # Rows with larger entries are scaled down before they are projected.
 _MODERATE = 2.0**512
+ProjectionSeed = Annotated[int, Parameter("Names the public projection.")]
 
 
 def _directions(seed: int, columns: int, count: int) -> Array:
@@ -64,7 +65,21 @@ class RandomProjection(Mechanism):
     function of one record.
     """
 
-    def __init__(self, components: int = 64, noise: Mechanism | None = None, seed: int = 0) -> None:
+    kinds = ("array",)
+    units = ("record",)
+
+    def __init__(
+        self,
+        components: Annotated[int, Parameter("Number of dimensions that are kept.", symbol="K")] = 64,
+        noise: Annotated[
+            Mechanism | None,
+            Parameter(
+                "Mechanism that releases the projected records; additive-noise unless given.",
+                doors=("python",),
+            ),
+        ] = None,
+        seed: ProjectionSeed = 0,
+    ) -> None:
         self.components = components
         self.noise = noise
         self.seed = seed
@@ -143,7 +158,13 @@ class RandomProjection(Mechanism):
 
 
 class ReconstructionResistant(RandomProjection):
-    """Random projection and noise, then every row scaled to length one (post-processing)."""
+    """Random projection and noise, then every row scaled to length one (post-processing).
+
+    **Guarantee.** That of ``noise``; scaling to length one is post-processing.
+    """
+
+    kinds = ("array",)
+    units = ("record",)
 
     def _finish(self, rows: NDArray[Any]) -> NDArray[Any]:
         largest = np.abs(rows).max(axis=1, keepdims=True)  # so that no square overflows or vanishes
@@ -155,10 +176,18 @@ class ReconstructionResistant(RandomProjection):
 class LocalitySensitiveHash(Transform):
     """``bits`` signs of random projections: 1 where the record lies on the positive side of a hyperplane.
 
-    **Guarantee.** Deterministic, so it proves nothing on raw data; applied to a release it is free.
+    **Guarantee.** On raw data nothing: it is deterministic. On a release that of the release, by
+    post-processing.
     """
 
-    def __init__(self, bits: int = 64, seed: int = 0) -> None:
+    kinds = ()
+    units = ()
+
+    def __init__(
+        self,
+        bits: Annotated[int, Parameter("Number of signs.", symbol="B")] = 64,
+        seed: ProjectionSeed = 0,
+    ) -> None:
         self.bits = bits
         self.seed = seed
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import LARGEST, SMALLEST, share, shown
-from sfumato.mechanisms.records import held, numbers
+from sfumato.mechanisms.base import held, numbers
+from sfumato.mechanisms.parameters import LARGEST, SMALLEST, Parameter, share, shown
 from sfumato.mechanisms.transforms.transform import Transform
-from sfumato.noise import Stream, permutation, secret_to_send
+from sfumato.noise import Stream, random_permutation, secret_to_send
 from sfumato.privacy import Claim
 
 __all__ = ["ReverseManifold"]
@@ -48,9 +48,18 @@ class ReverseManifold(Transform):
     """x ↦ (x cos αx, x sin αx), (n, d) to (n, 2d); with a secret ``key`` the columns are shuffled.
 
     Columns 0…d−1 hold the cosines and d…2d−1 the sines, before shuffling. ``inverse`` undoes it.
+
+    **Guarantee.** On raw data nothing; on a release that of the release, by post-processing.
     """
 
-    def __init__(self, alpha: float = 1.0, key: bytes | None = None) -> None:
+    kinds = ()
+    units = ()
+
+    def __init__(
+        self,
+        alpha: Annotated[float, Parameter("Angle for each unit of a value.", symbol="α")] = 1.0,
+        key: Annotated[bytes | None, Parameter("Secret by which columns are shuffled.")] = None,
+    ) -> None:
         self.alpha = alpha
         self.key = key
 
@@ -138,7 +147,7 @@ class ReverseManifold(Transform):
         if not isinstance(self.key, bytes) or len(self.key) < 16:
             raise BadInput("the key of a secret column order must be at least 16 random bytes.")
         secret = hashlib.sha256(b"sfumato column order\0" + self.key).digest()
-        return permutation(Stream(secret), 2 * columns)
+        return random_permutation(Stream(secret), 2 * columns)
 
     def _public(self) -> dict[str, Any]:
         return {"alpha": self._alpha(), "key": None if self.key is None else "secret"}

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.mechanisms import Release
-from sfumato.mechanisms.estimator import Estimator
-from sfumato.mechanisms.records import check_finite, records
+from sfumato.mechanisms.base import Estimator, check_finite, records
 from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours, Statement
 
 __all__ = ["Transform"]

@@ -1,4 +1,4 @@
-"""Sounds as records: one clip a row, all of one length, each released at its own rate, length and type.
+"""Audio mechanisms: one clip a row, all of one length, each released at its own rate, length and type.
 
 A unit of a sound is a stretch of time in all its channels, one channel, or the whole clip. A mechanism states
 what it proves of the unit that was asked for and, beside it, of a range of others, each from a certified
@@ -11,27 +11,16 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Mechanism, Release
-from sfumato.mechanisms.parameters import shown
-from sfumato.mechanisms.records import as_array
+from sfumato.mechanisms import Mechanism, Parameter, Release, as_array, shown
 from sfumato.privacy import Guarantee, Unit
 
-__all__ = [
-    "SOUNDS_ALSO_STATED",
-    "Passage",
-    "SoundMechanism",
-    "SoundShape",
-    "full_scale",
-    "sound_shape",
-    "sound_unit",
-    "window_samples",
-]
+__all__ = ["SoundMechanism", "window_samples"]
 
 Array = NDArray[np.float64]
 
@@ -41,7 +30,15 @@ SoundShape = tuple[int, int]
 #: Every release of a sound says what it proves of these, beside the unit that was asked for.
 SOUNDS_ALSO_STATED = (*(Unit("window", size) for size in (5, 20, 100)), Unit("clip"), Unit("item"))
 
-_UNITS = ("window", "clip", "channel", "item")
+SoundUnit = Annotated[
+    str | Unit,
+    Parameter("Part of a sound that ε is for: window:20 (milliseconds), channel or clip.", symbol="UNIT"),
+]
+SampleRate = Annotated[int | None, Parameter("Samples a second.", symbol="HERTZ", doors=("python",))]
+SoundClipShape = Annotated[
+    Sequence[int] | None,
+    Parameter("Samples, and channels, of one clip.", arity=None, doors=("python",)),
+]
 _CHANNELS = 32
 _RATES = (1_000, 768_000)
 # A block of work on one clip, in samples; memory holds a few of them.
@@ -54,10 +51,10 @@ class Passage(Protocol):
     """One clip on its way through a mechanism, given and taken piece by piece."""
 
     def feed(self, samples: Array) -> Array:
-        """Released samples (channels, j) that ``samples`` (channels, k) settle; perhaps none."""
+        """Return released samples (channels, j) that ``samples`` (channels, k) settle; perhaps none."""
 
     def finish(self) -> Array:
-        """The released samples that were still waiting; together as many as were given, or more."""
+        """Return the released samples that were still waiting; together as many as were given, or more."""
 
 
 class SoundMechanism(Mechanism):
@@ -70,23 +67,24 @@ class SoundMechanism(Mechanism):
     """
 
     of_media: ClassVar[bool] = True
+    units: ClassVar[tuple[str, ...]] = Unit.names("sound", "file")
     unit: str | Unit
     rate: int | None
     shape: Sequence[int] | None
 
     @abstractmethod
     def proven(self, unit: Unit, shape: SoundShape) -> Guarantee:
-        """What is proven of ``unit`` in clips of ``shape``, under replacement of its samples."""
+        """Return what is proven of ``unit`` in clips of ``shape``, under replacement of its samples."""
 
     @abstractmethod
     def passage(self, shape: SoundShape, first: int) -> Passage:
-        """The way of one clip of ``shape``, number ``first`` of the data, on the scale [−1, 1].
+        """Return the way of one clip of ``shape``, number ``first`` of the data, on the scale [−1, 1].
 
         Refuses what could not be drawn, before any sample came.
         """
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
-        """What is proven of the unit that was asked for, in clips of the declared shape."""
+        """Return what is proven of the unit that was asked for, in clips of the declared shape."""
         return self.proven(sound_unit(self.unit), self._clip(columns))
 
     def release(self, X: Any) -> Release:
@@ -109,12 +107,12 @@ class SoundMechanism(Mechanism):
         return Release(value, statement, {"clips": len(stack), "shape": list(declared), "rate": shaped.rate})
 
     def shaped(self, shape: Sequence[int], rate: int | None = None) -> SoundMechanism:
-        """The same mechanism for clips of ``shape``, and of ``rate`` where one is given."""
+        """Return the same mechanism for clips of ``shape``, and of ``rate`` where one is given."""
         known = {"shape": tuple(shape)} | ({} if rate is None else {"rate": rate})
         return type(self)(**(self.get_params(deep=False) | known))
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
-        """The released rows for ``X``, whose rows are clips of the declared shape, of the type of X."""
+        """Return released rows for ``X``, whose rows are clips of the declared shape, of the type of X."""
         samples, channels = self._clip(X.shape[1])
         out = np.empty_like(X)
         for row in range(len(X)):
@@ -155,7 +153,7 @@ class SoundMechanism(Mechanism):
             yield _back(rest, kind)
 
     def block_rows(self, columns: int) -> int:
-        """One clip at a time."""
+        """Return one clip at a time."""
         return 1
 
     def check(self, X: NDArray[Any], first: int = 0) -> None:
@@ -187,7 +185,7 @@ class SoundMechanism(Mechanism):
         return shape
 
     def _rate(self) -> int:
-        """The declared sample rate in hertz."""
+        """Return the declared sample rate in hertz."""
         rate = self.rate
         whole = isinstance(rate, int | np.integer) and not isinstance(rate, bool)
         if rate is None or not whole or not _RATES[0] <= rate <= _RATES[1]:
@@ -199,7 +197,7 @@ class SoundMechanism(Mechanism):
 
 
 def full_scale(dtype: np.dtype[Any]) -> float:
-    """What a sample of ``dtype`` is divided by to lie in [−1, 1]."""
+    """Return what a sample of ``dtype`` is divided by to lie in [−1, 1]."""
     if dtype == np.int16 or dtype == np.int32:
         return -float(np.iinfo(dtype).min)
     if dtype.kind == "f":
@@ -208,7 +206,7 @@ def full_scale(dtype: np.dtype[Any]) -> float:
 
 
 def _back(samples: Array, kind: np.dtype[Any]) -> NDArray[Any]:
-    """Samples (channels, k) on [−1, 1] as a block (k, channels) of type ``kind``."""
+    """Return samples (channels, k) on [−1, 1] as a block (k, channels) of type ``kind``."""
     clipped = np.clip(samples.T, -1.0, 1.0)
     if kind.kind == "f":
         return clipped.astype(kind)
@@ -217,7 +215,7 @@ def _back(samples: Array, kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def sound_shape(shape: Any) -> SoundShape:
-    """``shape`` as (samples, channels); a clip without a second axis has one channel."""
+    """Return ``shape`` as (samples, channels); a clip without a second axis has one channel."""
     sides = list(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else []
     whole = all(isinstance(side, int | np.integer) and not isinstance(side, bool) for side in sides)
     if len(sides) not in (1, 2) or not whole or min(sides) < 1 or (len(sides) == 2 and sides[1] > _CHANNELS):
@@ -230,17 +228,15 @@ def sound_shape(shape: Any) -> SoundShape:
 
 
 def sound_unit(unit: str | Unit) -> Unit:
-    """``unit``, if it is one that sounds have: window(ms), clip, channel or item."""
-    parsed = Unit.parse(unit)
-    if parsed.name not in _UNITS:
-        raise BadInput(
-            f"sounds have the units window(ms), clip, channel and item, not {parsed}.", parameter="unit"
-        )
+    """Return ``unit``, if it is one that sounds have."""
+    parsed, units = Unit.parse(unit), SoundMechanism.units
+    if parsed.name not in units:
+        raise BadInput(f"sounds have the units {Unit.listed(units)}, not {parsed}.", parameter="unit")
     return parsed
 
 
 def window_samples(unit: Unit, rate: int, samples: int) -> int:
-    """The most samples of one channel, out of ``samples``, that ``unit`` covers.
+    """Return the most samples of one channel, out of ``samples``, that ``unit`` covers.
 
     A stretch of L sample periods, open at one end, holds at most ⌈L⌉ samples.
     """

@@ -1,10 +1,10 @@
-"""Sound released in bands, with pure ε or (ε, δ) for any short stretch of time.
+"""Band noise: audio released in frequency bands, with pure ε or (ε, δ) for any short stretch of time.
 
 **Guarantee.** Unit: every stretch of so many milliseconds in all channels (``window``), a ``channel``, or the
 whole ``clip``; neighbours: replace, the unit's samples take any values within ±clip. With ``keep="shapes"``:
 k-ary randomised response about each kept block; a unit answers for the kept blocks that it reaches, whose
 number is exact. With ``keep="coefficients"``: the Laplace mechanism (δ = 0) or the analytic Gaussian (δ > 0)
-on rounded coefficients, at the certified sensitivity of :mod:`~sfumato.media.audio.windows`, over every
+on rounded coefficients, at the certified sensitivity of :mod:`~sfumato.media.audio.mdct`, over every
 placement.
 
 **Which to keep.** A window of 20 ms at 8 kHz is 160 samples that may all change: Gaussian noise at ε = 4
@@ -15,43 +15,351 @@ shapes are the default; coefficients are for much shorter windows, or a much lar
 have one shape together and come back alike; coefficients are kept channel by channel. Samples beyond the
 declared clip are clipped, NaN and infinities refused. Nothing above 4 kHz comes back as shapes, and below a
 rate of 8 kHz the upper bands are empty, so that shapes fit less well.
+
+**Noise mode** adds noise to every MDCT coefficient below a cutoff and restores by public statistics of
+speech.
+
+Coefficients are rounded to the nearest multiple of a public power of two, noise of scale s_k is drawn on the
+same grid, and the sum is an integer sum. Post-processing weighs each coefficient by E[S/(S + noise)], where
+the power S of its band is taken from public shapes of speech, each as likely as the noisy block makes it.
+
+**Shapes mode** tells speech in a few public shapes: the nearest shape of each kept block, by randomised
+response.
+
+Of every ``stride`` blocks one is kept. The window that a guarantee is for then reaches one kept block, since
+kept blocks are further apart than it is long, and that block's shape can be told with all of ε; two blocks
+with half of ε each would say less. Between kept blocks nothing of the recording is used.
+
+What is released is the sequence of answers. The sound is post-processing: levels follow from the answers and
+from public statistics of speech (the posterior mean in a hidden Markov model), or are those of the answers
+themselves, and coefficients with such levels get public signs. It is speech without a voice.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import ExpectedError
-from sfumato.mechanisms.parameters import one_of, positive, shown
+from sfumato.mechanisms import (
+    Epsilon,
+    ExpectedError,
+    OptionalDelta,
+    Parameter,
+    RandomSource,
+    keep_threshold,
+    one_of,
+    positive,
+    shown,
+)
 from sfumato.media.audio.audio_mechanism import (
     PARTS,
     Passage,
+    SampleRate,
+    SoundClipShape,
     SoundMechanism,
     SoundShape,
+    SoundUnit,
     sound_unit,
     window_samples,
 )
-from sfumato.media.audio.band_coefficients import CoefficientsPassage, ScaledNoise
-from sfumato.media.audio.band_levels import BandLevels, band_levels
-from sfumato.media.audio.band_shapes import Answers, ShapesPassage, kept_touched, smallest_stride
-from sfumato.media.audio.loudness import noise_weight
-from sfumato.media.audio.speech import SIZES, Weighting, best_size
-from sfumato.media.audio.windows import Norm, rounding_share, window_sensitivity
-from sfumato.noise import LAPLACE, NORMAL, Randomness, Stream
-from sfumato.privacy import Claim, Guarantee, Unit, gaussian_mu
-from sfumato.privacy.defaults import AUDIO, REQUIRED
+from sfumato.media.audio.loudness import BANDS, BandLevels, band_levels, noise_weight
+from sfumato.media.audio.mdct import Analysis, Lapped, Norm, Synthesis, rounding_share, window_sensitivity
+from sfumato.media.audio.speech import SIZES, Shapes, Weighting, best_size, shapes, steps_ahead
+from sfumato.noise import LAPLACE, NORMAL, Law, Rounded, Stream, coins, uniform_integers
+from sfumato.privacy import AUDIO, REQUIRED, Claim, Guarantee, Unit, gaussian_mu
 
 __all__ = ["BandNoise"]
 
+Codes = NDArray[np.intp]
 Array = NDArray[np.float64]
+
+# Blocks that draw their noise from one stream.
+_PART = 64
+# Shapes of speech that a noisy block is compared with.
+_COMPARED = 64
+
+
+@dataclass(frozen=True)
+class ScaledNoise:
+    """Noise of ``law`` with ``scales[k]`` on coefficient k, in multiples of ``step``; the rest is dropped."""
+
+    law: Law
+    scales: tuple[float, ...]
+    step: float
+
+    @property
+    def rounded(self) -> Rounded:
+        """The noise with the largest scale, in steps of the grid."""
+        # A factor a hair below 1 must not make the noise smaller than it was declared.
+        return Rounded(self.law, [max(self.scales) * (1.0 + 2.0**-50) / self.step])
+
+    def draw(self, stream: Stream, cells: Array) -> Array:
+        """Return noisy coefficients (n, kept) of whole numbers of steps (n, kept)."""
+        scales = np.asarray(self.scales)
+        factors = np.tile(scales / float(scales.max()), len(cells))
+        noise = self.rounded.draw(stream, cells.size, relative=factors)[0].reshape(cells.shape)
+        return np.asarray((noise + cells) * self.step)
+
+
+class CoefficientsPassage:
+    """One clip on its way; see :class:`~sfumato.media.audio.audio_mechanism.Passage`.
+
+    ``streams(part, cells)`` gives the stream that the noise of the blocks of ``part`` comes from.
+    """
+
+    def __init__(
+        self,
+        bands: BandLevels,
+        noise: ScaledNoise,
+        restore: bool,
+        clip: float,
+        shape: tuple[int, int],
+        streams: Callable[[int, Array], Stream],
+    ) -> None:
+        self._bands, self._noise, self._restore, self._clip = bands, noise, restore, clip
+        self._streams, self._channels = streams, shape[1]
+        self._analysis = Analysis(bands.transform, shape[1])
+        self._synthesis = Synthesis(bands.transform, shape[1])
+        self._waiting = np.zeros((shape[1], 0, len(noise.scales)))
+        self._part = 0
+
+    def feed(self, samples: Array) -> Array:
+        """Return released samples that ``samples`` (channels, k) settle."""
+        return self._passed(self._analysis.feed(np.clip(samples, -self._clip, self._clip)), last=False)
+
+    def finish(self) -> Array:
+        """Return the rest of the release."""
+        rest = self._passed(self._analysis.finish(), last=True)
+        return np.concatenate([rest, self._synthesis.finish()], axis=1)
+
+    def _passed(self, coefficients: Array, *, last: bool) -> Array:
+        kept = len(self._noise.scales)
+        self._waiting = np.concatenate([self._waiting, coefficients[..., :kept]], axis=1)
+        out = [np.zeros((self._channels, 0))]
+        while self._waiting.shape[1] >= _PART or (last and self._waiting.shape[1]):
+            own, self._waiting = self._waiting[:, :_PART], self._waiting[:, _PART:]
+            cells = np.rint(own / self._noise.step).reshape(-1, kept)
+            noisy = self._noise.draw(self._streams(self._part, cells), cells).reshape(own.shape)
+            self._part += 1
+            full = np.zeros((*own.shape[:2], self._bands.transform.hop))
+            full[..., :kept] = self._restored(noisy) if self._restore else noisy
+            out.append(self._synthesis.feed(full))
+        return np.concatenate(out, axis=1)
+
+    def _restored(self, noisy: Array) -> Array:
+        """Noisy coefficients (channels, blocks, kept), each shrunk by what the shapes of speech say of it."""
+        kept = noisy.shape[-1]
+        public = shapes(_COMPARED)
+        spread = np.square(np.asarray(self._noise.scales) * self._noise.law.deviation)
+        # Outside of all bands speech is taken to be silent.
+        speech = self._bands.variances(public.levels)[:, :kept] * self._clip**2
+        total = speech + spread
+        # The log-likelihood of a block under each shape, were speech and noise both Gaussian.
+        fit = -0.5 * (np.square(noisy) @ (1.0 / total).T + np.log(total).sum(axis=1)) + np.log(public.share)
+        fit -= fit.max(axis=-1, keepdims=True)
+        weight = np.exp(fit)
+        weight /= weight.sum(axis=-1, keepdims=True)
+        return np.asarray(noisy * (weight @ (speech / total)))
+
+
+# Kept blocks that draw their noise from one stream, and answers that are looked ahead at: half a second.
+_BAND_SHAPES_PART = 256
+_AHEAD = 16
+
+
+def smallest_stride(transform: Lapped, window: int) -> int:
+    """Return the smallest stride at which ``window`` samples anywhere reach one kept block only."""
+    return (window + transform.hop + 2 * transform.lap - 2) // transform.hop + 1
+
+
+def kept_blocks(transform: Lapped, stride: int, samples: int) -> int:
+    """Return how many blocks of a clip of ``samples`` samples are kept: the first and every ``stride``-th."""
+    return -(-transform.blocks(samples) // stride)
+
+
+def kept_touched(transform: Lapped, stride: int, window: int, samples: int) -> int:
+    """Return the largest number of kept blocks that ``window`` samples anywhere in a clip have a part in.
+
+    Block t depends on the samples from t·hop − lap up to (t + 1)·hop + lap alone.
+    """
+    reach = window + transform.hop + 2 * transform.lap - 2
+    return min(reach // (stride * transform.hop) + 1, kept_blocks(transform, stride, samples))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Randomised response over ``size`` shapes with ``epsilon`` for each kept block, and how it is read.
+
+    ``smooth`` reads the answers together with how speech goes on; else each speaks for itself.
+    """
+
+    size: int
+    epsilon: float
+    stride: int
+    smooth: bool
+
+    @property
+    def shapes(self) -> Shapes:
+        """The shapes that are told apart."""
+        return shapes(self.size)
+
+    @property
+    def threshold(self) -> int:
+        """The coin that keeps a shape, in 2⁻⁶⁴."""
+        return _threshold(self.epsilon, self.size)
+
+    def draw(self, stream: Stream, codes: Codes) -> Codes:
+        """Return an answer for each of ``codes``."""
+        other = uniform_integers(stream, self.size - 1, codes.size)
+        other += other >= codes  # of the others, those from the true shape on move up by one
+        return np.where(coins(stream, self.threshold, codes.size), codes, other)
+
+
+@lru_cache(maxsize=64)
+def _threshold(epsilon: float, size: int) -> int:
+    return keep_threshold(epsilon, size)
+
+
+class _Reading:
+    """Levels of kept blocks from the answers about them, as they come in."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        kept = answers.threshold / 2.0**64
+        self._kept, self._other = kept, (1.0 - kept) / (answers.size - 1)
+        self._step = steps_ahead(answers.size, answers.stride)
+        self._before: Array | None = None  # what is known of the block before the first that waits
+        self._waiting: Codes = np.zeros(0, dtype=np.intp)
+
+    def feed(self, answers: Codes, *, last: bool) -> Array:
+        """Return levels (k, BANDS) of the blocks that ``answers`` settle: all of them at the ``last``."""
+        if not self._answers.smooth:
+            return self._answers.shapes.levels[answers]
+        self._waiting = np.concatenate([self._waiting, answers])
+        count = self._waiting.size
+        ready = count if last else max(count - _AHEAD, 0)
+        if ready == 0:
+            return np.zeros((0, BANDS))
+        size = self._answers.size
+        likely = np.full((count, size), self._other)
+        likely[np.arange(count), self._waiting] = self._kept
+        forward = np.empty((count, size))
+        for index in range(count):
+            known = self._answers.shapes.share if self._before is None else self._before @ self._step
+            known = known * likely[index]
+            self._before = forward[index] = known / known.sum()
+        after = np.ones(size)
+        both = forward[:ready].copy()
+        for index in range(count - 2, -1, -1):
+            after = self._step @ (after * likely[index + 1])
+            after /= after.sum()
+            if index < ready:
+                both[index] *= after
+        self._before = forward[ready - 1]
+        self._waiting = self._waiting[ready:]
+        return np.asarray(both / both.sum(axis=1, keepdims=True) @ self._answers.shapes.levels)
+
+
+class ShapesPassage:
+    """One clip on its way; see :class:`~sfumato.media.audio.audio_mechanism.Passage`.
+
+    ``streams(part, codes)`` gives the stream that the answers about the kept blocks of ``part`` come from.
+    """
+
+    def __init__(
+        self,
+        bands: BandLevels,
+        answers: Answers,
+        weighting: Weighting,
+        clip: float,
+        shape: tuple[int, int],
+        streams: Callable[[int, Codes], Stream],
+    ) -> None:
+        self._bands, self._answers, self._weighting, self._clip = bands, answers, weighting, clip
+        self._blocks, self._channels = bands.transform.blocks(shape[0]), shape[1]
+        self._streams = streams
+        self._analysis = Analysis(bands.transform, shape[1])
+        self._synthesis = Synthesis(bands.transform)
+        self._reading = _Reading(answers)
+        self._seen = 0  # blocks of the clip so far
+        self._codes: Codes = np.zeros(0, dtype=np.intp)
+        self._part = 0
+        self._level: Array | None = None  # of the last kept block, where the next one is not known yet
+        self._made = 0  # blocks of the release so far
+        self._piece = 0
+
+    def feed(self, samples: Array) -> Array:
+        """Return released samples that ``samples`` (channels, k) settle."""
+        inside = np.clip(samples, -self._clip, self._clip) / self._clip
+        self._read(self._analysis.feed(inside))
+        return self._answered(last=False)
+
+    def finish(self) -> Array:
+        """Return the rest of the release."""
+        self._read(self._analysis.finish())
+        return self._answered(last=True)
+
+    def _read(self, coefficients: Array) -> None:
+        """The shapes of those blocks among the next ones that are kept."""
+        first = -self._seen % self._answers.stride
+        self._seen += coefficients.shape[1]
+        levels = self._bands.levels(coefficients[:, first :: self._answers.stride])
+        codes = self._answers.shapes.nearest(levels, self._weighting)
+        self._codes = np.concatenate([self._codes, codes])
+
+    def _answered(self, *, last: bool) -> Array:
+        """Answer for every complete part, and make the sound that they settle."""
+        out = [np.zeros((self._channels, 0))]
+        while self._codes.size >= _BAND_SHAPES_PART or (last and self._codes.size):
+            codes, self._codes = self._codes[:_BAND_SHAPES_PART], self._codes[_BAND_SHAPES_PART:]
+            answers = self._answers.draw(self._streams(self._part, codes), codes)
+            self._part += 1
+            out.append(self._sound(self._reading.feed(answers, last=False)))
+        if last:
+            none = np.zeros(0, dtype=np.intp)
+            out += [self._sound(self._reading.feed(none, last=True)), self._ending()]
+        return np.concatenate(out, axis=1)
+
+    def _sound(self, levels: Array) -> Array:
+        """Samples of kept blocks with ``levels``, once the levels between them can be drawn as lines."""
+        if self._level is not None:
+            levels = np.concatenate([self._level, levels])
+        if not len(levels):
+            return np.zeros((self._channels, 0))
+        self._level = levels[-1:]
+        steps = np.arange(self._answers.stride)[:, None] / self._answers.stride
+        if not self._answers.smooth:
+            steps[:] = 0.0
+        between = levels[:-1, None] * (1.0 - steps) + levels[1:, None] * steps
+        return self._made_of(between.reshape(-1, BANDS))
+
+    def _ending(self) -> Array:
+        """Return the blocks from the last kept one on, which all sound like it."""
+        if self._level is None:
+            return np.zeros((self._channels, 0))
+        rest = self._made_of(np.repeat(self._level, self._blocks - self._made, axis=0))
+        return np.concatenate([rest, self._spread(self._synthesis.finish())], axis=1)
+
+    def _made_of(self, levels: Array) -> Array:
+        self._made += len(levels)
+        coefficients = self._bands.sounding(levels, self._piece)
+        self._piece += 1
+        return self._spread(self._synthesis.feed(coefficients[None]))
+
+    def _spread(self, samples: Array) -> Array:
+        """Return the same in every channel, at the loudness that was declared."""
+        return np.repeat(samples * self._clip, self._channels, axis=0)
+
+
 Keep = Literal["shapes", "coefficients"]
+KEEPS, WEIGHTINGS, RESTORES = get_args(Keep), get_args(Weighting), ("wiener", "none")
 
 # The stride of kept blocks where the unit is no window.
 _USUAL = Unit("window", 20.0)
@@ -69,23 +377,43 @@ class BandNoise(SoundMechanism):
     Laplace noise, or Gaussian where ``delta`` is positive. ``weighting`` is ``"iso226"``, where bands count
     by how well they are heard, or ``"flat"``. ``restore`` is ``"wiener"``, the posterior mean under public
     statistics of speech, or ``"none"``. ``shape`` is (samples,) or (samples, channels) of one clip.
+
+    **Guarantee.** ε, or (ε, δ), for the asked unit under replace: randomised response on kept blocks;
+    certified sensitivity of coefficients.
     """
+
+    kinds = ("sound", "video")
+    default_for = ("sound",)
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        delta: float = 0.0,
-        unit: str | Unit = AUDIO.unit,
+        epsilon: Epsilon = REQUIRED,
+        delta: OptionalDelta = 0.0,
+        unit: SoundUnit = AUDIO.unit,
         *,
-        rate: int | None = None,
-        clip: float = 1.0,
-        keep: str = "shapes",
-        shapes: int | None = None,
-        cutoff: float = 4000.0,
-        weighting: str = "iso226",
-        restore: str = "wiener",
-        shape: Sequence[int] | None = None,
-        randomness: Randomness | None = None,
+        rate: SampleRate = None,
+        clip: Annotated[float, Parameter("Largest size of a sample; larger ones are clipped.")] = 1.0,
+        keep: Annotated[
+            str,
+            Parameter(
+                "What is released of each block: the nearest public shape of speech, or its coefficients.",
+                choices=KEEPS,
+            ),
+        ] = "shapes",
+        shapes: Annotated[
+            int | None, Parameter("Number of public shapes; as many as ε can tell apart unless given.")
+        ] = None,
+        cutoff: Annotated[
+            float, Parameter("Highest frequency of coefficients, in hertz.", symbol="HERTZ")
+        ] = 4000.0,
+        weighting: Annotated[
+            str, Parameter("How bands count: by how well they are heard, or equally.", choices=WEIGHTINGS)
+        ] = "iso226",
+        restore: Annotated[
+            str, Parameter("What is made of noisy bands; costs no privacy.", choices=RESTORES)
+        ] = "wiener",
+        shape: SoundClipShape = None,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -108,7 +436,7 @@ class BandNoise(SoundMechanism):
         return self._coefficients_proven(sound_unit(unit), shape)
 
     def claim(self) -> Claim | None:
-        """None: the method is this package's own."""
+        """Return None: the method is this package's own."""
         return None
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
@@ -124,7 +452,7 @@ class BandNoise(SoundMechanism):
         return (ExpectedError("each coefficient near 1 kHz", "root mean square error", deviation),)
 
     def passage(self, shape: SoundShape, first: int) -> Passage:
-        """The way of clip ``first``; see :meth:`SoundMechanism.passage`."""
+        """Return the way of clip ``first``; see :meth:`SoundMechanism.passage`."""
         self._checked()
         clip, restore = positive("clip", self.clip), self.restore == "wiener"
 
@@ -142,8 +470,8 @@ class BandNoise(SoundMechanism):
         """Refuse parameters that are out of range, whichever of them are used."""
         positive("epsilon", self.epsilon)
         positive("clip", self.clip)
-        one_of("weighting", self.weighting, ("iso226", "flat"))
-        one_of("restore", self.restore, ("wiener", "none"))
+        one_of("weighting", self.weighting, WEIGHTINGS)
+        one_of("restore", self.restore, RESTORES)
         if isinstance(self.delta, bool) or not isinstance(self.delta, int | float) or not 0 <= self.delta < 1:
             raise BadInput(
                 f"`delta` must be a number from 0 to below 1, not {shown(self.delta)}.", parameter="delta"
@@ -155,7 +483,7 @@ class BandNoise(SoundMechanism):
             )
 
     def _keep(self) -> Keep:
-        return cast(Keep, one_of("keep", self.keep, ("shapes", "coefficients")))
+        return cast(Keep, one_of("keep", self.keep, KEEPS))
 
     def _bands(self) -> BandLevels:
         return band_levels(self._rate())
@@ -166,7 +494,7 @@ class BandNoise(SoundMechanism):
     def _stride(self) -> int:
         """Of how many blocks one is kept: so many that the window asked for reaches one; public."""
         asked = sound_unit(self.unit)
-        unit = asked if asked.name == "window" else _USUAL
+        unit = _USUAL if asked.size is None else asked
         # A window is cut to the length of no clip here: clips of all lengths share the stride.
         return smallest_stride(self._bands().transform, window_samples(unit, self._rate(), 1 << 62))
 
@@ -193,7 +521,7 @@ class BandNoise(SoundMechanism):
         )
 
     def _noise(self, shape: SoundShape) -> ScaledNoise:
-        """The noise at which the unit asked for costs what was asked for."""
+        """Return the noise at which the unit asked for costs what was asked for."""
         relative, step, base = self._calibrated(shape)
         law = NORMAL if self.delta > 0 else LAPLACE
         return ScaledNoise(law, tuple(base * scale for scale in relative), step)
@@ -235,7 +563,7 @@ class BandNoise(SoundMechanism):
 
 @lru_cache(maxsize=64)
 def _relative(rate: int, cutoff: float, weighting: Weighting, gaussian: bool) -> tuple[float, ...]:
-    """Noise scales of the coefficients up to ``cutoff``, relative to one another.
+    """Return noise scales of the coefficients up to ``cutoff``, relative to one another.
 
     Laplace: the audible power Σ s²/A² is least, at a given Σ 1/s², where s ∝ √A. Gaussian: a window may put
     all of its change into one band, so the smallest scale decides, and larger ones elsewhere gain nothing.

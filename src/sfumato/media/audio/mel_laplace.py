@@ -11,50 +11,136 @@ nothing is protected. With ``phase="keep"`` the clean phase is released as it is
 
 **Edge cases.** Several channels are mixed to one and come back alike. A clip is held whole, so at most two
 minutes are taken. Other rates are resampled to 22.05 kHz and back; the filter's reach is part of the unit.
+
+**Mel spectrograms** of sound, and sound with a given mel spectrogram, as the multimedia paper prepares them.
+
+At 22.05 kHz: Hann windows of 2048 samples every 512, power spectra summed into 128 triangles that are equally
+wide on the mel scale, decibels with a floor at −80 (section 4.1.1). Full scale is 0 dB, not the loudest
+frame: a reference read off the recording would be a release of its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import ExpectedError
-from sfumato.mechanisms.parameters import LARGEST, one_of, positive, shown
+from sfumato.mechanisms import (
+    LARGEST,
+    Epsilon,
+    ExpectedError,
+    Parameter,
+    RandomSource,
+    one_of,
+    positive,
+    shown,
+)
 from sfumato.media.audio.audio_mechanism import (
     PARTS,
     Passage,
+    SampleRate,
+    SoundClipShape,
     SoundMechanism,
     SoundShape,
+    SoundUnit,
     sound_unit,
     window_samples,
 )
-from sfumato.media.audio.loudness import noise_weight
-from sfumato.media.audio.mel import (
-    FFT,
-    HOP,
-    MEL_CENTRES,
-    MEL_RATE,
-    MELS,
-    decibels,
-    frames_of,
-    griffin_lim,
-    inverse_stft,
-    magnitudes,
-    stft,
-)
-from sfumato.noise import LAPLACE, Randomness, Rounded, Stream, grid_step
-from sfumato.privacy import Claim, Guarantee, Unit
-from sfumato.privacy.defaults import AUDIO, REQUIRED
+from sfumato.media.audio.loudness import hertz, mel, noise_weight
+from sfumato.noise import LAPLACE, Rounded, Stream, grid_step
+from sfumato.privacy import AUDIO, REQUIRED, Claim, Guarantee, Unit
 
 __all__ = ["MelLaplace"]
 
 Array = NDArray[np.float64]
 
+Spectra = NDArray[np.complex128]
+
+MEL_RATE, FFT, HOP, MELS = 22_050, 2048, 512, 128
+
+_FLOOR = -80.0
+_EDGES = hertz(np.linspace(0.0, float(mel(MEL_RATE / 2)), MELS + 2))
+
+#: The frequency at which each mel filter peaks, in hertz.
+MEL_CENTRES: Array = _EDGES[1:-1].copy()
+
+_HANN = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(FFT) / FFT)
+# The power at which a sine of full scale stands in one bin.
+_FULL = (_HANN.sum() / 2.0) ** 2
+
+
+def frames_of(samples: int) -> int:
+    """How many frames a sound of ``samples`` samples has: one is centred at every multiple of ``HOP``."""
+    return 1 + samples // HOP
+
+
+def stft(sound: Array) -> Spectra:
+    """Spectra (frames, FFT/2 + 1) of a sound (n,), which is silent before its start and after its end."""
+    padded = np.pad(sound, (FFT // 2, FFT // 2 + HOP))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP][: frames_of(sound.size)]
+    return np.asarray(np.fft.rfft(windows * _HANN, axis=1))
+
+
+def inverse_stft(spectra: Spectra, samples: int) -> Array:
+    """The sound (``samples``,) whose spectra are nearest to ``spectra`` (Griffin & Lim 1984, equation 6)."""
+    parts = np.fft.irfft(spectra, FFT, axis=1) * _HANN
+    total, weight = np.zeros((2, (len(spectra) - 1) * HOP + FFT))
+    for index, part in enumerate(parts):
+        total[index * HOP : index * HOP + FFT] += part
+        weight[index * HOP : index * HOP + FFT] += _HANN**2
+    sound = np.zeros(samples)
+    inner = slice(FFT // 2, FFT // 2 + samples)
+    heard = total[inner] / np.maximum(weight[inner], 1e-3)
+    sound[: heard.size] = heard
+    return sound
+
+
+def griffin_lim(sizes: Array, samples: int, rounds: int = 32) -> Array:
+    """A sound (``samples``,) with spectra of about ``sizes`` (frames, bins), from public random phases."""
+    turn = np.random.default_rng(MEL_RATE).uniform(0.0, 2.0 * np.pi, sizes.shape)
+    phase = np.exp(1j * turn)
+    for _ in range(rounds):
+        again = stft(inverse_stft(sizes * phase, samples))
+        phase = again / np.maximum(np.abs(again), 1e-12)
+    return inverse_stft(sizes * phase, samples)
+
+
+def decibels(spectra: Spectra) -> Array:
+    """Return mel levels (frames, MELS) in decibels, between the floor and 0."""
+    power = np.square(np.abs(spectra)) @ _filters().T / _FULL
+    return np.asarray(np.clip(10.0 * np.log10(np.maximum(power, 1e-12)), _FLOOR, 0.0))
+
+
+def magnitudes(levels: Array) -> Array:
+    """Sizes of spectra (frames, bins) whose mel levels are near ``levels``: least squares, none negative."""
+    power = 10.0 ** (levels / 10.0) * _FULL
+    return np.asarray(np.sqrt(np.maximum(power @ _inverse().T, 0.0)))
+
+
+@lru_cache(maxsize=1)
+def _filters() -> Array:
+    """Return triangles (MELS, bins) of height 1; one that falls between two bins takes the nearest bin."""
+    bins = np.arange(FFT // 2 + 1) * (MEL_RATE / FFT)
+    low, peak, high = _EDGES[:-2, None], _EDGES[1:-1, None], _EDGES[2:, None]
+    rows = np.maximum(0.0, np.minimum((bins - low) / (peak - low), (high - bins) / (high - peak)))
+    for row in np.flatnonzero(rows.sum(axis=1) == 0.0):
+        rows[row, int(np.argmin(np.abs(bins - MEL_CENTRES[row])))] = 1.0
+    return np.asarray(rows)
+
+
+@lru_cache(maxsize=1)
+def _inverse() -> Array:
+    """Return the pseudo-inverse (bins, MELS) of the filters."""
+    return np.asarray(np.linalg.pinv(_filters()))
+
+
 _FACTOR, _SENSITIVITY = 0.4, 2.0  # Table 2, MFCC features
+PHASES = ("griffin-lim", "keep")
 _LONGEST = 120.0  # seconds
 # scipy's resample_poly: ten zero crossings of the slower rate on either side.
 _CROSSINGS = 10
@@ -69,19 +155,30 @@ class MelLaplace(SoundMechanism):
     ``decay`` is τ in milliseconds, None for noise that does not fade; ``moment`` is t₀ in milliseconds, by
     default the middle of the clip. ``phase`` is ``"griffin-lim"`` (recovered from the noisy levels) or
     ``"keep"`` (the clean one, which proves nothing). ``rate`` and ``shape`` are those of the clips.
+
+    **Guarantee.** The true ε of the paper's noise under replace; nothing while the phase is kept.
     """
+
+    kinds = ("sound", "video")
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        unit: str | Unit = AUDIO.unit,
+        epsilon: Epsilon = REQUIRED,
+        unit: SoundUnit = AUDIO.unit,
         *,
-        rate: int | None = None,
-        decay: float | None = 50.0,
-        moment: float | None = None,
-        phase: str = "griffin-lim",
-        shape: Sequence[int] | None = None,
-        randomness: Randomness | None = None,
+        rate: SampleRate = None,
+        decay: Annotated[float | None, Parameter("How fast the noise fades, in milliseconds.")] = 50.0,
+        moment: Annotated[
+            float | None, Parameter("Where the noise is largest, in milliseconds; the middle unless given.")
+        ] = None,
+        phase: Annotated[
+            str,
+            Parameter(
+                "Recovered from the noisy levels, or the clean one, which proves nothing.", choices=PHASES
+            ),
+        ] = "griffin-lim",
+        shape: SoundClipShape = None,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.unit = unit
@@ -110,7 +207,7 @@ class MelLaplace(SoundMechanism):
         )
 
     def claim(self) -> Claim:
-        """The paper's words and numbers."""
+        """Return the paper's words and numbers."""
         return Claim(
             text="Laplace noise of scale 0.4Δ/ε with Δ = 2 on mel features, N(f) = N₀·A(f), "
             "y_t = x_t + n_t·exp(−|t − t₀|/τ), τ = 50 ms, is ε-DP",
@@ -124,20 +221,20 @@ class MelLaplace(SoundMechanism):
         return float((_SENSITIVITY / self._scales()).max())
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """The deviation of a mel level near 1 kHz at the moment t₀, in decibels."""
+        """Return the deviation of a mel level near 1 kHz at the moment t₀, in decibels."""
         self._checked(self._clip(columns))
         place = int(np.argmin(np.abs(MEL_CENTRES - 1000.0)))
         deviation = float(self._scales()[place]) * math.sqrt(2.0) * _HALF_RANGE
         return (ExpectedError("each mel level near 1 kHz, in dB", "root mean square error", deviation),)
 
     def passage(self, shape: SoundShape, first: int) -> Passage:
-        """The way of clip ``first``; see :meth:`SoundMechanism.passage`."""
+        """Return the way of clip ``first``; see :meth:`SoundMechanism.passage`."""
         self._checked(shape)
         self._rounded(self._step())
         return _Whole(lambda clip: self._released(clip, shape, first))
 
     def _released(self, clip: Array, shape: SoundShape, first: int) -> Array:
-        """The released clip (channels, samples)."""
+        """Return the released clip (channels, samples)."""
         from scipy.signal import resample_poly  # slow to import
 
         up, down = self._ratio()
@@ -161,7 +258,7 @@ class MelLaplace(SoundMechanism):
         return np.tile(back, (shape[1], 1))
 
     def _noise(self, stream: Stream, shape: SoundShape, step: float) -> Array:
-        """Whole numbers of steps (frames, MELS)."""
+        """Return whole numbers of steps (frames, MELS)."""
         scales = self._scales()
         factors = np.outer(self._fading(shape), scales / float(scales.max()))
         noise = self._rounded(step).draw(stream, factors.size, relative=factors.ravel())[0]
@@ -175,7 +272,7 @@ class MelLaplace(SoundMechanism):
 
     def _checked(self, shape: SoundShape) -> None:
         positive("epsilon", self.epsilon)
-        one_of("phase", self.phase, ("griffin-lim", "keep"))
+        one_of("phase", self.phase, PHASES)
         if self.decay is not None:
             positive("decay", self.decay)
         moment = self.moment
@@ -193,7 +290,7 @@ class MelLaplace(SoundMechanism):
             )
 
     def _scales(self) -> Array:
-        """b(f) at the moment t₀."""
+        """Return b(f) at the moment t₀."""
         epsilon = positive("epsilon", self.epsilon)
         return np.asarray(_FACTOR * _SENSITIVITY / epsilon * noise_weight(MEL_CENTRES))
 
@@ -206,7 +303,7 @@ class MelLaplace(SoundMechanism):
         return frames_of(-(-shape[0] * up // down))
 
     def _frames_reached(self, unit: Unit, shape: SoundShape) -> int:
-        """Frames whose samples a unit can change, after resampling."""
+        """Return frames whose samples a unit can change, after resampling."""
         up, down = self._ratio()
         window = -(-window_samples(unit, self._rate(), shape[0]) * up // down)
         if up != down:
@@ -214,7 +311,7 @@ class MelLaplace(SoundMechanism):
         return (window + FFT - 2) // HOP + 1
 
     def _fading(self, shape: SoundShape) -> Array:
-        """The factor on the noise of each frame."""
+        """Return the factor on the noise of each frame."""
         count = self._frames(shape)
         if self.decay is None:
             return np.ones(count)
@@ -236,5 +333,5 @@ class _Whole:
         return np.asarray(samples[:, :0])
 
     def finish(self) -> Array:
-        """The whole release."""
+        """Return the whole release."""
         return self._released(np.concatenate(self._pieces, axis=1))

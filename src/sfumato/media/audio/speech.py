@@ -1,4 +1,4 @@
-"""What speech sounds like on average, known without listening to private recordings.
+"""Public statistics of speech, made without private recordings.
 
 ``speech.npz`` holds, for 2, 4, … 256 shapes, band levels that stand for blocks of speech and how often one
 follows another. ``benchmarks/speech_statistics.py`` computed it from takes 25 to 49 of the Free Spoken Digit
@@ -20,10 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media.audio.band_levels import CENTRES
-from sfumato.media.audio.loudness import noise_weight
-
-__all__ = ["SIZES", "Shapes", "Weighting", "best_size", "metric", "shapes", "steps_ahead"]
+from sfumato.media.audio.loudness import CENTRES, noise_weight
 
 Array = NDArray[np.float64]
 Weighting = Literal["iso226", "flat"]
@@ -45,7 +42,7 @@ class Shapes:
     steps: Array
 
     def nearest(self, levels: Array, weighting: Weighting) -> NDArray[np.intp]:
-        """The shape nearest to each row of ``levels`` (n, BANDS)."""
+        """Return the shape nearest to each row of ``levels`` (n, BANDS)."""
         sound = _stored_metric(weighting)
         ours, theirs = self.levels @ sound, levels @ sound
         # |a − b|² without |a|², which is the same for every shape.
@@ -53,7 +50,7 @@ class Shapes:
 
 
 def metric(weighting: Weighting, voices: Array | None = None) -> Array:
-    """The map (BANDS, BANDS) after which Euclidean distance says how different two rows of levels sound.
+    """Return map (BANDS, BANDS) after which Euclidean distance says how different two rows of levels sound.
 
     ``voices`` (speakers, BANDS) are average levels of speakers; by default those of the stored statistics.
     """
@@ -87,7 +84,7 @@ def _stored(name: str) -> Array:
 
 @lru_cache(maxsize=len(SIZES))
 def shapes(size: int) -> Shapes:
-    """The ``size`` shapes of speech."""
+    """Return the ``size`` shapes of speech."""
     levels = _stored(f"levels{size}") / 10.0
     seen = _stored(f"pairs{size}") + _UNSEEN / size
     total = seen.sum(axis=1)
@@ -96,13 +93,13 @@ def shapes(size: int) -> Shapes:
 
 @lru_cache(maxsize=32)
 def steps_ahead(size: int, blocks: int) -> Array:
-    """How likely each of ``size`` shapes is, (size, size), ``blocks`` blocks after each other one."""
+    """Return how likely each of ``size`` shapes is, (size, size), ``blocks`` blocks after each other one."""
     return np.asarray(np.linalg.matrix_power(shapes(size).steps, blocks))
 
 
 @lru_cache(maxsize=64)
 def best_size(epsilon: float) -> int:
-    """The number of shapes that lets randomised response with ``epsilon`` say most about a uniform one.
+    """Return number of shapes that lets randomised response with ``epsilon`` say most about a uniform one.
 
     Its mutual information is log k − h(p) − (1 − p)·log(k − 1) with p = e^ε/(e^ε + k − 1).
     """

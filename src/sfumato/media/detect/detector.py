@@ -1,7 +1,8 @@
-"""What every detector is, and what it sees of a picture."""
+"""The interface of detectors, and the views of an image that they see."""
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -13,13 +14,27 @@ from sfumato.errors import BadInput
 from sfumato.media.images.image_mechanism import white
 from sfumato.media.images.tiles import tiles_of
 
-__all__ = ["Box", "Detector", "grey", "open_cv"]
+__all__ = ["Box", "Detector"]
 
 #: x, y, width and height in pixels, and a confidence in [0, 1].
 Box = tuple[float, float, float, float, float]
 
 # Red, green and blue in luma (ITU-R BT.601).
 _LUMA = np.array([0.299, 0.587, 0.114])
+
+
+class PerThread:
+    """A detector whose model every thread loads for itself, into ``_local``; it is copied without it."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._local = threading.local()
 
 
 class Detector(ABC):
@@ -41,14 +56,14 @@ class Detector(ABC):
 
     @abstractmethod
     def boxes(self, picture: NDArray[Any]) -> list[Box]:
-        """What is found in the whole of one picture."""
+        """Return what is found in the whole of one picture."""
 
     @abstractmethod
     def scores(self, tiles: NDArray[Any]) -> NDArray[np.float64]:
         """Scores (n,) in [0, 1] of ``tiles`` (n, side, side, c), each computed from its own pixels alone."""
 
     def tile_scores(self, pictures: NDArray[Any], tile: int) -> NDArray[np.float64]:
-        """Scores (n, rows, cols) of the tiles of ``pictures`` (n, h, w, c).
+        """Return scores (n, rows, cols) of the tiles of ``pictures`` (n, h, w, c).
 
         A pixel influences the score of the tile that it lies in and no other: a detector is handed one tile
         at a time, so that it cannot look at others even by mistake.
@@ -62,7 +77,7 @@ class Detector(ABC):
 
 
 def grey(pictures: NDArray[Any]) -> NDArray[np.uint8]:
-    """Luma on 256 levels: (…, h, w) of pictures (…, h, w, c)."""
+    """Return luma on 256 levels: (…, h, w) of pictures (…, h, w, c)."""
     scaled = pictures.astype(np.float64) * (255.0 / white(pictures.dtype))
     channels = scaled.shape[-1]
     luma = scaled[..., :3] @ _LUMA if channels >= 3 else scaled[..., 0]
@@ -70,7 +85,7 @@ def grey(pictures: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def open_cv() -> Any:
-    """The OpenCV module, or a sentence that says how to get it."""
+    """Return the OpenCV module, or a sentence that says how to get it."""
     try:
         return loading.open_cv()
     except ImportError:

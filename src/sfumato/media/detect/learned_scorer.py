@@ -11,23 +11,88 @@ at most 1, is the score: where the network is unsure, a place counts as more sen
 
 A scorer knows what it was trained on. Train it on public annotations; trained on private ones, whatever
 follows its scores proves nothing for the people in them.
+
+**Embedding**: a public embedding of tiles that needs no trained network: colours, directions of edges, and
+coarse form.
+
+Each tile is embedded from its own pixels alone, so that scores of embeddings may stand in a private map.
+
+**Detector**: a learned scorer embeds and scores every tile from its own pixels.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import numeric, one_of, positive, share, shown
+from sfumato.mechanisms import numeric, one_of, positive, share, shown
+from sfumato.media.detect.detector import Box, Detector
+from sfumato.media.images.image_mechanism import white
+from sfumato.media.images.sensitivity_map import FACTORS
+from sfumato.media.images.tiles import edges, tile_grid
 
-__all__ = ["SensitivityScorer"]
+__all__ = ["Learned", "SensitivityScorer", "tile_embedding"]
 
 Array = NDArray[np.float64]
+
+_BINS, _DIRECTIONS, _WAVES = 6, 8, 6
+_LUMA = np.array([0.299, 0.587, 0.114])
+_BLUE = np.array([-0.169, -0.331, 0.5])
+_RED = np.array([0.5, -0.419, -0.081])
+
+#: Length of an embedding: histograms of three planes, of edge directions, moments, and cosine coefficients.
+DIMENSIONS = 3 * _BINS + _DIRECTIONS + 6 + _WAVES * _WAVES
+
+
+def tile_embedding(tiles: NDArray[Any]) -> NDArray[np.float64]:
+    """Return embeddings (n, :data:`DIMENSIONS`) of ``tiles`` (n, h, w, c); grey tiles have no colour."""
+    from scipy.fft import dctn
+
+    values = tiles[..., :3].astype(np.float64) / white(tiles.dtype)
+    colour = values if values.shape[-1] == 3 else np.repeat(values[..., :1], 3, axis=-1)
+    luma, blue, red = colour @ _LUMA, colour @ _BLUE, colour @ _RED
+    down, across = np.gradient(luma, axis=1), np.gradient(luma, axis=2)
+    strength = np.hypot(down, across)
+    turn = ((np.arctan2(down, across) / np.pi) % 1.0 * _DIRECTIONS).astype(np.intp) % _DIRECTIONS
+    # A quarter of white in chroma is already vivid.
+    parts = [
+        _histogram(luma, 0.0, 1.0, _BINS),
+        _histogram(blue, -0.25, 0.25, _BINS),
+        _histogram(red, -0.25, 0.25, _BINS),
+        _binned(turn, strength, _DIRECTIONS),
+        np.stack([each.mean(axis=(1, 2)) for each in (luma, blue, red)], axis=1),
+        np.stack([each.std(axis=(1, 2)) for each in (luma, blue, red)], axis=1),
+        _waves(dctn(luma, axes=(1, 2), norm="forward")),
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def _histogram(values: NDArray[np.float64], low: float, high: float, bins: int) -> NDArray[np.float64]:
+    places = np.clip(((values - low) / (high - low) * bins).astype(np.intp), 0, bins - 1)
+    return _binned(places, np.ones_like(values), bins)
+
+
+def _binned(places: NDArray[np.intp], weights: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
+    """Return the mean over each tile of the weights that fall into each bin: (n, bins)."""
+    count, size = len(places), places[0].size
+    flat = places.reshape(count, -1) + bins * np.arange(count)[:, None]
+    sums = np.bincount(flat.ravel(), weights.ravel(), minlength=bins * count)
+    return np.asarray(sums.reshape(count, bins) / size)
+
+
+def _waves(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return sizes of the lowest coefficients, square-rooted, so that strong ones do not drown the others."""
+    low = coefficients[:, :_WAVES, :_WAVES]
+    kept = np.zeros((len(low), _WAVES, _WAVES))
+    kept[:, : low.shape[1], : low.shape[2]] = np.sqrt(np.abs(low))
+    return kept.reshape(len(low), -1)
+
 
 _HIDDEN = (512, 256, 128)
 
@@ -86,7 +151,7 @@ class SensitivityScorer:
         return self
 
     def predict(self, embeddings: Any) -> tuple[Array, Array]:
-        """Mean and deviation, (n,) each, of the score over passes with dropout."""
+        """Return mean and deviation, (n,) each, of the score over passes with dropout."""
         torch, data = _torch(), _embeddings(embeddings)
         if self._network is None:
             raise BadInput("the scorer has learned nothing yet: call fit first.")
@@ -101,12 +166,12 @@ class SensitivityScorer:
         return values.mean(axis=0), values.std(axis=0)
 
     def scores(self, embeddings: Any) -> Array:
-        """The careful score: mean + ``caution`` · deviation, at most 1."""
+        """Return the careful score: mean + ``caution`` · deviation, at most 1."""
         mean, deviation = self.predict(embeddings)
         return np.clip(mean + self.caution * deviation, 0.0, 1.0)
 
     def digest(self) -> str:
-        """SHA-256 of everything that shapes a score."""
+        """Return SHA-256 of everything that shapes a score."""
         if self._network is None:
             raise BadInput("the scorer has learned nothing yet: call fit first.")
         learned = [weights.numpy() for weights in self._network.state_dict().values()]
@@ -174,3 +239,47 @@ def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise BadInput(f"`{name}` must be a whole number, 1 or more, not {shown(value)}.", parameter=name)
     return value
+
+
+class Learned(Detector):
+    """``scorer``, trained on embeddings of tiles of about ``tile`` pixels, speaking of ``factor``.
+
+    ``embedding`` maps tiles (n, h, w, c) to (n, d), each from its own pixels alone.
+    """
+
+    def __init__(
+        self,
+        scorer: SensitivityScorer,
+        *,
+        factor: str = "identity",
+        tile: int = 64,
+        embedding: Callable[[NDArray[Any]], NDArray[np.float64]] = tile_embedding,
+    ) -> None:
+        if factor not in FACTORS:
+            raise BadInput(
+                f"`factor` must be one of {', '.join(FACTORS)}, not {factor!r}.", parameter="factor"
+            )
+        self.scorer, self.tile, self.embedding = scorer, tile, embedding
+        self.factor = factor
+
+    @property
+    def name(self) -> str:
+        """How a statement names the detector, with the digest of what was learned."""
+        return f"learned {self.factor}, sha256 {self.scorer.digest()}"
+
+    def boxes(self, picture: NDArray[Any]) -> list[Box]:
+        """Return one box for each tile of the picture, with its score."""
+        array = picture[..., None] if picture.ndim == 2 else picture
+        height, width = array.shape[:2]
+        rows, cols = tile_grid(height, width, self.tile)
+        scores = self.tile_scores(array[None], self.tile)[0]
+        down, across = edges(height, rows), edges(width, cols)
+        return [
+            (float(x0), float(y0), float(x1 - x0), float(y1 - y0), float(scores[row, col]))
+            for row, (y0, y1) in enumerate(pairwise(down))
+            for col, (x0, x1) in enumerate(pairwise(across))
+        ]
+
+    def scores(self, tiles: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the careful score of each tile."""
+        return self.scorer.scores(self.embedding(tiles))

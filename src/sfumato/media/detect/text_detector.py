@@ -1,15 +1,16 @@
-"""Text, and text that looks like something personal.
+"""Detectors of text, and of text that looks personal.
 
 With RapidOCR (extra ``text``) lines are read, and a line with an address sign, a long number, a date or the
 pattern of a licence plate scores 1 whatever the reader's confidence. What was read is looked at inside one
 function and is neither kept, nor logged, nor part of any message. Without RapidOCR, lines are found by their
 strokes alone, and nothing is read.
+
+**Strokes** show text by two tones, and many changes between them along a line. Nothing is read.
 """
 
 from __future__ import annotations
 
 import re
-import threading
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,12 +18,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import one_of
-from sfumato.media.detect.detector import Box, Detector, grey, open_cv
-from sfumato.media.detect.strokes import stroke_lines, stroke_scores
+from sfumato.mechanisms import one_of
+from sfumato.media.detect.detector import Box, Detector, PerThread, grey, open_cv
 from sfumato.media.images.image_mechanism import white
 
-__all__ = ["Text", "looks_personal"]
+__all__ = ["Text"]
+
+# The least contrast, in grey levels, between ink and paper.
+_CONTRAST = 48.0
+# How many pixels lie between two changes of tone in a line of small print.
+_PITCH = 6.0
+# What a line must score to be one.
+_LEAST = 0.15
+
+
+def stroke_scores(planes: NDArray[np.uint8], *, whole_lines: bool = False) -> NDArray[np.float64]:
+    """Return scores (n,) of planes (n, h, w): how two-toned each is, times how often its rows change tone.
+
+    Tones are told apart halfway between the 5th and the 95th percentile of the plane itself. Unless a plane
+    is one whole line of text, some of its rows must change much more often than others, as print does.
+    """
+    values = planes.astype(np.float32)
+    low, high = np.percentile(values, [5.0, 95.0], axis=(1, 2), keepdims=True)
+    span = high - low
+    level = (values - low) / np.maximum(span, 1.0)
+    # Two tones: few pixels lie between them. In noise and gradients the middle half holds half of all.
+    between = ((level > 0.25) & (level < 0.75)).mean(axis=(1, 2))
+    two_toned = np.clip(1.0 - 2.0 * between, 0.0, 1.0)
+    changes = np.diff(level > 0.5, axis=2).mean(axis=2)
+    # Lines of text have rows between them that do not change at all, so the busier rows count.
+    score = two_toned * np.clip(np.percentile(changes, 75.0, axis=1) * _PITCH, 0.0, 1.0)
+    if not whole_lines:
+        score *= np.clip((changes.max(axis=1) - changes.min(axis=1)) * _PITCH, 0.0, 1.0)
+    return np.asarray(np.where(span[:, 0, 0] >= _CONTRAST, score, 0.0), dtype=np.float64)
+
+
+def stroke_lines(plane: NDArray[np.uint8]) -> list[Box]:
+    """Boxes of lines of text in one plane: strong edges closed sideways, then kept where strokes fit."""
+    cv2 = open_cv()
+    cross = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (3, 3))
+    change = cv2.morphologyEx(plane, cv2.MORPH_GRADIENT, cross)
+    _, strong = cv2.threshold(change, _CONTRAST, 255, cv2.THRESH_BINARY)
+    joined = cv2.morphologyEx(strong, cv2.MORPH_CLOSE, cv2.getStructuringElement(cv2.MORPH_RECT, (9, 1)))
+    _, _, places, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
+    found = []
+    for x, y, w, h, area in places[1:]:
+        if h < 6 or w < 2 * h or area < 0.4 * w * h:
+            continue
+        # Piece by piece, since light falls unevenly along a line.
+        pieces = np.array_split(plane[y : y + h, x : x + w], max(1, w // (3 * h)), axis=1)
+        score = float(np.mean([stroke_scores(piece[None], whole_lines=True)[0] for piece in pieces]))
+        if score > _LEAST:
+            found.append((float(x), float(y), float(w), float(h), score))
+    return found
+
 
 # Text that is read but looks like nothing personal.
 _PLAIN = 0.5
@@ -35,7 +84,7 @@ _PERSONAL = (
 )
 
 
-class Text(Detector):
+class Text(PerThread, Detector):
     """Lines of text. ``reader``: ``"rapidocr"``, ``"strokes"``, or None for the first that is installed.
 
     Tiles are always scored by strokes: reading every tile alone would take seconds for each picture.
@@ -52,7 +101,7 @@ class Text(Detector):
         )
         if self.reader == "rapidocr" and not installed:
             raise BadInput("reading text in pictures needs RapidOCR: pip install 'sfumato[text]'.")
-        self._local = threading.local()
+        super().__init__()
 
     @property
     def name(self) -> str:
@@ -67,16 +116,16 @@ class Text(Detector):
             self._engine()
 
     def boxes(self, picture: NDArray[Any]) -> list[Box]:
-        """Boxes around lines; the confidence is raised to 1 where what was read looks personal."""
+        """Return boxes around lines; the confidence is raised to 1 where what was read looks personal."""
         array = picture[..., None] if picture.ndim == 2 else picture
         return stroke_lines(grey(array)) if self.reader == "strokes" else self._read(array)
 
     def scores(self, tiles: NDArray[Any]) -> NDArray[np.float64]:
-        """How much the strokes of each tile are those of text."""
+        """Return how much the strokes of each tile are those of text."""
         return stroke_scores(grey(tiles))
 
     def _read(self, picture: NDArray[Any]) -> list[Box]:
-        """Boxes from RapidOCR; the words themselves end here."""
+        """Return boxes from RapidOCR; the words themselves end here."""
         scaled = picture.astype(np.float64) * (255.0 / white(picture.dtype))
         colours = scaled[..., 2::-1] if scaled.shape[-1] >= 3 else np.repeat(scaled[..., :1], 3, axis=-1)
         read = self._engine()(np.ascontiguousarray(np.rint(colours), dtype=np.uint8))
@@ -96,16 +145,6 @@ class Text(Detector):
 
             self._local.engine = RapidOCR(params={"Global.log_level": "critical"})
         return self._local.engine
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"reader": self.reader}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.reader = state["reader"]
-        self._local = threading.local()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Text:
-        return type(self)(self.reader)
 
 
 def looks_personal(words: str) -> bool:

@@ -1,6 +1,6 @@
-"""A decision threshold chosen privately: what counts as a face, as speech, as sensitive.
+"""Decision thresholds chosen privately, the exact sampler behind them, and the cost of a threshold.
 
-``decisions`` says what scores, labels and the cost J(t) = (1/n)·Σᵢ ℓᵢ(t) of a threshold t are. Scores and
+The last part says what scores, labels and the cost J(t) = (1/n)·Σᵢ ℓᵢ(t) of a threshold t are. Scores and
 labels are private; their range and number, and what a false alarm (c_fp) and a miss (c_fn) cost, are public.
 
 **Guarantee.** Unit: record, neighbours: replace (score and label both).
@@ -21,32 +21,203 @@ labels are private; their range and number, and what a false alarm (c_fp) and a 
 - :func:`functional_threshold` is the paper's: the minimiser of J(t) + v·t with v ~ Lap(ΔL/ε). It proves
   **nothing**: the theorems on perturbed objectives need a convex, differentiable one. J is a staircase, so
   the minimiser stands at the edge of a step, which is the score of a record, to the last digit.
+
+**Sampler**: exact draws from a law P(k) ∝ exp(−xₖ) over finitely many choices, for the exponential mechanism.
+
+A 64-bit word w stands for all uniforms in [w, w+1)/2⁶⁴. Double precision decides where it is sure; where the
+interval, widened by the error of the weights, holds a boundary between two choices, mpmath decides with as
+many further random bits as it takes. So the law is the stated one exactly, and no slack is left.
+
+**Costs** of a threshold, from scores and labels.
+
+Record i has a score sᵢ in a declared range and a label yᵢ ∈ {0, 1}. At the threshold t it is called positive
+if sᵢ ≥ t. Each false alarm costs c_fp and each miss c_fn, and the cost of t is
+
+    J(t) = (1/n)·Σᵢ ℓᵢ(t),    ℓᵢ(t) = c_fp·[yᵢ = 0, sᵢ ≥ t] + c_fn·[yᵢ = 1, sᵢ < t].
+
+The paper (Adaptive multimedia DP, section 3.3.1) writes FPR·c_fp + FNR·c_fn. Its rates are divided by the
+sizes of the classes, and replacing one record changes those; so here everything is divided by n, which does
+not change, and a share of positives may be *declared*: the costs become c_fp/(1 − share) and c_fn/share, and
+J is the paper's cost where the declared share is the true one. Scores outside the range are clipped to it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Release
-from sfumato.mechanisms.gaussian import noise_multiplier
-from sfumato.mechanisms.parameters import delta_between, positive, shown
-from sfumato.media.detect.decisions import Decisions
-from sfumato.media.detect.exponential_choice import exponential_choice
-from sfumato.noise import Keyed, Randomness, Secure, gaussian_noise, grid_step, laplace_noise
+from sfumato.mechanisms import Release, delta_between, noise_multiplier, numeric, positive, share, shown
+from sfumato.noise import (
+    Keyed,
+    Randomness,
+    Secure,
+    Stream,
+    gaussian_noise,
+    grid_step,
+    laplace_noise,
+    mpmath_context,
+)
 from sfumato.privacy import Claim, Guarantee, Statement
 
-__all__ = ["exponential_threshold", "functional_threshold", "projected_gradient_threshold"]
+__all__ = ["exponential_threshold", "functional_threshold", "projected_gradient_threshold", "threshold_cost"]
 
 Array = NDArray[np.float64]
+
+# Double-precision weights err by less than 2⁻⁴³ each (at most 745·2⁻⁵³ and the error of exp).
+_WEIGHT_ERROR = 2.0**-42
+
+
+def exponential_choice(exponents: Sequence[Fraction], stream: Stream, count: int = 1) -> NDArray[np.intp]:
+    """Return ``count`` independent indices k with P(k) ∝ exp(−exponents[k]), exactly."""
+    least = min(exponents)
+    above = [exponent - least for exponent in exponents]
+    weights = np.exp(-np.array([float(x) for x in above]))
+    ends = np.cumsum(weights)
+    words = stream.words(count)
+    place = words.astype(np.float64) * (2.0**-64 * ends[-1])
+    chosen = np.minimum(np.searchsorted(ends, place, side="right"), len(above) - 1)
+    # The weights before an end, the total, the sums of both, and the word's own cell and rounding.
+    doubt = 4.0 * len(above) * _WEIGHT_ERROR + 2.0**-50 * ends[-1]
+    low = np.where(chosen > 0, ends[chosen - 1], -np.inf)
+    high = np.where(chosen < len(above) - 1, ends[chosen], np.inf)
+    for i in np.flatnonzero((place - low <= doubt) | (high - place <= doubt)):
+        chosen[i] = _exactly(above, int(words[i]), stream)
+    return np.asarray(chosen, dtype=np.intp)
+
+
+def _exactly(above: Sequence[Fraction], word: int, stream: Stream) -> int:
+    bits, mp = 64, mpmath_context()
+    while True:
+        with mp.workprec(2 * bits + 64):
+            ends, total = [], mp.mpf(0)
+            for exponent in above:
+                total += mp.exp(-mp.mpf(exponent.numerator) / exponent.denominator)
+                ends.append(total)
+            # x·exp(−x) ≤ 1, so every weight errs by a few units of 2^−prec, and the total is at least 1.
+            doubt = mp.ldexp(16 * (len(above) + 2) * total, -mp.prec)
+            low, high = mp.ldexp(word * total, -bits) - doubt, mp.ldexp((word + 1) * total, -bits) + doubt
+            before = -mp.inf
+            for index, end in enumerate(ends):
+                after = mp.inf if index == len(ends) - 1 else end
+                if before + doubt <= low and high <= after - doubt:
+                    return index
+                before = end
+        word, bits = (word << 64) | stream.integer(64), bits + 64
+
+
+_MOST_THRESHOLDS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Sorted scores of the negative and of the positive records, and what a false alarm and a miss cost."""
+
+    negative: Array
+    positive: Array
+    false_alarm: float
+    miss: float
+    low: float
+    high: float
+
+    @classmethod
+    def read(cls, scores: Any, labels: Any, costs: Any, positives: float | None, bounds: Any) -> Self:
+        """Return decisions about ``scores`` (n,) with ``labels`` (n,) of 0 and 1, clipped to ``bounds``."""
+        low, high = _pair("bounds", bounds)
+        if not low < high:
+            raise BadInput(
+                f"`bounds` must be a range such as (0.0, 1.0), not {shown(bounds)}.", parameter="bounds"
+            )
+        each = [
+            positive(name, cost) for name, cost in zip(("c_fp", "c_fn"), _pair("costs", costs), strict=True)
+        ]
+        if positives is not None:
+            declared = share("positives", positives)
+            if not 1e-6 <= declared <= 1.0 - 1e-6:
+                raise BadInput(
+                    f"`positives` must be a share between 0 and 1, not {shown(positives)}.",
+                    parameter="positives",
+                )
+            each = [each[0] / (1.0 - declared), each[1] / declared]
+        values, truth = numeric(scores), np.asarray(labels)
+        if values is None or values.ndim != 1 or not values.size or not np.isfinite(values).all():
+            raise BadInput(
+                "`scores` must be one column of finite numbers, at least one of them.", parameter="scores"
+            )
+        known = truth.dtype.kind in "biuf" and bool(((truth == 0) | (truth == 1)).all())
+        if not known or truth.shape != values.shape:
+            raise BadInput(
+                f"`labels` must be {values.size} numbers, each 0 or 1, one for each score.",
+                parameter="labels",
+            )
+        values, yes = np.clip(values, low, high), truth.astype(bool)
+        return cls(np.sort(values[~yes]), np.sort(values[yes]), each[0], each[1], low, high)
+
+    @property
+    def count(self) -> int:
+        """n, which is public."""
+        return int(self.negative.size + self.positive.size)
+
+    def counts(self, thresholds: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return false alarms and misses at each threshold."""
+        alarms = self.negative.size - np.searchsorted(self.negative, thresholds, side="left")
+        return np.asarray(alarms), np.asarray(np.searchsorted(self.positive, thresholds, side="left"))
+
+    def costs(self, thresholds: Any) -> Array:
+        """Return j at each threshold."""
+        alarms, misses = self.counts(thresholds)
+        return np.asarray((self.false_alarm * alarms + self.miss * misses) / self.count)
+
+    def grid(self, thresholds: Any) -> Array:
+        """Return ``thresholds``, rising and inside the range, or that many of them equally spaced over it."""
+        if isinstance(thresholds, int) and not isinstance(thresholds, bool):
+            if not 2 <= thresholds <= _MOST_THRESHOLDS:
+                raise BadInput(f"2 to {_MOST_THRESHOLDS} thresholds can be tried, not {thresholds}.")
+            return np.linspace(self.low, self.high, thresholds)
+        grid = numeric(thresholds)
+        if grid is None or grid.ndim != 1 or not 1 <= grid.size <= _MOST_THRESHOLDS:
+            raise BadInput(
+                f"`thresholds` must be a number of them or a list, not {shown(thresholds)}.",
+                parameter="thresholds",
+            )
+        if not (self.low <= grid[0] and grid[-1] <= self.high and (np.diff(grid) > 0).all()):
+            raise BadInput(
+                "`thresholds` must rise, and lie inside the bounds of the scores.", parameter="thresholds"
+            )
+        return grid
+
+    def described(self, **more: Any) -> dict[str, Any]:
+        """Return the public parameters of a statement."""
+        costs = {"false_alarm": self.false_alarm, "miss": self.miss}
+        return {"costs": costs, "bounds": [self.low, self.high], "records": self.count} | more
+
+
+def threshold_cost(
+    scores: Any,
+    labels: Any,
+    threshold: float,
+    *,
+    costs: tuple[float, float] = (1.0, 1.0),
+    positives: float | None = None,
+    bounds: tuple[float, float] = (0.0, 1.0),
+) -> float:
+    """Return J(``threshold``), computed from the data itself: not private."""
+    return float(Decisions.read(scores, labels, costs, positives, bounds).costs(float(threshold)))
+
+
+def _pair(name: str, value: Any) -> tuple[float, float]:
+    pair = numeric(value) if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else None
+    if pair is None or pair.shape != (2,) or not np.isfinite(pair).all():
+        raise BadInput(f"`{name}` must be two finite numbers, not {shown(value)}.", parameter=name)
+    return float(pair[0]), float(pair[1])
+
 
 _SOURCE = "Adaptive multimedia DP, section 3.3.1"
 _MOST_STEPS = 100_000
@@ -62,8 +233,8 @@ def exponential_threshold(
     positives: float | None = None,
     bounds: tuple[float, float] = (0.0, 1.0),
     randomness: Randomness | None = None,
-) -> Release:
-    """A threshold of a public grid, likelier the less it costs; pure ε.
+) -> Release[float]:
+    """Return a threshold of a public grid, likelier the less it costs; pure ε.
 
     ``scores`` and ``labels`` are (n,); ``thresholds`` is how many, equally spaced over ``bounds``, or which.
     ``costs`` are those of a false alarm and of a miss; ``positives`` is a declared share of positives.
@@ -90,7 +261,7 @@ def projected_gradient_threshold(
     bounds: tuple[float, float] = (0.0, 1.0),
     randomness: Randomness | None = None,
     report: Callable[[str, float], None] | None = None,
-) -> Release:
+) -> Release[float]:
     """A threshold near the minimiser of the hinge surrogate, by noisy projected steps of rate/√k; (ε, δ).
 
     ``rate`` is the paper's η₀; by default the width of ``bounds`` over the larger cost. The walk starts in
@@ -121,8 +292,8 @@ def functional_threshold(
     positives: float | None = None,
     bounds: tuple[float, float] = (0.0, 1.0),
     randomness: Randomness | None = None,
-) -> Release:
-    """The paper's functional mechanism: the minimiser of J(t) + v·t, v ~ Lap(ΔL/ε). Proven: nothing.
+) -> Release[float]:
+    """Return the paper's functional mechanism: the minimiser of J(t) + v·t, v ~ Lap(ΔL/ε). Proven: nothing.
 
     ΔL, which the paper leaves open, is the most that one record moves J: the larger cost over n.
     """
@@ -150,7 +321,7 @@ def functional_threshold(
 
 
 def _exponents(problem: Decisions, grid: Array, epsilon: float) -> list[Fraction]:
-    """η·Σℓᵢ(t) at each threshold, as exact numbers."""
+    """Return η·Σℓᵢ(t) at each threshold, as exact numbers."""
     false_alarm, miss = Fraction(problem.false_alarm), Fraction(problem.miss)
     rate = Fraction(epsilon) / (false_alarm + miss)
     pairs = zip(*problem.counts(grid), strict=True)
@@ -165,7 +336,7 @@ def _walk(
     source: Randomness,
     report: Callable[[str, float], None] | None = None,
 ) -> float:
-    """The mean of the second half of ``steps`` noisy projected steps from the middle of the range."""
+    """Return the mean of the second half of ``steps`` noisy projected steps from the middle of the range."""
     count, smaller = problem.count, min(problem.false_alarm, problem.miss)
     sigma = math.nextafter(multiplier * (problem.false_alarm + problem.miss), math.inf)
     step = grid_step(sigma, smaller)
@@ -191,7 +362,7 @@ def _walk(
 
 @lru_cache(maxsize=64)
 def _multiplier(epsilon: float, delta: float, steps: int) -> float:
-    """σ of one step over its sensitivity, such that all of ``steps`` are (ε, δ)."""
+    """Return σ of one step over its sensitivity, such that all of ``steps`` are (ε, δ)."""
     return noise_multiplier(epsilon, delta) * math.sqrt(steps) * (1.0 + 1e-12)
 
 
@@ -207,7 +378,7 @@ def _release(
     proven: Guarantee,
     claim: Claim | None,
     randomness: Randomness | None,
-) -> Release:
+) -> Release[float]:
     notes = ("reproducible run: not for release",) if _source(randomness).reproducible else ()
     return Release(value, Statement(name, parameters, claim, proven, notes=notes), {"kind": "threshold"})
 

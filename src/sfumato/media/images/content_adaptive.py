@@ -1,4 +1,4 @@
-"""Noise that follows a sensitivity map: the more a place gives away, the smaller its part of the budget.
+"""Content-adaptive noise: the more a place gives away, the smaller its part of the budget.
 
 **Guarantee.** Noise is that of ``PlaneMeans``, divided by shares in (0, 1] that a public rule reads off a map
 (``SensitivityMap.shares``). What is proven depends on where the map comes from:
@@ -14,36 +14,174 @@
 
 **Edge cases.** A place never gets more than the asked ε, so at equal worst case a map only ever adds noise. A
 map that is declared but was computed from a picture is refused as a public one.
+
+**Areas**: what is proven of units that lie wholly inside an area of a picture.
+
+A bound over every placement of a unit holds for those inside an area too, and is far too large for them where
+the area's noise is strong. Noisy sums over blocks that the area does not touch say nothing of such a unit, so
+they may be left out, as if their noise were infinite: the same certified bound then holds for placements
+inside the area.
+
+**Private maps**: tile scores are released with noise, so that noise on the picture may follow them.
+
+**Guarantee.** Scores are clipped to [0, 1], each computed from its own tile alone. A unit lies in at most k
+tiles, over every placement (:func:`~sfumato.media.images.tiles.touched_tiles`, exact), so replacing its
+pixels moves the scores by at most k in L1. Scores are put on a public grid toward zero, which keeps them in
+[0, 1], and Laplace noise of scale k/ε is drawn in real numbers and rounded to that grid: pure ε, with no
+slack. Smoothing and clipping afterwards look at nothing but the noisy scores.
+
+**Edge cases.** With k tiles the noise is k/ε on a score that is at most 1. A map is worth having only where
+ε is well above k, so tiles should be as large as what is looked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.expected_error import ExpectedError
-from sfumato.mechanisms.parameters import one_of, positive, proper_share, share
+from sfumato.mechanisms import (
+    Epsilon,
+    ExpectedError,
+    OptionalDelta,
+    Parameter,
+    RandomSource,
+    one_of,
+    positive,
+    proper_share,
+    share,
+)
 from sfumato.media.detect import Detector, named_detectors
-from sfumato.media.images.areas import proven_inside
-from sfumato.media.images.categories import BOUNDARIES
-from sfumato.media.images.factors import FACTORS, factor_weights
-from sfumato.media.images.image_mechanism import PictureMechanism, Shape, picture_unit
+from sfumato.media.images.block_noise import BlockNoise, loss
+from sfumato.media.images.image_mechanism import ImageShape, ImageUnit, PictureMechanism, Shape, picture_unit
 from sfumato.media.images.plane_means import PlaneMeans
-from sfumato.media.images.private_map import PrivateMap, estimated_scores
-from sfumato.media.images.sensitivity_map import SensitivityMap, share_limits
-from sfumato.media.images.tiles import tile_side
-from sfumato.noise import Randomness
-from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
-from sfumato.privacy.defaults import IMAGES, REQUIRED
-from sfumato.privacy.wording import below_one, upward
+from sfumato.media.images.planes import Blocks
+from sfumato.media.images.restoration import ChosenBlock, ChosenChroma, RestoreName
+from sfumato.media.images.sensitivity_map import (
+    BOUNDARIES,
+    FACTORS,
+    SensitivityMap,
+    factor_weights,
+    share_limits,
+)
+from sfumato.media.images.tiles import edges, tile_grid, tile_side, touched_tiles
+from sfumato.noise import LAPLACE, Rounded, Stream, grid_step
+from sfumato.privacy import IMAGES, REQUIRED, Claim, Guarantee, Neighbours, Unit, format_delta, format_upper
 
-__all__ = ["MAPS", "ContentAdaptive"]
+__all__ = ["ContentAdaptive"]
 
 Array = NDArray[np.float64]
+
+# As good as infinite; the little that it leaves is on the safe side.
+_DROWNED = 1e9
+
+
+def proven_inside(means: BlockNoise, area: NDArray[np.bool_], unit: Unit, shape: Shape) -> Guarantee:
+    """What ``means`` proves of a ``unit`` wholly inside ``area``, tiles (rows, cols) of a public map."""
+    design = means.design(shape)
+    scales = _scales_inside(design.scales, area, design.blocks)
+    lost = loss(design.blocks, scales, unit, design.gaussian)
+    theorem = "block sums over every placement inside an area of a public map"
+    if design.gaussian:
+        return Guarantee.gaussian(1.0 / lost, unit=unit, theorem=theorem, at_delta=float(means.delta))
+    return Guarantee.laplace(1.0 / lost, unit=unit, theorem=theorem)
+
+
+def _scales_inside(
+    scales: Sequence[float | Array], area: NDArray[np.bool_], blocks: Blocks
+) -> tuple[Array, ...]:
+    """Noise scales of each plane, (block rows, block columns); blocks that touch the area keep theirs."""
+    height, width = blocks.shape[:2]
+    down, across = edges(height, area.shape[0]), edges(width, area.shape[1])
+    pixels = np.repeat(np.repeat(area, np.diff(down), axis=0), np.diff(across), axis=1)
+    found = []
+    for plane, scale in enumerate(scales):
+        side = blocks.side(plane)
+        rows = np.logical_or.reduceat(pixels, np.arange(0, height, side), axis=0)
+        touched = np.logical_or.reduceat(rows, np.arange(0, width, side), axis=1)
+        found.append(np.where(touched, scale, _DROWNED * np.max(scale)))
+    return tuple(found)
+
+
+# What a score is taken to be before anything is known of it: mean and deviation. Public and wide.
+_MEAN, _DEVIATION = 0.3, 0.35
+# Weight of a neighbouring tile in the smoothing, where noise drowns the scores.
+_NEIGHBOUR = 0.5
+
+
+@dataclass(frozen=True)
+class PrivateMap:
+    """A map of tiles of ``tile`` pixels at pure ``epsilon`` for ``unit``."""
+
+    epsilon: float
+    unit: Unit | str = IMAGES.unit
+    tile: int = 64
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        picture_unit(self.unit)
+        tile_side(self.tile)
+
+    def touched(self, unit: Unit, shape: Shape) -> int:
+        """Return how many tiles of a picture of ``shape`` one ``unit`` can lie in."""
+        return touched_tiles(unit, shape[0], shape[1], *tile_grid(shape[0], shape[1], self.tile))
+
+    def scale(self, shape: Shape) -> float:
+        """Return the scale of the noise on every score."""
+        # A hair more, so that the ε read back from the scale is at most what was asked for.
+        return (
+            self.touched(picture_unit(self.unit), shape) / positive("epsilon", self.epsilon) * (1.0 + 1e-12)
+        )
+
+    def proven(self, unit: Unit, shape: Shape) -> Guarantee:
+        """Return pure ε for ``unit``: the tiles it can lie in, over the scale."""
+        return Guarantee.laplace(
+            self.scale(shape) / self.touched(unit, shape),
+            unit=unit,
+            theorem="Laplace mechanism on tile scores, over every placement",
+        )
+
+    def cells(self, scores: Array, shape: Shape) -> Array:
+        """Return scores (n, rows, cols), clipped to [0, 1] and put on the grid: whole numbers (n, tiles)."""
+        inside = np.clip(scores, 0.0, 1.0).reshape(len(scores), -1)
+        return np.trunc(inside / self._step(shape))
+
+    def noisy(self, cells: Array, shape: Shape, streams: Sequence[Stream]) -> Array:
+        """Return noisy scores (n, rows, cols) of ``cells``; one stream for all pictures, or one for each."""
+        step, count, rounded = self._step(shape), len(cells), self.rounded(shape)
+        height = count // len(streams)
+        noise = [rounded.draw(stream, height * cells.shape[1])[0] for stream in streams]
+        noised = (cells + np.concatenate(noise).reshape(cells.shape)) * step
+        return np.asarray(noised.reshape(count, *tile_grid(shape[0], shape[1], self.tile)))
+
+    def rounded(self, shape: Shape) -> Rounded:
+        """Return the noise, in steps of the grid."""
+        return Rounded(LAPLACE, [self.scale(shape) / self._step(shape)])
+
+    def _step(self, shape: Shape) -> float:
+        return grid_step(self.scale(shape), 1.0)
+
+
+def estimated_scores(noisy: Array, scale: float) -> Array:
+    """What noisy scores (n, rows, cols) say of the true ones: smoothed, drawn to the middle, in [0, 1].
+
+    Each score is averaged with its neighbours, the more the larger the noise is against the spread of
+    scores, and then drawn towards a public mean as a linear estimate would. Nothing else is looked at.
+    """
+    from scipy.ndimage import correlate1d
+
+    variance = 2.0 * scale**2
+    beside = _NEIGHBOUR * variance / (variance + _DEVIATION**2)
+    kernel = np.array([beside, 1.0, beside]) / (1.0 + 2.0 * beside)
+    smooth = correlate1d(correlate1d(noisy, kernel, axis=1, mode="nearest"), kernel, axis=2, mode="nearest")
+    left = variance * float(np.square(kernel).sum()) ** 2
+    trust = _DEVIATION**2 / (_DEVIATION**2 + left)
+    return np.asarray(np.clip(_MEAN + trust * (smooth - _MEAN), 0.0, 1.0))
+
 
 MAPS = ("public", "private", "unaccounted")
 
@@ -60,27 +198,46 @@ class ContentAdaptive(PictureMechanism):
     ``tile`` pixels where the map is private, at the whole where it is unaccounted; ``weights`` are the α of
     the four factors. ``map_share`` of ε pays for a private map. ``low`` and ``reserve`` shape the shares;
     ``block``, ``restore`` and ``chroma`` are those of ``PlaneMeans``.
+
+    **Guarantee.** Under replace, with a public map ε; with a private map that of map and noise, by adaptive
+    composition; with an unaccounted map nothing.
     """
+
+    kinds = ("picture", "video")
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        delta: float = 0.0,
-        unit: str | Unit = IMAGES.unit,
-        map: str = "public",
+        epsilon: Epsilon = REQUIRED,
+        delta: OptionalDelta = 0.0,
+        unit: ImageUnit = IMAGES.unit,
+        map: Annotated[
+            str,
+            Parameter(
+                "What the noise follows: public boxes (.json), or private or unaccounted, by detectors.",
+                choices=MAPS,
+                symbol="MAP",
+            ),
+        ] = "public",
         *,
-        declared: Any = None,
-        detectors: Iterable[str | Detector] = ("faces", "text", "plates"),
-        weights: Any = None,
-        tile: int = 64,
-        map_share: float = 0.2,
-        low: float = 0.05,
-        reserve: float = 0.2,
-        block: int | None = None,
-        restore: str = "learned",
-        chroma: float | None = None,
-        shape: Sequence[int] | None = None,
-        randomness: Randomness | None = None,
+        declared: Annotated[
+            Any,
+            Parameter("Map of sensitivity, or an array of scores.", array=True, doors=("python", "service")),
+        ] = None,
+        detectors: Annotated[
+            Iterable[str | Detector], Parameter("What looks for sensitive places.", arity=None)
+        ] = ("faces", "text", "plates"),
+        weights: Annotated[
+            Any, Parameter("Weights of identity, location, behaviour and preference.", arity=None)
+        ] = None,
+        tile: Annotated[int, Parameter("Side in pixels of a tile of the map.")] = 64,
+        map_share: Annotated[float, Parameter("Share of ε that pays for a private map.")] = 0.2,
+        low: Annotated[float, Parameter("Least share of ε that a place gets.")] = 0.05,
+        reserve: Annotated[float, Parameter("Share of the noise's ε that is spread evenly.")] = 0.2,
+        block: ChosenBlock = None,
+        restore: RestoreName = "learned",
+        chroma: ChosenChroma = None,
+        shape: ImageShape = None,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -100,7 +257,7 @@ class ContentAdaptive(PictureMechanism):
         self.randomness = randomness
 
     def claim(self) -> Claim | None:
-        """What the paper says of its allocation; the budget is that of a whole item there."""
+        """Return what the paper says of its allocation; the budget is that of a whole item there."""
         return Claim(
             text="ε-DP with a budget by sensitivity, at 38.7% less utility loss than uniform allocation",
             source="Adaptive multimedia DP, abstract, section 3.1.2 and Table 1",
@@ -109,7 +266,7 @@ class ContentAdaptive(PictureMechanism):
         )
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
-        """What holds of ``unit``, by where the map comes from."""
+        """Return what holds of ``unit``, by where the map comes from."""
         kind = self._kind()
         if kind == "public":
             return self._means(1.0, self._declared_shares()).proven(unit, shape)
@@ -123,7 +280,7 @@ class ContentAdaptive(PictureMechanism):
         )
 
     def inside(self, unit: Unit | str, *, score: float = _SENSITIVE) -> Guarantee | None:
-        """What holds of a ``unit`` that lies wholly in tiles of ``score`` or more of a public map.
+        """Return what holds of a ``unit`` that lies wholly in tiles of ``score`` or more of a public map.
 
         None where no tile scores so much, where the unit is the item, where the map is not public, and where
         its tiles are smaller than a pixel.
@@ -138,19 +295,19 @@ class ContentAdaptive(PictureMechanism):
         return proven_inside(self._means(1.0, self._declared_shares()), area, wanted, shape)
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
-        """Restored pictures; see :meth:`PictureMechanism.soften`."""
-        return np.concatenate([means.soften(own, high, at) for means, own, at in self._each(pictures, first)])
-
-    def soften_planes(
-        self, pictures: NDArray[Any], high: float, first: int = 0
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """Y, Cb and Cr as a JPEG with halved chroma holds them; see :meth:`PlaneMeans.soften_planes`."""
-        parts = [means.soften_planes(own, high, at) for means, own, at in self._each(pictures, first)]
-        luma, blue, red = (np.concatenate(planes) for planes in zip(*parts, strict=True))
-        return luma, blue, red
+        """Return restored pictures; see :meth:`PictureMechanism.soften`."""
+        kind = self._kind()
+        if kind == "public":
+            return self._means(1.0, self._declared_shares()).soften(pictures, high, first)
+        part = 1.0 - self._map_share() if kind == "private" else 1.0
+        softened = [
+            self._means(part, self._shares(found)).soften(pictures[index : index + 1], high, first + index)
+            for index, found in enumerate(self.maps(pictures, first))
+        ]
+        return np.concatenate(softened)
 
     def maps(self, pictures: NDArray[Any], first: int = 0) -> list[SensitivityMap]:
-        """The maps that noise on ``pictures`` (n, h, w, c) follows, one each.
+        """Return the maps that noise on ``pictures`` (n, h, w, c) follows, one each.
 
         A private map is drawn anew by every call, with noise: to call this is to release it.
         """
@@ -178,7 +335,7 @@ class ContentAdaptive(PictureMechanism):
         )
 
     def private_map(self) -> PrivateMap:
-        """The mechanism that releases scores where the map is private."""
+        """Return the mechanism that releases scores where the map is private."""
         return PrivateMap(self._map_share() * positive("epsilon", self.epsilon), self.unit, self.tile)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
@@ -189,7 +346,7 @@ class ContentAdaptive(PictureMechanism):
         return self._means(part, shares).shaped(self._picture(columns)).expected_error(columns)
 
     def working_bytes(self, columns: int, rows: int = 1) -> int:
-        """That of noise on every pixel, which is the most that a map can ask for."""
+        """Return that of noise on every pixel, which is the most that a map can ask for."""
         return 200 * columns * rows
 
     def _prepared(self, shape: Shape, high: float) -> None:
@@ -211,7 +368,7 @@ class ContentAdaptive(PictureMechanism):
             self._means(part, np.full((1, 1), least_or_all))._prepared(shape, high)
 
     def parameters(self) -> dict[str, Any]:
-        """Every parameter but the randomness; maps and detectors by name and digest."""
+        """Return every parameter but the randomness; maps and detectors by name and digest."""
         values = super().parameters() | {"unit": str(picture_unit(self.unit))}
         looks = self._kind() != "public" and self.declared is None
         values["detectors"] = [detector.name for detector in self._chosen()] if looks else []
@@ -227,22 +384,12 @@ class ContentAdaptive(PictureMechanism):
         held = self.inside(unit)
         if held is None:
             return notes
-        at = f" at δ={below_one(held.at_delta)}" if held.at_delta else ""
+        at = f" at δ={format_delta(held.at_delta)}" if held.at_delta else ""
         return (
             *notes,
             f"of a {unit} inside tiles that score {_SENSITIVE:.2f} or more on the declared map, "
-            f"ε={upward(held.epsilon())}{at} is proven",
+            f"ε={format_upper(held.epsilon())}{at} is proven",
         )
-
-    def _each(self, pictures: NDArray[Any], first: int) -> Iterator[tuple[PlaneMeans, NDArray[Any], int]]:
-        """Noise, the pictures that share it, and the index of the first of them."""
-        kind = self._kind()
-        if kind == "public":
-            yield self._means(1.0, self._declared_shares()), pictures, first
-            return
-        part = 1.0 - self._map_share() if kind == "private" else 1.0
-        for index, found in enumerate(self.maps(pictures, first)):
-            yield self._means(part, self._shares(found)), pictures[index : index + 1], first + index
 
     def _kind(self) -> str:
         kind = one_of("map", self.map, MAPS)
@@ -288,7 +435,7 @@ class ContentAdaptive(PictureMechanism):
         return self._shares(self._public_map())
 
     def _means(self, part: float, shares: Array | None = None) -> PlaneMeans:
-        """The noise on the picture at ``part`` of ε."""
+        """Return the noise on the picture at ``part`` of ε."""
         return PlaneMeans(
             part * positive("epsilon", self.epsilon),
             self.delta,

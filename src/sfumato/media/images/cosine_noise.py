@@ -1,9 +1,51 @@
-"""Mechanisms that add noise to cosine coefficients of planes; what they share.
+"""Noise on cosine coefficients of colour planes, and how much a unit can change the coefficients.
 
 **Guarantee.** Coefficients are computed in double precision and rounded to the nearest multiple of a public
 step, a power of two; noise is drawn in real numbers and rounded to the same grid, which is post-processing
 because the rounded coefficients lie on it. ``bands`` bounds the loss over every placement of a unit, with
 what rounding and double precision add to it. What is made of noisy coefficients is post-processing.
+
+**Bands**: a band of cosine coefficients as a map from pixels, its products G(p, q), and a placement's share
+of them.
+
+The quantities are those of the sensitivity below, where their use is proven. Each is a product of one of the
+rows and one of the columns of a picture, so a :class:`Side` holds that of one axis.
+
+**Sensitivity**: how much a unit of a picture can change its low frequencies, wherever in the picture it
+stands.
+
+A plane c·x of the colours is turned into its cosine coefficients (orthonormal DCT-II), of which the ``kept``
+lowest rows and columns get noise: Y_f = Σ_p a_f(p)·c·x_p with a_f(p) = B_u(row of p)·B_v(column of p) for
+f = (u, v). The scale of the noise is separable too, s_f = rows[u]·columns[v], so everything below is a
+product of something of the rows and something of the columns. With S the pixels of one unit, d_p ∈
+[−h, h]^channels their differences, v a corner of that cube and G(p, q) = Σ_f a_f(p)a_f(q)/s_f²:
+
+**Gaussian.** μ² = Σ_planes Σ_{p,q∈S} (c·d_p)(c·d_q)·G(p, q). The worst case over a box is a hard problem;
+these three certify it from above, and the least is taken at each placement.
+
+1. The largest eigenvalue: μ² ≤ Σ_planes λ_max(G_S)·Σ_p (c·d_p)² ≤ h²·|S|·max_v Σ_planes (c·v)² λ_max(G_S).
+   Rows of B are orthonormal, so λ_max ≤ max 1/s_f² wherever S is.
+2. The sum of all products: μ² ≤ h²·Σ_planes ‖c‖₁²·Σ_{p,q} |G(p, q)|. Exact for one plane whose G is
+   nowhere negative on S, as between near pixels in a low band. Of any m pixels, each has at most the m
+   largest of |G(p, ·)|, and the k-th largest in a row of a product is bounded by that of the product of the
+   k-th largest.
+3. The triangle inequality, pixel by pixel: μ ≤ h·Σ_p √(max_v Σ_planes (c·v)² G(p, p)).
+
+Planes that keep the same coefficients with scales in a fixed ratio are merged: with weights (c·v)²/ratio²
+they are one plane in all three. For one pixel, 1 and 3 are exact.
+
+**Laplace.** ε = Σ_planes Σ_f |Σ_p a_f(p)·c·d_p|/s_f, at most h·Σ_{p∈S} max_v Σ_planes |c·v|·Σ_f |a_f(p)|/s_f,
+exact for one pixel. By Cauchy's inequality also ε ≤ √(Σ_planes Σ_f 1/s_f²)·‖(c·Σ_p a_f(p)d_p)_f‖₂, the
+Gaussian bound of scale 1, and ε ≤ √(number of coefficients)·μ: far less where many are kept for a large
+unit. The least of the three is taken.
+
+**The grid.** Coefficients are rounded to the nearest multiple of ``step``. Each then moves by up to one step
+more, twice half a step; and by twice the error of computing it in double precision, at most
+(height + width + 16)·2⁻⁵²·‖c‖₁·h·√(height·width) for a product of matrices or a fast transform. By the
+triangle inequality both norms grow by that of this change.
+
+**Shaping.** Let bound_f be the most that the unit changes Y_f. Σ σ_f² is least at a fixed Σ bound_f²/σ_f² for
+σ_f² ∝ bound_f; Σ s_f² at a fixed Σ bound_f/s_f for s_f ∝ bound_f^⅓ (Lagrange).
 """
 
 from __future__ import annotations
@@ -12,22 +54,277 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.media.images.cosine_bands import Band, bands_epsilon, bands_mu, basis
-from sfumato.media.images.image_mechanism import Shape
-from sfumato.media.images.placed_noise import PlacedNoise
-from sfumato.noise import LAPLACE, NORMAL, Rounded
-from sfumato.noise.rounded import MAX_SCALE
+from sfumato.errors import BadInput
+from sfumato.mechanisms import LARGEST, SMALLEST, positive, shown
+from sfumato.media.images.block_noise import PlacedNoise
+from sfumato.media.images.image_mechanism import Footprint, Shape, footprint, picture_shape
+from sfumato.media.images.placements import at_corners, dearest, largest
+from sfumato.noise import LAPLACE, MAX_SCALE, NORMAL, Rounded
 from sfumato.privacy import Unit
 
-__all__ = ["CosineDesign", "CosineNoise", "calibrated", "inverse"]
-
 Array = NDArray[np.float64]
+
+# Eigenvalues of larger matrices are not worth their time: they come close to the bound for all placements.
+_EIGENVALUES = 64
+
+
+@lru_cache(maxsize=64)
+def basis(size: int, kept: int) -> Array:
+    """Return ``kept`` lowest vectors of the orthonormal DCT-II of ``size`` values, as rows; not writeable."""
+    if not 1 <= kept <= size:
+        raise BadInput(f"{kept} coefficients of {size} values cannot be kept: give 1 to {size}.")
+    # Whole turns are taken off in integers, so that large frequencies lose no digits.
+    turn = np.outer(np.arange(kept), 2 * np.arange(size) + 1) % (4 * size)
+    rows: Array = np.cos(turn * (math.pi / (2 * size))) * math.sqrt(2.0 / size)
+    rows[0] = math.sqrt(1.0 / size)
+    rows.flags.writeable = False
+    return rows
+
+
+class Side:
+    """One axis of a band: its part a(p) of the map from pixels to coefficients, in units of the noise."""
+
+    def __init__(self, size: int, scales: Array) -> None:
+        self.size, self.scales = size, scales
+        self.map = basis(size, len(scales)) / scales[:, None]
+        self.weight = np.abs(self.map).sum(axis=0)
+        self.power = float(np.square(1.0 / scales).sum())
+        self.steepest = float(np.square(1.0 / scales).max())
+
+    @cached_property
+    def products(self) -> Array:
+        """|G(p, q)| of this axis."""
+        return np.abs(self.map.T @ self.map)
+
+    def eigenvalues(self, side: int) -> Array:
+        """Return λ_max of G, or more, for each stretch of ``side`` pixels."""
+        stretches = np.lib.stride_tricks.sliding_window_view(self.map, min(side, self.size), axis=1)
+        parts = stretches.transpose(1, 0, 2)
+        if min(parts.shape[1:]) > _EIGENVALUES:
+            return np.full(len(parts), self.steepest)
+        turned = parts.transpose(0, 2, 1)
+        gram = parts @ turned if parts.shape[1] <= parts.shape[2] else turned @ parts
+        return np.asarray(np.linalg.eigvalsh(gram)[:, -1])
+
+    def all_products(self, side: int) -> Array:
+        """Return Σ |G(p, q)| over each stretch of ``side`` pixels."""
+        held = windows(self.size, side)
+        return np.asarray((held * (self.products @ held)).sum(axis=0))
+
+    def top_products(self, count: int) -> Array:
+        """At least the k-th largest of |G(p, ·)| for every p, k = 1 … ``count`` or fewer."""
+        return np.asarray(np.sort(self.products, axis=1)[:, ::-1][:, :count].max(axis=0))
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Bands with equal coefficients and scales in a fixed ratio, as one: its axes, and (c·v)² at corners."""
+
+    down: Side
+    across: Side
+    strength: Array
+
+    def ratio(self, other: Plane) -> float | None:
+        """Return the fixed ratio of the scales of ``other`` to those of this plane, if there is one."""
+        ratio = 1.0
+        for mine, its in ((self.down.scales, other.down.scales), (self.across.scales, other.across.scales)):
+            if mine.shape != its.shape or (its / mine).max() > (its / mine).min() * (1.0 + 1e-9):
+                return None
+            # Scales that differ in their last digits are taken for the smaller ones, which only adds loss.
+            ratio *= float((its / mine).min())
+        return ratio
+
+
+def merged(planes: Sequence[Plane]) -> list[Plane]:
+    """Return planes of which no two have scales in a fixed ratio."""
+    apart: list[Plane] = []
+    for plane in planes:
+        for i, earlier in enumerate(apart):
+            if (ratio := earlier.ratio(plane)) is not None:
+                apart[i] = replace(earlier, strength=earlier.strength + plane.strength / ratio**2)
+                break
+        else:
+            apart.append(plane)
+    return apart
+
+
+def square(planes: Sequence[Plane], covered: Footprint) -> float:
+    """Return the bound on μ²/h²: the least of the three in the proof, at the worst placement."""
+    strengths, (rows, columns, count) = [plane.strength for plane in planes], covered
+    alone = np.sqrt(
+        dearest(strengths, [np.outer(np.diag(p.down.products), np.diag(p.across.products)) for p in planes])
+    )
+    if count:
+        steep = dearest(strengths, [np.array(p.down.steepest * p.across.steepest) for p in planes])
+        pairs = 0.0
+        for plane in planes:
+            tops = np.outer(plane.down.top_products(count), plane.across.top_products(count))
+            pairs += float(plane.strength.max()) * count * largest(tops, np.ones_like(tops, dtype=int), count)
+        return min(count * float(steep), pairs, over_placements(alone, covered) ** 2)
+    values = [np.outer(p.down.eigenvalues(rows), p.across.eigenvalues(columns)) for p in planes]
+    products = [np.outer(p.down.all_products(rows), p.across.all_products(columns)) for p in planes]
+    pairs_at = sum(p.strength.max() * product for p, product in zip(planes, products, strict=True))
+    apart = np.square(_sums(alone, covered))
+    return float(np.minimum(np.minimum(covered.pixels * dearest(strengths, values), pairs_at), apart).max())
+
+
+def windows(size: int, side: int) -> Array:
+    """Return (size, starts): column by column, which pixels of an axis a stretch of ``side`` pixels holds."""
+    side = min(side, size)
+    after = np.arange(size)[:, None] - np.arange(size - side + 1)
+    return ((after >= 0) & (after < side)).astype(np.float64)
+
+
+def _sums(values: Array, covered: Footprint) -> Array:
+    """Return the sum of ``values`` over every rectangle that a unit covers."""
+    down, across = map(windows, values.shape, covered[:2])
+    return np.asarray(down.T @ values @ across)
+
+
+def over_placements(values: Array, covered: Footprint) -> float:
+    """Return the largest sum of ``values``, one a pixel, over the placements of the unit."""
+    if covered.anywhere:
+        return largest(values, np.ones(values.shape, dtype=np.int64), covered.anywhere)
+    return float(_sums(values, covered).max())
+
+
+_ROUNDING = 1.0 + 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """The lowest ``kept`` = (rows, columns) cosine coefficients of a plane, with noise on each.
+
+    ``colour`` holds one number a channel: the plane's value of a pixel is Σ colour[c]·value[c]. The scale of
+    the noise on coefficient (u, v) is ``rows``[u]·``columns``[v]. Coefficients are rounded to the nearest
+    multiple of ``step`` before noise is added; 0 means that they are not rounded.
+    """
+
+    kept: tuple[int, int]
+    colour: tuple[float, ...]
+    rows: Array
+    columns: Array
+    step: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.colour or not all(math.isfinite(c) and abs(c) <= LARGEST for c in self.colour):
+            raise BadInput(
+                f"`colour` must hold one finite number a channel, not {shown(self.colour)}.",
+                parameter="colour",
+            )
+        for name, wanted in zip(("rows", "columns"), self.kept, strict=True):
+            scales = np.array(getattr(self, name), dtype=np.float64)
+            if scales.shape != (wanted,) or not ((scales >= SMALLEST) & (scales <= LARGEST)).all():
+                raise BadInput(
+                    f"{name} of a band must hold {wanted} positive numbers, one for each it keeps."
+                )
+            object.__setattr__(self, name, scales)
+        if not 0.0 <= self.step <= LARGEST:
+            raise BadInput(
+                f"`step` must be a positive number, or 0 for none, not {shown(self.step)}.", parameter="step"
+            )
+
+
+def coefficient_bounds(unit: Unit | str, shape: Sequence[int], kept: tuple[int, int]) -> tuple[Array, Array]:
+    """(rows, columns) such that a unit of values in [0, 1] changes coefficient (u, v) by rows[u]·columns[v].
+
+    That is the exact maximum over placements of a rectangle, and an upper bound for pixels anywhere.
+    """
+    covered = footprint(unit, shape)
+    tall, wide = (np.abs(each) for each in map(basis, picture_shape(shape)[:2], kept))
+    if covered.anywhere:
+        return covered.anywhere * tall.max(axis=1), wide.max(axis=1)
+    rows, columns = windows(tall.shape[1], covered.rows), windows(wide.shape[1], covered.columns)
+    return (tall @ rows).max(axis=1), (wide @ columns).max(axis=1)
+
+
+def shaped_scales(
+    unit: Unit | str, shape: Sequence[int], kept: tuple[int, int], law: Literal["gaussian", "laplace"]
+) -> tuple[Array, Array]:
+    """(rows, columns) of scales, the largest 1 each: bound_f^½ for Gaussian, bound_f^⅓ for Laplace noise."""
+    if law not in ("gaussian", "laplace"):
+        raise BadInput(f"`law` must be 'gaussian' or 'laplace', not {shown(law)}.", parameter="law")
+    power = 1.0 / 2.0 if law == "gaussian" else 1.0 / 3.0
+    rows, columns = (bound**power for bound in coefficient_bounds(unit, shape, kept))
+    return rows / rows.max(), columns / columns.max()
+
+
+def bands_epsilon(bands: Sequence[Band], unit: Unit | str, shape: Sequence[int], high: float) -> float:
+    """Return certified bound on the pure ε of ``bands`` with Laplace noise, over every placement of ``unit``.
+
+    ``unit`` is one of pictures under replacement: its pixels take any colour in [0, ``high``]^channels. The
+    bound is proportional to 1/scale.
+    """
+    height, width = _checked(bands, shape)
+    covered, high = footprint(unit, shape), positive("high", high)
+    planes = _planes(bands, height, width)
+    each = dearest(
+        [np.abs(at_corners(band.colour)) for band in bands],
+        [np.outer(plane.down.weight, plane.across.weight) for plane in planes],
+    )
+    flat = [Band(band.kept, band.colour, np.ones(band.kept[0]), np.ones(band.kept[1])) for band in bands]
+    coefficients = sum(band.kept[0] * band.kept[1] for band in bands)
+    worst = min(
+        over_placements(each, covered),
+        math.sqrt(sum(plane.down.power * plane.across.power for plane in planes))
+        * math.sqrt(square(merged(_planes(flat, height, width)), covered)),
+        math.sqrt(coefficients) * math.sqrt(square(merged(planes), covered)),
+    )
+    moved = (_rounding(band, height, width, high) * _inverse(band, 1) for band in bands)
+    return (high * worst + math.fsum(moved)) * _ROUNDING
+
+
+def bands_mu(bands: Sequence[Band], unit: Unit | str, shape: Sequence[int], high: float) -> float:
+    """Return a certified bound on the μ of ``bands`` with Gaussian noise, whose noise multiplier is 1/μ.
+
+    Arguments are those of :func:`bands_epsilon`; the bound is proportional to 1/scale.
+    """
+    height, width = _checked(bands, shape)
+    covered, high = footprint(unit, shape), positive("high", high)
+    worst = square(merged(_planes(bands, height, width)), covered)
+    moved = (_rounding(band, height, width, high) ** 2 * _inverse(band, 2) for band in bands)
+    return (high * math.sqrt(worst) + math.sqrt(math.fsum(moved))) * _ROUNDING
+
+
+def _planes(bands: Sequence[Band], height: int, width: int) -> list[Plane]:
+    return [
+        Plane(Side(height, band.rows), Side(width, band.columns), np.square(at_corners(band.colour)))
+        for band in bands
+    ]
+
+
+def _inverse(band: Band, power: int) -> float:
+    """Return Σ_f 1/s_f^power."""
+    return float((1.0 / band.rows**power).sum() * (1.0 / band.columns**power).sum())
+
+
+def _rounding(band: Band, height: int, width: int, high: float) -> float:
+    """Return how much more a coefficient may move because it is computed in double precision and rounded."""
+    if band.step == 0.0:
+        return 0.0
+    size = math.fsum(abs(c) for c in band.colour) * high * math.sqrt(height * width)
+    return band.step + 2.0 * (height + width + 16) * 2.0**-52 * size
+
+
+def _checked(bands: Sequence[Band], shape: Sequence[int]) -> tuple[int, int]:
+    height, width, channels = picture_shape(shape)
+    if not bands:
+        raise BadInput("no bands were given: a picture is released in at least one.")
+    for number, band in enumerate(bands):
+        if len(band.colour) != channels:
+            raise BadInput(
+                f"band {number} has {len(band.colour)} colour weights, but a picture {channels} channels."
+            )
+        if band.kept[0] > height or band.kept[1] > width:
+            raise BadInput(f"band {number} keeps {band.kept} coefficients of a picture of {height}×{width}.")
+    return height, width
+
 
 # Steps of the grid across the smallest scale: rounding then adds a few thousandths of a percent to the loss.
 _STEPS = 2.0**14
@@ -69,11 +366,11 @@ class CosineDesign:
         return np.asarray(each / each.max())
 
     def loss(self, unit: Unit) -> float:
-        """Certified ε or μ over every placement of ``unit``."""
+        """Return certified ε or μ over every placement of ``unit``."""
         return (bands_mu if self.gaussian else bands_epsilon)(self.bands, unit, self.shape, 1.0)
 
     def coefficients(self, planes: Array) -> list[Array]:
-        """The bands of ``planes`` (planes, n, height, width) of pixels in [0, 1], in steps of the grid."""
+        """Return bands of ``planes`` (planes, n, height, width) of pixels in [0, 1], in steps of the grid."""
         found = []
         for plane, band in zip(planes, self.bands, strict=True):
             tall, wide = basis(self.shape[0], band.kept[0]), basis(self.shape[1], band.kept[1])
@@ -81,20 +378,20 @@ class CosineDesign:
         return found
 
     def stepped(self) -> CosineDesign:
-        """The same with a grid as fine as the noise needs it."""
+        """Return the same with a grid as fine as the noise needs it."""
         finest = min(float(scale.min()) for scale in self.scales) / _STEPS
         largest = max(float(scale.max()) for scale in self.scales)
         step = 2.0 ** math.ceil(math.log2(max(finest, largest / MAX_SCALE)))
         return CosineDesign(self.shape, tuple(replace(band, step=step) for band in self.bands), self.gaussian)
 
     def scaled(self, factor: float) -> CosineDesign:
-        """The same with ``factor`` times the noise, on the same grid."""
+        """Return the same with ``factor`` times the noise, on the same grid."""
         bands = tuple(replace(band, rows=factor * band.rows) for band in self.bands)
         return CosineDesign(self.shape, bands, self.gaussian)
 
 
 def calibrated(design: CosineDesign, unit: Unit, target: float) -> CosineDesign:
-    """``design`` with as much noise of the same shape as loses ``target`` (ε or μ) for ``unit``."""
+    """Return ``design`` with as much noise of the same shape as loses ``target`` (ε or μ) for ``unit``."""
     rough = design.scaled(design.loss(unit) / target).stepped()
     # On a fixed grid the loss is proportional to 1/scale.
     return rough.scaled(rough.loss(unit) / target)
@@ -107,7 +404,7 @@ class CosineNoise(PlacedNoise):
 
     @abstractmethod
     def design(self, shape: Shape) -> CosineDesign:
-        """Bands and noise for pictures of ``shape``: a pure function of the parameters."""
+        """Return bands and noise for pictures of ``shape``: a pure function of the parameters."""
 
     def _prepared(self, shape: Shape, high: float) -> None:
         _ = self.design(shape).rounded
@@ -129,6 +426,6 @@ class CosineNoise(PlacedNoise):
 
 
 def inverse(coefficients: Array, shape: Sequence[int]) -> Array:
-    """Planes (n, height, width) from their lowest coefficients (n, rows, columns)."""
+    """Return planes (n, height, width) from their lowest coefficients (n, rows, columns)."""
     tall, wide = basis(shape[0], coefficients.shape[1]), basis(shape[1], coefficients.shape[2])
     return np.asarray(np.matmul(tall.T, coefficients @ wide))

@@ -1,4 +1,4 @@
-"""Pictures as records: one picture a row, all of one shape, each released in its own shape and type.
+"""Image mechanisms: one picture a row, all of one shape, each released in its own shape and type.
 
 A unit of a picture is smaller than the picture: any m×m pixels, any m pixels, or the whole item. A mechanism
 states what it proves of the unit that was asked for and, beside it, of a range of others, each from a
@@ -8,30 +8,18 @@ certified bound over every placement of that unit.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Mechanism, Release
-from sfumato.mechanisms.parameters import shown
-from sfumato.mechanisms.records import as_array, records
+from sfumato.mechanisms import Mechanism, Parameter, Release, as_array, records, shown
 from sfumato.noise import each_block
 from sfumato.privacy import Guarantee, Unit
 
-__all__ = [
-    "ALSO_STATED",
-    "LONGEST_SIDE",
-    "PictureMechanism",
-    "Shape",
-    "picture_rows",
-    "picture_shape",
-    "picture_unit",
-    "white",
-    "within",
-]
+__all__ = ["PictureMechanism", "footprint", "picture_shape"]
 
 #: Height, width and number of channels of a picture.
 Shape = tuple[int, int, int]
@@ -46,9 +34,39 @@ ALSO_STATED = (
     Unit("item"),
 )
 
-_UNITS = ("region", "pixels", "item")
+
+class Footprint(NamedTuple):
+    """The pixels that one unit covers: ``rows`` × ``columns`` beside each other, or so many ``anywhere``."""
+
+    rows: int
+    columns: int
+    anywhere: int = 0
+
+    @property
+    def pixels(self) -> int:
+        """How many they are."""
+        return self.anywhere or self.rows * self.columns
+
+
+#: Units of a picture: what one of a size covers of a picture of a height and a width.
+FOOTPRINTS: dict[str, Callable[[int, int, int], Footprint]] = {
+    "region": lambda size, height, width: Footprint(min(size, height), min(size, width)),
+    "pixels": lambda size, height, width: Footprint(0, 0, min(size, height * width)),
+    "item": lambda size, height, width: Footprint(height, width),
+}
+ImageUnit = Annotated[
+    str | Unit,
+    Parameter(
+        f"Part of a picture that ε is for: {Unit.listed(FOOTPRINTS, 'or', typed=True)}.", symbol="UNIT"
+    ),
+]
+ImageShape = Annotated[
+    Sequence[int] | None,
+    Parameter("Height, width and channels of one picture.", arity=None, doors=("python",)),
+]
 # Grey, grey with alpha, colour, colour with alpha.
 _CHANNELS = (1, 2, 3, 4)
+Block = Annotated[int, Parameter("Side in pixels of what is averaged.", symbol="B")]
 
 
 class PictureMechanism(Mechanism):
@@ -61,17 +79,20 @@ class PictureMechanism(Mechanism):
     """
 
     of_media: ClassVar[bool] = True
+    units: ClassVar[tuple[str, ...]] = tuple(FOOTPRINTS)
+    #: Whether pictures of several files may be drawn at once: all noise is from ``_streams``, row by row.
+    batched: ClassVar[bool] = False
     unit: str | Unit
     shape: Sequence[int] | None
     _value_bytes: ClassVar[int] = 80
 
     @abstractmethod
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
-        """What is proven of ``unit`` in pictures of ``shape``, under replacement of its pixels."""
+        """Return what is proven of ``unit`` in pictures of ``shape``, under replacement of its pixels."""
 
     @abstractmethod
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
-        """Released pictures (n, height, width, channels) on the scale [0, ``high``], not yet rounded.
+        """Return released pictures (n, height, width, channels) on the scale [0, ``high``], not yet rounded.
 
         A new floating-point array; ``pictures``, of which the first has the index ``first`` in the data, is
         not modified. Noise comes from ``self._streams(first, content)``, where content (n, …) is what noise
@@ -79,11 +100,11 @@ class PictureMechanism(Mechanism):
         """
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
-        """What is proven of the unit that was asked for, in pictures of the declared shape."""
+        """Return what is proven of the unit that was asked for, in pictures of the declared shape."""
         return self.proven(picture_unit(self.unit), self._picture(columns))
 
     def release(self, X: Any) -> Release:
-        """A release of one picture (h, w), (h, w, channels), or of several (n, h, w, channels).
+        """Return a release of one picture (h, w), (h, w, channels), or of several (n, h, w, channels).
 
         Where a shape is declared, X may hold n pictures of that shape; else three axes are one picture if
         the last has at most four values.
@@ -103,11 +124,11 @@ class PictureMechanism(Mechanism):
         return Release(value, shaped.statement(columns), {"pictures": len(stack), "shape": list(declared)})
 
     def shaped(self, shape: Sequence[int]) -> PictureMechanism:
-        """The same mechanism for pictures of ``shape``."""
+        """Return the same mechanism for pictures of ``shape``."""
         return type(self)(**(self.get_params(deep=False) | {"shape": tuple(shape)}))
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
-        """The released rows for ``X``, whose rows are pictures of the declared shape, of the type of X."""
+        """Return released rows for ``X``, whose rows are pictures of the declared shape, of the type of X."""
         shape, high = self._picture(X.shape[1]), white(X.dtype)
         out = np.empty_like(X)
         size = self.block_rows(X.shape[1])
@@ -167,7 +188,7 @@ class PictureMechanism(Mechanism):
 
 
 def within(pictures: NDArray[Any], high: float) -> NDArray[Any]:
-    """``pictures`` with no value outside [0, ``high``], which every bound on a unit rests on."""
+    """Return ``pictures`` with no value outside [0, ``high``], which every bound on a unit rests on."""
     return np.clip(pictures, 0.0, high) if pictures.dtype.kind == "f" else pictures
 
 
@@ -184,7 +205,7 @@ def picture_rows(mechanism: Mechanism, X: Any, *, reset: bool) -> NDArray[Any]:
 
 
 def white(dtype: np.dtype[Any]) -> float:
-    """The largest value of a picture of ``dtype``: 255, 65,535, or 1."""
+    """Return the largest value of a picture of ``dtype``: 255, 65,535, or 1."""
     if dtype == np.uint8 or dtype == np.uint16:
         return float(np.iinfo(dtype).max)
     if dtype.kind == "f":
@@ -193,7 +214,7 @@ def white(dtype: np.dtype[Any]) -> float:
 
 
 def picture_shape(shape: Any) -> Shape:
-    """``shape`` as (height, width, channels); a picture without a third axis has one channel."""
+    """Return ``shape`` as (height, width, channels); a picture without a third axis has one channel."""
     sides = list(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else []
     whole = all(isinstance(side, int | np.integer) and not isinstance(side, bool) for side in sides)
     if len(sides) not in (2, 3) or not whole or min(sides) < 1 or (len(sides) == 3 and sides[2] > 4):
@@ -206,10 +227,15 @@ def picture_shape(shape: Any) -> Shape:
 
 
 def picture_unit(unit: str | Unit) -> Unit:
-    """``unit``, if it is one that pictures have: region(m), pixels(m) or item."""
+    """Return ``unit``, if it is one that pictures have."""
     parsed = Unit.parse(unit)
-    if parsed.name not in _UNITS:
-        raise BadInput(
-            f"pictures have the units region(m), pixels(m) and item, not {parsed}.", parameter="unit"
-        )
+    if parsed.name not in FOOTPRINTS:
+        raise BadInput(f"pictures have the units {Unit.listed(FOOTPRINTS)}, not {parsed}.", parameter="unit")
     return parsed
+
+
+def footprint(unit: str | Unit, shape: Sequence[int]) -> Footprint:
+    """The pixels that ``unit`` covers in pictures of ``shape``; any of all pixels are the whole picture."""
+    (height, width, _), parsed = picture_shape(shape), picture_unit(unit)
+    found = FOOTPRINTS[parsed.name](int(parsed.size or 0), height, width)
+    return Footprint(height, width) if found.anywhere == height * width else found

@@ -12,7 +12,7 @@ corner:
     ε ≤ h · Σ_{p∈S} g(p),    g(p) = max_v Σ_layers |c·v| / s_{B(p)}.
 
 If one corner attains g at every pixel of S (always where scales are uniform, and for one pixel) nothing
-cancels and this is exact. The worst S is the m pixels of largest g; the m×m square of largest sum; or all.
+cancels and this is exact. The worst S is the m pixels of largest g, or the rectangle of largest sum.
 
 **Gaussian** noise of deviation σ_B has μ² = Σ_layers Σ_B (Σ_{p∈B∩S} c·d_p)² / σ_B². For any two pixels,
 (c·d_p)(c·d_q) ≤ ½(c·d_p)² + ½(c·d_q)²; summed over the pairs within each block,
@@ -24,11 +24,12 @@ all pixels gives equality. That is so for one pixel, for one layer, and for laye
 scales in a fixed ratio; these are merged here, and one *group* of them has μ² = h²·Σ_B w_B n_B², where
 w_B = max_v Σ_layers (c·v)²/σ_B². Which placement is the worst:
 
-- *A square.* Move it along one axis, between two places where its edges meet edges of blocks. The lengths it
-  shares with a block and with a piece of that block are linear with slopes in {−1, 0, 1}, never of opposite
-  sign, so their product is convex, and so is the bound (a sum of maxima of sums of such products). Hence
-  the worst places are those where edges meet, on each axis. Where scales are uniform, one period of the
-  blocks is enough; and with one block size, the corner, where as many blocks as possible are filled.
+- *A rectangle.* Move it along one axis, between two places where its edges meet edges of blocks. The lengths
+  it shares with a block and with a piece of that block are linear with slopes in {−1, 0, 1}, never of
+  opposite sign, so their product is convex, and so is the bound (a sum of maxima of sums of such
+  products). Hence the worst places are those where edges meet, on each axis. Where scales are uniform, one
+  period of the blocks is enough; and with one block size, the corner, where as many blocks as possible are
+  filled.
 - *Any m pixels.* Two bounds hold and the smaller is taken. (a) In each group let every block hold
   k = min(m, largest block) pixels. With n and w in falling order, Σ n_i² w_i is by Abel's summation
   Σ_j (w_j − w_{j+1}) Σ_{i≤j} n_i², and every inner sum is largest when blocks are filled one after the other
@@ -38,10 +39,18 @@ w_B = max_v Σ_layers (c·v)²/σ_B². Which placement is the worst:
   group while m fits one block, and whenever the blocks so filled are of full size.
 
 Every term is positive, so rounding errors are relative; the results are raised by 1e-12 to cover them.
+
+The worst colours of pixels that may change: corners of the cube of colour differences.
+
+What a stretch of pixels shares with the blocks that an axis is cut into.
+
+Two axes of such stretches make every rectangle that can be the worst one: see ``placements`` for why it is
+enough to look where an end of a stretch meets an end of a block.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,15 +59,101 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import LARGEST, SMALLEST, positive, shown
-from sfumato.media.images.corners import at_corners, dearest, largest
-from sfumato.media.images.image_mechanism import picture_shape, picture_unit
-from sfumato.media.images.overlaps import Axis, Stretches
+from sfumato.mechanisms import LARGEST, SMALLEST, positive, shown
+from sfumato.media.images.image_mechanism import Footprint, footprint, picture_shape
 from sfumato.privacy import Unit
 
-__all__ = ["Layer", "gaussian_mu", "laplace_epsilon"]
-
+Whole = NDArray[np.int64]
 Array = NDArray[np.float64]
+
+
+def at_corners(colour: Sequence[float]) -> Array:
+    """c·v for every corner v ∈ {−1, 1}^channels, one of each pair ±v; the first has all signs positive."""
+    corners = [(1.0, *signs) for signs in itertools.product((1.0, -1.0), repeat=len(colour) - 1)]
+    return np.asarray(np.array(corners) @ np.array(colour, dtype=np.float64))
+
+
+def dearest(strengths: Sequence[Array], costs: Sequence[Array]) -> Array:
+    """max_v Σ_i strengths[i][v] · costs[i], place by place; corner by corner, so that memory stays small."""
+    worst: Array | None = None
+    for corner in zip(*strengths, strict=True):
+        total = corner[0] * costs[0]
+        for strength, cost in zip(corner[1:], costs[1:], strict=True):
+            total = total + strength * cost
+        worst = total if worst is None else np.maximum(worst, total)
+    return np.asarray(worst)
+
+
+def largest(values: Array, counts: NDArray[np.int64], wanted: int) -> float:
+    """Return the sum of the ``wanted`` largest values, each of which is there ``counts`` times."""
+    order = np.argsort(values, axis=None)[::-1]
+    ordered, each = values.ravel()[order], counts.ravel()[order]
+    taken = np.clip(wanted - (np.cumsum(each) - each), 0, each)
+    return float((ordered * taken).sum())
+
+
+class Axis:
+    """``size`` pixels cut into pieces wherever a block of any of the sizes ``blocks`` begins.
+
+    ``edges`` (pieces + 1,) are the cuts and both ends; ``owners`` holds, for each size, the index of the
+    block that each piece lies in, and ``ends`` where that block begins and ends.
+    """
+
+    def __init__(self, size: int, blocks: Sequence[int]) -> None:
+        cuts = [np.arange(0, size, block, dtype=np.int64) for block in set(blocks)]
+        self.edges: Whole = np.unique(np.concatenate([*cuts, np.array([size], dtype=np.int64)]))
+        self.lengths: Whole = np.diff(self.edges)
+        self.owners: list[Whole] = [self.edges[:-1] // block for block in blocks]
+        self.ends: list[tuple[Whole, Whole]] = [
+            (owner * block, np.minimum((owner + 1) * block, size))
+            for owner, block in zip(self.owners, blocks, strict=True)
+        ]
+
+
+class Stretches:
+    """Stretches of ``size`` pixels inside an axis, from every start where one of their ends meets a cut.
+
+    A ``size`` beyond the axis means all of it. ``last`` leaves out the starts beyond it. ``pieces``
+    (starts, k) holds the pieces that each stretch touches, ``overlap`` (starts, k) how many pixels of each.
+    """
+
+    def __init__(self, axis: Axis, size: int, last: int | None = None) -> None:
+        self._axis, whole = axis, int(axis.edges[-1])
+        self.size = min(size, whole)
+        latest = whole - self.size if last is None else min(last, whole - self.size)
+        starts = np.unique(np.concatenate([axis.edges, axis.edges - self.size]))
+        self.starts: Whole = starts[(starts >= 0) & (starts <= latest)]
+        first = np.searchsorted(axis.edges, self.starts, side="right") - 1
+        after = np.searchsorted(axis.edges, self.starts + self.size, side="left")
+        reach = first[:, None] + np.arange(int((after - first).max()))
+        self.pieces = np.minimum(reach, len(axis.lengths) - 1)
+        inside = self._shared(axis.edges[:-1], axis.edges[1:])
+        self.overlap: Array = np.where(reach < len(axis.lengths), inside, 0.0)
+
+    def of_blocks(self, kind: int) -> Array:
+        """How many pixels each stretch shares with the block, of the size number ``kind``, of each piece."""
+        return self._shared(*self._axis.ends[kind])
+
+    def sums(self, values: Array) -> Array:
+        """Σ overlap · value over the pieces that each stretch touches; ``values`` is (pieces, columns)."""
+        return self._sums(self.overlap, values)
+
+    def square_sums(self, values: Array) -> Array:
+        """Σ overlap² · value over the pieces that each stretch touches; ``values`` is (pieces, columns)."""
+        return self._sums(np.square(self.overlap), values)
+
+    def _sums(self, weights: Array, values: Array) -> Array:
+        # Sums of positive terms; differences of running sums would be faster but lose digits to cancellation.
+        total = np.zeros((len(self.starts), values.shape[1]))
+        for weight, piece in zip(weights.T, self.pieces.T, strict=True):
+            total += weight[:, None] * values[piece]
+        return total
+
+    def _shared(self, low: Whole, high: Whole) -> Array:
+        start = self.starts[:, None]
+        common = np.minimum(high[self.pieces], start + self.size) - np.maximum(low[self.pieces], start)
+        return np.asarray(np.maximum(common, 0), dtype=np.float64)
+
 
 _ROUNDING = 1.0 + 1e-12
 # How many pairs of a placement and a piece of it are held in memory at once.
@@ -99,38 +194,32 @@ class Layer:
 def laplace_epsilon(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float) -> float:
     """A certified bound on the pure ε of ``layers`` with Laplace noise, over every placement of ``unit``.
 
-    ``unit`` is region(m), pixels(m) or item under replacement: its pixels take any colour in
-    [0, ``high``]^channels. ``shape`` is (height, width) or (height, width, channels). A region larger than
-    the picture is the picture. The bound is proportional to 1/scale.
+    ``unit`` is one of pictures under replacement: its pixels take any colour in [0, ``high``]^channels.
+    ``shape`` is (height, width) or (height, width, channels). The bound is proportional to 1/scale.
     """
-    height, width, wanted, high = _checked(layers, unit, shape, high)
+    height, width, covered, high = _checked(layers, unit, shape, high)
     strengths, maps = [np.abs(at_corners(layer.colour)) for layer in layers], _maps(layers)
     if all(inverse.size == 1 for inverse in maps):
-        count = min(wanted, height) * min(wanted, width) if wanted > 0 else min(-wanted, height * width)
-        return high * count * float(dearest(strengths, maps)[0, 0]) * _ROUNDING
+        return high * covered.pixels * float(dearest(strengths, maps)[0, 0]) * _ROUNDING
     blocks = [int(layer.block) for layer in layers]
     rows, columns = Axis(height, blocks), Axis(width, blocks)
     losses = dearest(strengths, _onto_pieces(maps, rows, columns))
-    if wanted > 0:
-        down, across = Stretches(rows, wanted), Stretches(columns, wanted)
-        worst = float(down.sums(across.sums(losses.T).T).max())
+    if covered.anywhere:
+        worst = largest(losses, np.outer(rows.lengths, columns.lengths), covered.anywhere)
     else:
-        worst = largest(losses, np.outer(rows.lengths, columns.lengths), -wanted)
+        down, across = Stretches(rows, covered.rows), Stretches(columns, covered.columns)
+        worst = float(down.sums(across.sums(losses.T).T).max())
     return high * worst * _ROUNDING
 
 
 def gaussian_mu(layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float) -> float:
-    """A certified bound on the μ of ``layers`` with Gaussian noise, whose noise multiplier is 1/μ.
+    """Return a certified bound on the μ of ``layers`` with Gaussian noise, whose noise multiplier is 1/μ.
 
     Arguments are those of :func:`laplace_epsilon`; the bound is proportional to 1/scale.
     """
-    height, width, wanted, high = _checked(layers, unit, shape, high)
-    groups = _grouped(layers)
-    square = (
-        _region_square(groups, height, width, wanted)
-        if wanted > 0
-        else _pixels_square(groups, height, width, -wanted)
-    )
+    height, width, covered, high = _checked(layers, unit, shape, high)
+    bound = _pixels_square if covered.anywhere else _rectangle_square
+    square = bound(_grouped(layers), height, width, covered)
     return high * math.sqrt(square) * _ROUNDING
 
 
@@ -169,15 +258,15 @@ def _grouped(layers: Sequence[Layer]) -> list[_Group]:
     return groups
 
 
-def _region_square(groups: Sequence[_Group], height: int, width: int, size: int) -> float:
-    """The bound on μ²/h² for squares of ``size``."""
+def _rectangle_square(groups: Sequence[_Group], height: int, width: int, covered: Footprint) -> float:
+    """Return the bound on μ²/h² for rectangles."""
     blocks, even = [group.block for group in groups], all(group.precision.size == 1 for group in groups)
     if len(groups) == 1 and even:
-        sides = (_filled(min(size, side), blocks[0]) for side in (height, width))
+        sides = (_filled(side, blocks[0]) for side in (covered.rows, covered.columns))
         return float(groups[0].weight[0, 0]) * math.prod(sides)
     rows, columns = Axis(height, blocks), Axis(width, blocks)
     period = math.lcm(*blocks) if even else None
-    down, across = Stretches(rows, size, period), Stretches(columns, size, period)
+    down, across = Stretches(rows, covered.rows, period), Stretches(columns, covered.columns, period)
     if len(groups) == 1:
         return float(down.square_sums(across.square_sums(groups[0].weight.T).T).max())
     precisions = _onto_pieces([group.precision for group in groups], rows, columns)
@@ -199,9 +288,9 @@ def _region_square(groups: Sequence[_Group], height: int, width: int, size: int)
     return worst
 
 
-def _pixels_square(groups: Sequence[_Group], height: int, width: int, count: int) -> float:
-    """The bound on μ²/h² for any ``count`` pixels: the smaller of (a) and (b)."""
-    blocks, count = [group.block for group in groups], min(count, height * width)
+def _pixels_square(groups: Sequence[_Group], height: int, width: int, covered: Footprint) -> float:
+    """Return the bound on μ²/h² for so many pixels anywhere: the smaller of (a) and (b)."""
+    blocks, count = [group.block for group in groups], covered.anywhere
     filled = 0.0
     for group in groups:
         room = min(count, min(group.block, height) * min(group.block, width))
@@ -220,19 +309,19 @@ def _pixels_square(groups: Sequence[_Group], height: int, width: int, count: int
 
 
 def _filled(count: int, block: int) -> float:
-    """Σ n² when ``count`` pixels fill blocks of ``block`` pixels one after the other."""
+    """Return Σ n² when ``count`` pixels fill blocks of ``block`` pixels one after the other."""
     full, rest = divmod(count, block)
     return float(full * block**2 + rest**2)
 
 
 def _maps(layers: Sequence[Layer]) -> list[Array]:
-    """1/scale of each layer, of shape (rows, columns) of its blocks; (1, 1) where all are equal."""
+    """Return 1/scale of each layer, of shape (rows, columns) of its blocks; (1, 1) where all are equal."""
     scales = [np.atleast_2d(np.asarray(layer.scale, dtype=np.float64)) for layer in layers]
     return [1.0 / (scale[:1, :1] if scale.min() == scale.max() else scale) for scale in scales]
 
 
 def _onto_pieces(maps: Sequence[Array], rows: Axis, columns: Axis) -> list[Array]:
-    """Each map read at the pieces that the blocks of all layers cut the picture into."""
+    """Return each map read at the pieces that the blocks of all layers cut the picture into."""
     shape = (len(rows.lengths), len(columns.lengths))
     return [
         np.broadcast_to(values, shape) if values.size == 1 else values[np.ix_(down, across)]
@@ -242,12 +331,9 @@ def _onto_pieces(maps: Sequence[Array], rows: Axis, columns: Axis) -> list[Array
 
 def _checked(
     layers: Sequence[Layer], unit: Unit | str, shape: Sequence[int], high: float
-) -> tuple[int, int, int, float]:
-    """Height, width, what is wanted, and high.
-
-    Wanted is the side of a square, or minus the number of pixels that may stand anywhere.
-    """
-    (height, width, channels), parsed = picture_shape(shape), picture_unit(unit)
+) -> tuple[int, int, Footprint, float]:
+    """Return height, width, what the unit covers, and high."""
+    height, width, channels = picture_shape(shape)
     if not layers:
         raise BadInput("no layers were given: a picture is released in at least one.")
     for number, layer in enumerate(layers):
@@ -261,10 +347,4 @@ def _checked(
                 f"layer {number} has a scale of shape {np.shape(layer.scale)}; its blocks of {layer.block} "
                 f"pixels make {grid}."
             )
-    if parsed.size is None:
-        return height, width, max(height, width), positive("high", high)
-    size = int(parsed.size)
-    if parsed.name == "pixels" and size < height * width:
-        return height, width, -size, positive("high", high)
-    side = max(height, width)
-    return height, width, size if parsed.name == "region" and size < side else side, positive("high", high)
+    return height, width, footprint(unit, shape), positive("high", high)

@@ -7,35 +7,143 @@ is post-processing: pixels are estimated from averages under public statistics, 
 **Edge cases.** A picture smaller than a block is one block. Transparency is a plane of its own with noise of
 its own. Floating point is rounded to 65,536 levels first, and 16-bit values lose their last bits where the
 noise is so large that the grid would be finer than 2⁻⁴⁰ of it.
+
+A public map of the part of the budget that each place of a picture gets.
+
+One tier of a picture's nested releases: block sums with rungs of Gaussian noise, restored.
+
+**Guarantee.** All tiers share the blocks and the shares of the planes that are sensible for the most trusted
+one. With these fixed, the deviations of all blocks are one vector r times a number: tier i, which promises
+(ε_i, δ) or μ_i of the unit, has σ_i·r with σ_i = σ₀·μ₀/μ_i, since the loss √Σ(Δ_B/σ_B)² of ``block_noise``
+is inversely proportional to that number for every placement of every unit. Tier i adds the noises of rungs
+0…i to the same whole block sums, rung 0 of deviations σ₀·r and rung j of √(σ²_j − σ²_{j−1})·r, all
+independent; sums of independent normals are normal, so it has N(0, σ²_i·r²) noise and proves what
+``PlaneMeans`` with these deviations proves. Noisy sums S + N₀ + … + N_i are rounded once, to the grid that S
+stands on; then come restoring, clipping and rounding to pixels.
+
+Together: given S + N₀ in real numbers, everything else is made of noise that does not depend on the picture:
+S + N₀ + N₁ adds an independent N₁, and so on. Rounding, restoring and clipping are post-processing too. So
+all tiers together prove what the most trusted one proves, for every unit. Under keyed noise the rungs are a
+function of the secret, of the block sums and of the list of all tiers, not of the tier that is drawn, so this
+holds for tiers that are drawn one at a time.
+
+**Edge cases.** Those of ``PlaneMeans``. Noise must be keyed and δ > 0: sums of Laplace noises have another
+law than Laplace noise, and are not nested here.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.expected_error import ExpectedError
-from sfumato.mechanisms.parameters import one_of, proper_share, whole
-from sfumato.media.images.block_choice import expected_square, plane_scales, sensible_blocks
-from sfumato.media.images.block_noise import BlockNoise, Design
-from sfumato.media.images.budget_shares import Shares, shares_of
-from sfumato.media.images.image_mechanism import LONGEST_SIDE, Shape, picture_shape, picture_unit
-from sfumato.media.images.planes import plane_names
-from sfumato.media.images.restoration import RESTORES, jpeg_planes, restored
-from sfumato.noise import Randomness
-from sfumato.privacy import Claim, Unit
-from sfumato.privacy.defaults import IMAGES, REQUIRED
+from sfumato.mechanisms import (
+    Delta,
+    Distrust,
+    Epsilon,
+    ExpectedError,
+    OptionalDelta,
+    Parameter,
+    RandomSource,
+    Tier,
+    delta_between,
+    epsilon_range,
+    numeric,
+    one_of,
+    proper_share,
+    shown,
+    whole,
+)
+from sfumato.media.images.block_noise import (
+    BlockNoise,
+    Design,
+    expected_square,
+    plane_scales,
+    sensible_blocks,
+)
+from sfumato.media.images.image_mechanism import (
+    LONGEST_SIDE,
+    ImageShape,
+    ImageUnit,
+    Shape,
+    picture_shape,
+    picture_unit,
+)
+from sfumato.media.images.planes import UNITY, plane_names
+from sfumato.media.images.restoration import (
+    RESTORES,
+    ChosenBlock,
+    ChosenChroma,
+    RestoreName,
+    jpeg_planes,
+    restored,
+)
+from sfumato.noise import NORMAL, Rounded, Stream
+from sfumato.privacy import DELTA, IMAGES, REQUIRED, Claim, Unit
 
-__all__ = ["PlaneMeans", "whole_side"]
+__all__ = ["PlaneMeans", "PlaneTier"]
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Numbers in (0, 1] on a grid (rows, columns) that covers the picture; compared by value."""
+
+    rows: int
+    columns: int
+    content: bytes
+
+    @cached_property
+    def values(self) -> Array:
+        """The numbers, of shape (rows, columns)."""
+        return np.frombuffer(self.content, dtype="<f8").reshape(self.rows, self.columns)
+
+    def of_blocks(self, height: int, width: int, side: int) -> Array:
+        """Return the smallest share of the cells that each block of ``side`` pixels of a picture touches."""
+        return _smallest(_smallest(self.values, height, side).T, width, side).T
+
+    def named(self) -> dict[str, Any]:
+        """Return shape, range and digest, as JSON values."""
+        return {
+            "shape": [self.rows, self.columns],
+            "smallest": float(self.values.min()),
+            "largest": float(self.values.max()),
+            "sha256": hashlib.sha256(self.content).hexdigest(),
+        }
+
+
+def shares_of(value: Any) -> Shares | None:
+    """``value`` as a map of shares, if it is a two-dimensional array of numbers in (0, 1]; None is None."""
+    if value is None or isinstance(value, Shares):
+        return value
+    array = numeric(value)
+    if array is None or array.ndim != 2 or not array.size or not ((array > 1e-6) & (array <= 1.0)).all():
+        raise BadInput(
+            "`shares` must be an array (rows, columns) of numbers from 0.000001 to 1.", parameter="shares"
+        )
+    rows, columns = array.shape
+    return Shares(rows, columns, np.ascontiguousarray(array, dtype="<f8").tobytes())
+
+
+def _smallest(values: Array, length: int, side: int) -> Array:
+    """Return ``values``, which cover ``length`` pixels along the first axis, on blocks of ``side`` pixels.
+
+    A cell may begin or end between two pixels; it is taken to touch both.
+    """
+    starts = np.arange(0, length, side)
+    first = starts * len(values) // length
+    last = -(-np.minimum(starts + side, length) * len(values) // length)
+    return np.stack([values[a:b].min(axis=0) for a, b in zip(first, last, strict=True)])
 
 
 @lru_cache(maxsize=256)
@@ -69,20 +177,31 @@ class PlaneMeans(BlockNoise):
     picture, is the part of ε that each place gets: noise there is divided by it. It must be public; the
     promise is that of the place with the largest share. ``restore`` is ``"none"``, ``"smooth"``,
     ``"wiener"`` or ``"learned"``: what is made of the noisy averages (see ``restoration``).
+
+    **Guarantee.** ε, or (ε, δ), for the asked unit under replace: noise on block sums, worst placement.
     """
+
+    kinds = ("picture", "video")
+    default_for = ("picture", "video")
+    batched = True
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        delta: float = 0.0,
-        unit: str | Unit = IMAGES.unit,
-        block: int | None = None,
+        epsilon: Epsilon = REQUIRED,
+        delta: OptionalDelta = 0.0,
+        unit: ImageUnit = IMAGES.unit,
+        block: ChosenBlock = None,
         *,
-        shares: Any = None,
-        restore: str = "learned",
-        chroma: float | None = None,
-        shape: Sequence[int] | None = None,
-        randomness: Randomness | None = None,
+        shares: Annotated[
+            Any,
+            Parameter(
+                "Public part of ε that each place gets, stretched over the picture.", arity=None, array=True
+            ),
+        ] = None,
+        restore: RestoreName = "learned",
+        chroma: ChosenChroma = None,
+        shape: ImageShape = None,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -95,11 +214,11 @@ class PlaneMeans(BlockNoise):
         self.randomness = randomness
 
     def claim(self) -> Claim | None:
-        """None: no paper makes a claim for this mechanism."""
+        """Return None: no paper makes a claim for this mechanism."""
         return None
 
     def design(self, shape: Shape) -> Design:
-        """Blocks and noise scales for pictures of ``shape``."""
+        """Return blocks and noise scales for pictures of ``shape``."""
         one_of("restore", self.restore, RESTORES)
         return _design(
             shape,
@@ -113,7 +232,7 @@ class PlaneMeans(BlockNoise):
         )
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
-        """Restored pictures; see :meth:`PictureMechanism.soften`."""
+        """Return restored pictures; see :meth:`PictureMechanism.soften`."""
         design = self.design(picture_shape(pictures.shape[1:]))
         means = self._noisy(design, pictures, high, first)
         soft = restored(means, design.noise, design.blocks, self.restore)
@@ -138,7 +257,7 @@ class PlaneMeans(BlockNoise):
         return jpeg_planes(means, design.noise, design.blocks, self.restore)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """The noise on block averages and, under public statistics, the error of a pixel."""
+        """Return the noise on block averages and, under public statistics, the error of a pixel."""
         shape = self._picture(columns)
         design = self.design(shape)
         found = []
@@ -153,7 +272,7 @@ class PlaneMeans(BlockNoise):
         return tuple(found)
 
     def parameters(self) -> dict[str, Any]:
-        """Every parameter but the randomness; a map of shares by its shape, range and digest."""
+        """Return every parameter but the randomness; a map of shares by its shape, range and digest."""
         values = super().parameters()
         given = shares_of(self.shares)
         values["shares"] = None if given is None else given.named()
@@ -164,5 +283,120 @@ class PlaneMeans(BlockNoise):
 
 
 def whole_side(name: str, value: Any) -> int:
-    """``value``, if it is a whole number of pixels, and of no more than any picture has."""
+    """Return ``value``, if it is a whole number of pixels, and of no more than any picture has."""
     return whole(name, value, LONGEST_SIDE, "number of pixels")
+
+
+# For what is lost when rungs are multiplied out and squares are taken apart.
+_HAIR = 1.0 + 1e-12
+
+
+class PlaneTier(Tier, PlaneMeans):
+    """The tier of readers of ``distrust`` among ``levels`` of :class:`PlaneMeans` with Gaussian noise.
+
+    ``epsilon`` is the range (ε_min, ε_max): a tier promises ε_max − distrust·(ε_max − ε_min) of ``unit`` at
+    ``delta``. Readers come one at a time, so the noise must be keyed.
+    """
+
+    epsilon: Any
+    shares = None
+
+    def __init__(
+        self,
+        distrust: Distrust = 1.0,
+        levels: Sequence[float] = (0.0, 1.0),
+        epsilon: Sequence[float] = REQUIRED,
+        delta: Delta = DELTA,
+        unit: ImageUnit = IMAGES.unit,
+        block: ChosenBlock = None,
+        *,
+        restore: RestoreName = "learned",
+        chroma: ChosenChroma = None,
+        shape: ImageShape = None,
+        randomness: RandomSource = None,
+    ) -> None:
+        self.distrust = distrust
+        self.levels = levels
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.block = block
+        self.restore = restore
+        self.chroma = chroma
+        self.shape = shape
+        self.randomness = randomness
+
+    def design(self, shape: Shape) -> Design:
+        """Return the blocks of the most trusted tier, with the noise of this one."""
+        levels, tier = self.ladder()
+        delta_between(self.delta)
+        low, high = epsilon_range(self.epsilon)
+        if len(levels) > 1 and low == high:
+            raise BadInput(
+                f"tiers differ in their ε, but the range `epsilon` {shown(self.epsilon)} is one value.",
+                parameter="epsilon",
+            )
+        members = [self._member(level) for level in levels]
+        # A hair more where divided, so that no tier has less noise than it says.
+        factors = [max(1.0, members[0]._target() / member._target() * _HAIR) for member in members]
+        return _TierDesign(members[0].design(shape), factors, tier)
+
+    def _target(self) -> float:
+        return self._member(self.distrust)._target()
+
+    def _member(self, level: float) -> PlaneMeans:
+        """Return the mechanism that a tier would be alone; its blocks may be others."""
+        low, high = epsilon_range(self.epsilon)
+        return PlaneMeans(
+            high - float(level) * (high - low),
+            self.delta,
+            self.unit,
+            self.block,
+            restore=self.restore,
+            chroma=self.chroma,
+            shape=self.shape,
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        levels, _ = self.ladder()
+        notes = super()._notes()
+        if self.shape is None:
+            return notes
+        parameters = self.get_params(deep=False) | {"distrust": levels[0]}
+        together = PlaneTier(**parameters).guarantee()
+        return (*notes, f"one of {len(levels)} nested tiers; all {len(levels)} together: {together}")
+
+
+class _TierDesign(Design):
+    """A tier's noise on the blocks of ``base``: ``factors`` are the deviations of all tiers over its own."""
+
+    def __init__(self, base: Design, factors: Sequence[float], tier: int) -> None:
+        scales = tuple(scale * factors[tier] for scale in base.scales)
+        super().__init__(base.blocks, base.chroma, scales, base.gaussian)
+        self._base, self._factors, self._tier = base, factors, tier
+
+    def white(self, high: float) -> int:
+        """Return one grid for all tiers: that which the noise of the least trusted one can be drawn on."""
+        widest = tuple(scale * self._factors[-1] for scale in self._base.scales)
+        return Design(self.blocks, self.chroma, widest, self.gaussian).white(high)
+
+    def rounded(self, white: int) -> Rounded:
+        """Return the rungs up to this tier, in steps of the grid."""
+        first = float(self._base.each.max()) * white * UNITY
+        deviations = [first * factor for factor in self._factors]
+        steps = [math.sqrt((b - a) * (b + a)) * _HAIR for a, b in pairwise(deviations)]
+        return _OneTier([deviations[0] * _HAIR, *steps], self._tier)
+
+
+class _OneTier(Rounded):
+    """Nested noise of which one tier is given away; all rungs are drawn, since they share one stream."""
+
+    def __init__(self, scales: Sequence[float], tier: int) -> None:
+        super().__init__(NORMAL, scales)
+        self._tier = tier
+
+    def draw(
+        self, stream: Stream, count: int, *, relative: Array | None = None, out: Array | None = None
+    ) -> Array:
+        """Return integers, held in float64, of shape (1, count)."""
+        return super().draw(stream, count, relative=relative, out=out)[self._tier : self._tier + 1]

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from sfumato.media.images.image_mechanism import Shape
 
-__all__ = ["UNITY", "Blocks", "block_counts", "block_sums", "levels_of", "plane_names", "plane_weights"]
-
 Array = NDArray[np.float64]
 
 #: Weights of a plane are whole multiples of 1/UNITY.
@@ -40,17 +38,17 @@ _LANES, _BYTE = np.uint64(0x00FF00FF00FF00FF), np.uint64(8)
 
 
 def plane_names(channels: int) -> tuple[str, ...]:
-    """The planes of a picture of ``channels`` channels, in order."""
+    """Return the planes of a picture of ``channels`` channels, in order."""
     return _NAMES[channels]
 
 
 def plane_weights(channels: int) -> NDArray[np.int64]:
-    """The planes of a pixel in 256ths of its channels, of shape (planes, channels); invertible."""
+    """Return the planes of a pixel in 256ths of its channels, of shape (planes, channels); invertible."""
     return np.array(_WEIGHTS[channels], dtype=np.int64)
 
 
 def levels_of(pictures: NDArray[Any], white: int) -> NDArray[Any]:
-    """``pictures`` as whole numbers from 0 to ``white``: pixel by pixel, so that a unit stays a unit.
+    """Return ``pictures`` as whole numbers from 0 to ``white``: pixel by pixel, so that a unit stays a unit.
 
     Floating point in [0, 1] is rounded to the nearest level; integers keep their value, or lose their last
     bits where ``white`` is smaller than the white of their type by a power of two.
@@ -80,17 +78,17 @@ class Blocks:
         return plane_weights(self.shape[2]) if self.mixed else UNITY * np.eye(self.shape[2], dtype=np.int64)
 
     def side(self, plane: int) -> int:
-        """The side of the blocks of a plane."""
+        """Return the side of the blocks of a plane."""
         chroma = self.mixed and plane_names(self.shape[2])[plane] in ("blue", "red")
         return self.chroma if chroma else self.luma
 
     def grid(self, plane: int) -> tuple[int, int]:
-        """How many blocks a plane has, down and across."""
+        """Return how many blocks a plane has, down and across."""
         side = self.side(plane)
         return -(-self.shape[0] // side), -(-self.shape[1] // side)
 
     def counts(self, plane: int) -> Array:
-        """How many pixels each block of a plane holds, of shape (rows, columns)."""
+        """Return how many pixels each block of a plane holds, of shape (rows, columns)."""
         side = self.side(plane)
         return np.outer(block_counts(self.shape[0], side), block_counts(self.shape[1], side))
 
@@ -101,13 +99,13 @@ class Blocks:
 
 
 def block_counts(size: int, block: int) -> Array:
-    """How many of ``size`` pixels each block of ``block`` holds; the last may hold fewer."""
+    """Return how many of ``size`` pixels each block of ``block`` holds; the last may hold fewer."""
     return np.diff(np.append(np.arange(0, size, block), size)).astype(np.float64)
 
 
 @lru_cache(maxsize=64)
 def _membership(size: int, block: int, single: bool) -> NDArray[Any]:
-    """1 where a pixel (column) lies in a block (row), else 0."""
+    """Return 1 where a pixel (column) lies in a block (row), else 0."""
     return np.equal.outer(np.arange(-(-size // block)), np.arange(size) // block).astype(
         np.float32 if single else np.float64
     )

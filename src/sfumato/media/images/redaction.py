@@ -1,4 +1,4 @@
-"""Pictures made unclear without noise: blurred, pixelated, or masked.
+"""Redaction without noise: blur, pixelation and masks.
 
 **Guarantee.** None: a deterministic function of a picture shows, with certainty, which of two pictures it was
 given wherever it gives two answers; blurring can often be undone, and pixelation can be searched. Pixels
@@ -8,20 +8,17 @@ That proves ε = 0 for a unit that cannot stand outside the mask, which is so wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.expected_error import ExpectedError
-from sfumato.mechanisms.parameters import numeric, positive, share, shown
-from sfumato.media.images.image_mechanism import PictureMechanism, Shape
+from sfumato.mechanisms import ExpectedError, Parameter, numeric, positive, share, shown
+from sfumato.media.images.image_mechanism import Block, ImageShape, ImageUnit, PictureMechanism, Shape
 from sfumato.media.images.plane_means import whole_side
 from sfumato.media.images.planes import Blocks, block_sums, levels_of
-from sfumato.privacy import Claim, Guarantee, Unit
-from sfumato.privacy.defaults import IMAGES
+from sfumato.privacy import IMAGES, Claim, Guarantee, Unit
 
 __all__ = ["Blur", "Mask", "Pixelate"]
 
@@ -36,7 +33,7 @@ class _Obscured(PictureMechanism):
     _value_bytes: ClassVar[int] = 40
 
     def claim(self) -> Claim | None:
-        """None: nobody claims a privacy loss for it."""
+        """Return None: nobody claims a privacy loss for it."""
         return None
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
@@ -49,17 +46,26 @@ class _Obscured(PictureMechanism):
 
 
 class Blur(_Obscured):
-    """Averages around each pixel with a Gaussian weight of ``sigma`` pixels; edges are mirrored."""
+    """Averages around each pixel with a Gaussian weight of ``sigma`` pixels; edges are mirrored.
+
+    **Guarantee.** Nothing.
+    """
+
+    kinds = ("picture", "video")
 
     def __init__(
-        self, sigma: float = 8.0, *, unit: str | Unit = IMAGES.unit, shape: Sequence[int] | None = None
+        self,
+        sigma: Annotated[float, Parameter("How far it reaches, in pixels.", symbol="PIXELS")] = 8.0,
+        *,
+        unit: ImageUnit = IMAGES.unit,
+        shape: ImageShape = None,
     ) -> None:
         self.sigma = sigma
         self.unit = unit
         self.shape = shape
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
-        """Blurred pictures; see :meth:`PictureMechanism.soften`."""
+        """Return blurred pictures; see :meth:`PictureMechanism.soften`."""
         from scipy.ndimage import gaussian_filter
 
         sigma = self._width()
@@ -80,17 +86,26 @@ class Blur(_Obscured):
 
 
 class Pixelate(_Obscured):
-    """Shows the average of each square of ``block`` pixels."""
+    """Shows the average of each square of ``block`` pixels.
+
+    **Guarantee.** Nothing.
+    """
+
+    kinds = ("picture", "video")
 
     def __init__(
-        self, block: int = 16, *, unit: str | Unit = IMAGES.unit, shape: Sequence[int] | None = None
+        self,
+        block: Block = 16,
+        *,
+        unit: ImageUnit = IMAGES.unit,
+        shape: ImageShape = None,
     ) -> None:
         self.block = block
         self.unit = unit
         self.shape = shape
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
-        """Pixelated pictures; see :meth:`PictureMechanism.soften`."""
+        """Return pixelated pictures; see :meth:`PictureMechanism.soften`."""
         count, height, width, channels = pictures.shape
         side = whole_side("block", self.block)
         blocks = Blocks((height, width, channels), side, side, mixed=False)
@@ -109,15 +124,26 @@ class Mask(_Obscured):
 
     ``mask`` is an array (rows, columns), stretched over the picture; what is not 0 is painted over. None
     paints over everything. A mask that was found by looking at private pictures is not public.
+
+    **Guarantee.** Nothing; behind a public mask that covers the picture, everything.
     """
+
+    kinds = ("picture", "video")
 
     def __init__(
         self,
-        mask: Any = None,
-        value: float = 0.5,
+        mask: Annotated[
+            Any,
+            Parameter(
+                "Public array over the picture: what is not 0 is painted over; everything unless given.",
+                arity=None,
+                array=True,
+            ),
+        ] = None,
+        value: Annotated[float, Parameter("What is painted, from 0 for black to 1 for white.")] = 0.5,
         *,
-        unit: str | Unit = IMAGES.unit,
-        shape: Sequence[int] | None = None,
+        unit: ImageUnit = IMAGES.unit,
+        shape: ImageShape = None,
     ) -> None:
         self.mask = mask
         self.value = value
@@ -131,7 +157,7 @@ class Mask(_Obscured):
         return Guarantee.nothing("pixels outside the public mask are shown as they are", unit)
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
-        """Painted pictures; see :meth:`PictureMechanism.soften`."""
+        """Return painted pictures; see :meth:`PictureMechanism.soften`."""
         covered = self._covered(*pictures.shape[1:3])[None, :, :, None]
         painted = np.float64(share("value", self.value) * high)
         return np.where(covered, painted, pictures.astype(np.float64))
@@ -141,7 +167,7 @@ class Mask(_Obscured):
         self._covered(shape[0], shape[1])
 
     def _covered(self, height: int, width: int) -> NDArray[np.bool_]:
-        """Whether each pixel is painted over; one that a painted cell of the mask touches is."""
+        """Return whether each pixel is painted over; one that a painted cell of the mask touches is."""
         if self.mask is None:
             return np.ones((height, width), dtype=bool)
         given = np.asarray(self.mask)

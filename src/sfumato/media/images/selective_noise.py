@@ -15,6 +15,13 @@ The paper calls these "0.82ε" to "0.93ε" at "equivalent privacy levels" and na
 
 **Edge cases.** Noise is rounded to a grid far finer than the levels of a picture. In a picture of one colour
 nothing lies above the threshold μ + kσ, so nothing is chosen, and it is released as it is.
+
+**Attributions**: how much each pixel matters to a model, |∂f/∂x|, by which selective perturbation chooses
+(section 3.3.2).
+
+An attribution maps pictures (n, h, w, c) with values in [0, 1] to (n, h, w), none negative. The paper does
+not say which model it differentiates. The default here is a public one without training, whose gradient is
+known in closed form; a caller may give another function.
 """
 
 from __future__ import annotations
@@ -22,24 +29,64 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.expected_error import ExpectedError
-from sfumato.mechanisms.parameters import LARGEST, numeric, one_of, positive, share, shown
-from sfumato.mechanisms.tensor_saliency import saliency_weights
-from sfumato.media.images.attributions import contrast_gradient
-from sfumato.media.images.image_mechanism import PictureMechanism, Shape, picture_unit
-from sfumato.noise import LAPLACE, Randomness, Rounded, Stream, coins, grid_step
-from sfumato.privacy import Claim, Guarantee, Neighbours, Unit
-from sfumato.privacy.defaults import REQUIRED
+from sfumato.mechanisms import (
+    LARGEST,
+    Epsilon,
+    ExpectedError,
+    Parameter,
+    RandomSource,
+    numeric,
+    one_of,
+    positive,
+    saliency_weights,
+    share,
+    shown,
+)
+from sfumato.media.images.image_mechanism import (
+    ImageShape,
+    ImageUnit,
+    PictureMechanism,
+    Shape,
+    footprint,
+    picture_unit,
+)
+from sfumato.noise import LAPLACE, Rounded, Stream, coins, grid_step
+from sfumato.privacy import REQUIRED, Claim, Guarantee, Neighbours, Unit
 
-__all__ = ["STRATEGIES", "SelectiveNoise"]
+__all__ = ["SelectiveNoise"]
 
 Array = NDArray[np.float64]
+
+Attribution = Callable[[Array], Array]
+
+_LUMA = np.array([0.299, 0.587, 0.114])
+# Deviations in pixels of the centre and of the surround.
+_CENTRE, _SURROUND = 1.0, 3.0
+
+
+def contrast_gradient(pictures: Array) -> Array:
+    """Return |∂f/∂x| of f(x) = ½‖Kx‖², where K is a centre minus its surround, on luma: |KᵀKx|.
+
+    K is a difference of two Gaussian filters. With mirrored borders such a filter is symmetric only inside,
+    so near the border this is the gradient with the border's mirror image held fixed.
+    """
+    from scipy.ndimage import gaussian_filter
+
+    luma = pictures[..., :3] @ _LUMA if pictures.shape[-1] >= 3 else pictures[..., 0]
+
+    def contrast(values: Array) -> Array:
+        centre = gaussian_filter(values, sigma=(0.0, _CENTRE, _CENTRE), mode="reflect")
+        surround = gaussian_filter(values, sigma=(0.0, _SURROUND, _SURROUND), mode="reflect")
+        return np.asarray(centre - surround)
+
+    return np.abs(contrast(contrast(luma)))
+
 
 STRATEGIES = ("uniform", "random", "gradient", "attention", "hybrid")
 
@@ -63,19 +110,29 @@ class SelectiveNoise(PictureMechanism):
     probability p (a half where it is left out). ``attribution`` maps pictures (n, h, w, c) in [0, 1] to
     importances (n, h, w); left out, it is the gradient of a public contrast model. Attention is the spectral
     residual; hybrid is the sum of both, each in units of its own deviation.
+
+    **Guarantee.** Under replace, where pixels are chosen at random what is shown, with its chance; where
+    content is chosen nothing.
     """
+
+    kinds = ("picture", "video")
 
     def __init__(
         self,
-        epsilon: float = REQUIRED,
-        strategy: str = "hybrid",
-        unit: str | Unit = "pixels(1)",
+        epsilon: Epsilon = REQUIRED,
+        strategy: Annotated[str, Parameter("Which pixels get noise.", choices=STRATEGIES)] = "hybrid",
+        unit: ImageUnit = "pixels(1)",
         *,
-        k: float = 0.0,
-        coverage: float | None = None,
-        attribution: Callable[[Array], Array] | None = None,
-        shape: Sequence[int] | None = None,
-        randomness: Randomness | None = None,
+        k: Annotated[
+            float, Parameter("How many deviations above the mean a pixel's importance has to be.")
+        ] = 0.0,
+        coverage: Annotated[float | None, Parameter("Share of the pixels that gets noise.")] = None,
+        attribution: Annotated[
+            Callable[[Array], Array] | None,
+            Parameter("Function that says how important each pixel is.", doors=("python",)),
+        ] = None,
+        shape: ImageShape = None,
+        randomness: RandomSource = None,
     ) -> None:
         self.epsilon = epsilon
         self.strategy = strategy
@@ -87,7 +144,7 @@ class SelectiveNoise(PictureMechanism):
         self.randomness = randomness
 
     def claim(self) -> Claim | None:
-        """What Table 5 says."""
+        """Return what Table 5 says."""
         strategy = one_of("strategy", self.strategy, STRATEGIES)
         coverage, loss = _PUBLISHED[strategy]
         return Claim(
@@ -98,9 +155,9 @@ class SelectiveNoise(PictureMechanism):
         )
 
     def proven(self, unit: Unit, shape: Shape) -> Guarantee:
-        """What holds of ``unit``; see the module."""
+        """Return what holds of ``unit``; see the module."""
         strategy, scale = one_of("strategy", self.strategy, STRATEGIES), self.scale(shape)
-        count = _pixels(unit, shape)
+        count = footprint(unit, shape).pixels
         if strategy not in ("uniform", "random"):
             return Guarantee.nothing(
                 "pixels are chosen by what they show, and those that are not chosen are released as they are",
@@ -120,8 +177,8 @@ class SelectiveNoise(PictureMechanism):
         return replace(noise, revealed=shown_chance, at_delta=shown_chance, theorem=theorem)
 
     def scale(self, shape: Shape) -> float:
-        """The Laplace scale on each channel, where white is 1."""
-        count = _pixels(picture_unit(self.unit), shape)
+        """Return the Laplace scale on each channel, where white is 1."""
+        count = footprint(self.unit, shape).pixels
         return count * shape[2] / positive("epsilon", self.epsilon) * (1.0 + 1e-12)
 
     def chosen(self, pictures: NDArray[Any], high: float, streams: Sequence[Stream]) -> NDArray[np.bool_]:
@@ -144,7 +201,7 @@ class SelectiveNoise(PictureMechanism):
         return np.asarray(((values > mean + k * deviation) & (deviation > 0.0)).reshape(shape))
 
     def soften(self, pictures: NDArray[Any], high: float, first: int) -> NDArray[Any]:
-        """Chosen pixels noised, the others as they came; see :meth:`PictureMechanism.soften`."""
+        """Return chosen pixels noised, the others as they came; see :meth:`PictureMechanism.soften`."""
         scale, step = self._scale_and_step(pictures.shape[1:], high)
         values = pictures.astype(np.float64)
         cells = np.trunc(values / step).reshape(len(pictures), -1)
@@ -160,12 +217,12 @@ class SelectiveNoise(PictureMechanism):
         return np.where(chosen[..., None], noised, values)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """The noise on a chosen pixel, before it is clipped to the range of a picture."""
+        """Return the noise on a chosen pixel, before it is clipped to the range of a picture."""
         deviation = self.scale(self._picture(columns)) * LAPLACE.deviation * 255.0
         return (ExpectedError("each chosen value, in 255ths of white", "root mean square error", deviation),)
 
     def parameters(self) -> dict[str, Any]:
-        """Every parameter but the randomness; an attribution by its name."""
+        """Return every parameter but the randomness; an attribution by its name."""
         values = super().parameters() | {"unit": str(picture_unit(self.unit))}
         used = self._attribution()
         name = getattr(used, "__qualname__", type(used).__qualname__)
@@ -183,7 +240,7 @@ class SelectiveNoise(PictureMechanism):
         self._attribution()
 
     def _scale_and_step(self, shape: Shape, high: float) -> tuple[float, float]:
-        """The scale of the noise, and the step of the grid that it is drawn on."""
+        """Return the scale of the noise, and the step of the grid that it is drawn on."""
         scale = self.scale(shape) * high
         return scale, grid_step(scale, high)
 
@@ -202,7 +259,7 @@ class SelectiveNoise(PictureMechanism):
         return self.attribution or contrast_gradient
 
     def _threshold(self) -> int:
-        """The coin of a pixel in 2⁻⁶⁴: how many of these choose it."""
+        """Return the coin of a pixel in 2⁻⁶⁴: how many of these choose it."""
         if self.strategy == "uniform":
             return _COIN
         return int((0.5 if self.coverage is None else self._coverage()) * _COIN)
@@ -217,7 +274,7 @@ class SelectiveNoise(PictureMechanism):
         return coverage
 
     def _importance(self, strategy: str, values: Array) -> Array:
-        """Importances (n, h, w) of pictures in [0, 1]."""
+        """Return importances (n, h, w) of pictures in [0, 1]."""
         parts = []
         if strategy in ("gradient", "hybrid"):
             parts.append(np.asarray(self._attribution()(values), dtype=np.float64))
@@ -233,11 +290,3 @@ class SelectiveNoise(PictureMechanism):
         return np.asarray(
             sum(part / np.where(s > 0.0, s, 1.0) for part, s in zip(parts, spread, strict=True))
         )
-
-
-def _pixels(unit: Unit, shape: Shape) -> int:
-    """How many pixels a unit holds at most in a picture of ``shape``."""
-    size = int(unit.size or 0)
-    if unit.name == "region":
-        return min(size, shape[0]) * min(size, shape[1])
-    return min(size, shape[0] * shape[1]) if unit.name == "pixels" else shape[0] * shape[1]

@@ -4,32 +4,140 @@ S = α₁·identity + α₂·location + α₃·behaviour + α₄·preference (Ad
 grid of tiles stretched evenly over the picture. A map says where it comes from: one that the caller declares,
 such as boxes that were published with a picture, is public; one that was read off a picture is as private as
 the picture, and noise that follows it has to pay for it or proves nothing.
+
+**Factors** and their weights, which are declared.
+
+**Categories**: the five content categories of Adaptive multimedia DP, and which of them a sensitivity score
+falls into.
+
+The numbers are those of the paper's Table 1, quoted as claimed: it does not say how they were measured, and
+an ε there has no unit. Here a range bounds the ε of one place of a picture, in the unit that the caller asks
+for.
+
+**Colours** of scores: dark where nothing is to hide, then violet, orange, and pale yellow.
+
+**Annotations**: published boxes with the names of COCO's eighty categories, as sensitivity maps.
+
+Which category gives away what is a public rule of this module, written down before any picture is seen: a
+person is identity; vehicles and street furniture say where; things in the hands of people say what they do;
+food, books and the like say what they like. Animals and furniture give nothing away.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import numeric, positive, share, shown
+from sfumato.mechanisms import numeric, positive, share, shown
 from sfumato.media.budget_allocation import noise_weights, sensitivity_aware
-from sfumato.media.images.categories import CATEGORIES, category_indices
-from sfumato.media.images.factors import FACTORS, factor_weights
-from sfumato.media.images.heat_map import heat
 from sfumato.media.images.tiles import edges, tile_grid
 
 if TYPE_CHECKING:
     from sfumato.media.detect import Detector
 
-__all__ = ["SensitivityMap", "share_limits"]
+__all__ = ["CATEGORIES", "SensitivityMap", "annotated_map", "category_of"]
 
 Array = NDArray[np.float64]
+
+FACTORS = ("identity", "location", "behaviour", "preference")
+
+#: The paper learns its weights and does not print them; these put identity first.
+DEFAULT_WEIGHTS = {"identity": 0.7, "location": 0.1, "behaviour": 0.1, "preference": 0.1}
+
+# Weights written with a few decimals sum to one no better than this.
+_ROUNDING = 1e-9
+
+
+def factor_weights(
+    weights: Mapping[str, float] | Sequence[float] | None, known: Sequence[str]
+) -> dict[str, float]:
+    """Return the α of all four factors: none negative, and their sum one.
+
+    Left out, they are :data:`DEFAULT_WEIGHTS`, shared out among the ``known`` factors. Four numbers stand in
+    the order of :data:`FACTORS`.
+    """
+    if weights is None:
+        total = sum(DEFAULT_WEIGHTS[name] for name in known)
+        return {name: DEFAULT_WEIGHTS[name] / total if name in known else 0.0 for name in FACTORS}
+    if isinstance(weights, str) or not isinstance(weights, Mapping | Sequence | np.ndarray):
+        raise BadInput(
+            f"`weights` must be numbers for {', '.join(FACTORS)}, not {shown(weights)}.", parameter="weights"
+        )
+    given = dict(weights) if isinstance(weights, Mapping) else dict(zip(FACTORS, weights, strict=False))
+    values = numeric(list(given.values()))
+    named = set(given) <= set(FACTORS) and (isinstance(weights, Mapping) or len(weights) == len(FACTORS))
+    if not named or values is None or not (values >= 0.0).all() or abs(values.sum() - 1.0) > _ROUNDING:
+        raise BadInput(
+            f"`weights` must be numbers ≥ 0 that sum to 1, for {', '.join(FACTORS)}, not {shown(weights)}.",
+            parameter="weights",
+        )
+    return {name: float(given.get(name, 0.0)) for name in FACTORS}
+
+
+SOURCE = "Adaptive multimedia DP, Table 1"
+
+
+@dataclass(frozen=True)
+class Category:
+    """A row of Table 1: the scores that the paper saw there, the ε it spends there, and how it protects."""
+
+    name: str
+    mean: float
+    deviation: float
+    percentile_95: float
+    epsilon: tuple[float, float]
+    strategy: str
+
+
+#: From the least to the most sensitive, by mean score.
+CATEGORIES = (
+    Category("abstract patterns", 0.091, 0.054, 0.194, (5.0, 10.0), "pass-through"),
+    Category("landscapes", 0.187, 0.093, 0.352, (1.5, 5.0), "minimal noise"),
+    Category("crowd scenes", 0.623, 0.142, 0.847, (0.3, 0.7), "selective masking"),
+    Category("facial close-ups", 0.892, 0.067, 0.981, (0.05, 0.2), "aggressive perturbation"),
+    Category("identity documents", 0.944, 0.041, 0.995, (0.01, 0.1), "maximum protection"),
+)
+
+#: Scores halfway between the means of neighbouring categories.
+BOUNDARIES = tuple((one.mean + two.mean) / 2.0 for one, two in pairwise(CATEGORIES))
+
+
+def category_of(score: float) -> Category:
+    """Return the category whose mean score is nearest; halfway between two, the more sensitive one."""
+    number = share("score", score)
+    return CATEGORIES[bisect_right(BOUNDARIES, number)]
+
+
+def category_indices(scores: Any) -> NDArray[np.intp]:
+    """Return the place in :data:`CATEGORIES` of every score in [0, 1], by the rule of :func:`category_of`."""
+    array = np.asarray(scores, dtype=np.float64)
+    if not ((array >= 0.0) & (array <= 1.0)).all():
+        raise BadInput("a sensitivity score must lie between 0 and 1; clip the scores first.")
+    return np.asarray(np.searchsorted(BOUNDARIES, array, side="right"), dtype=np.intp)
+
+
+# Lightness rises with the score, so that the map also reads in grey and to colour-blind eyes.
+_COLOURS = np.array(
+    [[12, 10, 40], [84, 24, 110], [190, 54, 84], [248, 148, 40], [252, 252, 170]], dtype=float
+)
+
+
+def heat(scores: Any) -> NDArray[np.uint8]:
+    """Return scores in [0, 1], of any shape, as red, green and blue: a further axis of three."""
+    places = np.linspace(0.0, 1.0, len(_COLOURS))
+    values = np.clip(np.asarray(scores, dtype=np.float64), 0.0, 1.0)
+    channels = [np.interp(values, places, _COLOURS[:, channel]) for channel in range(3)]
+    return np.asarray(np.rint(np.stack(channels, axis=-1)), dtype=np.uint8)
+
 
 # Beyond it a score no longer lowers what noise costs in a place.
 _LARGEST_SCORE = 0.999
@@ -70,7 +178,7 @@ class SensitivityMap:
     def from_array(
         cls, scores: Any, *, factor: str = "identity", weights: Any = None, private: bool = False
     ) -> SensitivityMap:
-        """A map of one factor, from scores (rows, cols) in [0, 1]."""
+        """Return a map of one factor, from scores (rows, cols) in [0, 1]."""
         return cls({factor: scores}, weights=weights, private=private)
 
     @classmethod
@@ -160,7 +268,7 @@ class SensitivityMap:
         return np.clip(budget / asked, least, 1.0)
 
     def picture(self, shape: Sequence[int] | None = None) -> NDArray[np.uint8]:
-        """The map in heat colours, (height, width, 3): from dark, nothing to hide, to pale yellow.
+        """Return the map in heat colours, (height, width, 3): from dark, nothing to hide, to pale yellow.
 
         ``shape`` is that of the picture it belongs to; without it every tile is one pixel.
         """
@@ -173,7 +281,7 @@ class SensitivityMap:
         return np.asarray(colours[down][:, across])
 
     def digest(self) -> str:
-        """SHA-256 of the scores, their shape and the weights."""
+        """Return SHA-256 of the scores, their shape and the weights."""
         parts = [np.asarray(self.shape, dtype="<i8"), *(self.factors[name] for name in self.factors)]
         named = repr([(name, self.weights[name]) for name in self.factors]).encode()
         data = b"".join(
@@ -189,7 +297,7 @@ class SensitivityMap:
 
 
 def share_limits(low: float, reserve: float) -> tuple[float, float]:
-    """The two numbers that shape shares, if they are in range."""
+    """Return the two numbers that shape shares, if they are in range."""
     least, kept_back = share("low", low), share("reserve", reserve)
     if least < _SMALLEST_SHARE:
         raise BadInput(
@@ -222,10 +330,61 @@ def _box(factor: str, number: int, box: Sequence[float]) -> tuple[float, float, 
 
 
 def _touched(start: float, length: float, limit: int, parts: int) -> slice:
-    """The tiles of a side that the pixels from ``start`` on for ``length`` lie in; empty outside."""
+    """Return the tiles of a side that the pixels from ``start`` on for ``length`` lie in; empty outside."""
     first, last = max(int(np.floor(start)), 0), min(int(np.ceil(start + length)), limit)
     if first >= last:
         return slice(0, 0)
     cuts = edges(limit, parts)
     low, high = np.searchsorted(cuts, [first, last - 1], side="right") - 1
     return slice(int(low), int(high) + 1)
+
+
+_NAMES: Mapping[str, Mapping[float, str]] = {
+    "identity": {1.0: "person"},
+    "location": {
+        0.6: "car, bus, train, truck, boat, airplane, motorcycle, bicycle",
+        0.8: "traffic light, fire hydrant, stop sign, parking meter",
+    },
+    "behaviour": {
+        0.5: "cell phone, laptop, mouse, remote, keyboard, skis, snowboard, sports ball, kite, baseball bat, "
+        "baseball glove, skateboard, surfboard, tennis racket, frisbee, backpack, umbrella, handbag, "
+        "suitcase, toothbrush, hair drier, knife, scissors"
+    },
+    "preference": {
+        0.4: "bottle, wine glass, cup, fork, spoon, bowl, banana, apple, sandwich, orange, broccoli, carrot, "
+        "hot dog, pizza, donut, cake, book, tie, teddy bear, tv"
+    },
+}
+
+#: Category → (factor, score).
+CATEGORY_FACTORS: Mapping[str, tuple[str, float]] = {
+    name: (factor, score)
+    for factor, scores in _NAMES.items()
+    for score, names in scores.items()
+    for name in names.split(", ")
+}
+
+
+def annotated_map(
+    boxes: Iterable[Mapping[str, Any]],
+    shape: Sequence[int],
+    *,
+    tile: int = 16,
+    weights: Any = None,
+    factors: Sequence[str] = FACTORS,
+) -> SensitivityMap:
+    """Return a public map for a picture of ``shape`` from boxes with ``category`` and ``bbox_xywh``.
+
+    Only the named ``factors`` are looked at; ``("identity",)`` gives a map of people. Categories of
+    :data:`CATEGORY_FACTORS` alone count.
+    """
+    if not factors or any(name not in FACTORS for name in factors):
+        raise BadInput(f"`factors` must be among {', '.join(FACTORS)}, not {factors!r}.", parameter="factors")
+    found: dict[str, list[Sequence[float]]] = {name: [] for name in factors}
+    for number, box in enumerate(boxes):
+        if not isinstance(box, Mapping) or not {"category", "bbox_xywh"} <= set(box):
+            raise BadInput(f"annotation {number} must have a category and a bbox_xywh.")
+        factor, score = CATEGORY_FACTORS.get(str(box["category"]), ("", 0.0))
+        if factor in found:
+            found[factor].append((*box["bbox_xywh"], score))
+    return SensitivityMap.from_boxes(found, shape, tile=tile, weights=weights)

@@ -1,4 +1,4 @@
-"""Pictures cut into tiles: a grid stretched evenly over a picture, and how much of it a unit can touch.
+"""Tiles: a grid stretched evenly over a picture, and how much of it a unit can touch.
 
 A side of ``length`` pixels in ``parts`` tiles is cut at ⌊i·length/parts⌋, so that tiles differ by at most one
 pixel. Whatever is computed from each tile alone changes only where a changed pixel lies in the tile.
@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import whole
-from sfumato.media.images.image_mechanism import LONGEST_SIDE
+from sfumato.mechanisms import whole
+from sfumato.media.images.image_mechanism import LONGEST_SIDE, footprint
 from sfumato.privacy import Unit
 
-__all__ = ["edges", "tile_grid", "tile_side", "tiles_of", "touched_tiles"]
+__all__ = ["tiles_of"]
 
 
 def tile_side(tile: Any) -> int:
-    """``tile`` as a whole number of pixels; one that is wider than a picture is all of it."""
+    """Return ``tile`` as a whole number of pixels; one that is wider than a picture is all of it."""
     return whole("tile", tile, LONGEST_SIDE, "number of pixels")
 
 
@@ -44,7 +44,7 @@ def edges(length: int, parts: int) -> tuple[int, ...]:
 
 
 def tiles_of(pictures: NDArray[Any], tile: int) -> NDArray[Any]:
-    """All tiles of ``pictures`` (n, h, w, c): (n, rows, cols, side, side, c), a copy.
+    """Return all tiles of ``pictures`` (n, h, w, c): (n, rows, cols, side, side, c), a copy.
 
     A tile that is a pixel smaller than the largest repeats its own last row or column.
     """
@@ -55,7 +55,7 @@ def tiles_of(pictures: NDArray[Any], tile: int) -> NDArray[Any]:
 
 
 def _inside(length: int, parts: int) -> NDArray[np.intp]:
-    """(parts, side) indices of the pixels of each part."""
+    """Return (parts, side) indices of the pixels of each part."""
     cuts = np.asarray(edges(length, parts), dtype=np.intp)
     side = int(np.diff(cuts).max())
     return np.asarray(np.minimum(cuts[:-1, None] + np.arange(side), cuts[1:, None] - 1))
@@ -63,19 +63,13 @@ def _inside(length: int, parts: int) -> NDArray[np.intp]:
 
 @lru_cache(maxsize=1024)
 def touched_tiles(unit: Unit, height: int, width: int, rows: int, cols: int) -> int:
-    """The most tiles of a grid of ``rows`` × ``cols`` that one unit can lie in, over every placement; exact.
-
-    A region(m) is any m×m pixels, cut off where a side of the picture is shorter.
-    """
-    if unit.name == "region":
-        size = int(unit.size or 0)
-        return _touched_along(height, rows, size) * _touched_along(width, cols, size)
-    if unit.name == "pixels":
-        return min(int(unit.size or 0), rows * cols)
-    return rows * cols
+    """Return most tiles of a grid of ``rows`` × ``cols`` that one unit can lie in, wherever it is; exact."""
+    covered = footprint(unit, (height, width))
+    if covered.anywhere:
+        return min(covered.anywhere, rows * cols)
+    return _touched_along(height, rows, covered.rows) * _touched_along(width, cols, covered.columns)
 
 
 def _touched_along(length: int, parts: int, size: int) -> int:
     owner = np.searchsorted(np.asarray(edges(length, parts)), np.arange(length), side="right")
-    size = min(size, length)
     return int((owner[size - 1 :] - owner[: length - size + 1]).max()) + 1

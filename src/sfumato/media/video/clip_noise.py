@@ -1,4 +1,4 @@
-"""A whole video: pictures and sound, each through its own mechanism, and what holds of both together.
+"""A whole video: images and sound, each through its own mechanism, and their joint guarantee.
 
 **Guarantee.** Pictures and sound of one clip are no disjoint data: whoever is seen is often heard. Per
 ``clip`` (and per ``item``, the file) both guarantees add up by composition. Per ``channel``, which is the
@@ -13,24 +13,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Mechanism
-from sfumato.mechanisms.mechanism import NESTED
-from sfumato.mechanisms.parameters import delta_between, positive, shown
+from sfumato.mechanisms import NESTED, Mechanism, delta_between, positive, shown
 from sfumato.media.audio.audio_mechanism import SoundMechanism
 from sfumato.media.images.image_mechanism import PictureMechanism
-from sfumato.media.video.frame_noise import FrameNoise
-from sfumato.media.video.video_ends import VideoIn
+from sfumato.media.video.frame_noise import IN_A_FRAME, FrameNoise
 from sfumato.noise import Keyed
 from sfumato.privacy import Claim, Guarantee, Statement, Unit
 
+if TYPE_CHECKING:
+    from sfumato.io import VideoSource
+
 __all__ = ["ClipNoise"]
 
-_IN_PICTURES, _WHOLE = ("region", "pixels", "frame"), ("clip", "item")
+
+_IN_PICTURES, _WHOLE = (*IN_A_FRAME, "frame"), ("clip", "item")
+_IN_SOUND = tuple(name for name in Unit.names("sound") if name != "channel")
+_UNITS = (*_IN_PICTURES, *_IN_SOUND, "channel", *_WHOLE)
 _SILENCED = "the sound track is left out"
 
 
@@ -42,7 +45,13 @@ class ClipNoise:
     ``share`` of their mechanism's ε and δ, and the sound the rest of its own, so that equal budgets are the
     budget of both together (without sound, pictures get all). Where it is ``channel``, each mechanism's ε is
     for its channel; anything else leaves both as they are. ``silenced``: a sound track was left out.
+
+    **Guarantee.** For a clip that of pictures and sound together, by composition; for a channel the worse
+    one.
     """
+
+    kinds = ()
+    units = _UNITS
 
     picture: FrameNoise
     sound: SoundMechanism | None = None
@@ -54,14 +63,15 @@ class ClipNoise:
     def of(
         cls, picture: PictureMechanism | FrameNoise, sound: SoundMechanism | None, **options: Any
     ) -> ClipNoise:
-        """Noise for videos from a mechanism for pictures, or for frames, and one for sounds."""
+        """Return noise for videos from a mechanism for pictures, or for frames, and one for sounds."""
         return cls(picture if isinstance(picture, FrameNoise) else FrameNoise(picture), sound, **options)
 
-    def shaped(self, source: VideoIn) -> ClipNoise:
-        """The same noise for videos as long and as large as ``source``, calibrated for the asked unit."""
+    def shaped(self, source: VideoSource) -> ClipNoise:
+        """Return same noise for videos as long and as large as ``source``, calibrated for the asked unit."""
         given = self.asked
         picture = self.picture.shaped((source.height, source.width, 3), source.frames)
-        sound = None if source.sound is None else self.sound
+        track = source.sound
+        sound = None if track is None else self.sound
         part = 1.0 if sound is None else _proper(self.share)
         if given.name in (*_WHOLE, "channel"):
             picture = FrameNoise(**(picture.get_params(deep=False) | {"unit": given}))
@@ -69,19 +79,19 @@ class ClipNoise:
             picture = FrameNoise(
                 **(picture.get_params(deep=False) | {"mechanism": _part(picture._mechanism(), part)})
             )
-        if sound is not None:
-            sound = sound.shaped((source.sound.samples, source.sound.channels), source.sound.rate)
-            if given.name in (*_WHOLE, "channel", "window"):
+        if sound is not None and track is not None:
+            sound = sound.shaped((track.samples, track.channels), track.rate)
+            if given.name not in _IN_PICTURES:
                 # A channel of a clip is its whole sound track, however many channels that has itself.
-                own = given if given.name == "window" else Unit("clip")
+                own = given if given.name in _IN_SOUND else Unit("clip")
                 sound = type(sound)(**(sound.get_params(deep=False) | {"unit": own}))
             if given.name in _WHOLE:
                 sound = _part(sound, 1.0 - part)
-        elif given.name == "window":
+        elif given.name in _IN_SOUND:
             raise BadInput(
                 f"{given} is a unit of sound, and there is no sound that is released.", parameter="unit"
             )
-        silenced = source.sound is not None and self.sound is None
+        silenced = track is not None and self.sound is None
         return ClipNoise(picture, sound, given, self.share, silenced)
 
     @property
@@ -90,28 +100,24 @@ class ClipNoise:
         return self.picture._asked() if self.unit is None else Unit.parse(self.unit)
 
     def guarantee(self) -> Guarantee:
-        """What is proven of the headline's unit; for noise that is ``shaped``."""
+        """Return what is proven of the headline's unit; for noise that is ``shaped``."""
         return self.proven(self.asked)
 
     def proven(self, unit: Unit | str) -> Guarantee:
-        """What is proven of ``unit``; for noise that is ``shaped``."""
+        """Return what is proven of ``unit``; for noise that is ``shaped``."""
         unit = Unit.parse(unit)
         picture, sound = self.picture, self.sound
         shape = picture._picture(None)
         if unit.name in _IN_PICTURES:
             return picture.proven(unit, shape)
-        if unit.name == "window":
+        if unit.name in _IN_SOUND:
             if sound is None:
                 raise BadInput(
                     f"{unit} is a unit of sound, and there is no sound that is released.", parameter="unit"
                 )
             return sound.proven(unit, sound._clip(None))
         if unit.name not in (*_WHOLE, "channel"):
-            raise BadInput(
-                "videos have the units region(m), pixels(m), frame, window(ms), channel, clip and item, not "
-                f"{unit}.",
-                parameter="unit",
-            )
+            raise BadInput(f"videos have the units {Unit.listed(_UNITS)}, not {unit}.", parameter="unit")
         parts = [picture.proven(Unit("clip"), shape)]
         if sound is not None:
             parts.append(sound.proven(Unit("clip"), sound._clip(None)))
@@ -119,7 +125,7 @@ class ClipNoise:
         return _worse(parts) if unit.name == "channel" else Guarantee.compose(parts)
 
     def statement(self) -> Statement:
-        """Three columns for one video; for noise that is ``shaped``."""
+        """Return three columns for one video; for noise that is ``shaped``."""
         parts: list[Mechanism] = [self.picture] + ([] if self.sound is None else [self.sound])
         asked = self.asked
         units = [Unit("pixels", 1), Unit("pixels", 16), Unit("region", 8), Unit("region", 32), Unit("frame")]
@@ -143,11 +149,11 @@ class ClipNoise:
             self.sound.prepare(math.prod(self.sound._clip(None)), np.dtype(np.float64))
 
     def claim(self) -> Claim | None:
-        """That of the mechanism for pictures; a paper's claim for sound is about sound alone."""
+        """Return that of the mechanism for pictures; a paper's claim for sound is about sound alone."""
         return self.picture.claim()
 
     def parameters(self) -> dict[str, Any]:
-        """Everything that shapes the bytes, by channel."""
+        """Return everything that shapes the bytes, by channel."""
         return {
             "unit": str(self.asked),
             "share": self.share,
@@ -158,7 +164,7 @@ class ClipNoise:
         }
 
     def terms(self) -> dict[str, Any]:
-        """What commitments are made of; see :meth:`Mechanism.terms`."""
+        """Return what commitments are made of; see :meth:`Mechanism.terms`."""
         sound = self.sound
         return {
             "unit": str(self.asked),
@@ -179,11 +185,11 @@ class ClipNoise:
 
     def _window(self) -> Unit:
         own = Unit("window", 20) if self.sound is None else Unit.parse(self.sound.unit)
-        return own if own.name == "window" else Unit("window", 20)
+        return own if own.name in _IN_SOUND else Unit("window", 20)
 
 
 def _worse(parts: list[Guarantee]) -> Guarantee:
-    """The guarantee that holds of whichever part changes: the largest ε at the largest δ stated."""
+    """Return the guarantee that holds of whichever part changes: the largest ε at the largest δ stated."""
     delta = max(part.at_delta for part in parts)
     without = [part for part in parts if part.proves_nothing]
     if without or len(parts) == 1:
@@ -198,7 +204,7 @@ def _worse(parts: list[Guarantee]) -> Guarantee:
 
 
 def _part(mechanism: Any, part: float) -> Any:
-    """``mechanism`` with ``part`` of its ε and of its δ."""
+    """Return ``mechanism`` with ``part`` of its ε and of its δ."""
     values = mechanism.get_params(deep=False)
     if "epsilon" not in values:
         raise BadInput(f"{type(mechanism).__name__} has no epsilon of which a clip could be given a part.")

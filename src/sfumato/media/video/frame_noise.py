@@ -1,4 +1,4 @@
-"""Frames of a clip through a picture mechanism, one after the other, without flicker.
+"""Frames of a clip through an image mechanism, with noise that may be correlated over time, and a filter.
 
 **Guarantee.** Noise on different frames is independent (or, with ``beta``, equivalent to independent noise on
 the innovations: ``correlated_frames``), so a unit inside one frame, or a whole ``frame``, costs what it costs
@@ -9,6 +9,35 @@ frames only: post-processing.
 
 **Edge cases.** A clip of one frame is a picture. ``region(m)`` and ``pixels(m)`` lie in one frame; what is
 proven where they change in every frame at once stands in the notes of the statement.
+
+**Correlated noise**: Gaussian noise that is correlated from frame to frame, exactly, on a grid of whole
+numbers.
+
+Noise of the first-order autoregression n_t = βn_{t−1} + √(1−β²)·σw_t cannot be drawn frame by frame and
+rounded without error, since n_{t−1} is real. But y_t = x_t + n_t is the same release as its innovations
+y_t − βy_{t−1} = (x_t − βx_{t−1}) + √(1−β²)·σw_t, because each can be computed from the other. So the whole
+numbers
+
+    e_0 = c·x_0,    e_t = 128·x_t − k·x_{t−1} + 255·k    (β = k/128, c = ⌊√(128² − k²)⌋)
+
+are released with independent noise, exactly, as pictures of 16 bits; y_0 = ẽ_0/c and
+y_t = βy_{t−1} + (ẽ_t − 255·k)/128 are post-processing. c makes the first frame as noisy as all others.
+
+**Guarantee.** Let independent noise on pictures in [0, 65535] be μ-GDP for a unit, with a bound that is
+proportional to the size of the change, as that of exact sums is; 65535 = 257·255. One frame takes part in two
+innovations, as 128 and as −k times itself (the first as c and −k, and c² + k² ≤ 128²; the last as 128), so a
+change of one frame costs at most μ·√(128² + k²)/257. If the unit changes in all T frames at once, e_0 changes
+by c and every other e_t by at most 128 + k times as much: μ·√(c² + (T−1)(128+k)²)/257. Relative to noise of
+the same size without correlation these are the factors √((1+β²)/(1−β²)) and, for long clips,
+√T·√((1+β)/(1−β)).
+
+**Budget of a frame**: what the requested ε of a clip leaves for one frame, and the block size that follows.
+
+**One clip**: noise frame by frame, then a filter over what was released.
+
+Where frames are released as noisy averages over blocks, the filter works on these, before pixels are made of
+them: their noise is known exactly, and what the filter leaves of it is what pixels are restored from. With
+any other mechanism it works on the released pixels.
 """
 
 from __future__ import annotations
@@ -16,16 +45,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from dp_accounting import GaussianDpEvent
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import ExpectedError, Mechanism, Release
-from sfumato.mechanisms.parameters import one_of, shown
-from sfumato.mechanisms.records import as_array
+from sfumato.mechanisms import (
+    ExpectedError,
+    Mechanism,
+    Parameter,
+    RandomSource,
+    Release,
+    as_array,
+    delta_between,
+    one_of,
+    positive,
+    shown,
+)
 from sfumato.media.images.image_mechanism import (
     PictureMechanism,
     Shape,
@@ -36,23 +74,209 @@ from sfumato.media.images.image_mechanism import (
     within,
 )
 from sfumato.media.images.plane_means import PlaneMeans
-from sfumato.media.video.correlated_frames import Innovations
-from sfumato.media.video.frame_budget import (
-    IN_A_FRAME,
-    WHOLE,
-    finer_block,
-    is_gaussian,
-    repeats,
-    spread,
-    video_unit,
-)
-from sfumato.media.video.frame_passage import FramePassage, MeansPassage, PixelsPassage
-from sfumato.media.video.temporal_filter import FOLLOWS, memory
+from sfumato.media.images.restoration import Noise, restored
+from sfumato.media.video.temporal_filter import FOLLOWS, SteadyFilter, memory, temporal_filter
 from sfumato.noise import Randomness
-from sfumato.privacy import Claim, Guarantee, Unit
-from sfumato.privacy.wording import below_one, upward
+from sfumato.privacy import Claim, Guarantee, Unit, format_delta, format_upper, gaussian_epsilon, gaussian_mu
 
 __all__ = ["FrameNoise"]
+
+Single = NDArray[np.float32]
+
+_STEPS, _WHITE, _ROOM = 128, 255, 257
+
+
+class Innovations:
+    """Frames of 8 bits to innovations of 16 bits, and noisy averages of these back to those of frames."""
+
+    def __init__(self, beta: float) -> None:
+        number = isinstance(beta, int | float) and not isinstance(beta, bool) and math.isfinite(beta)
+        self.k = round(_STEPS * beta) if number else 0
+        if not 0 < self.k < _STEPS:
+            raise BadInput(
+                "`beta` must be 0, or lie between 1/128 and 127/128 (it is rounded to 128ths), not "
+                f"{shown(beta)}.",
+                parameter="beta",
+            )
+        self.c = math.isqrt(_STEPS**2 - self.k**2)
+        self._previous: NDArray[np.uint8] | None = None
+        self._means: list[Single] | None = None
+
+    @property
+    def beta(self) -> float:
+        """The correlation of the noise of one frame with that of the next."""
+        return self.k / _STEPS
+
+    @property
+    def frame_factor(self) -> float:
+        """What a change in one frame costs, relative to the same change of a 16-bit picture."""
+        return math.sqrt(_STEPS**2 + self.k**2) / _ROOM
+
+    def clip_factor(self, frames: int) -> float:
+        """What a change in each of ``frames`` frames costs, relative to that change of one 16-bit picture."""
+        return math.sqrt(self.c**2 + (frames - 1) * (_STEPS + self.k) ** 2) / _ROOM
+
+    @property
+    def deviation_factor(self) -> float:
+        """The deviation of the noise of a frame over that of an innovation, where white is 255 in both."""
+        return _ROOM / self.c
+
+    def taken(self, frames: NDArray[np.uint8]) -> NDArray[np.uint16]:
+        """Return innovations (n, h, w, c) of the next ``frames``, which come after those of earlier calls."""
+        made = np.empty(frames.shape, dtype=np.uint16)
+        for place, frame in enumerate(frames):
+            now = frame.astype(np.int32)
+            if self._previous is None:
+                made[place] = self.c * now
+            else:
+                made[place] = _STEPS * now + self.k * (_WHITE - self._previous.astype(np.int32))
+            self._previous = frame
+        self._previous = None if self._previous is None else self._previous.copy()
+        return made
+
+    def given(self, means: list[Single]) -> list[Single]:
+        """Averages of frames from noisy ones of their innovations, planes (rows, columns); 255 is white.
+
+        The first plane is one whose weights add up to 1 (luma), those of the others add up to 0.
+        """
+        levels: list[Any] = [mean * np.float32(_ROOM) for mean in means]
+        if self._means is None:
+            self._means = [level / np.float32(self.c) for level in levels]
+        else:
+            levels[0] -= np.float32(_WHITE * self.k)
+            self._means = [
+                np.float32(self.beta) * before + level / np.float32(_STEPS)
+                for before, level in zip(self._means, levels, strict=True)
+            ]
+        return self._means
+
+
+#: Units that lie inside one frame, and those that hold all of them.
+IN_A_FRAME, WHOLE = Unit.names("picture"), ("channel", "clip", "item")
+_UNITS = (*IN_A_FRAME, "frame", *WHOLE)
+
+# More blocks than this take longer to restore than a frame is shown, and hardly show more.
+_MOST_BLOCKS = 20_000
+
+
+def video_unit(unit: str | Unit) -> Unit:
+    """Return ``unit``, if it is one that the frames of a clip have."""
+    parsed = Unit.parse(unit)
+    if parsed.name not in _UNITS:
+        raise BadInput(f"frames have the units {Unit.listed(_UNITS)}, not {parsed}.", parameter="unit")
+    return parsed
+
+
+def is_gaussian(values: dict[str, Any]) -> bool:
+    """Return whether a mechanism with the parameters ``values`` adds Gaussian noise."""
+    return bool(values.get("delta", 0.0)) and values.get("noise", "gaussian") == "gaussian"
+
+
+def repeats(frames: int, gaussian: bool) -> float:
+    """How much more a change of ``frames`` frames costs than that of one: in μ if ``gaussian``, else in ε."""
+    return math.sqrt(frames) if gaussian else float(frames)
+
+
+def spread(values: dict[str, Any], times: float) -> float:
+    """Return the ε for one picture, of which ``times`` as much, in ε or in μ, is the ε of ``values``."""
+    epsilon = positive("epsilon", values["epsilon"])
+    if not is_gaussian(values):
+        return epsilon / times
+    delta = delta_between(values["delta"])
+    return gaussian_epsilon(gaussian_mu(epsilon, delta) / times, delta)
+
+
+def finer_block(values: dict[str, Any], epsilon: float, shape: Shape, smoothing: float) -> int:
+    """Return blocks for what the filter leaves of the noise of ``epsilon``.
+
+    It leaves √((1−β)/(1+β)) of it where nothing moves, and all of it where all moves. Blocks are for
+    half of the way between, in logarithms: finer ones show more, but flicker more.
+    """
+    gain = ((1.0 + smoothing) / (1.0 - smoothing)) ** 0.25
+    sensible = PlaneMeans(**(values | {"epsilon": gain * epsilon})).design(shape).blocks.luma
+    return max(sensible, math.ceil(math.sqrt(shape[0] * shape[1] / _MOST_BLOCKS)))
+
+
+# Deviations are rounded up to so many steps an octave: what is made of equal ones is computed once.
+_FRAME_PASSAGE_STEPS = 16.0
+
+
+class FramePassage(Protocol):
+    """Frames go in in their order, a few at a time, and as many come out."""
+
+    def feed(self, frames: NDArray[Any], high: float) -> NDArray[Any]:
+        """Released frames (n, h, w, c) for the next ``frames``, on [0, ``high``] but not yet clipped."""
+
+
+class PixelsPassage:
+    """Frames released by any mechanism, filtered as pixels; nothing is filtered where ``smoothing`` is 0."""
+
+    def __init__(self, mechanism: PictureMechanism, smoothing: float) -> None:
+        self._mechanism = mechanism
+        self._filter = SteadyFilter(smoothing) if smoothing else None
+        self._first = 0
+
+    def feed(self, frames: NDArray[Any], high: float) -> NDArray[Any]:
+        """See :class:`FramePassage`."""
+        soft = self._mechanism.soften(frames, high, self._first)
+        self._first += len(frames)
+        if self._filter is None:
+            return soft
+        return np.stack([self._filter.step(frame, 0.0)[0] for frame in soft])
+
+
+class MeansPassage:
+    """Frames released as noisy block averages, which are filtered, and then restored to pixels."""
+
+    def __init__(
+        self,
+        mechanism: PlaneMeans,
+        *,
+        smoothing: float,
+        follow: str,
+        innovations: Innovations | None,
+    ) -> None:
+        self._mechanism, self._innovations = mechanism, innovations
+        self._smoothing, self._follow = smoothing, follow
+        self._filters = None if smoothing == 0.0 else [temporal_filter(smoothing, follow) for _ in range(4)]
+        self._first = 0
+
+    def feed(self, frames: NDArray[Any], high: float) -> NDArray[Any]:
+        """See :class:`FramePassage`."""
+        design = self._mechanism.design(frames.shape[1:])
+        content, top = frames, high
+        if self._innovations is not None:
+            content, top = self._innovations.taken(frames), 65_535.0
+        means = self._mechanism._noisy(design, content, top, self._first)
+        self._first += len(frames)
+        soft = np.empty(frames.shape, dtype=np.float32)
+        for place in range(len(frames)):
+            planes = [plane[place] for plane in means]
+            soft[place] = self._restored(planes, design)
+        return soft if high == 255.0 else soft * np.float32(high / 255.0)
+
+    def _restored(self, planes: list[Single], design: Any) -> Single:
+        noise = design.noise
+        if self._innovations is not None:
+            planes = self._innovations.given(planes)
+            factor = self._innovations.deviation_factor
+            noise = Noise([factor * deviation for deviation in noise.deviations], noise.laplace)
+        if self._filters is not None:
+            steps = [
+                each.step(plane, deviation)
+                for each, plane, deviation in zip(self._filters, planes, noise.deviations, strict=False)
+            ]
+            planes = [estimate for estimate, _ in steps]
+            # A mean over several draws is nearly normal, whatever the law of one.
+            noise = Noise([_rounded_up(left) for _, left in steps], False)
+        stacked = [plane[None] for plane in planes]
+        return np.asarray(restored(stacked, noise, design.blocks, self._mechanism.restore)[0])
+
+
+def _rounded_up(deviation: Single) -> NDArray[np.float64]:
+    octaves = np.log2(np.maximum(deviation.astype(np.float64), 1e-9))
+    return np.asarray(np.exp2(np.ceil(_FRAME_PASSAGE_STEPS * octaves) / _FRAME_PASSAGE_STEPS))
+
 
 _ALSO = (*(Unit("pixels", size) for size in (1, 16)), *(Unit("region", size) for size in (8, 32)))
 # So much less than asked for, so that what is read back from the noise is at most that.
@@ -68,19 +292,27 @@ class FrameNoise(Mechanism):
     Gaussian ``PlaneMeans`` and 8-bit frames). ``smoothing`` in [0, 1) is the memory of the filter over time,
     and ``follow`` says whether it follows ``"motion"`` (by default with ``PlaneMeans``, the only mechanism
     with which it can) or ``"nothing"``. ``shape`` is (height, width, channels) of a frame.
+
+    **Guarantee.** That of one frame; of clips by composition; with β > 0 at the sensitivity of the
+    innovations. The filter is post-processing.
     """
+
+    kinds = ()
+    units = _UNITS
 
     def __init__(
         self,
-        mechanism: PictureMechanism | None = None,
-        unit: str | Unit | None = None,
+        mechanism: Annotated[PictureMechanism | None, Parameter("Mechanism for one frame.")] = None,
+        unit: Annotated[
+            str | Unit | None, Parameter("Part of a clip that ε is for; that of the mechanism unless given.")
+        ] = None,
         *,
-        beta: float = 0.0,
-        smoothing: float = 0.88,
-        follow: str | None = None,
-        frames: int | None = None,
-        shape: Sequence[int] | None = None,
-        randomness: Randomness | None = None,
+        beta: Annotated[float, Parameter("Correlation of the noise of one frame with the next.")] = 0.0,
+        smoothing: Annotated[float, Parameter("Memory of the filter over time, from 0 to below 1.")] = 0.88,
+        follow: Annotated[str | None, Parameter("What the filter follows.", choices=FOLLOWS)] = None,
+        frames: Annotated[int | None, Parameter("Number of frames of a clip.")] = None,
+        shape: Annotated[Sequence[int] | None, Parameter("Height, width and channels of a frame.")] = None,
+        randomness: RandomSource = None,
     ) -> None:
         self.mechanism = mechanism
         self.unit = unit
@@ -92,22 +324,22 @@ class FrameNoise(Mechanism):
         self.randomness = randomness
 
     def shaped(self, shape: Sequence[int], frames: int) -> FrameNoise:
-        """The same mechanism for clips of ``frames`` frames of ``shape``."""
+        """Return the same mechanism for clips of ``frames`` frames of ``shape``."""
         known = {"shape": tuple(shape), "frames": frames}
         return type(self)(**(self.get_params(deep=False) | known))
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
-        """What is proven of the unit that was asked for, in clips of the declared shape."""
+        """Return what is proven of the unit that was asked for, in clips of the declared shape."""
         return self.proven(self._asked(), self._picture(columns))
 
     def proven(self, unit: Unit | str, shape: Shape) -> Guarantee:
-        """What is proven of ``unit`` in clips of ``frames`` frames of ``shape``."""
+        """Return what is proven of ``unit`` in clips of ``frames`` frames of ``shape``."""
         unit = video_unit(unit)
         inside = unit if unit.name in IN_A_FRAME else Unit("item")
         return replace(self._held(inside, shape, unit.name in WHOLE), unit=unit)
 
     def _held(self, inside: Unit, shape: Shape, everywhere: bool) -> Guarantee:
-        """What is proven of ``inside`` in one frame, or in all of them at once."""
+        """Return what is proven of ``inside`` in one frame, or in all of them at once."""
         one = self.each(shape).proven(inside, shape)
         innovations = self._innovations()
         if innovations is None:
@@ -132,7 +364,7 @@ class FrameNoise(Mechanism):
         )
 
     def claim(self) -> Claim | None:
-        """That of the picture mechanism."""
+        """Return that of the picture mechanism."""
         return self._mechanism().claim()
 
     def each(self, shape: Shape) -> PictureMechanism:
@@ -162,14 +394,14 @@ class FrameNoise(Mechanism):
         return made
 
     def _times(self, asked: Unit, gaussian: bool) -> float:
-        """How much more the asked unit costs than the same unit of one picture in :meth:`each`."""
+        """Return how much more the asked unit costs than the same unit of one picture in :meth:`each`."""
         innovations, whole = self._innovations(), asked.name in WHOLE
         if innovations is not None:
             return innovations.clip_factor(self._count()) if whole else innovations.frame_factor
         return repeats(self._count(), gaussian) if whole else 1.0
 
     def passage(self, shape: Shape) -> FramePassage:
-        """The way of one clip whose frames are of ``shape``."""
+        """Return the way of one clip whose frames are of ``shape``."""
         mechanism, smoothing = self.each(shape), memory(self.smoothing)
         if isinstance(mechanism, PlaneMeans):
             return MeansPassage(
@@ -178,7 +410,7 @@ class FrameNoise(Mechanism):
         return PixelsPassage(mechanism, smoothing)
 
     def released(self, frames: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
-        """The released frames of one clip, whose ``frames`` come one by one; a few are held in memory."""
+        """Yield released frames of one clip, whose ``frames`` come one by one; a few are held in memory."""
         shape, count = self._picture(None), self._count()
         passage, size = self.passage(shape), self.block_rows(math.prod(shape))
         waiting: list[NDArray[Any]] = []
@@ -199,7 +431,7 @@ class FrameNoise(Mechanism):
             yield from _settled(passage, np.stack(waiting))
 
     def release(self, X: Any) -> Release:
-        """A release of one clip, (T, height, width) or (T, height, width, channels)."""
+        """Return a release of one clip, (T, height, width) or (T, height, width, channels)."""
         clip = as_array(X, "the frames")
         if clip.ndim not in (3, 4) or not clip.size:
             raise BadInput(f"a clip is an array (T, height, width, channels), not one of shape {clip.shape}.")
@@ -211,7 +443,7 @@ class FrameNoise(Mechanism):
         return Release(value, statement, {"frames": len(clip), "shape": list(clip.shape[1:])})
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
-        """The released rows for ``X``, whose rows are all frames of one clip; so ``first`` is 0."""
+        """Return the released rows for ``X``, whose rows are all frames of one clip; so ``first`` is 0."""
         if first != 0:
             raise BadInput("a clip goes through from its first frame on, in one piece: first must be 0.")
         shape = self._picture(X.shape[1])
@@ -225,7 +457,7 @@ class FrameNoise(Mechanism):
         return picture_rows(self, X, reset=reset)
 
     def block_rows(self, columns: int) -> int:
-        """How many frames are worked on at once."""
+        """Return how many frames are worked on at once."""
         return self._mechanism().block_rows(columns)
 
     def check(self, X: NDArray[Any], first: int = 0) -> None:
@@ -245,7 +477,7 @@ class FrameNoise(Mechanism):
         return self.each(self._picture(columns)).expected_error(columns)
 
     def parameters(self) -> dict[str, Any]:
-        """Everything that shapes the bytes; those of the picture mechanism under ``picture``."""
+        """Return everything that shapes the bytes; those of the picture mechanism under ``picture``."""
         values = super().parameters()
         values.pop("mechanism")
         innovations = self._innovations()
@@ -270,11 +502,11 @@ class FrameNoise(Mechanism):
         if self.shape is None or self.frames is None or asked.name not in IN_A_FRAME or self.frames == 1:
             return notes
         held = self._held(asked, self._picture(None), True)
-        at = f" at δ={below_one(held.at_delta)}" if held.at_delta else ""
+        at = f" at δ={format_delta(held.at_delta)}" if held.at_delta else ""
         where = f"of a {asked} that changes in each of the {self.frames} frames"
         if held.proves_nothing:
             return notes
-        return (*notes, f"{where}, ε={upward(held.epsilon())}{at} is proven")
+        return (*notes, f"{where}, ε={format_upper(held.epsilon())}{at} is proven")
 
     def _mechanism(self) -> PictureMechanism:
         if not isinstance(self.mechanism, PictureMechanism):

@@ -1,4 +1,4 @@
-"""Filters over time for released frames: flicker goes, no privacy is spent, what moves arrives a little late.
+"""Temporal filters for released frames: less flicker at no privacy cost, with a small delay of motion.
 
 Noise that is drawn anew for every frame makes a still picture boil. A filter that looks at releases only is
 post-processing. :class:`SteadyFilter` is y_t = βy_{t−1} + (1−β)z_t: still noise then flickers (1−β)/√(1+β) as
@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import one_of, share, shown
-
-__all__ = ["FOLLOWS", "MotionFilter", "SteadyFilter", "TemporalFilter", "temporal_filter"]
+from sfumato.mechanisms import one_of, share, shown
 
 Single = NDArray[np.float32]
 
@@ -42,7 +40,7 @@ class TemporalFilter(Protocol):
     """A filter over frames that come one after the other."""
 
     def step(self, frame: Single, deviation: Any) -> tuple[Single, Single]:
-        """The estimate after ``frame`` (rows, columns), and the deviation of the noise left in each value.
+        """Return estimate after ``frame`` (rows, columns), and the deviation of the noise left in each value.
 
         ``deviation`` is that of the noise in the frame: a number, or an array of its shape.
         """
@@ -104,13 +102,13 @@ class MotionFilter:
 
 
 def temporal_filter(beta: float, follow: str) -> TemporalFilter:
-    """The filter of memory ``beta`` that follows motion, or nothing."""
+    """Return the filter of memory ``beta`` that follows motion, or nothing."""
     motion = one_of("follow", follow, FOLLOWS) == "motion"
     return MotionFilter(beta) if motion else SteadyFilter(beta)
 
 
 def memory(beta: float) -> float:
-    """``beta``, once known to be what a filter can remember: in [0, 1)."""
+    """Return ``beta``, once known to be what a filter can remember: in [0, 1)."""
     if share("smoothing", beta) == 1.0:
         raise BadInput(
             f"`smoothing` must be less than 1, not {shown(beta)}: nothing new would be shown.",

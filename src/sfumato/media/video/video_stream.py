@@ -1,18 +1,21 @@
-"""A video on its way from a source to a sink, frame by frame, with its sound beside it."""
+"""Streaming of a video from a source to a sink, frame by frame, with its sound."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.media.audio.audio_mechanism import SoundMechanism
 from sfumato.media.video.clip_noise import ClipNoise
-from sfumato.media.video.video_ends import VideoIn, VideoOut
 from sfumato.privacy import Statement
+
+if TYPE_CHECKING:
+    from sfumato.io import VideoSink, VideoSource
 
 __all__ = ["soften_video"]
 
@@ -21,8 +24,8 @@ _AHEAD = Fraction(1, 2)
 
 
 def soften_video(
-    source: VideoIn,
-    sink: VideoOut,
+    source: VideoSource,
+    sink: VideoSink,
     noise: ClipNoise,
     *,
     report: Callable[[str, float], None] | None = None,
@@ -54,9 +57,9 @@ def soften_video(
 class _SoundTrack:
     """Released sound, written as far as the pictures have come."""
 
-    def __init__(self, source: VideoIn, sink: VideoOut, mechanism: SoundMechanism | None) -> None:
+    def __init__(self, source: VideoSource, sink: VideoSink, mechanism: SoundMechanism | None) -> None:
         self._sink = sink
-        self._rate = 1 if mechanism is None else source.sound.rate
+        self._rate = 1 if source.sound is None else source.sound.rate
         self._blocks = iter(()) if mechanism is None else mechanism.blocks(source.sound_blocks())
         self._written = 0
 

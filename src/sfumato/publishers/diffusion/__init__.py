@@ -7,10 +7,12 @@ try:
 except ImportError:
     raise BadInput("diffusion models need torch: pip install 'sfumato[learn]'.") from None
 
-from sfumato.publishers.diffusion.denoising import Denoiser
-from sfumato.publishers.diffusion.diffusion_model import UNet
-from sfumato.publishers.diffusion.diffusion_sampler import Sampler
-from sfumato.publishers.diffusion.diffusion_training import Training
-from sfumato.publishers.diffusion.example_gradients import ExampleGradients
+# Below this line: written by `make index` from the `__all__` of every module.
+from typing import TYPE_CHECKING
 
-__all__ = ["Denoiser", "ExampleGradients", "Sampler", "Training", "UNet"]
+from sfumato.loading import when_used
+
+__all__: list[str] = []
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(__name__, {})

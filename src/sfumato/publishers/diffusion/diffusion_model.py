@@ -1,13 +1,27 @@
-"""A class-conditional U-Net whose rows never meet and whose parameters all sit in convolutions and matrices.
+"""A class-conditional U-Net, its denoising objective, and a sampler that draws pictures from it.
 
-Group normalisation has no parameters of its own: scale and shift come from the noise level and the class. So
-gradients of single examples are needed for two kinds of layers only (``example_gradients``), and no statistic
+**Network.** Its parameters all sit in convolutions and matrices, and no row depends on another. Group
+normalisation has no parameters of its own: scale and shift come from the noise level and the class. So
+gradients of single examples are needed for two kinds of layers only (``ExampleGradients``), and no statistic
 is shared between the examples of a batch, as batch normalisation would.
+
+**Objective.** The network learns to tell a picture from picture plus noise, at noise levels from faint to
+overwhelming. It is preconditioned as by Karras et al. 2022 (equations 7 and 8, table 1): with spread s of the
+data and noise level σ, the denoised picture is D = c_skip·x + c_out·F(c_in·x, ln σ / 4, label), and the loss
+is the squared error of the network F against (picture − c_skip·x)/c_out, which has unit variance at every
+level.
+
+**Sampler.** It draws a picture from noise in a few steps. Noise levels fall as by Karras et al. 2022,
+equation 5. From level a to level b the picture is set to D + (x − D)·√(b² − u²)/a plus fresh noise of
+deviation u, where D is the denoised picture. ``renewal`` 0 gives u = 0, the deterministic DDIM (Song et al.
+2021); 1 gives the whole posterior deviation u = b·√(a² − b²)/a.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor, nn
@@ -15,12 +29,105 @@ from torch.nn import functional
 
 from sfumato.errors import BadInput
 
-__all__ = ["UNet"]
-
+# Public constants: the spread of pictures in [−1, 1] that the preconditioning assumes, and the law of ln σ.
+_SPREAD = 0.5
+_MEAN = 0.3
+_DEVIATION = 1.2
+_BEND = 5.0
+_AT_ONCE = 250
 _GROUPS = 8
 _FREQUENCIES = 8
 _EMBEDDED = 32
 _LEAST = 8
+
+
+class Denoiser:
+    """A network of pictures in [−1, 1] (n, c, h, w), levels and labels, used to take noise away."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network
+
+    def __call__(self, noisy: Tensor, levels: Tensor, labels: Tensor) -> Tensor:
+        """Return the denoised pictures of those (n, c, h, w) with noise of deviation ``levels`` (n,)."""
+        sigma = levels.reshape(-1, 1, 1, 1)
+        skip, out = _factors(sigma)
+        return skip * noisy + out * self._predicted(noisy, levels, labels)
+
+    def losses(self, pictures: Tensor, labels: Tensor, multiplicity: int, generator: Generator) -> Tensor:
+        """Return the loss (n,) of each picture: its mean over ``multiplicity`` draws of a level and of noise.
+
+        Squared errors are summed over pixels, not averaged: gradients of single pictures are then much longer
+        than usual clips, so that clipping makes them all equally long and noise weighs least.
+        """
+        many = pictures.repeat_interleave(multiplicity, dim=0)
+        levels = torch.exp(_MEAN + _DEVIATION * torch.randn(len(many), generator=generator))
+        sigma = levels.reshape(-1, 1, 1, 1)
+        noisy = many + sigma * torch.randn(many.shape, generator=generator)
+        skip, out = _factors(sigma)
+        wanted = (many - skip * noisy) / out
+        predicted = self._predicted(noisy, levels, labels.repeat_interleave(multiplicity))
+        errors = (predicted - wanted).square().flatten(1).sum(dim=1)
+        return errors.reshape(-1, multiplicity).mean(dim=1)
+
+    def _predicted(self, noisy: Tensor, levels: Tensor, labels: Tensor) -> Tensor:
+        sigma = levels.reshape(-1, 1, 1, 1)
+        predicted: Tensor = self.network(
+            noisy / (sigma.square() + _SPREAD**2).sqrt(), levels.log() / 4.0, labels
+        )
+        return predicted
+
+
+def _factors(sigma: Tensor) -> tuple[Tensor, Tensor]:
+    """Return c_skip and c_out."""
+    whole = sigma.square() + _SPREAD**2
+    return _SPREAD**2 / whole, _SPREAD * sigma / whole.sqrt()
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Draws in ``steps`` steps from noise level ``highest`` down to ``lowest``, then to none at all."""
+
+    steps: int = 14
+    renewal: float = 1.0
+    highest: float = 20.0
+    lowest: float = 0.03
+
+    def draw(
+        self,
+        denoiser: Denoiser,
+        labels: Tensor,
+        shape: tuple[int, int, int],
+        generator: Generator,
+        report: Callable[[float], None] = lambda share: None,
+    ) -> Tensor:
+        """Draw pictures (n, c, h, w) in [−1, 1] of ``labels`` (n,); ``report`` gets the share done."""
+        parts = []
+        for part in torch.split(labels, _AT_ONCE):
+            parts.append(self._part(denoiser, part, shape, generator))
+            report(min(1.0, len(parts) * _AT_ONCE / len(labels)))
+        return torch.cat(parts)
+
+    @torch.no_grad()
+    def _part(
+        self, denoiser: Denoiser, labels: Tensor, shape: tuple[int, int, int], generator: Generator
+    ) -> Tensor:
+        pictures = self.highest * torch.randn(len(labels), *shape, generator=generator)
+        for level, below in self.levels():
+            denoised = denoiser(pictures, torch.full((len(labels),), level), labels)
+            fresh = self.renewal * below * math.sqrt(level**2 - below**2) / level
+            kept = math.sqrt(below**2 - fresh**2) / level
+            pictures = denoised + kept * (pictures - denoised)
+            if fresh:
+                pictures += fresh * torch.randn(pictures.shape, generator=generator)
+        return pictures.clamp(-1.0, 1.0)
+
+    def levels(self) -> Iterator[tuple[float, float]]:
+        """Return each level with the one below it; the last goes to 0."""
+        top, bottom = self.highest ** (1.0 / _BEND), self.lowest ** (1.0 / _BEND)
+        falling = [(top + i * (bottom - top) / (self.steps - 1)) ** _BEND for i in range(self.steps)]
+        return zip(falling, [*falling[1:], 0.0], strict=True)
+
+
 # What the whole picture says to itself: so many channels on a grid of at most so many cells a side, through
 # so many numbers.
 _CHANNELS, _CELLS, _HIDDEN = 4, 8, 64
@@ -63,7 +170,7 @@ class UNet(nn.Module):
         self._begin(generator)
 
     def forward(self, pictures: Tensor, levels: Tensor, labels: Tensor) -> Tensor:
-        """What the network predicts for each row, from that row alone."""
+        """Return the prediction for each row, from that row alone."""
         height, width = pictures.shape[2:]
         if min(height, width) < _LEAST:
             raise BadInput(

@@ -7,27 +7,24 @@ publisher's.
 from sfumato.errors import BadInput
 
 try:
-    import torch  # noqa: F401  (asked for here, so that every module of this folder may count on it)
+    import torch  # noqa: F401  (asked for here, so that every module of this package may count on it)
 except ImportError:
     raise BadInput("the curvature publisher needs torch: pip install 'sfumato[learn]'.") from None
 
-from sfumato.publishers.riemannian.curvature_estimator import CurvatureEstimator, fit_estimator
-from sfumato.publishers.riemannian.obfuscator import Obfuscator
-from sfumato.publishers.riemannian.riemannian_training import Trainer
-from sfumato.publishers.riemannian.riemannian_vae import RiemannianVAE
-from sfumato.publishers.riemannian.schedule import Rates, Schedule
-from sfumato.publishers.riemannian.stage import Run, new_run
-from sfumato.publishers.riemannian.vae_networks import Architecture
+# Below this line: written by `make index` from the `__all__` of every module.
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Architecture",
-    "CurvatureEstimator",
-    "Obfuscator",
-    "Rates",
-    "RiemannianVAE",
-    "Run",
-    "Schedule",
-    "Trainer",
-    "fit_estimator",
-    "new_run",
-]
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.publishers.riemannian.obfuscator import Obfuscator as Obfuscator
+    from sfumato.publishers.riemannian.riemannian_vae import Architecture as Architecture
+    from sfumato.publishers.riemannian.riemannian_vae import RiemannianVAE as RiemannianVAE
+
+__all__ = ["Architecture", "Obfuscator", "RiemannianVAE"]
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(
+        __name__,
+        {"Obfuscator": "obfuscator", "Architecture": "riemannian_vae", "RiemannianVAE": "riemannian_vae"},
+    )

@@ -1,4 +1,4 @@
-"""A small network that learns the curvature K(z) of a manifold, so that a path is looked at cheaply.
+"""A small network that learns the curvature K(z) of a manifold, to evaluate K along a path cheaply.
 
 K ranges over orders of magnitude, and only its order along a path decides where a point is moved to
 (equation 15 of Yin et al., 2025). The network is therefore trained on log K, brought to mean 0 and variance
@@ -14,11 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import Manifold, curvature
-from sfumato.publishers.geometry.manifold import latent_points
-from sfumato.publishers.publisher import Progress, whole
-
-__all__ = ["CurvatureEstimator", "EstimatorFit", "fit_estimator"]
+from sfumato.publishers.geometry import curvature
+from sfumato.publishers.geometry.manifold import Manifold, latent_points
+from sfumato.publishers.publisher import Progress, whole_number
 
 # A curvature below this part of the median is taken as this part: the logarithm of 0 is no target.
 FLOOR = 1e-6
@@ -43,7 +41,7 @@ class CurvatureEstimator(nn.Module):
 
     def __init__(self, latent: int, hidden: int = 128, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        self.latent, self.hidden = whole("latent", latent, 1), whole("hidden", hidden, 1)
+        self.latent, self.hidden = whole_number("latent", latent, 1), whole_number("hidden", hidden, 1)
         draw = torch.Generator().manual_seed(0) if generator is None else generator
         self.layers = nn.Sequential(
             *(_linear(self.latent, self.hidden, draw), nn.SiLU()),
@@ -57,12 +55,12 @@ class CurvatureEstimator(nn.Module):
         self.register_buffer("scaled", torch.tensor(False))
 
     def standardised(self, z: Tensor) -> Tensor:
-        """What the network itself answers: log K̂(z) less its level, over its range, as ``(n,)``."""
+        """Return the network's own output: log K̂(z) less its level, over its range, as ``(n,)``."""
         answer: Tensor = self.layers((z - self.centre) / self.spread)
         return answer.squeeze(1)
 
     def forward(self, z: Tensor) -> Tensor:
-        """K̂ as ``(n,)``, always above 0."""
+        """Return K̂ as ``(n,)``, always above 0."""
         points = latent_points(z)
         if points.shape[1] != self.latent:
             raise BadInput(f"this estimator takes {self.latent} latent coordinates, not {points.shape[1]}.")
@@ -82,7 +80,7 @@ class CurvatureEstimator(nn.Module):
 
 @dataclass(frozen=True)
 class EstimatorFit:
-    """How well the curvature was learned.
+    """Quality of a fit of the curvature.
 
     ``loss`` is the mean square error of the standardised log K over the last steps. ``explained`` is the
     share of the variance of log K that K̂ explains on ``held_out`` points it did not learn from, NaN where
@@ -118,7 +116,7 @@ def fit_estimator(
         BadInput: If steps, batch or rate are not above 0, the share is not from 0 to below 1, or the points
             do not fit the estimator.
     """
-    steps, batch = whole("steps", steps, 1), whole("batch", batch, 1)
+    steps, batch = whole_number("steps", steps, 1), whole_number("batch", batch, 1)
     if not 0.0 <= held_out < 1.0 or not 0.0 < rate < math.inf:
         raise BadInput("the share held out must be from 0 to below 1, and the learning rate above 0.")
     points = latent_points(points).detach()

@@ -1,28 +1,117 @@
-"""The geodesic obfuscator: latent points are moved along geodesics towards the centres nearest to them.
+"""Geodesic obfuscator: latent points are moved along geodesics towards the centres nearest to them.
 
 Section 4.3.2 of Yin et al. (2025). This proves nothing: each answer is a function of one private point and of
 networks that were trained on all of them.
+
+A strategy chooses the sample of a path that a point is moved to, by the estimated curvatures along it. All
+strategies take curvatures ``(n, samples)``, sample 0 being the point itself, and ``least``, the first sample
+that may be chosen, and return indices ``(n,)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import Manifold, Spline, geodesics
-from sfumato.publishers.geometry.manifold import latent_points
-from sfumato.publishers.publisher import Progress, whole
-from sfumato.publishers.riemannian.latent_paths import Paths
-from sfumato.publishers.riemannian.strategies import STRATEGIES
+from sfumato.publishers.geometry import Spline, geodesics
+from sfumato.publishers.geometry.manifold import Manifold, latent_points
+from sfumato.publishers.publisher import Progress, whole_number
 
-__all__ = ["CentredManifold", "Obfuscator"]
+__all__ = ["Obfuscator"]
 
 # Points moved at once: their splines and the memory of the descent stay small.
 ROWS = 2048
+
+
+def peaks(curvatures: Tensor, least: int = 0) -> Tensor:
+    """Return the sample of highest curvature, the first where several are equal."""
+    return least + curvatures[:, least:].argmax(dim=1)
+
+
+def lowest(curvatures: Tensor, least: int = 0) -> Tensor:
+    """Return the sample of lowest curvature up to the highest one, the first where several are equal.
+
+    Equation 15 of Yin et al. (2025) for ``least`` = 0. There the point stays where it is in two cases: the
+    curvature rises from it to the peak, or the point itself is the peak. The second means that where the
+    curvature is highest, and the paper sees the most danger, nothing is done. With ``least`` above 0 the
+    equation is applied to the samples from that one on, and every point moves.
+    """
+    beyond = torch.arange(curvatures.shape[1], device=curvatures.device) > peaks(curvatures, least)[:, None]
+    barred = curvatures.masked_fill(beyond, torch.inf)
+    return least + barred[:, least:].argmin(dim=1)
+
+
+def anywhere(curvatures: Tensor, least: int = 0) -> Tensor:
+    """Return the sample of lowest curvature of the whole path, the first where several are equal.
+
+    Ours. It moves what equation 15 leaves where it is because the point itself is the peak, and it may cross
+    the most curved sample, which the paper avoids for the sake of labels.
+    """
+    return least + curvatures[:, least:].argmin(dim=1)
+
+
+def highest(curvatures: Tensor, least: int = 0) -> Tensor:
+    """Return the sample of highest curvature: the paper's control."""
+    return peaks(curvatures, least)
+
+
+def halfway(curvatures: Tensor, least: int = 0) -> Tensor:
+    """Return the middle of the path, whatever the curvatures: sample ``samples`` // 2, or ``least`` if later.
+
+    For straight lines. The paper does not say which of their points it takes, and this is our guess. Equation
+    15 never moves a point past the most curved sample, which hardly fits the damage that the paper reports (a
+    classifier learns 62.08 %); the end of the line is a centre, where it would not show distorted pictures.
+    Halfway a straight line is farthest from both its ends.
+    """
+    middle = max(curvatures.shape[1] // 2, least)
+    return torch.full((len(curvatures),), middle, dtype=torch.long, device=curvatures.device)
+
+
+#: Name -> rule. ``linear`` is the one whose paths are straight lines.
+STRATEGIES: Mapping[str, Callable[[Tensor, int], Tensor]] = MappingProxyType(
+    {"lowest": lowest, "anywhere": anywhere, "highest": highest, "linear": halfway}
+)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """``curves (n, samples, d)`` from each point to its centre, both included, and what was found on them.
+
+    ``curvatures (n, samples)`` are the estimated ones, ``chosen (n,)`` the index of the sample taken, and
+    ``centres (n,)`` the number of the centre at the end.
+    """
+
+    curves: Tensor
+    curvatures: Tensor
+    chosen: Tensor
+    centres: Tensor
+
+    @property
+    def points(self) -> Tensor:
+        """The samples taken, ``(n, d)``."""
+        return self.curves[torch.arange(len(self.curves), device=self.curves.device), self.chosen]
+
+    @property
+    def unmoved(self) -> float:
+        """The share of points that stay exactly where they are: the sample taken is the point itself."""
+        return float((self.chosen == 0).double().mean())
+
+    @property
+    def unmoved_peaks(self) -> float:
+        """The share of points that stay where they are although nothing on their path is more curved."""
+        return float(((self.chosen == 0) & (peaks(self.curvatures) == 0)).double().mean())
+
+    @classmethod
+    def joined(cls, parts: list[Self]) -> Self:
+        """Return several paths as one, one after the other."""
+        names = ("curves", "curvatures", "chosen", "centres")
+        return cls(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
 
 
 @runtime_checkable
@@ -32,7 +121,7 @@ class CentredManifold(Manifold, Protocol):
     centres: Tensor
 
     def contributions(self, z: Tensor) -> Tensor:
-        """What each of k centres adds at the points ``z`` (n, d), as ``(n, k)``."""
+        """Return what each of k centres adds at the points ``z`` (n, d), as ``(n, k)``."""
 
 
 class Obfuscator:
@@ -40,7 +129,7 @@ class Obfuscator:
 
     ``strategy`` says along which path and how far: ``lowest`` (equation 15), ``anywhere`` and ``highest``
     take a sample of the geodesic by its curvature, ``linear`` the middle of the straight line; see
-    :mod:`sfumato.publishers.riemannian.strategies`. ``samples`` are equally spaced in time, the point itself
+    :mod:`sfumato.publishers.riemannian.obfuscator`. ``samples`` are equally spaced in time, the point itself
     first and the centre last; ``least`` is the first that may be taken, 0 in the paper.
 
     Geodesics are cubic splines with ``knots``, moved for at most ``iterations`` steps or until a step
@@ -73,26 +162,26 @@ class Obfuscator:
                 parameter="strategy",
             )
         self.model, self.estimator, self.strategy = model, estimator, strategy
-        self.samples, self.least = whole("samples", samples, 2), whole("least", least, 0)
+        self.samples, self.least = whole_number("samples", samples, 2), whole_number("least", least, 0)
         if self.least >= self.samples:
             raise BadInput(
                 f"`least` was {least}: of {samples} samples the last one is {samples - 1}.", parameter="least"
             )
-        self.knots, self.looks = whole("knots", knots, 1), whole("looks", looks, 3)
+        self.knots, self.looks = whole_number("knots", knots, 1), whole_number("looks", looks, 3)
         if self.knots > self.looks - 2:
             raise BadInput(f"{knots} knots do not fit {looks} looks: at most {looks - 2} do.")
-        self.iterations, self.tolerance = whole("iterations", iterations, 1), tolerance
+        self.iterations, self.tolerance = whole_number("iterations", iterations, 1), tolerance
         if not 0.0 <= tolerance < 1.0:
             raise BadInput(
                 f"`tolerance` was {tolerance!r}: from 0 to below 1 is needed.", parameter="tolerance"
             )
 
     def perturb(self, z: Tensor, *, report: Progress | None = None) -> Tensor:
-        """The points that stand in for ``z``, ``(n, d)`` both, in the same order."""
+        """Return the points that stand in for ``z``, ``(n, d)`` both, in the same order."""
         return self.paths(z, report=report).points
 
     def paths(self, z: Tensor, *, report: Progress | None = None) -> Paths:
-        """The paths of all points ``z`` (n, d), with what was estimated and chosen on them.
+        """Return the paths of all points ``z`` (n, d), with what was estimated and chosen on them.
 
         Nothing is differentiated: the answer is a constant for whoever trains the model.
 

@@ -1,4 +1,4 @@
-"""``python -m sfumato.serve.grpc.generate``: the code of ``sfumato.proto``, by grpcio-tools."""
+"""Generate the gRPC code of ``sfumato.proto``: ``python -m sfumato.serve.grpc.generate``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 from sfumato.errors import BadInput
-
-__all__ = ["GENERATED", "generate"]
 
 _PACKAGES = Path(__file__).parents[3]
 _HERE = Path(__file__).parent
@@ -23,7 +21,7 @@ _HEADER = """\
 
 
 def generate(into: Path) -> None:
-    """Write the generated files below ``into``, where packages lie, with our header and what they offer."""
+    """Write the generated files below ``into``, the folder of packages, with our header and ``__all__``."""
     try:
         from grpc_tools import protoc  # type: ignore[import-untyped]
     except ImportError:

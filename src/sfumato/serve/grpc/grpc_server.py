@@ -1,36 +1,270 @@
-"""The server: our service beside reflection and health, on one address, until it is stopped."""
+"""The gRPC server: our service with reflection and health, concurrency limits, and errors as statuses.
+
+Every call is guarded. Malformed messages and errors of all kinds are answered by a status, and counted. The
+status has a code, one sentence, and in its trailing metadata ``sfumato-refusal``, the refusal code that REST
+calls the type of a problem, and ``retry-delay``, whole seconds, if waiting helps.
+
+Calls without a key have a few places of their own and never take one of a call with a key. Health reports the
+process as alive if it answers, and our service as ready if it could make a release.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import math
+import secrets
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
-from sfumato.errors import BadInput
-from sfumato.serve.auth.login_throttle import Guessing
-from sfumato.serve.grpc.call_guard import Guard
-from sfumato.serve.grpc.concurrency_limits import Places
-from sfumato.serve.grpc.health import NAME, Health
-from sfumato.serve.grpc.servicer import Servicer
+from sfumato.errors import BadInput, SfumatoError
+from sfumato.serve.authentication import Caller, Guessing
+from sfumato.serve.grpc.servicer import CALLER, Servicer, finished, within
 from sfumato.serve.grpc.sfumato_pb2 import DESCRIPTOR
 from sfumato.serve.grpc.sfumato_pb2_grpc import add_SfumatoServicer_to_server
-from sfumato.serve.metrics import Metrics
-from sfumato.serve.readiness import Readiness
+from sfumato.serve.logs import noting, told
+from sfumato.serve.metrics import Metrics, Readiness
+from sfumato.serve.refusal_codes import disk_failure, refusal, said_of, seconds_to_wait
+from sfumato.serve.registry_database import Busy
 from sfumato.serve.service import Service
 
-__all__ = ["Server", "make_server"]
+__all__ = ["make_server"]
 
+_WITH_KEYS = ""
+
+_CODES: Mapping[str, grpc.StatusCode] = {
+    "bad-input": grpc.StatusCode.INVALID_ARGUMENT,
+    "budget-refused": grpc.StatusCode.FAILED_PRECONDITION,
+    "ledger-unavailable": grpc.StatusCode.UNAVAILABLE,
+    "registry-unavailable": grpc.StatusCode.UNAVAILABLE,
+    "not-ready": grpc.StatusCode.UNAVAILABLE,
+    "busy": grpc.StatusCode.UNAVAILABLE,
+    "storage-failed": grpc.StatusCode.UNAVAILABLE,
+    "storage-full": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "quota": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "too-many-guesses": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "too-large": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "too-slow": grpc.StatusCode.DEADLINE_EXCEEDED,
+    "took-too-long": grpc.StatusCode.DEADLINE_EXCEEDED,
+    "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
+    "forbidden": grpc.StatusCode.PERMISSION_DENIED,
+    "not-found": grpc.StatusCode.NOT_FOUND,
+    "conflict": grpc.StatusCode.ABORTED,
+}
+# Statuses travel in headers, of which clients take 8 KiB.
+_LONGEST = 1000
+_TOO_LONG = "the call lasted longer than this service allows; ask again."
+_MESSAGE_SECONDS = 10.0
+_MALFORMED = object()
+#: Of the service, as reflection and health know it.
+NAME: str = DESCRIPTOR.services_by_name["Sfumato"].full_name
 # What certificates are verified with is for everybody; all else that is ours needs a key.
 _KEYED = frozenset(
     f"/{NAME}/{method}"
     for method in DESCRIPTOR.services_by_name["Sfumato"].methods_by_name
     if method != "GetSigningKey"
 )
+
+
+class Places:
+    """Limits calls with keys to ``calls`` at once, and each method that needs none to ``open_calls``."""
+
+    def __init__(self, calls: int, open_calls: int) -> None:
+        self._calls, self._open_calls = calls, open_calls
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def with_key(self) -> Iterator[None]:
+        """Hold a place for a call with a key during the block."""
+        with self._place(_WITH_KEYS, self._calls):
+            yield
+
+    @contextmanager
+    def open(self, method: str) -> Iterator[None]:
+        """Hold a place for a call of ``method``, which needs no key, during the block."""
+        with self._place(method, self._open_calls):
+            yield
+
+    @contextmanager
+    def _place(self, kind: str, most: int) -> Iterator[None]:
+        if self._taken[kind] >= most:
+            raise Busy(f"{most:,} such calls are under way, which is the most at once; ask again.")
+        self._taken[kind] += 1
+        try:
+            yield
+        finally:
+            self._taken[kind] -= 1
+
+
+class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Guards all services of a server, including those of other packages.
+
+    A call to one of ``keyed`` is authenticated by ``asking`` before any message is read, and takes one of the
+    ``places`` only with a valid key. Such a call may last ``seconds``, another ``open_seconds``.
+    """
+
+    def __init__(
+        self,
+        keyed: Collection[str],
+        asking: Callable[[Any], Awaitable[Caller]],
+        places: Places,
+        metrics: Metrics,
+        *,
+        seconds: float,
+        open_seconds: float,
+    ) -> None:
+        self._keyed, self._asking, self._places, self._metrics = keyed, asking, places, metrics
+        self._seconds, self._open_seconds = seconds, open_seconds
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
+    ) -> Any:
+        """Return the guarded handler of a call; None if there is no such method."""
+        found = await continuation(handler_call_details)
+        return None if found is None else self._guarded(found, handler_call_details.method)
+
+    def _guarded(self, handler: Any, method: str) -> Any:
+        answers = "stream" if handler.response_streaming else "unary"
+        asks = "stream" if handler.request_streaming else "unary"
+        inner = getattr(handler, f"{asks}_{answers}")
+        read = _messages if handler.request_streaming else _message
+        wrap = self._answers if inspect.isasyncgenfunction(inner) else self._answer
+        # A stream also where one message is to come: gRPC itself would wait for it, and for ever.
+        make = getattr(grpc, f"stream_{answers}_rpc_method_handler")
+        read_raw = _tolerant(handler.request_deserializer)
+        return make(wrap(inner, read, method), read_raw, handler.response_serializer)
+
+    def _answer(self, inner: Any, read: Any, method: str) -> Any:
+        async def guarded(requests: Any, context: Any) -> Any:
+            async with self._watched(context, method), self._admitted(context, method):
+                return await inner(await read(requests), context)
+
+        return guarded
+
+    def _answers(self, inner: Any, read: Any, method: str) -> Any:
+        async def guarded(requests: Any, context: Any) -> AsyncIterator[Any]:
+            async with self._watched(context, method), self._admitted(context, method):
+                async for one in inner(await read(requests), context):
+                    yield one
+
+        return guarded
+
+    @asynccontextmanager
+    async def _admitted(self, context: Any, method: str) -> AsyncIterator[None]:
+        """Hold a place for the call, and limit its duration."""
+        if method in self._keyed:
+            CALLER.set(await self._asking(context))
+            place, seconds = self._places.with_key(), self._seconds
+        else:
+            place, seconds = self._places.open(method), self._open_seconds
+        with place:
+            async with within(seconds, _TOO_LONG):
+                yield
+
+    @asynccontextmanager
+    async def _watched(self, context: Any, method: str) -> AsyncIterator[None]:
+        """Answer errors of the block with a status, and count and log its outcome."""
+        call, begun = secrets.token_hex(8), time.perf_counter()
+        status, word = "CANCELLED", None
+        with noting() as notes:
+            try:
+                yield
+                status = "OK"
+            except grpc.aio.AbortError:
+                status = "ABORTED"
+                raise
+            except Exception as error:
+                refused = error if isinstance(error, SfumatoError) else disk_failure(error)
+                if refused is not None:
+                    word, seconds = refusal(refused), seconds_to_wait(refused)
+                    code, wait = (
+                        _CODES[word],
+                        () if seconds is None else (("retry-delay", str(math.ceil(seconds))),),
+                    )
+                    status = code.name
+                    await context.abort(code, _sentence(refused), (("sfumato-refusal", word), *wait))
+                told("unforeseen", level="error", request=call, error=error, **notes)
+                status, word = "INTERNAL", "unforeseen"
+                sentence = f"something unforeseen happened; it is in the log as request {call}."
+                await context.abort(grpc.StatusCode.INTERNAL, sentence, (("sfumato-refusal", word),))
+            finally:
+                seconds_taken = time.perf_counter() - begun
+                self._metrics.answered("grpc", method, "POST", status, seconds_taken, refusal=word)
+                if status != "OK" or not method.startswith("/grpc."):
+                    told(
+                        "call",
+                        request=call,
+                        route=method,
+                        status=status,
+                        refusal=word,
+                        ms=1000.0 * seconds_taken,
+                        **notes,
+                    )
+
+
+def _sentence(error: SfumatoError) -> str:
+    text = said_of(error)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _tolerant(parse: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Wrap ``parse`` to return a marker for malformed messages, which gRPC would call an internal error."""
+
+    def tolerant(raw: bytes) -> Any:
+        try:
+            return parse(raw)
+        except DecodeError:
+            return _MALFORMED
+
+    return tolerant
+
+
+async def _message(requests: Any) -> Any:
+    """Return the only message of the call."""
+    async with within(_MESSAGE_SECONDS, "no message came; send one with the call."):
+        first = await anext(aiter(requests), _MALFORMED)
+    return _well_formed(first)
+
+
+async def _messages(requests: Any) -> AsyncIterator[Any]:
+    return _each(requests)
+
+
+async def _each(requests: Any) -> AsyncIterator[Any]:
+    async for one in requests:
+        yield _well_formed(one)
+
+
+def _well_formed(request: Any) -> Any:
+    if request is _MALFORMED:
+        raise BadInput("the message is malformed: it must be of the type that the method takes.")
+    return request
+
+
+class Health(health.aio.HealthServicer):  # type: ignore[misc]
+    """Reports whether our service could make a release; without a name, whether the process answers."""
+
+    def __init__(self, readiness: Readiness) -> None:
+        super().__init__()
+        # Threads of their own: those of calls may all be at work.
+        self._readiness, self._threads = readiness, ThreadPoolExecutor(2, "sfumato-health")
+
+    async def Check(self, request: Any, context: Any) -> Any:
+        """Return SERVING or NOT_SERVING; an unknown service is not found."""
+        answer = await super().Check(request, context)
+        if request.service == NAME and await finished(self._threads, self._readiness.trouble):
+            return health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING)
+        return answer
 
 
 class Server:
@@ -40,12 +274,12 @@ class Server:
         self._server, self._health, self._threads, self.port = server, health, threads, port
 
     async def start(self) -> None:
-        """Answer from now on."""
+        """Start answering."""
         await self._health.set(NAME, health_pb2.HealthCheckResponse.SERVING)
         await self._server.start()
 
     async def stop(self, seconds: float = 30.0) -> None:
-        """Take no more calls, give those under way so many ``seconds``, and let what is worked on end."""
+        """Refuse new calls, give running ones ``seconds``, and wait for the work to end."""
         await self._health.enter_graceful_shutdown()
         await self._server.stop(seconds)
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
@@ -71,16 +305,18 @@ def make_server(
     idle_seconds: float = 300.0,
     hello_seconds: float = 10.0,
 ) -> Server:
-    """A server of ``service`` on ``address``, as in 127.0.0.1:8766; port 0 is any that is free.
+    """Return a server of ``service`` on ``address``, as in 127.0.0.1:8766; port 0 is any free port.
 
-    Made in the event loop that it then runs in. ``guessing`` counts wrong keys, ``metrics`` calls, and
-    ``readiness`` is asked, together with another server where they are its too. With ``shared``, other
-    processes may answer on the same address; with ``certificate`` and ``key``, files of PEM, it answers over
-    TLS alone. A message has at most ``message_bytes``, so a file comes in chunks of less, and the whole
-    within ``upload_seconds``; a call lasts at most ``call_seconds``. Of more than so many ``calls`` at once
-    the rest are refused. Calls that need no key are not among them: of each method there are at most
-    ``open_calls`` at once, for ``open_seconds``. A connection without calls is closed after
-    ``idle_seconds``, and one that does not begin to speak HTTP/2, or TLS, after ``hello_seconds``.
+    It must be created in the event loop in which it runs. ``guessing`` counts wrong keys, ``metrics`` counts
+    calls, and ``readiness`` is checked; they may be shared with another server. With ``shared``, other
+    processes may answer on the same address. With ``certificate`` and ``key`` (PEM files) it answers over TLS
+    only.
+
+    A message has at most ``message_bytes``, so a file arrives in smaller chunks, and must be complete within
+    ``upload_seconds``. A call lasts at most ``call_seconds``. Beyond ``calls`` at once, further calls are
+    refused. Calls that need no key do not count among them: each such method has at most ``open_calls`` at
+    once, for ``open_seconds``. A connection without calls is closed after ``idle_seconds``, and one that does
+    not begin to speak HTTP/2, or TLS, after ``hello_seconds``.
     """
     options = [
         ("grpc.max_receive_message_length", message_bytes),

@@ -171,18 +171,20 @@ class Budget(_message.Message):
     def __init__(self, dataset: _Optional[str] = ..., epsilon: _Optional[float] = ..., delta: _Optional[float] = ..., unit: _Optional[str] = ..., neighbours: _Optional[str] = ..., state: _Optional[str] = ..., spends: _Optional[int] = ..., open_holds: _Optional[int] = ..., used: _Optional[float] = ..., left: _Optional[float] = ..., left_pure: _Optional[float] = ...) -> None: ...
 
 class Parameter(_message.Message):
-    __slots__ = ("flag", "whole", "number", "word", "numbers")
+    __slots__ = ("flag", "whole", "number", "word", "numbers", "json")
     FLAG_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     WORD_FIELD_NUMBER: _ClassVar[int]
     NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELD_NUMBER: _ClassVar[int]
     flag: bool
     whole: int
     number: float
     word: str
     numbers: Numbers
-    def __init__(self, flag: _Optional[bool] = ..., whole: _Optional[int] = ..., number: _Optional[float] = ..., word: _Optional[str] = ..., numbers: _Optional[_Union[Numbers, _Mapping]] = ...) -> None: ...
+    json: str
+    def __init__(self, flag: _Optional[bool] = ..., whole: _Optional[int] = ..., number: _Optional[float] = ..., word: _Optional[str] = ..., numbers: _Optional[_Union[Numbers, _Mapping]] = ..., json: _Optional[str] = ...) -> None: ...
 
 class Numbers(_message.Message):
     __slots__ = ("numbers",)
@@ -191,7 +193,7 @@ class Numbers(_message.Message):
     def __init__(self, numbers: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ("mechanism", "parameters", "columns_json", "array")
+    __slots__ = ("mechanism", "parameters", "columns_json", "array", "alpha", "bounds_from_data", "disjoint", "public_names")
     class ParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -203,11 +205,19 @@ class Description(_message.Message):
     PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_JSON_FIELD_NUMBER: _ClassVar[int]
     ARRAY_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    BOUNDS_FROM_DATA_FIELD_NUMBER: _ClassVar[int]
+    DISJOINT_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_NAMES_FIELD_NUMBER: _ClassVar[int]
     mechanism: str
     parameters: _containers.MessageMap[str, Parameter]
     columns_json: str
     array: str
-    def __init__(self, mechanism: _Optional[str] = ..., parameters: _Optional[_Mapping[str, Parameter]] = ..., columns_json: _Optional[str] = ..., array: _Optional[str] = ...) -> None: ...
+    alpha: float
+    bounds_from_data: bool
+    disjoint: bool
+    public_names: bool
+    def __init__(self, mechanism: _Optional[str] = ..., parameters: _Optional[_Mapping[str, Parameter]] = ..., columns_json: _Optional[str] = ..., array: _Optional[str] = ..., alpha: _Optional[float] = ..., bounds_from_data: _Optional[bool] = ..., disjoint: _Optional[bool] = ..., public_names: _Optional[bool] = ...) -> None: ...
 
 class AskedFile(_message.Message):
     __slots__ = ("dataset", "name", "asked")

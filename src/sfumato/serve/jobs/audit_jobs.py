@@ -1,56 +1,34 @@
-"""Audits as jobs: files to attack are kept until it is done, what was found is kept for good."""
+"""Audits as jobs: their files are kept until the audit is done, their findings for good."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sfumato
 from sfumato.errors import BadInput
-from sfumato.io import Schema, array_names, kind_of
-from sfumato.io.atomic import atomic_output
-from sfumato.release.record_reader import refuse_media
+from sfumato.io import array_names, atomic_output, kind_of
+from sfumato.release import refuse_media
 from sfumato.reports import certificate_file, file_digest
-from sfumato.serve.auth.access_rules import known
-from sfumato.serve.auth.callers import Caller
-from sfumato.serve.jobs.job_files import JobFiles
-from sfumato.serve.jobs.job_store import KeptJobs
-from sfumato.serve.jobs.job_table import JobRecord
-from sfumato.serve.registry_errors import Busy
-from sfumato.serve.resources import Resources
-
-__all__ = ["AskedAudit", "AuditFiles", "Audits"]
+from sfumato.serve.authentication import Caller
+from sfumato.serve.jobs.job_lifecycle import Jobs
+from sfumato.serve.jobs.job_store import JobFiles, JobRecord
+from sfumato.serve.registry_database import Busy
+from sfumato.serve.release_store import Resources
+from sfumato.serve.request_models import AuditDescription
 
 _EVIDENCE, _PAGE = "evidence.json", "report.html"
 
 
 @dataclass(frozen=True)
-class AskedAudit:
-    """How to attack: ``labels`` and ``array`` name arrays, or a column, of the original and never a file.
-
-    ``schema`` declares tables.
-    """
-
-    labels: str | None = None
-    array: str | None = None
-    schema: Mapping[str, Any] | None = None
-    confidence: float = 0.99
-    seed: int = 0
-
-    def declared(self) -> Schema | None:
-        """The schema of a table."""
-        return None if self.schema is None else Schema.from_dict(self.schema)
-
-
-@dataclass(frozen=True)
 class AuditFiles:
-    """What is attacked: ``released``, a release of ``original`` row by row, and what else is known.
+    """The files of an audit: ``released`` is a row-by-row release of ``original``.
 
-    Nothing is proven of a release without its ``certificate``. ``nonmembers`` are records that were not
-    released; ``labels`` is a file of what to infer, one value a record.
+    Without its ``certificate`` nothing is proven of the release. ``nonmembers`` are records that were not
+    released; ``labels`` is a file of the attribute to infer, one value for each record.
     """
 
     original: Path
@@ -60,7 +38,7 @@ class AuditFiles:
     labels: Path | None = None
 
     def parts(self) -> dict[str, Path]:
-        """The files by their names here, but for the certificate."""
+        """Return the files by their part names, without the certificate."""
         named = {name: value for name, value in vars(self).items() if name != "certificate"}
         return {name: file for name, file in named.items() if file is not None}
 
@@ -68,18 +46,17 @@ class AuditFiles:
 class Audits:
     """The audits of a service."""
 
-    def __init__(self, resources: Resources, jobs: KeptJobs) -> None:
+    def __init__(self, resources: Resources, jobs: Jobs) -> None:
         self._resources, self._jobs = resources, jobs
 
     def submit(
-        self, caller: Caller, asked: AskedAudit, files: AuditFiles, dataset: str, request: str | None
+        self, caller: Caller, asked: AuditDescription, files: AuditFiles, dataset: str, request: str | None
     ) -> JobRecord:
-        """Accept an audit; a repeated ``request`` is the same job."""
-        known(self._resources.ledger, caller, "audit", dataset)
+        """Accept an audit; a repeated ``request`` returns the same job."""
         _check(asked, files)
         parts = files.parts()
         digested = [*parts.values(), *([] if files.certificate is None else [files.certificate])]
-        new = self._jobs.new(caller, "audit", dataset, request, asdict(asked), digested)
+        new = self._jobs.new(caller, "audit", dataset, request, asked.model_dump(), digested)
 
         def take(folder: Path) -> None:
             for name, file in parts.items():
@@ -100,11 +77,11 @@ class Audits:
     def work(
         self, record: JobRecord, files: JobFiles, report: Callable[[str, float | None], None]
     ) -> dict[str, Any]:
-        """Attack, write down what was found, and return what a client is told first."""
-        from sfumato.release.file_audit import Compared, audit_files, command_line
+        """Run the attacks, write the evidence and return its summary."""
+        from sfumato.release import Compared, audit_files, command_line
         from sfumato.reports import report as write
 
-        asked = AskedAudit(**record.asked)
+        asked = AuditDescription(**record.asked)
         found_files = {name: files.find(record.id, name) for name in AuditFiles.__dataclass_fields__}
         original, released, labels = (found_files[name] for name in ("original", "released", "labels"))
         if original is None or released is None:
@@ -140,12 +117,12 @@ class Audits:
             labels=asked.labels if labels is None else labels.name,
             nonmembers=found_files["nonmembers"] and found_files["nonmembers"].name,
             array=asked.array,
-            schema="schema.json" if asked.schema is not None else None,
+            schema="schema.json" if asked.columns is not None else None,
             confidence=None if asked.confidence == 0.99 else asked.confidence,
             seed=asked.seed or None,
         )
         schema = ["# schema.json holds the columns that were sent with the request"] * (
-            asked.schema is not None
+            asked.columns is not None
         )
         write(
             [found],
@@ -164,26 +141,26 @@ class Audits:
         return named | {name: evidence[name] for name in told}
 
     def evidence(self, record: JobRecord) -> dict[str, Any]:
-        """All that an audit found."""
+        """Return the whole evidence of an audit."""
         found: dict[str, Any] = json.loads((self._folder(record) / _EVIDENCE).read_bytes())
         return found
 
     def page(self, record: JobRecord) -> bytes:
-        """The report of an audit, as HTML."""
+        """Return the HTML report of an audit."""
         return (self._folder(record) / _PAGE).read_bytes()
 
     def _folder(self, record: JobRecord) -> Path:
         return self._resources.audits / record.tenant / record.id
 
 
-def _check(asked: AskedAudit, files: AuditFiles) -> None:
-    """Refuse at once what could never be audited, and a name that is none inside of the original."""
+def _check(asked: AuditDescription, files: AuditFiles) -> None:
+    """Raise for files that can never be audited, and for names that the original does not contain."""
     for file in files.parts().values():
         refuse_media(file)
     if files.certificate is not None and files.certificate.name != certificate_file(files.released).name:
         raise BadInput("the certificate of the released file must stand beside it under its name.")
     table = kind_of(files.original) == "table"
-    if table and asked.schema is None:
+    if table and asked.columns is None:
         raise BadInput(
             "a table needs `schema`, which declare the bounds or the categories of its columns.",
             parameter="schema",

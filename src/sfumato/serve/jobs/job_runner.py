@@ -1,31 +1,290 @@
-"""The runner: threads of a server process that work on jobs, keep their leases, and tidy after the dead."""
+"""The job runner: threads that work on jobs and renew leases, and a janitor for jobs of dead processes.
+
+A :class:`Watch` holds the progress of a running job and stops it, :class:`Work` does it, and the
+:class:`Janitor` finds jobs by their expired lease and settles them by what the ledger says.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
-from sfumato.errors import SfumatoError
-from sfumato.serve.jobs.job_recovery import Janitor
-from sfumato.serve.jobs.job_store import LEASE_SECONDS
-from sfumato.serve.jobs.job_watch import Watch
-from sfumato.serve.jobs.job_work import Work
+from sfumato.errors import BadInput, SfumatoError, StorageFailed
+from sfumato.ledger import LedgerUnavailable
+from sfumato.serve.jobs.audit_jobs import Audits
+from sfumato.serve.jobs.job_lifecycle import LEASE_SECONDS, Jobs
+from sfumato.serve.jobs.job_store import JobRecord
 from sfumato.serve.logs import told
+from sfumato.serve.refusal_codes import disk_failure, refusal, said_of
+from sfumato.serve.registry_database import RegistryUnavailable
+from sfumato.serve.request_files import TooSlow
 from sfumato.serve.service import Service
 
 __all__ = ["Runner"]
 
 
+class _Stopped(Exception):
+    """Raised to stop the work; not one of its errors, so their handlers do not catch it."""
+
+
+class Cancelled(_Stopped):
+    """Raised if a client has cancelled the job."""
+
+
+class Lost(_Stopped):
+    """Raised if another worker has taken over the job."""
+
+
+class PutBack(_Stopped):
+    """Raised if the process ends before the job has begun to draw: it goes back to the queue."""
+
+
+class Watch:
+    """One running job of a worker, with a lease of ``seconds``, which a keeper thread renews.
+
+    The job may take ``longest`` seconds.
+    """
+
+    def __init__(self, seconds: float, longest: float = math.inf) -> None:
+        self._longest, self._begun = longest, time.monotonic()
+        self.stage: str | None = None
+        self.share: float | None = None
+        self.cancelled = self.lost = self.ending = False
+        #: Whether the hold may have been committed; never back to False.
+        self.committed = False
+        self._seconds = seconds
+        self.kept()
+
+    def kept(self) -> None:
+        """Record that the lease was renewed just now."""
+        self._until = time.monotonic() + self._seconds
+
+    def report(self, stage: str, share: float | None) -> None:
+        """Record the progress, and raise if the work must stop.
+
+        Nothing is written here: a keeper thread stores the progress every few seconds.
+        """
+        self.stage, self.share = stage, share
+        self.check()
+
+    def check(self) -> None:
+        """Raise if the work must stop."""
+        if self.lost or time.monotonic() > self._until:
+            raise Lost
+        if self.cancelled:
+            raise Cancelled
+        if self.ending and not self.committed:
+            raise PutBack
+        if time.monotonic() - self._begun > self._longest:
+            raise TooSlow(f"the job took longer than {self._longest:.0f} seconds, the most that it may.")
+
+
+class Work:
+    """What a ``worker`` does with the jobs that it takes in hand."""
+
+    def __init__(self, jobs: Jobs, audits: Audits, worker: str, lease: float = LEASE_SECONDS) -> None:
+        self._jobs, self._audits, self._worker, self._lease = jobs, audits, worker, lease
+
+    def do(self, record: JobRecord, watch: Watch) -> None:
+        """Work on ``record``, which the worker has in hand, and end it.
+
+        Where a database does not answer nothing is known about the job: it is left as it is, its lease runs
+        out, and the janitor finds out.
+        """
+        try:
+            self._tried(record, watch)
+        except (Lost, LedgerUnavailable, RegistryUnavailable):
+            return
+        except PutBack:
+            self._jobs.queued(record.id, self._worker, tries=record.tries - 1)
+        except Exception as error:
+            told("unforeseen", level="error", tenant=record.tenant, job=record.id, error=error)
+
+    def _tried(self, record: JobRecord, watch: Watch) -> None:
+        try:
+            watch.cancelled = watch.cancelled or record.cancelled
+            watch.check()
+            if record.kind == "audit":
+                result: Mapping[str, Any] = self._audits.work(record, self._jobs.files, watch.report)
+                watch.check()
+            else:
+                result = self._protect(record, watch)
+            self._publish(record, watch, result)
+        except Cancelled:
+            self._jobs.cancelled(record, self._worker)
+        except (Lost, PutBack, LedgerUnavailable, RegistryUnavailable):
+            raise
+        except SfumatoError as error:
+            retryable = isinstance(error, StorageFailed)
+            self._failed(record, refusal(error), said_of(error), retryable=retryable)
+        except Exception as error:
+            fault = disk_failure(error)
+            if fault is not None:
+                self._failed(record, refusal(fault), said_of(fault), retryable=True)
+                return
+            sentence = "something unforeseen happened; it is in the log by its time."
+            self._failed(record, "unforeseen", sentence, retryable=False)
+            raise
+
+    def _protect(self, record: JobRecord, watch: Watch) -> dict[str, Any]:
+        jobs = self._jobs
+        opened, file = jobs.opened_file(record, watch.report)
+
+        def before() -> None:
+            self._require(record, watch)
+            watch.committed = True
+
+        with jobs.releases.drawing() as folder:
+            done = opened.protect(
+                folder,
+                jobs.payment(record, file, before),
+                jobs.resources.keys,
+                room=lambda size: jobs.storage.require(record.tenant, size),
+            )
+            self._require(record, watch)
+            id_ = jobs.release_id(record)
+            made = jobs.releases.keep(
+                record.tenant, id_, record.dataset, record.request, done, record.content
+            )
+        return {"release": made.id, "name": made.name, "sha256": made.sha256, "paid": made.paid}
+
+    def _require(self, record: JobRecord, watch: Watch) -> None:
+        """Go on only with a job that is durably ours, and not cancelled."""
+        watch.check()
+        found = self._jobs.table.still(record.id, self._worker, self._lease)
+        if found is None:
+            raise Lost
+        watch.kept()
+        if found.cancelled:
+            raise Cancelled
+
+    def _publish(self, record: JobRecord, watch: Watch, result: Mapping[str, Any]) -> None:
+        """End the job with what it made; made in vain, nothing of it remains."""
+        words: dict[str, Any] = {"result": result, "unless_cancelled": True}
+        if self._jobs.ended(record, self._worker, "done", **words) is not None:
+            return
+        now = self._jobs.table.get(record.id)
+        if now is not None and now.worker == self._worker:
+            raise Cancelled
+        if record.kind == "protect" and record.request is None:
+            self._jobs.releases.discard(record.tenant, self._jobs.release_id(record))
+        raise Lost
+
+    def _failed(self, record: JobRecord, kind: str, sentence: str, *, retryable: bool) -> None:
+        spent = record.kind == "protect" and not self._jobs.returned(record)
+        problem = problem_of(kind, sentence, retryable=retryable, spent=spent)
+        self._jobs.ended(record, self._worker, "failed", problem=problem)
+
+
+def problem_of(kind: str, sentence: str, *, retryable: bool, spent: bool) -> dict[str, Any]:
+    """Why a job ended without a result."""
+    return {"type": kind, "detail": sentence, "retryable": retryable, "spent": spent}
+
+
+# A job that ends the process that works on it would otherwise do so for ever.
+_MOST_TRIES = 5
+_UNFINISHED = "the process that worked on the job has ended; ask for it again."
+
+
+class Janitor:
+    """Takes over, as ``worker``, jobs whose worker is gone."""
+
+    def __init__(self, jobs: Jobs, worker: str) -> None:
+        self._jobs, self._worker = jobs, worker
+
+    def tidy(self) -> int:
+        """Settle every job with an expired lease, remove unneeded files, and return the number of jobs."""
+        count = 0
+        while (record := self._jobs.table.seize(self._worker, LEASE_SECONDS)) is not None:
+            self._settle(record)
+            count += 1
+        self._jobs.swept()
+        return count
+
+    def _settle(self, record: JobRecord) -> None:
+        if record.state == "accepted":
+            self._accept(record)
+        elif record.kind == "protect":
+            self._release(record)
+        elif record.cancelled:
+            self._jobs.cancelled(record, self._worker)
+        else:
+            self._again(record, spent=False)
+
+    def _accept(self, record: JobRecord) -> None:
+        """Settle a job whose acceptance was never reported: keep it for a repeated request, else drop it."""
+        spent = record.hold is not None
+        try:
+            if not self._jobs.files.there(record.id):
+                raise BadInput(_UNFINISHED)
+            hold = self._jobs.held(record)
+        except (LedgerUnavailable, RegistryUnavailable):
+            raise
+        except SfumatoError as error:  # no price was set aside, and none can be
+            if spent or record.attempt > 1:  # it ended before, and is known
+                self._failed(record, refusal(error), said_of(error), spent=spent)
+            else:
+                self._jobs.forgotten(record.id, self._worker)
+            return
+        if record.request is not None:
+            self._jobs.queued(record.id, self._worker, hold=hold)
+            return
+        self._jobs.returned(replace(record, hold=hold))
+        self._jobs.forgotten(record.id, self._worker)
+
+    def _release(self, record: JobRecord) -> None:
+        jobs = self._jobs
+        made = jobs.releases.read(record.tenant, jobs.release_id(record))
+        if record.cancelled:
+            jobs.cancelled(record, self._worker)
+        elif made is not None:  # all was done but to say so
+            result = {"release": made.id, "name": made.name, "sha256": made.sha256, "paid": made.paid}
+            jobs.ended(record, self._worker, "done", result=result)
+        elif not jobs.returned(record):
+            if record.request is None:
+                jobs.releases.discard(record.tenant, jobs.release_id(record))
+                self._failed(record, "interrupted", f"{_UNFINISHED} It had begun to draw.", spent=True)
+            else:
+                self._again(record, spent=True)
+        else:
+            self._again(record, spent=False)
+
+    def _again(self, record: JobRecord, *, spent: bool) -> None:
+        """Queue a job again: with its committed hold, or with a new hold for a new attempt."""
+        if record.tries > _MOST_TRIES or not self._jobs.files.there(record.id):
+            self._failed(record, "interrupted", _UNFINISHED, spent=spent)
+            return
+        changes: dict[str, Any] = {}
+        if record.kind == "protect" and not spent:
+            new = replace(record, attempt=record.attempt + 1)
+            try:
+                changes = {"attempt": new.attempt, "hold": self._jobs.set_aside(new).number}
+            except (LedgerUnavailable, RegistryUnavailable):
+                raise
+            except SfumatoError as error:
+                self._failed(record, refusal(error), said_of(error), spent=False)
+                return
+        self._jobs.queued(record.id, self._worker, **changes)
+
+    def _failed(self, record: JobRecord, kind: str, sentence: str, *, spent: bool) -> None:
+        problem = problem_of(kind, sentence, retryable=True, spent=spent)
+        self._jobs.ended(record, self._worker, "failed", problem=problem)
+
+
 class Runner:
     """Works on the jobs of ``service`` from :meth:`start` to :meth:`stop`, ``threads`` of them at once.
 
-    Leases are kept for ``lease`` seconds and put off every ``beat``, when progress is written too. Every
-    ``tick`` seconds it looks for jobs of processes that are gone, so that they wait for at most a lease and a
-    tick. Queued jobs of other processes are looked for every ``poll`` seconds, those of this one at once. A
-    job may take ``longest`` seconds; it then fails at its next step.
+    Leases last ``lease`` seconds and are renewed every ``beat`` seconds, when progress is stored too. Every
+    ``tick`` seconds it looks for jobs of dead processes, so these wait for at most a lease and a tick. It
+    looks for queued jobs of other processes every ``poll`` seconds, and finds those of its own process at
+    once. A job may take ``longest`` seconds; it then fails at its next step.
     """
 
     def __init__(
@@ -60,19 +319,19 @@ class Runner:
         ]
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         for thread in (*self._workers, *self._others):
             thread.start()
 
     @property
     def alive(self) -> bool:
-        """Whether everything that was started goes on."""
+        """Return whether every started thread is alive."""
         return all(thread.is_alive() for thread in (*self._workers, *self._others))
 
     def stop(self, seconds: float = 30.0) -> None:
-        """Take no more jobs, and give those in hand so many ``seconds`` to end.
+        """Take no more jobs, and give running ones ``seconds`` to end.
 
-        One that has not begun to draw by then goes back to the queue with its price set aside; what has, and
+        A job that has not begun to draw by then goes back to the queue with its price held. One that has, and
         does not end, is found by the janitor of another process. Queued jobs stay queued.
         """
         self._stopping.set()
@@ -132,7 +391,7 @@ class Runner:
         while True:
             try:
                 self._janitor.tidy()
-                self._service.sweep()
+                self._service.resources.work.sweep()
             except SfumatoError:  # a database that does not answer now may do so later
                 pass
             except Exception as error:

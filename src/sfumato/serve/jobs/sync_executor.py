@@ -1,26 +1,34 @@
-"""Work that requests wait for: a few of a tenant at a time, in threads of their own, and not for ever.
+"""Synchronous requests: a few of each tenant at a time, in threads of their own, with a time limit.
 
-So no tenant keeps the others waiting, and keys and readiness, which have other threads, are looked at
-however long releases take. A thread cannot be stopped: work that nobody waits for any more goes on to its
-end, what it spends is spent, what it releases is kept, and until then it counts as its tenant's.
+So no tenant delays the others, and authentication and readiness, which have other threads, are answered
+however long releases take. A thread cannot be stopped: work that nobody waits for any more runs to its end.
+What it spends is spent, what it releases is kept, and until then it counts against its tenant.
+
+Small files take turns in a process. Threads that compute at the same time compete for the interpreter, and
+each release then takes half as long again. So work on a small file waits for the turn, but not long: if the
+present holder takes its time, as a small file that unpacks to a large image does, the next one runs beside
+it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
 from sfumato.errors import SfumatoError
 from sfumato.serve.logs import told
-from sfumato.serve.registry_errors import QuotaRefused
+from sfumato.serve.registry_database import QuotaRefused
 
-__all__ = ["LATE_PLAN", "Direct", "TookTooLong", "late_release"]
+_SMALL_BYTES = 1 << 20
+_TURN_PATIENCE_SECONDS = 0.25
 
 _Made = TypeVar("_Made")
 _THREADS = 32
@@ -31,8 +39,29 @@ LATE_PLAN = "ask again, or ask for a job, which is refused before it spends anyt
 _LATE = "it takes longer than {:g} seconds, which is the most that is waited for here"
 
 
+class Turns:
+    """A queue of one turn for the threads of a process."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def taken(self, file: Path) -> Iterator[None]:
+        """Run the block on ``file``; if that is small, wait for the turn until the patience is over.
+
+        Any of several waiting threads may be next.
+        """
+        small = file.stat().st_size <= _SMALL_BYTES
+        held = small and self._turn.acquire(timeout=_TURN_PATIENCE_SECONDS)
+        try:
+            yield
+        finally:
+            if held:
+                self._turn.release()
+
+
 def late_release(request: str | None) -> str:
-    """What to do where the release under this idempotency key, or under none, took too long."""
+    """Return what to do if the release under this idempotency key, or under none, took too long."""
     if request is None:
         return (
             "it goes on, and once it is paid it will be among the releases; give such requests an "
@@ -45,13 +74,13 @@ def late_release(request: str | None) -> str:
 
 
 class TookTooLong(SfumatoError):
-    """The work goes on, but its request was answered."""
+    """Raised if the time limit passed; the work goes on, but its request is answered."""
 
 
 class Direct:
-    """Work in a process: ``at_once`` of one tenant at a time, each waited for during ``seconds``.
+    """Runs ``at_once`` requests of one tenant at a time, each waited for during ``seconds``.
 
-    Who comes when a tenant has as many under way waits for ``patience`` seconds, and is then refused.
+    A further request waits for ``patience`` seconds and is then refused.
     """
 
     def __init__(self, at_once: int, seconds: float, *, patience: float = _PATIENCE_SECONDS) -> None:
@@ -62,10 +91,10 @@ class Direct:
     async def done(
         self, tenant: str, work: Callable[[], _Made], brought: ExitStack, *, late: str | None = None
     ) -> _Made:
-        """What ``work`` makes in a thread; ``brought``, the files it works on, is closed when it has ended.
+        """Run ``work`` in a thread and return its result; close ``brought``, its files, when it has ended.
 
-        Work that lasts longer than is waited for is answered by :class:`TookTooLong`, whose sentence ends
-        with ``late``, what to do then; without it, it is waited for to its end.
+        Work that takes too long raises :class:`TookTooLong`, whose sentence ends with ``late``, the advice;
+        without ``late`` there is no time limit.
         """
         free = self._free[tenant]
         with brought:
@@ -102,7 +131,7 @@ def _ended(free: asyncio.Semaphore, brought: ExitStack, task: asyncio.Task[Any])
 
 
 def _noted(task: asyncio.Task[Any]) -> None:
-    """Let what nobody foresaw be in the log, though nobody waits for the answer."""
+    """Log an unexpected error of work that nobody waits for any more."""
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, SfumatoError):
         told("unforeseen", level="error", error=error)

@@ -1,27 +1,19 @@
-"""Pages for people: datasets and their budgets, releases, audits, the frontier, keys, and certificates.
+"""Web pages: datasets and their budgets, releases, audits, the frontier explorer, keys and certificates.
 
-Pages are rendered here and whole without JavaScript, which only spares waiting. ``sessions`` knows who is
-signed in, ``page_request`` what one request may do, ``forms`` and ``page_uploads`` what was sent,
-``page_rendering`` how things are printed; ``samples`` makes what the explorer shows. The other files are the
-pages themselves.
+Pages are rendered on the server and complete without JavaScript, which only avoids reloading. ``sign_in`` has
+the sessions, ``page_request`` the requests, forms and uploads of a signed-in caller, ``page_rendering`` the
+templates and headers; ``pages_app`` combines them. The other modules are the pages themselves.
 """
 
-from __future__ import annotations
-
+# Below this line: written by `make index` from the `__all__` of every module.
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
+from sfumato.loading import when_used
 
-    from sfumato.serve.auth.login_throttle import Guessing
-    from sfumato.serve.service import Service
+if TYPE_CHECKING:
+    from sfumato.serve.pages.pages_app import make_dashboard as make_dashboard
 
 __all__ = ["make_dashboard"]
 
-
-def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
-    """Pages for people on ``service``; ``guessing`` counts wrong keys, with those of other ways in."""
-    # Not before: the pages share limits and words with REST, whose application mounts them.
-    from sfumato.serve.pages.pages_app import make_dashboard as made
-
-    return made(service, guessing)
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(__name__, {"make_dashboard": "pages_app"})

@@ -1,29 +1,54 @@
-"""Datasets with their budgets: how much is left, how it went down, and what was made of them."""
+"""Pages of datasets: budgets, their spending over time, and their releases."""
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from starlette.responses import Response
 
 from sfumato.errors import BadInput
-from sfumato.ledger import Balance
-from sfumato.reports.numbers import at_least, plain, share
-from sfumato.serve.auth.dataset_names import ledger_name
-from sfumato.serve.pages.endpoints import form, page
-from sfumato.serve.pages.forms import Form
-from sfumato.serve.pages.measured_sections import sections_of
-from sfumato.serve.pages.page_request import Visit
-from sfumato.serve.pages.spending_plot import Spending
-from sfumato.serve.proxy.object_cache import kept_objects
+from sfumato.ledger import Balance, Entry, Ledger
+from sfumato.privacy import Unit
+from sfumato.reports import (
+    NARROW,
+    WIDE,
+    Axes,
+    Budget,
+    BurnDown,
+    Canvas,
+    Scale,
+    Step,
+    Tick,
+    at_least,
+    plain,
+    share,
+    thinned,
+)
+from sfumato.serve.authentication import ledger_name
+from sfumato.serve.pages.page_request import Form, Visit, form, page
+from sfumato.serve.pages.release_pages import sections_of
+from sfumato.serve.proxy.protected_objects import kept_objects
 from sfumato.serve.refusal_codes import said_of
 from sfumato.serve.request_models import NewBudget, checked
 
-__all__ = ["ROUTES", "budget_of"]
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
+# Steps between marks of an axis of time, in seconds, and how a mark is then written.
+_STEPS = (
+    *((float(seconds), "%H:%M:%S") for seconds in (1, 5, 15, 30)),
+    *((minutes * _MINUTE, "%H:%M") for minutes in (1, 5, 15, 30)),
+    *((hours * _HOUR, "%H:%M") for hours in (1, 3, 6, 12)),
+    *((days * _DAY, "%-d %b") for days in (1, 2, 7, 14, 30, 91)),
+    *((years * 365.25 * _DAY, "%b %Y") for years in (0.5, 1, 2, 5, 10)),
+)
+_SPARK = (120.0, 32.0)
+_MOST_DRAWN, _MOST_SPARK = 400, 60
+_MOST_KEPT = 512
 
-# Units that one writes without a size; a region or a window is typed with one.
-_UNITS = ("record", "item", "region(16)", "clip", "client")
 _FIELDS = ("dataset", "epsilon", "delta", "unit", "neighbours")
 _MOST = 1000
 _MOST_ENTRIES = 200
@@ -39,8 +64,93 @@ _KINDS = {
 }
 
 
+@dataclass(frozen=True)
+class Moments(Scale):
+    """A time axis in seconds of the epoch, with ticks at full minutes, hours or days."""
+
+    def ticks(self, most: int = 6) -> list[Tick]:
+        """Return at most ``most`` ticks at round times."""
+        span = self.high - self.low
+        step, form = next((each for each in _STEPS if span / each[0] <= most - 1), _STEPS[-1])
+        first = int(-(-self.low // step))
+        times = [number * step for number in range(first, int(self.high // step) + 1)]
+        return [Tick(self(time), datetime.fromtimestamp(time, UTC).strftime(form)) for time in times]
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What a dataset has spent, entry by entry; ``now`` ends its line, in seconds of the epoch."""
+
+    steps: Sequence[Step]
+    times: Sequence[float]
+    now: float
+
+    @classmethod
+    def of(cls, ledger: Ledger, balance: Balance, now: datetime) -> Spending:
+        """Return the spending of the dataset of ``balance``."""
+        rows: list[Entry] = ledger.history(balance.dataset)
+        times = [datetime.fromisoformat(row.at).timestamp() for row in rows]
+        return cls(Budget(balance, rows).steps(), times, max([now.timestamp(), *times]))
+
+    def drawn(self) -> list[BurnDown]:
+        """Return the burn-down plot for every canvas; empty if nothing was spent yet."""
+        return [self._on(canvas) for canvas in (WIDE, NARROW)] if len(self.steps) > 1 else []
+
+    def spark(self) -> str:
+        """Return the same as a line of 120 by 32 pixels, without axes."""
+        width, height = _SPARK
+        x, y = self._moments(1.0, width - 1.0), Scale(0.0, 1.0, height - 1.0, 1.0)
+        return self._line(x, y, _MOST_SPARK)
+
+    def _on(self, canvas: Canvas) -> BurnDown:
+        left, right, top, bottom = canvas.inner
+        x, y = self._moments(left, right), Scale(0.0, 1.0, bottom, top, percent=True)
+        line = self._line(x, y, _MOST_DRAWN)
+        return BurnDown(
+            axes=Axes(canvas, x, y, "time, UTC", "share of the budget left"),
+            line=line,
+            area=f"{line}V{bottom}H{x(self.times[0])}Z",
+            points=[
+                (x(self.times[i]), y(self.steps[i].left), self.steps[i]) for i in thinned(len(self.steps))
+            ],
+        )
+
+    def _moments(self, start: float, end: float) -> Moments:
+        # A second at least: on a new budget everything happened at once.
+        return Moments(self.times[0], max(self.now, self.times[0] + 1.0), start, end)
+
+    def _line(self, x: Scale, y: Scale, most: int) -> str:
+        """Return the steps of the line; a long history is thinned, keeping its first and last step."""
+        last = len(self.steps) - 1
+        chosen = sorted({round(i * last / (most - 1)) for i in range(most)})
+        (start, height), *rest = [(x(self.times[i]), y(self.steps[i].left)) for i in chosen]
+        joined = "".join(f"H{across}V{down}" for across, down in rest)
+        return f"M{start} {height}{joined}H{x(x.high)}"
+
+
+class Spendings:
+    """A cache of spending by dataset, valid while its balance stays the same."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[Balance, Spending]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, ledger: Ledger, balance: Balance, now: datetime) -> Spending:
+        """Return the spending of the dataset of ``balance``, up to ``now``."""
+        with self._lock:
+            before = self._kept.get(balance.dataset)
+        if before is None or before[0] != balance:
+            before = (balance, Spending.of(ledger, balance, now))
+        with self._lock:
+            self._kept[balance.dataset] = before
+            self._kept.move_to_end(balance.dataset)
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return replace(before[1], now=max(now.timestamp(), before[1].now))
+
+
 def budget_of(balance: dict[str, Any]) -> dict[str, Any]:
-    """A budget as pages print it: what is left rounded down, the share that is used as a percentage."""
+    """Return a budget for display: what is left rounded down, the used share as a percentage."""
     return balance | {
         "used_text": share(balance["used"]),
         "left_text": at_least(balance["left"] or balance["left_pure"]),
@@ -61,7 +171,7 @@ def _listed(visit: Visit, status: int = 200, **values: Any) -> Response:
         status=status,
         here="datasets",
         budgets=[budget_of(one) | {"spark": _spark(visit, one)} for one in found],
-        units=_UNITS,
+        units=Unit.examples(),
         neighbours=[(one, one) for one in _NEIGHBOURS],
         **({"typed": dict.fromkeys(_FIELDS, ""), "refusal": None} | values),
     )
@@ -106,7 +216,7 @@ def _dataset(visit: Visit, dataset: str) -> Response:
 
 
 def _paid(entries: list[dict[str, Any]]) -> set[int]:
-    """The numbers of the entries that are spent: of spends, and of holds that were committed."""
+    """Return the numbers of the spent entries: spends, and holds that were committed."""
     committed = {entry["refers_to"] for entry in entries if entry["kind"] == "commit"}
     return {entry["number"] for entry in entries if entry["kind"] == "spend"} | committed
 
@@ -117,7 +227,7 @@ def _spark(visit: Visit, balance: dict[str, Any]) -> str:
 
 
 def _named(visit: Visit, balance: dict[str, Any]) -> Balance:
-    """A balance by the ledger's name of its dataset; only one that the service has shown to this caller."""
+    """Return a balance under the ledger's name of its dataset, which the service has shown to this caller."""
     return Balance(**balance | {"dataset": ledger_name(visit.caller.tenant, balance["dataset"])})
 
 

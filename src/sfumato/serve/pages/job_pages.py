@@ -1,32 +1,23 @@
-"""Jobs and audits: what is under way, what came of it, and attacks on releases."""
+"""Pages of jobs and audits, and the forms that start audits."""
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import Any
 
 from starlette.responses import HTMLResponse, Response
 
 from sfumato.errors import BadInput
-from sfumato.io.formats import kind_of
-from sfumato.reports import certificate_file
-from sfumato.reports.sentences import WEAK_ATTACK
+from sfumato.io import kind_of
+from sfumato.reports import WEAK_ATTACK
 from sfumato.serve.jobs.job_lifecycle import Job
-from sfumato.serve.pages.endpoints import form, page, upload
-from sfumato.serve.pages.forms import Form
-from sfumato.serve.pages.headers import DOCUMENT
-from sfumato.serve.pages.measured_sections import section_of_audit
-from sfumato.serve.pages.page_rendering import is_fragment, moment
-from sfumato.serve.pages.page_request import Visit
+from sfumato.serve.pages.page_request import DOCUMENT, Form, Visit, form, is_fragment, moment, page, upload
 from sfumato.serve.pages.release_forms import asked_in, columns_in, request_in
+from sfumato.serve.pages.release_pages import section_of_audit
 from sfumato.serve.refusal_codes import said_of
-
-__all__ = ["ROUTES"]
+from sfumato.serve.request_models import AuditDescription, checked
 
 _MOST = 50
 _FIELDS = ("dataset", "release", "labels", "array", "columns", "confidence")
-_OPERATIONS = {"protect": "protect", "audit": "audit"}
 _UNDER_WAY = ("queued", "running")
 
 
@@ -59,13 +50,13 @@ def _shown(visit: Visit, status: int = 200, **values: Any) -> Response:
 
 
 def _row(visit: Visit, job: Job) -> dict[str, Any]:
-    """A job as pages print it; of an audit that is done, also its verdict."""
+    """Return a job for display, with the verdict of a finished audit."""
     under_way = job.state in _UNDER_WAY
     done_audit = job.kind == "audit" and job.state == "done"
     return {
         "job": job,
         "under_way": under_way,
-        "stoppable": under_way and visit.may(_OPERATIONS[job.kind], job.dataset),
+        "stoppable": under_way and visit.may(job.kind, job.dataset),
         "name": (job.result or {}).get("name", ""),
         "section": section_of_audit(visit, job) if done_audit else None,
     }
@@ -89,7 +80,7 @@ def _report(visit: Visit, job: str) -> Response:
 
 
 def _submit(visit: Visit, given: Form, dataset: str) -> Response:
-    """The release of a plan, as a job."""
+    """Submit the release of a plan as a job."""
     asked, file = asked_in(given), given.file("file")
     done = visit.service.submit(visit.caller, asked, file, dataset, request=request_in(given))
     return visit.then("job", job=done.id)
@@ -98,35 +89,19 @@ def _submit(visit: Visit, given: Form, dataset: str) -> Response:
 def _audit(visit: Visit, given: Form) -> Response:
     typed = {name: given.text(name) for name in _FIELDS}
     try:
-        released, certificate, dataset = _attacked(visit, given)
-        started = visit.service.submit_audit(
-            visit.caller,
-            given.file("original"),
-            released,
-            dataset,
-            certificate=certificate,
-            labels=typed["labels"] or None,
-            array=typed["array"] or None,
-            columns=columns_in(typed["columns"]),
-            confidence=given.number("confidence") if typed["confidence"] else 0.99,
-        )
+        asked = {name: typed[name] for name in ("labels", "array", "confidence") if typed[name]}
+        described = checked("the form", AuditDescription, asked | {"columns": columns_in(typed["columns"])})
+        chosen, sent = typed["release"] or None, dict(given.files)
+        if chosen is not None:  # which is then audited, whatever was uploaded beside it
+            sent = {name: file for name, file in sent.items() if name not in ("released", "certificate")}
+        certificate = sent.get("certificate")
+        text = None if certificate is None else certificate.read_text("utf-8", "replace")
+        files = visit.service.audited_files(visit.caller, sent, chosen, text)
+        dataset = typed["dataset"] if chosen is None else visit.service.content(visit.caller, chosen).dataset
+        started = visit.service.submit_audit(visit.caller, described, files, dataset)
     except BadInput as error:
         return _shown(visit, 400, typed=typed, refusal=said_of(error))
     return visit.then("job", job=started.id)
-
-
-def _attacked(visit: Visit, given: Form) -> tuple[Path, Path | None, str]:
-    """The release to attack, with its certificate and its dataset: one of the service, or an uploaded one."""
-    chosen = given.text("release")
-    if chosen:
-        found = visit.service.content(visit.caller, chosen)
-        return found.file, certificate_file(found.file), found.dataset
-    released = given.file("released")
-    if "certificate" not in given.files:
-        return released, None, given.text("dataset")
-    beside = certificate_file(released)
-    shutil.move(given.file("certificate"), beside)
-    return released, beside, given.text("dataset")
 
 
 ROUTES = [

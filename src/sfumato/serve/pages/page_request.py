@@ -1,35 +1,298 @@
-"""One request of somebody who is signed in: who asks, what they may do, and how they are answered."""
+"""Requests to pages: session, permissions, forms and routes; and how pages are rendered.
+
+A page is answered only to a signed-in caller within the tenant's quota. A form must carry the proof that it
+was made for the session. Uploaded files lie in a private folder until the request is answered.
+
+Pages use the report's templates. Headers on every answer tell browsers to run only our scripts, to show pages
+in no frame of others, and to store nothing.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from urllib.parse import parse_qs
 
+from anyio import CapacityLimiter, to_thread
+from jinja2 import Environment, FunctionLoader
+from markupsafe import Markup, escape
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sfumato.serve.auth.authentication import Unauthenticated
-from sfumato.serve.auth.callers import Caller
-from sfumato.serve.auth.login_throttle import Guessing
+import sfumato
+from sfumato.errors import BadInput
+from sfumato.privacy import Statement
+from sfumato.reports import Entry, ReleaseSection, at_most, share
+from sfumato.reports import environment as report_environment
+from sfumato.serve.authentication import Caller, Forbidden, Guessing, Unauthenticated
 from sfumato.serve.logs import note
-from sfumato.serve.pages.page_rendering import address_of, rendered
-from sfumato.serve.pages.samples import Samples
-from sfumato.serve.pages.sessions import Session, Sessions
-from sfumato.serve.pages.spending_plot import Spendings
-from sfumato.serve.registry_errors import Unknown
-from sfumato.serve.service import Forbidden, Service
+from sfumato.serve.registry_database import Unknown
+from sfumato.serve.request_files import TooSlow, direct_limit, file_name, for_jobs, require_size
+from sfumato.serve.rest.rest_requests import Parts, allow, is_form
+from sfumato.serve.service import Service
 
-__all__ = ["SESSION", "Desk", "Visit", "desk_of", "require_own_site", "visit_of"]
+if TYPE_CHECKING:
+    from sfumato.serve.pages.dataset_pages import Spendings
+    from sfumato.serve.pages.explorer import Samples
+    from sfumato.serve.pages.sign_in import Session, Sessions
+
+VERSION = sfumato.__version__
+# What a page is called in the window's title; those of one thing by its name.
+_TITLES = {
+    "access.html": "Buckets and readers",
+    "audits.html": "Audits and jobs",
+    "check.html": "Check a file",
+    "datasets.html": "Datasets",
+    "explorer.html": "Frontier explorer",
+    "frontier.html": "The frontier",
+    "job.html": "A job",
+    "keys.html": "Keys",
+    "policy.html": "Trust",
+    "protect.html": "Make a release",
+    "release.html": "A release",
+    "releases_list.html": "Releases",
+    "sign_in.html": "Sign in",
+}
+
+
+def _policy(allowed: Mapping[str, str]) -> str:
+    return "; ".join(f"{what} {where}".strip() for what, where in allowed.items())
+
+
+_PAGES = _policy(
+    {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": "'self'",
+        "connect-src": "'self'",
+        "form-action": "'self'",
+        "frame-ancestors": "'none'",
+        "base-uri": "'none'",
+    }
+)
+#: For a whole document inside a page's address, such as a report, whose own policy names its style and script
+#: by their hashes: it is shown as if it came from another site, without cookies of this one.
+DOCUMENT = _policy(
+    {
+        "default-src": "'none'",
+        "script-src": "'unsafe-inline'",
+        "style-src": "'unsafe-inline'",
+        "img-src": "data:",
+        "frame-ancestors": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "sandbox": "allow-scripts",
+    }
+)
+#: On every answer.
+PROTECTION: Mapping[str, str] = {
+    "Content-Security-Policy": _PAGES,
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Without any referrer browsers would not say either whose form they send.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+class Headers:
+    """An application with these headers on each answer; headers that an answer sets itself are kept."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in PROTECTION.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+
+def rendered(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+    """Return the page ``template``, or only its changing part if a script requests that.
+
+    The changing part is a file of the same name; a page is rendered inside ``frame.html``, so scripts and
+    browsers get the same content.
+    """
+
+    def at(name: str, **parameters: Any) -> Markup:
+        return address_of(request, name, **parameters)
+
+    title = _TITLES.get(template) or values.get("heading") or values.get("dataset") or ""
+    content = {
+        "title": title,
+        "visit": None,
+        "here": "",
+        "fragment": is_fragment(request),
+        **values,
+        "at": at,
+    }
+    frame = template if content["fragment"] else "frame.html"
+    body = _environment().get_template(frame).render(inner=template, sfumato_version=VERSION, **content)
+    return HTMLResponse(body, status)
+
+
+def address_of(request: Request, name: str, **parameters: Any) -> Markup:
+    """Return the escaped path of the page called ``name``, below the mount point of the application."""
+    path = request.app.url_path_for(name, **{key: str(value) for key, value in parameters.items()})
+    return Markup(escape(f"{request.scope.get('root_path', '').rstrip('/')}{path}"))
+
+
+def is_fragment(request: Request) -> bool:
+    """Return whether our script requests only the changing part of a page."""
+    return request.headers.get("sfumato-fragment") == "1"
+
+
+def section_of(name: str, statement: Statement | Mapping[str, Any]) -> ReleaseSection:
+    """Return the three columns of a release as the report shows them."""
+    told = statement if isinstance(statement, Statement) else Statement.from_dict(statement)
+    return ReleaseSection(1, Entry(name, told))
+
+
+def template_text(name: str) -> str:
+    """Return a template of the dashboard or, if it has none of this name, of the report."""
+    for package in ("sfumato.serve.pages", "sfumato.reports"):
+        place = files(package).joinpath("templates", name)
+        if place.is_file():
+            return place.read_text("utf-8")
+    raise FileNotFoundError(name)
+
+
+@cache
+def _environment() -> Environment:
+    environment = report_environment().overlay(loader=FunctionLoader(template_text))
+    environment.filters = report_environment().filters | {
+        "at_most": at_most,
+        "share": share,
+        "exact": lambda text: Markup(escape(text)),
+        "sentence": _sentence,
+        "day": _day,
+        "moment": moment,
+        "machine": lambda time: _parsed(time).isoformat(timespec="seconds"),
+    }
+    return environment
+
+
+def _sentence(text: str) -> str:
+    """Return a sentence of the API with a capital letter, because it stands alone here."""
+    return text[:1].upper() + text[1:]
+
+
+def _parsed(time: str | datetime) -> datetime:
+    return time if isinstance(time, datetime) else datetime.fromisoformat(time)
+
+
+def _day(time: str | datetime) -> str:
+    """Return a date as in 16 November 2026, in UTC."""
+    found = _parsed(time)
+    return f"{found.day} {found:%B %Y}"
+
+
+def moment(time: str | datetime) -> str:
+    """Return a time as in 16 Nov 2026, 15:40 UTC."""
+    found = _parsed(time)
+    return f"{found.day} {found:%b %Y, %H:%M} UTC"
+
+
+_MOST_BYTES = 4 << 20  # a policy of the largest size, with every character escaped
+_MOST_FIELDS = 200
+_SECONDS = 30.0
 
 #: The name of the cookie of those who are signed in.
 SESSION = "sfumato_session"
+_MOST_PARTS = 120
+_SLOW_AT_ONCE = 2
+_P = ParamSpec("_P")
+
+
+@dataclass(frozen=True)
+class Form:
+    """The ``fields`` of a form with their values, and the paths of its ``files`` during the request."""
+
+    fields: Mapping[str, Sequence[str]]
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return the text of field ``name``, without surrounding spaces."""
+        return self.fields.get(name, [default])[0].strip()
+
+    def exact(self, name: str) -> str:
+        """Return the text of the hidden field ``name``, with surrounding spaces."""
+        return self.fields.get(name, [""])[0]
+
+    def several(self, name: str) -> list[str]:
+        """Return all values of field ``name``."""
+        return [value for value in self.fields.get(name, []) if value]
+
+    def number(self, name: str) -> float:
+        """Return the number in field ``name``; raise if it is not a number."""
+        try:
+            return float(self.text(name))
+        except ValueError:
+            raise BadInput(f"the field `{name}` must be a number.", parameter=name) from None
+
+    def file(self, name: str) -> Path:
+        """Return the path of the file in field ``name``; raise if none was chosen."""
+        if name not in self.files:
+            raise BadInput(f"no {name} was chosen; choose one.")
+        return self.files[name]
+
+    @property
+    def proof(self) -> str | None:
+        """Return the proof that the form was made for this session."""
+        return self.fields.get("proof", [None])[0]
+
+
+async def form_of(request: Request, most: int = _MOST_BYTES) -> Form:
+    """Return the form in the body of ``request``: at most ``most`` bytes, within half a minute."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise BadInput("the body of a form is application/x-www-form-urlencoded.")
+    allow(request, most)
+    body = bytearray()
+
+    async def read() -> None:
+        async for chunk in request.stream():
+            body.extend(chunk)
+            require_size(len(body), most)
+
+    try:
+        await asyncio.wait_for(read(), _SECONDS)
+        found = parse_qs(
+            body.decode("utf-8"), keep_blank_values=True, strict_parsing=True, max_num_fields=_MOST_FIELDS
+        )
+    except TimeoutError:
+        raise TooSlow("the form came too slowly; send it again.") from None
+    except ValueError:
+        raise BadInput("the form is malformed; load its page again.") from None
+    return Form(found)
 
 
 @dataclass(frozen=True)
 class Desk:
-    """What every page of one application shares."""
+    """What all pages of one application share."""
 
     service: Service
     guessing: Guessing
@@ -40,7 +303,7 @@ class Desk:
 
 @dataclass(frozen=True)
 class Visit:
-    """A request by ``caller``, who is signed in; ``proof`` stands in each of their forms."""
+    """A request by ``caller``, who is signed in; ``proof`` is part of each of their forms."""
 
     request: Request
     desk: Desk
@@ -49,36 +312,36 @@ class Visit:
 
     @property
     def service(self) -> Service:
-        """The service that does what is asked."""
+        """Return the service."""
         return self.desk.service
 
     def may(self, operation: str, dataset: str | None = None) -> bool:
-        """Whether the key allows it; what it does not allow is not offered."""
+        """Return whether the key allows an operation; what it does not allow is not offered."""
         return self.caller.may(operation, dataset)
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
-        """A page; only its changing part where a script asked for that."""
+        """Return a page, or only its changing part if a script requested that."""
         return rendered(self.request, template, status=status, visit=self, **values)
 
     def then(self, name: str, *, part: str = "", **parameters: Any) -> Response:
-        """Go on to the ``part`` of the page called ``name``: loaded again, it does nothing again."""
+        """Redirect to the ``part`` of the page called ``name``, so that reloading repeats nothing."""
         place = f"#{part}" if part else ""
         return RedirectResponse(f"{address_of(self.request, name, **parameters)}{place}", 303)
 
     def require_proof(self, given: str | None) -> None:
-        """Refuse a form that was not made for this session."""
+        """Raise if the form was not made for this session."""
         if given is None or not hmac.compare_digest(given.encode(), self.proof.encode()):
             raise Forbidden("this form is not one of yours or too old; load its page again.")
 
 
 def desk_of(request: Request) -> Desk:
-    """What the application of ``request`` was made with."""
+    """Return the shared objects of the application of ``request``."""
     found: Desk = request.app.state.desk
     return found
 
 
 def visit_of(request: Request) -> Visit:
-    """The visit that the cookie of ``request`` names, charged once to the tenant's quota."""
+    """Return the visit of the session cookie of ``request``, charged once to the tenant's quota."""
     found: Visit | None = getattr(request.state, "visit", None)
     if found is None:
         found = request.state.visit = _charged_visit(request)
@@ -97,13 +360,13 @@ def _charged_visit(request: Request) -> Visit:
 
 
 def require_own_site(request: Request) -> None:
-    """Refuse what another site's page makes a browser send; browsers say whose page it was."""
+    """Raise if the browser says that another site's page sent the request."""
     if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         raise Forbidden("this form was sent by a page of another site; nothing was done.")
 
 
 def _caller(service: Service, session: Session) -> Caller | None:
-    """Who holds the key of ``session``, if it still opens anything."""
+    """Return the holder of the key of ``session``, or None if the key is no longer valid."""
     now = datetime.now(UTC)
     try:
         keys = service.registry.keys(session.tenant)
@@ -113,3 +376,126 @@ def _caller(service: Service, session: Session) -> Caller | None:
         if key.id == session.key_id and key.usable(now):
             return key.caller()
     return None
+
+
+async def upload_of(
+    request: Request,
+    service: Service,
+    brought: ExitStack,
+    certificates: tuple[str, ...] = (),
+    *,
+    direct: bool = False,
+) -> Form:
+    """Return the form in the body of ``request``; closing ``brought`` removes its files.
+
+    Files of the fields ``certificates`` are JSON; all others must have names of files that can be released.
+    The limit is lower if the request waits for the work on them (``direct``).
+    """
+    if not is_form(request):
+        raise BadInput("the body of a form with files is multipart/form-data.")
+    folder = brought.enter_context(service.folder())
+    limit = direct_limit(service.settings) if direct else service.settings.body_bytes
+    parts = _Fields(folder, limit, certificates)
+    with for_jobs(limit, service.settings):
+        await parts.read(request)
+    return Form(parts.fields, parts.files)
+
+
+class _Fields(Parts):
+    """Fields of any name, with one or several values; each file has its own folder, because names repeat."""
+
+    most_word = 1 << 20
+
+    def __init__(self, folder: Path, limit: int, certificates: tuple[str, ...]) -> None:
+        super().__init__(limit)
+        self.fields: dict[str, list[str]] = {}
+        self.files: dict[str, Path] = {}
+        self._folder, self._certificates, self._count = folder, certificates, 0
+
+    def place(self, part: str, called: str | None) -> Path | None:
+        self._count += 1
+        if self._count > _MOST_PARTS:
+            raise BadInput(f"a form has at most {_MOST_PARTS} fields.")
+        if not called:
+            return None
+        if part in self.files:
+            raise BadInput("one file at a time.")
+        safe = "certificate.json" if part in self._certificates else file_name(called)
+        self.files[part] = self._folder / str(self._count) / safe
+        return self.files[part]
+
+    def word(self, part: str, called: str | None, text: bytes) -> None:
+        if called is None:  # an empty name says that no file was chosen
+            self.fields.setdefault(part, []).append(text.decode("utf-8", "replace"))
+
+
+Page = Callable[Concatenate[Visit, _P], Response]
+Posted = Callable[Concatenate[Visit, Form, _P], Response]
+
+
+def page(path: str, work: Page[_P], name: str, *, slow: bool = False) -> Route:
+    """Return the route of a page that ``work`` makes from a visit and the parameters of the path.
+
+    Two ``slow`` pages are made at a time; others wait without blocking a thread.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        if slow:
+            return await to_thread.run_sync(_looked, request, work, limiter=_few(request))
+        return await run_in_threadpool(_looked, request, work)
+
+    return Route(path, endpoint, methods=["GET"], name=name)
+
+
+def form(path: str, work: Posted[_P], name: str) -> Route:
+    """Return the route of a form without files."""
+
+    async def endpoint(request: Request) -> Response:
+        require_own_site(request)
+        visit = await run_in_threadpool(visit_of, request)
+        given = await form_of(request)
+        return await run_in_threadpool(_proven, visit, given, work)
+
+    return Route(path, endpoint, methods=["POST"], name=name)
+
+
+def upload(
+    path: str,
+    work: Posted[_P],
+    name: str,
+    *,
+    certificates: tuple[str, ...] = (),
+    late: str | None = None,
+) -> Route:
+    """Return the route of a form with files, which counts among the tenant's concurrent requests.
+
+    The files are removed afterwards. With ``late``, the advice if the work takes too long, the form has the
+    limits of a synchronous request.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        require_own_site(request)
+        visit = await run_in_threadpool(visit_of, request)
+        with ExitStack() as brought:
+            given = await upload_of(request, visit.service, brought, certificates, direct=late is not None)
+            doing = partial(_proven, visit, given, work)
+            return await visit.service.direct.done(visit.caller.tenant, doing, brought.pop_all(), late=late)
+
+    return Route(path, endpoint, methods=["POST"], name=name)
+
+
+def _few(request: Request) -> CapacityLimiter:
+    state = request.app.state
+    if not hasattr(state, "few"):
+        state.few = CapacityLimiter(_SLOW_AT_ONCE)
+    found: CapacityLimiter = state.few
+    return found
+
+
+def _looked(request: Request, work: Callable[..., Response]) -> Response:
+    return work(visit_of(request), **request.path_params)
+
+
+def _proven(visit: Visit, given: Form, work: Callable[..., Response]) -> Response:
+    visit.require_proof(given.proof)
+    return work(visit, given, **visit.request.path_params)

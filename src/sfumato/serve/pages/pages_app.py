@@ -1,4 +1,4 @@
-"""The dashboard as one application, to be mounted wherever the service is served."""
+"""The dashboard as one ASGI application, to be mounted by the server."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.auth.login_throttle import Guessing
+from sfumato.serve.authentication import Guessing
 from sfumato.serve.pages import (
-    access_pages,
-    bucket_forms,
-    certificate_pages,
     dataset_pages,
     explorer,
     job_pages,
-    key_pages,
-    policy_pages,
-    reader_forms,
     release_forms,
     release_pages,
     sign_in,
+    tenant_pages,
 )
-from sfumato.serve.pages.headers import PROTECTION, Headers
-from sfumato.serve.pages.page_rendering import address_of, is_fragment, rendered, template_text
-from sfumato.serve.pages.page_request import SESSION, Desk, visit_of
-from sfumato.serve.pages.samples import Samples
-from sfumato.serve.pages.sessions import Sessions
-from sfumato.serve.pages.spending_plot import Spendings
+from sfumato.serve.pages.dataset_pages import Spendings
+from sfumato.serve.pages.explorer import Samples
+from sfumato.serve.pages.page_request import (
+    PROTECTION,
+    SESSION,
+    Desk,
+    Headers,
+    address_of,
+    is_fragment,
+    rendered,
+    template_text,
+    visit_of,
+)
+from sfumato.serve.pages.sign_in import Sessions
 from sfumato.serve.refusal_codes import refusal, said_of, seconds_to_wait
-from sfumato.serve.rest.problem_details import STATUS, allowed
+from sfumato.serve.rest.middleware import STATUS, allowed
 from sfumato.serve.service import Service
 
 __all__ = ["make_dashboard"]
@@ -55,7 +58,7 @@ _HEADINGS = {
 
 
 def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
-    """Pages for people on ``service``; ``guessing`` counts wrong keys, with those of other ways in."""
+    """Return the pages of ``service``; ``guessing`` counts wrong keys, together with the other interfaces."""
     app = Starlette(
         routes=[
             Route("/static/{file}", _static, methods=["GET"], name="static"),
@@ -68,12 +71,7 @@ def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
                     release_pages,
                     job_pages,
                     explorer,
-                    key_pages,
-                    policy_pages,
-                    access_pages,
-                    bucket_forms,
-                    reader_forms,
-                    certificate_pages,
+                    tenant_pages,
                 )
                 for route in part.ROUTES
             ),
@@ -101,7 +99,7 @@ def _static(request: Request) -> Response:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    """A refusal in the words of the API, on a page of ours."""
+    """Return a page with the refusal in the words of the API."""
     assert isinstance(error, SfumatoError)
     word, seconds = refusal(error), seconds_to_wait(error)
     status = STATUS.get(word, 400)
@@ -114,7 +112,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _plain(request: Request, error: Exception) -> Response:
-    """The framework's own refusals: no such page, no such method."""
+    """Return a page for the framework's own refusals: no such page, no such method."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and request.method == "OPTIONS":
         return Response(status_code=204, headers={"Allow": allowed(request)})
@@ -128,7 +126,7 @@ def _plain(request: Request, error: Exception) -> Response:
 
 
 def _unforeseen(request: Request, error: Exception) -> Response:
-    """What nobody has thought of; the error itself goes on to the log."""
+    """Return a page for an unexpected error; the error itself is logged."""
     sentence = "something unforeseen happened; it is in the log by its time."
     # Answered from outside of what adds headers to all others.
     answer = rendered(request, "error.html", status=500, heading=_heading(500), sentence=sentence)
@@ -137,7 +135,7 @@ def _unforeseen(request: Request, error: Exception) -> Response:
 
 
 def _to_sign_in(request: Request) -> Response:
-    """Where one signs in, and comes back from to the page that was to be looked at."""
+    """Redirect to the sign-in page, which leads back to the requested page."""
     back = sign_in.way_back(request) if request.method == "GET" else ""
     answer = RedirectResponse(f"{address_of(request, 'sign-in')}{back}", 303)
     if SESSION in request.cookies:

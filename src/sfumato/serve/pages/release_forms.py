@@ -6,7 +6,6 @@ file is chosen again.
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import secrets
@@ -16,63 +15,74 @@ from typing import Any
 from starlette.responses import Response
 
 from sfumato.errors import BadInput
-from sfumato.privacy.wording import below_one
-from sfumato.release import MECHANISMS
-from sfumato.reports.numbers import at_least, at_most, plain, share
-from sfumato.serve.auth.access_rules import require
+from sfumato.mechanisms import (
+    describe_defaults,
+    describe_parameter,
+    mechanism_places,
+    options_at,
+    typed_value,
+)
+from sfumato.privacy import format_delta
+from sfumato.release import ReleaseRequest
+from sfumato.reports import at_least, at_most, plain, share
+from sfumato.serve.authentication import require
 from sfumato.serve.jobs.sync_executor import LATE_PLAN
 from sfumato.serve.pages.dataset_pages import budget_of
-from sfumato.serve.pages.endpoints import page, upload
-from sfumato.serve.pages.forms import Form
-from sfumato.serve.pages.page_rendering import is_fragment, section_of
-from sfumato.serve.pages.page_request import Visit
+from sfumato.serve.pages.page_request import Form, Visit, is_fragment, page, section_of, upload
 from sfumato.serve.refusal_codes import said_of
-from sfumato.serve.release_request import Asked
 from sfumato.serve.request_models import Description, checked
-
-__all__ = ["ROUTES", "asked_in", "columns_in", "offered", "request_in"]
 
 # What the form has besides the file.
 _FIELDS = (
     *("mechanism", "epsilon", "epsilon_max", "distrust", "delta", "clip", "low", "high", "unit", "array"),
-    "columns",
+    *("columns", "alpha", "bounds_from_data", "disjoint", "public_names"),
 )
 _LATE_RELEASE = "it goes on, and is paid once: look for it among the releases in a while"
 _ONCE = re.compile(r"[0-9a-f]{32}")
 _AUTOMATIC = "by the kind of file"
-# The rest of the catalogue is for programs: each needs more than fits a form.
-_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Arrays and tables": ("gaussian", "laplace", "trust-adaptive"),
-    "Pictures": ("plane-means", "plane-bands", "dp-pix"),
-    "Sounds": ("band-noise", "mel-laplace"),
+# Which mechanisms stand together, by a kind of data that they serve.
+_GROUPS = {"array": "Arrays and tables", "picture": "Pictures and videos", "sound": "Sounds"}
+# Fields with a form of their own, and the parameter that a mechanism has which takes them.
+_PARAMETERS: Mapping[str, str] = {
+    "epsilon": "epsilon",
+    "epsilon_max": "distrust",
+    "distrust": "distrust",
+    "delta": "delta",
+    "clip": "clip",
+    "low": "bounds",
+    "high": "bounds",
+    "unit": "unit",
 }
-_PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "epsilon": ("epsilon",),
-    "epsilon_max": ("distrust",),
-    "distrust": ("distrust",),
-    "delta": ("delta",),
-    "clip": ("clip",),
-    "low": ("bounds",),
-    "high": ("bounds",),
-    "unit": ("unit",),
-}
+# Names of the fields of all other parameters begin so.
+_OTHER = "parameter-"
 
 
 def offered() -> dict[str, list[tuple[str, str]]]:
-    """The mechanisms to choose from, in groups, each with the fields of the form that it takes."""
+    """Return the mechanisms with an ε to choose from, in groups, each with the fields that it takes."""
+    groups: dict[str, list[tuple[str, str]]] = {title: [] for title in _GROUPS.values()}
+    taken: dict[str, list[str]] = {}
+    for name, options in options_at("service").items():
+        fields = [field for field, parameter in _PARAMETERS.items() if parameter == name] or [_OTHER + name]
+        for mechanism in (of for one in options for of in one.of):
+            taken.setdefault(mechanism, []).extend(fields)
+    for mechanism, place in mechanism_places().items():
+        title = next(title for kind, title in _GROUPS.items() if kind in place.kinds)
+        if "epsilon" in taken[mechanism]:
+            groups[title].append((mechanism, " ".join(taken[mechanism])))
+    return groups
+
+
+def other_fields() -> dict[str, tuple[str, str]]:
+    """Return the fields of the parameters without a form of their own: name, label and hint of each."""
     return {
-        group: [(name, " ".join(_taken(MECHANISMS[name]))) for name in names]
-        for group, names in _GROUPS.items()
+        _OTHER + name: (name.replace("_", " "), describe_parameter(options))
+        for name, options in options_at("service").items()
+        if name not in _PARAMETERS.values()
     }
 
 
-def _taken(kind: type[Any]) -> list[str]:
-    accepted = inspect.signature(kind).parameters
-    return [field for field, needs in _PARAMETERS.items() if any(need in accepted for need in needs)]
-
-
-def asked_in(given: Form) -> Asked:
-    """What the form asks for; fields that are left empty are left out."""
+def asked_in(given: Form) -> ReleaseRequest:
+    """Return what the form asks for; fields that are left empty are left out."""
     typed = _typed(given)
     numbers = {name: given.number(name) for name in _PARAMETERS if name != "unit" and typed[name]}
     parameters: dict[str, Any] = {
@@ -86,17 +96,23 @@ def asked_in(given: Form) -> Asked:
         parameters["bounds"] = [numbers["low"], numbers["high"]]
     if typed["unit"]:
         parameters["unit"] = typed["unit"]
+    options = options_at("service")
+    for field in other_fields():
+        if typed[field]:
+            name = field.removeprefix(_OTHER)
+            parameters[name] = typed_value(options[name], typed[field].split())
     described = {
         "mechanism": typed["mechanism"] or None,
         "parameters": parameters,
         "columns": columns_in(typed["columns"]),
         "array": typed["array"] or None,
-    }
-    return checked("the form", Description, described).asked()
+        "alpha": given.number("alpha") if typed["alpha"] else None,
+    } | {name: bool(typed[name]) for name in ("bounds_from_data", "disjoint", "public_names")}
+    return checked("the form", Description, described).request()
 
 
 def _typed(given: Form) -> dict[str, str]:
-    return {name: given.text(name) for name in _FIELDS}
+    return {name: given.text(name) for name in (*_FIELDS, *other_fields())}
 
 
 def columns_in(text: str) -> Any:
@@ -115,7 +131,9 @@ def _form(visit: Visit, dataset: str) -> Response:
 
 
 def _shown(visit: Visit, dataset: str, status: int = 200, **values: Any) -> Response:
-    balance = visit.service.budget(visit.caller, dataset)
+    balance, others = visit.service.budget(visit.caller, dataset), other_fields()
+    empty = {"typed": dict.fromkeys((*_FIELDS, *others), ""), "plan": None, "refusal": None}
+    shown = empty | values
     return visit.page(
         "protect.html",
         status=status,
@@ -123,8 +141,11 @@ def _shown(visit: Visit, dataset: str, status: int = 200, **values: Any) -> Resp
         dataset=dataset,
         budget=budget_of(balance),
         groups=offered(),
+        others=others,
+        typed_others=any(shown["typed"][field] for field in others),
         automatic=_AUTOMATIC,
-        **({"typed": dict.fromkeys(_FIELDS, ""), "plan": None, "refusal": None} | values),
+        defaults=describe_defaults(),
+        **shown,
     )
 
 
@@ -157,7 +178,10 @@ def _printed(plan: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
         "now_used": share(now["used"]),
         "after_used": share(after["used"]),
         "groups": [
-            (size, "no finite ε" if epsilon is None else f"ε = {at_most(epsilon)} at δ = {below_one(delta)}")
+            (
+                size,
+                "no finite ε" if epsilon is None else f"ε = {at_most(epsilon)} at δ = {format_delta(delta)}",
+            )
             for (size, epsilon), delta in zip(
                 plan["epsilon_of_group"].items(), plan["delta_of_group"].values(), strict=True
             )

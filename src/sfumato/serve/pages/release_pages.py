@@ -1,23 +1,125 @@
-"""Releases: what is claimed, proven and measured of them, and the files themselves."""
+"""Pages of releases: the three columns, the files, and the check of a certificate.
+
+The measured column comes from audits, which are matched to releases by the digest of the released bytes.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from sfumato.io.formats import kind_of
-from sfumato.reports import certificate_file
-from sfumato.reports.sentences import WEAK_ATTACK
-from sfumato.serve.pages.endpoints import form, page
-from sfumato.serve.pages.forms import Form
-from sfumato.serve.pages.headers import DOCUMENT
-from sfumato.serve.pages.measured_sections import sections_of
-from sfumato.serve.pages.page_request import Visit
+from sfumato.audits import Finding
+from sfumato.errors import BadInput
+from sfumato.io import kind_of
+from sfumato.privacy import Statement
+from sfumato.reports import WEAK_ATTACK, Entry, ReleaseSection, certificate_file
+from sfumato.serve.authentication import ledger_name
+from sfumato.serve.jobs.job_lifecycle import Job
+from sfumato.serve.pages.page_request import (
+    DOCUMENT,
+    Form,
+    Visit,
+    form,
+    is_fragment,
+    page,
+    section_of,
+    upload,
+)
+from sfumato.serve.refusal_codes import said_of
+from sfumato.serve.request_files import require_size
 
-__all__ = ["ROUTES"]
+_MOST_JOBS = 1000
 
+_MOST_CERTIFICATE = 1 << 20
+_WHAT = {"envelope": "The signature", "key": "The key", "file": "The file", "ledger": "The payment"}
 _MOST = 50
+
+
+class _Released(Protocol):
+    """Something with three columns: a release, or an object that the proxy has drawn."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def statement(self) -> Mapping[str, Any]: ...
+
+
+def sections_of(visit: Visit, releases: Sequence[_Released]) -> list[ReleaseSection]:
+    """Return the three columns of each release; the third is from the newest finished audit of its bytes.
+
+    Audits are looked up among the newest 1,000 jobs that the caller may see.
+    """
+    wanted = {one.sha256 for one in releases}
+    audits: dict[str, str] = {}
+    for job in visit.service.jobs(visit.caller, limit=_MOST_JOBS) if wanted else []:
+        digest = (job.result or {}).get("sha256", "")
+        if job.kind == "audit" and digest in wanted:
+            audits.setdefault(digest, job.id)
+    return [
+        ReleaseSection(
+            1,
+            Entry(
+                one.name,
+                Statement.from_dict(one.statement),
+                _findings(visit, audits[one.sha256]) if one.sha256 in audits else (),
+            ),
+        )
+        for one in releases
+    ]
+
+
+def section_of_audit(visit: Visit, job: Job) -> ReleaseSection:
+    """Return the three columns of a finished audit; its release may belong to somebody else."""
+    found = visit.service.audit(visit.caller, job.id)
+    name = (job.result or {}).get("name", job.id)
+    findings = _findings(visit, job.id)
+    return ReleaseSection(1, Entry(name, Statement.from_dict(found["statement"]), findings))
+
+
+def _findings(visit: Visit, id_: str) -> list[Finding]:
+    return [Finding.from_dict(one) for one in visit.service.audit(visit.caller, id_)["findings"]]
+
+
+def _form(visit: Visit) -> Response:
+    return visit.page("check.html", here="check", found=None, refusal=None)
+
+
+def _check(visit: Visit, given: Form) -> Response:
+    try:
+        found = _found(visit, given)
+    except BadInput as error:
+        if is_fragment(visit.request):
+            raise
+        return visit.page("check.html", status=400, here="check", found=None, refusal=said_of(error))
+    template = "checked.html" if is_fragment(visit.request) else "check.html"
+    return visit.page(template, here="check", found=found, refusal=None)
+
+
+def _found(visit: Visit, given: Form) -> dict[str, Any]:
+    file, certificate = given.file("file"), given.file("certificate")
+    require_size(certificate.stat().st_size, _MOST_CERTIFICATE)
+    shutil.copyfile(certificate, certificate_file(file))
+    found = visit.service.verified(visit.caller, file)
+    own = ledger_name(visit.caller.tenant, "")
+    checks = [
+        # Datasets are called by the tenant's own names everywhere else too.
+        (_WHAT[check["what"]], check["outcome"], check["detail"].replace(own, ""))
+        for check in found["checks"]
+    ]
+    statement = found["statement"]
+    section = None if statement is None or not found["holds"] else section_of(found["file"], statement)
+    return {"file": found["file"], "holds": found["holds"], "checks": checks, "section": section}
+
+
+_CERTIFICATE_ROUTES = [
+    page("/check", _form, "check"),
+    upload("/check", _check, "check-file", certificates=("certificate",)),
+]
 
 
 def _releases(visit: Visit) -> Response:
@@ -69,6 +171,7 @@ def _report(visit: Visit, release: str) -> Response:
 
 
 ROUTES = [
+    *_CERTIFICATE_ROUTES,
     page("/releases", _releases, "releases"),
     page("/releases/{release}", _release, "release"),
     form("/releases/{release}/delete", _delete, "delete-release"),

@@ -1,9 +1,23 @@
-"""Signing in with a key, and out again. The key itself is looked at once and never written anywhere."""
+"""Sign-in and sign-out with an API key, and the sessions in between.
+
+The key is checked once and stored nowhere. A signed cookie names the key, never its secret: it says which key
+of which tenant was shown and until when that counts. The signature comes from the service's own key ring, so
+every process of the service reads it. The key is looked up again at each request, and a revoked or expired
+key ends the session. A session that was signed out is recorded in a folder that all processes share, until
+its cookie would have expired.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -12,29 +26,101 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.auth.authentication import TooManyGuesses, Unauthenticated, caller_of
-from sfumato.serve.pages.endpoints import form
-from sfumato.serve.pages.forms import Form, form_of
-from sfumato.serve.pages.page_rendering import address_of, rendered
-from sfumato.serve.pages.page_request import SESSION, Visit, desk_of, require_own_site
-from sfumato.serve.pages.sessions import LIFETIME_SECONDS
-from sfumato.serve.service import Forbidden
+from sfumato.serve.authentication import Caller, Forbidden, TooManyGuesses, Unauthenticated, caller_of
+from sfumato.serve.pages.page_request import (
+    SESSION,
+    Form,
+    Visit,
+    address_of,
+    desk_of,
+    form,
+    form_of,
+    rendered,
+    require_own_site,
+)
 
-__all__ = ["ROUTES", "forget", "way_back"]
+#: After so long one signs in again.
+LIFETIME_SECONDS = 8 * 3600
+
+_VALUE = re.compile(r"(t[0-9a-f]{16})\.([0-9a-f]{16})\.([0-9]{1,12})\.([0-9a-f]{32})\.([0-9a-f]{64})")
+_MARK_VALUE = re.compile(r"[0-9a-f]{32}")
 
 _MARK = "sfumato_mark"
 _MOST_BYTES = 1 << 14  # of a form that anybody may send
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+)*/?")
 
 
+@dataclass(frozen=True)
+class Session:
+    """The content of a cookie: a tenant's id, a key's id, and the ``proof`` that its forms must carry."""
+
+    tenant: str
+    key_id: str
+    proof: str
+
+
+class Sessions:
+    """Creates and reads cookies with a key derived from ``secret``; ended ones are recorded in ``ended``.
+
+    ``clock`` returns seconds of the epoch.
+    """
+
+    def __init__(self, secret: bytes, ended: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._secret = hmac.digest(secret, b"sfumato dashboard sessions", hashlib.sha256)
+        self._ended, self._clock = ended, clock
+
+    def opened(self, caller: Caller) -> str:
+        """Return the cookie of a new session for ``caller``."""
+        until = int(self._clock()) + LIFETIME_SECONDS
+        body = f"{caller.tenant}.{caller.key_id}.{until}.{secrets.token_hex(16)}"
+        return f"{body}.{self._signature('session', body)}"
+
+    def read(self, cookie: str | None) -> Session | None:
+        """Return the session of ``cookie``; None if it is forged, altered, ended or expired."""
+        found = _VALUE.fullmatch(cookie or "")
+        if found is None:
+            return None
+        tenant, key_id, until, _, signature = found.groups()
+        body = found[0].rpartition(".")[0]
+        genuine = hmac.compare_digest(self._signature("session", body), signature)
+        if not genuine or int(until) <= self._clock() or self._note(body).exists():
+            return None
+        return Session(tenant, key_id, self._signature("form", body))
+
+    def end(self, cookie: str | None) -> None:
+        """End the session of ``cookie`` in all processes; remove records of expired cookies."""
+        if self.read(cookie) is None:
+            return
+        self._ended.mkdir(mode=0o700, exist_ok=True)
+        for note in self._ended.iterdir():
+            with suppress(FileNotFoundError):
+                if note.stat().st_mtime < time.time() - LIFETIME_SECONDS:
+                    note.unlink()
+        self._note(str(cookie).rpartition(".")[0]).touch(mode=0o600)
+
+    def _note(self, body: str) -> Path:
+        return self._ended / self._signature("ended", body)
+
+    def mark(self) -> str:
+        """Return a cookie that ties the sign-in form to the browser of a visitor who is not signed in."""
+        return secrets.token_hex(16)
+
+    def proof_of_mark(self, mark: str | None) -> str | None:
+        """Return the proof that the sign-in form must carry for the cookie ``mark``."""
+        return self._signature("sign in", mark) if mark is not None and _MARK_VALUE.fullmatch(mark) else None
+
+    def _signature(self, purpose: str, body: str) -> str:
+        return hmac.new(self._secret, f"{purpose}\0{body}".encode(), hashlib.sha256).hexdigest()
+
+
 def way_back(request: Request) -> str:
-    """The query that brings whoever signs in back to the page of ``request``."""
+    """Return the query that leads back to the page of ``request`` after signing in."""
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     return f"?{urlencode({'to': path})}" if _PATH.fullmatch(path) and path != "/" else ""
 
 
 def forget(request: Request, answer: Response) -> None:
-    """Let the browser forget who was signed in."""
+    """Delete the session cookie in the browser."""
     answer.delete_cookie(SESSION, path=_path(request), httponly=True, samesite="strict")
 
 
@@ -43,7 +129,7 @@ def _form(request: Request) -> Response:
 
 
 def _asked(request: Request, to: str, status: int = 200, refusal: str | None = None) -> Response:
-    """The form, tied to this browser by a cookie."""
+    """Return the sign-in form, tied to this browser by a cookie."""
     sessions = desk_of(request).sessions
     mark = request.cookies.get(_MARK)
     proof = sessions.proof_of_mark(mark)
@@ -118,7 +204,7 @@ def _put(request: Request, answer: Response, name: str, value: str, seconds: int
 
 
 def _is_secure(request: Request) -> bool:
-    """Whether the browser came by https: a header that says so too much only keeps its own cookie safer."""
+    """Return whether the browser used https; a forged header only makes its own cookie stricter."""
     return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", "").strip().lower())
 
 

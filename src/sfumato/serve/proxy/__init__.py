@@ -1,12 +1,20 @@
 """An S3-compatible read path: readers get the protected object of their tier, the same bytes every time.
 
-``bucket_declarations`` is what an owner declares of a bucket, ``object_sources`` where its objects may come
-from, ``buckets`` the operations on both; ``protected_objects`` draws what is asked for, once, and
-``object_cache`` says what was drawn; ``s3_signatures`` and ``s3_authentication`` say who asks; ``s3_app``
-speaks S3.
+``buckets`` has declarations, sources and operations; ``protected_objects`` draws each requested object once
+and keeps it; ``s3_protocol`` has error codes and signatures, ``s3_responses`` the listings, ``s3_app`` the
+application.
 """
 
-from sfumato.serve.proxy.proxy_mounting import proxy_mount
-from sfumato.serve.proxy.s3_app import make_proxy
+# Below this line: written by `make index` from the `__all__` of every module.
+from typing import TYPE_CHECKING
+
+from sfumato.loading import when_used
+
+if TYPE_CHECKING:
+    from sfumato.serve.proxy.s3_app import make_proxy as make_proxy
+    from sfumato.serve.proxy.s3_app import proxy_mount as proxy_mount
 
 __all__ = ["make_proxy", "proxy_mount"]
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
+    __getattr__, __dir__ = when_used(__name__, {"make_proxy": "s3_app", "proxy_mount": "s3_app"})

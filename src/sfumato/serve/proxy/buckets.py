@@ -1,65 +1,357 @@
-"""What owners and readers may do with buckets, each operation for the caller that asks."""
+"""Buckets of the storage proxy: declarations, sources of objects, readers and access keys.
+
+An owner declares where the objects of a bucket come from, its tiers, and how each kind of file is released.
+The operator allows prefixes of storage to each tenant by its name, as in ``clinic=s3://bucket/folder``; a
+source is one of them or lies below it. Schemes that fetch from any host, such as http, are never accepted: a
+source must not be a way to reach what only the service can reach.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
-import weakref
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato.errors import BadInput
-from sfumato.serve.auth.access_rules import Forbidden, NotFound, require
-from sfumato.serve.auth.api_keys import ApiKey, is_key_id
-from sfumato.serve.auth.callers import Caller, checked_reader
-from sfumato.serve.auth.dataset_names import checked_dataset, ledger_name
-from sfumato.serve.proxy.bucket_declarations import Bucket, NewBucket, checked_bucket, is_bucket
-from sfumato.serve.proxy.object_sources import Source, allowed_source, prefixes_of
-from sfumato.serve.reader_tiers import ReaderFacts, TierLevels, context_of, distrust_of
-from sfumato.serve.registry_errors import Unknown
-from sfumato.serve.service import Service
-from sfumato.serve.tier_files import TierTerms
-from sfumato.serve.tier_store import TierStore
+from sfumato.io import (
+    Fault,
+    Kind,
+    Patience,
+    Remote,
+    RemoteObject,
+    checked_name,
+    checked_url,
+    filesystem_for,
+    kind_of,
+    released_suffix,
+    scheme_of,
+    version_of,
+)
+from sfumato.serve.authentication import (
+    ApiKey,
+    Caller,
+    Forbidden,
+    NotFound,
+    checked_reader,
+    is_key_id,
+    known,
+    named,
+    require,
+)
+from sfumato.serve.reader_tiers import (
+    Kept,
+    ReaderFacts,
+    TierLevels,
+    TierStore,
+    TierTerms,
+    context_of,
+)
+from sfumato.serve.registry_database import Unknown
+from sfumato.serve.release_store import Resources
+from sfumato.serve.request_models import Name
 
-__all__ = ["Buckets", "shown"]
+_SCHEMES = ("s3", "gs", "file")
+# Of S3's own keys, in bytes.
+_LONGEST = 1024
+# A reader waits for the answer, so there is less patience than for a batch.
+_PATIENCE = Patience(attempts=4, total=10.0)
 
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _SECRETS = "secrets of access keys"
-_known: weakref.WeakKeyDictionary[Service, Buckets] = weakref.WeakKeyDictionary()
+
+
+def allowed_source(url: str, tenant: str, allowed: Iterable[str], data: Path) -> str:
+    """Return ``url`` if the operator allows it to ``tenant``, a name; never the service's own folder."""
+    checked = checked_url(url)
+    if scheme_of(checked) not in _SCHEMES:
+        raise BadInput(f"a source is a URL of {', '.join(_SCHEMES)}, such as s3://bucket/folder.")
+    if scheme_of(checked) == "file":
+        place = _on_disk(checked)
+        checked = f"file://{place}"
+        own = data.resolve()
+        if place == own or own in place.parents or place in own.parents:
+            raise BadInput("a source cannot be the folder of the service, nor in it, nor around it.")
+    if any(_is_below(checked, prefix) for prefix in prefixes_of(tenant, allowed)):
+        return checked
+    raise BadInput(
+        "this source is not allowed to this tenant; the operator of the service allows prefixes, such as "
+        "TENANT=s3://bucket/folder.",
+        parameter="source",
+    )
+
+
+def prefixes_of(tenant: str, allowed: Iterable[str]) -> list[str]:
+    """Return the prefixes that the operator allows to the tenant named ``tenant``."""
+    entries = [entry.partition("=") for entry in allowed]
+    return [prefix for name, equals, prefix in entries if equals and name == tenant]
+
+
+def _is_below(url: str, prefix: str) -> bool:
+    with suppress(BadInput):
+        known = checked_url(prefix)
+        if scheme_of(known) == "file":
+            known = f"file://{_on_disk(known)}"
+        return url == known or url.startswith(f"{known}/")
+    return False
+
+
+def _on_disk(url: str) -> Path:
+    """Return the path of a file:// URL with links resolved."""
+    return Path(url.partition("://")[2]).resolve()
+
+
+@dataclass(frozen=True)
+class Found:
+    """A stored object: its ``key`` below the source, its version, and its time of modification.
+
+    ``shown`` is the name that readers see; the same as its key if keys are public.
+    """
+
+    key: str
+    size: int
+    version: str
+    modified: datetime | None
+    shown: str
+
+
+class Source:
+    """The objects below ``url``; keys are names that cannot lead elsewhere."""
+
+    def __init__(self, url: str) -> None:
+        self.url = checked_url(url)
+        self._remote = Remote(self.url, patience=_PATIENCE)
+
+    def found(self, key: str) -> Found | None:
+        """Return the present object ``key``; None if there is none, or not an object."""
+        if not _is_plain(key):
+            return None
+        filesystem, root = self._filesystem()
+        path = f"{root}/{key}"
+        try:
+            info = _PATIENCE.through(lambda: filesystem.info(path), self.url, "read")
+        except Fault as fault:
+            if not fault.missing:
+                raise
+            return None
+        return self._of(key, path, info)
+
+    def listed(self) -> list[Found]:
+        """Return all objects by key, without names that could lead elsewhere."""
+        filesystem, root = self._filesystem()
+        entries = _PATIENCE.through(lambda: filesystem.find(root, detail=True), self.url, "listed")
+        found = []
+        for path, info in entries.items():
+            key = path[len(root) + 1 :]
+            one = self._of(key, path, info) if path.startswith(f"{root}/") and _is_plain(key) else None
+            if one is not None:
+                found.append(one)
+        return sorted(found, key=lambda one: one.key.encode())
+
+    def fetch(self, found: Found, into: Path) -> None:
+        """Download the object, in exactly this version, to the new file ``into``."""
+        remote = self._remote.child(found.key)
+        RemoteObject(remote, remote.name, found.size, found.version).fetch(into)
+
+    def _filesystem(self) -> tuple[Any, str]:
+        filesystem = filesystem_for(scheme_of(self.url))
+        return filesystem, str(filesystem._strip_protocol(self.url)).rstrip("/")
+
+    def _of(self, key: str, path: str, info: dict[str, Any]) -> Found | None:
+        if info.get("type") != "file" or info.get("islink") or int(info.get("size") or 0) < 1:
+            return None
+        if scheme_of(self.url) == "file" and os.path.realpath(path) != path:
+            return None  # a link on the way may lead out of the source
+        version = version_of(info)
+        if not version:
+            raise Fault(f"{self.url} cannot be read: its storage does not tell versions apart.")
+        return Found(key, int(info["size"]), version, _modified(info), shown=key)
+
+
+def _is_plain(key: str) -> bool:
+    """Return whether ``key`` cannot lead out of the folder it is joined to, and names nothing hidden."""
+    try:
+        checked_name(key, where="a bucket")
+    except BadInput:
+        return False
+    return len(key.encode("utf-8", "replace")) <= _LONGEST and not any(
+        part[0] == "." for part in key.split("/")
+    )
+
+
+def _modified(info: dict[str, Any]) -> datetime | None:
+    for name in ("LastModified", "last_modified", "updated", "mtime"):
+        told = info.get(name)
+        if isinstance(told, datetime):
+            return told.astimezone(UTC)
+        if isinstance(told, int | float) and not isinstance(told, bool):
+            return datetime.fromtimestamp(told, UTC)
+    return None
+
+
+class FileTerms(BaseModel):
+    """How files of one kind are released."""
+
+    model_config = _STRICT
+
+    parameters: dict[str, bool | int | float | str | list[float]] = Field(
+        description="epsilon, a range [least, most]; delta, clip, bounds, unit, …"
+    )
+    columns: dict[str, Any] | None = Field(None, description="Of a table: the columns of its schema.")
+    array: str | None = Field(None, description="Which array of an archive.", max_length=200)
+
+
+class NewBucket(BaseModel):
+    """A bucket to declare; it never changes afterwards."""
+
+    model_config = _STRICT
+
+    name: str = Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+    source: str = Field(min_length=1, max_length=1000, description="s3://bucket/folder, file:///folder, …")
+    dataset: Name
+    tiers: list[float] = Field(min_length=1, max_length=16, description="Levels of distrust in [0, 1].")
+    files: dict[Literal["array", "table", "picture", "sound", "video"], FileTerms] = Field(min_length=1)
+    collected: date | None = Field(None, description="When the data was collected, for rules by its age.")
+    public_names: bool = Field(
+        False, description="Whether the keys of objects are public; otherwise readers see names made up here."
+    )
+
+
+class NewReader(BaseModel):
+    """The facts that the tenant states about a reader."""
+
+    model_config = _STRICT
+
+    authorisations: list[str] = Field(default_factory=list, max_length=100)
+    jurisdiction: str | None = Field(None, min_length=1, max_length=200)
+
+    def facts(self) -> ReaderFacts:
+        """Return the facts."""
+        return ReaderFacts.of(self.authorisations, self.jurisdiction)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A declared bucket."""
+
+    id: str
+    tenant: str
+    name: str
+    dataset: str
+    source: str
+    tiers: TierLevels
+    files: Mapping[Kind, TierTerms]
+    collected: date | None
+    created: datetime
+    public_names: bool = True
+
+    @classmethod
+    def of(cls, kept: Kept) -> Bucket:
+        """Return the bucket of a stored declaration."""
+        document = kept.document
+        collected = document["collected"]
+        return cls(
+            id=kept.id,
+            tenant=kept.tenant,
+            name=kept.name,
+            dataset=document["dataset"],
+            source=document["source"],
+            tiers=TierLevels(tuple(document["tiers"])),
+            files={kind: TierTerms(kind, **terms) for kind, terms in document["files"].items()},
+            collected=None if collected is None else date.fromisoformat(collected),
+            created=kept.created,
+            # Of those that were declared before names could be private, readers know the keys.
+            public_names=document.get("public_names", True),
+        )
+
+    def terms(self, key: str) -> TierTerms:
+        """Return how object ``key`` is released; raise if its kind was not declared or is unknown."""
+        last = key.rsplit("/", 1)[-1]
+        kind = kind_of(last)
+        if self.public_names and not last.lower().endswith(released_suffix(last)):
+            raise BadInput(
+                f"an object of this format is released as {released_suffix(last)}, and public names are kept."
+            )
+        if kind not in self.files:
+            raise BadInput(f"this bucket releases no {kind}; released are {', '.join(sorted(self.files))}.")
+        return self.files[kind]
+
+    def releases(self, key: str) -> bool:
+        """Return whether object ``key`` is of a declared kind."""
+        try:
+            self.terms(key)
+        except BadInput:
+            return False
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values for its owner; each kind says whether its tiers are charged at once."""
+        files = {
+            kind: {
+                "parameters": dict(terms.parameters),
+                "columns": terms.columns,
+                "array": terms.array,
+                "nested": terms.nested,
+            }
+            for kind, terms in self.files.items()
+        }
+        return {
+            "name": self.name,
+            "source": self.source,
+            "dataset": self.dataset,
+            "tiers": list(self.tiers.levels),
+            "files": files,
+            "collected": None if self.collected is None else self.collected.isoformat(),
+            "public_names": self.public_names,
+            "created": self.created.isoformat(),
+        }
+
+
+def is_bucket(name: str) -> bool:
+    """Return whether ``name`` can name a bucket."""
+    return _NAME.fullmatch(name) is not None and ".." not in name
+
+
+def checked_bucket(name: str) -> str:
+    """Return ``name`` if it can name a bucket, else raise."""
+    if not is_bucket(name):
+        raise BadInput("the name of a bucket is 3 to 63 small letters, digits, dots and dashes.")
+    return name
 
 
 class Buckets:
-    """Buckets, readers and access keys of all tenants of ``service``; use :meth:`of`."""
+    """Buckets, readers and access keys of all tenants of a service."""
 
-    def __init__(self, service: Service) -> None:
-        # Not the service itself, which this would keep alive.
-        self._service = weakref.ref(service)
-        self.store = TierStore(service.settings.database_url)
-        weakref.finalize(service, self.store.close)
-
-    @classmethod
-    def of(cls, service: Service) -> Buckets:
-        """Those of ``service``: one for each."""
-        if service not in _known:
-            _known[service] = cls(service)
-        return _known[service]
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._settings, self._registry, self._ledger = (
+            resources.settings,
+            resources.registry,
+            resources.ledger,
+        )
+        self.store = TierStore(resources.registry.database)
 
     # For owners
 
     def prefixes(self, caller: Caller) -> list[str]:
-        """Where buckets of the caller's tenant may come from."""
+        """Return the prefixes that buckets of the caller's tenant may come from."""
         require(caller, "budget", None)
-        service = self._here()
-        return prefixes_of(service.registry.tenant(caller.tenant).name, service.settings.sources)
+        return prefixes_of(self._registry.tenant(caller.tenant).name, self._settings.sources)
 
     def declare(self, caller: Caller, new: NewBucket) -> Bucket:
-        """Declare a bucket; the same one again changes nothing, another of its name is refused."""
-        service = self._here()
-        require(caller, "budget", checked_dataset(new.dataset))
+        """Declare a bucket; repeating it changes nothing, another one of its name is refused."""
+        named(caller, "budget", new.dataset)
         name, tiers = checked_bucket(new.name), TierLevels(tuple(new.tiers))
         source = self._allowed(caller.tenant, new.source)
-        in_ledger = ledger_name(caller.tenant, new.dataset)
-        if not service.ledger.has(in_ledger):
-            raise NotFound(f"there is no budget of dataset {new.dataset!r}; its owner has to open one first.")
-        budget = service.ledger.balance(in_ledger)
+        unit, neighbours = self._ledger.counted(known(self._ledger, caller, "budget", new.dataset))
         document = new.model_dump(mode="json") | {"source": source, "tiers": list(tiers.levels)}
         del document["name"]
         if new.public_names:
@@ -70,20 +362,23 @@ class Buckets:
                     (str(part.unit), str(part.neighbours))
                     for part in (statement.proven, *statement.also_proven)
                 ]
-                if (budget.unit, budget.neighbours) not in units and kind in ("array", "table", "picture"):
+                if (unit, neighbours) not in units and kind in ("array", "table", "picture"):
                     raise BadInput(
                         f"a {kind} is protected for {', '.join(f'{u} under {n}' for u, n in units)}, "
-                        f"and the budget of {new.dataset!r} is for {budget.unit} under {budget.neighbours}."
+                        f"and the budget of {new.dataset!r} is for {unit} under {neighbours}."
                     )
         return Bucket.of(self.store.declare(caller.tenant, name, document))
 
     def buckets(self, caller: Caller, operation: str = "read") -> list[Bucket]:
-        """The buckets of the caller's tenant on which the key allows ``operation``."""
+        """Return the buckets of the caller's tenant on which the key allows ``operation``."""
         found = [Bucket.of(kept) for kept in self.store.all_declared(caller.tenant)]
         return [bucket for bucket in found if caller.may(operation, bucket.dataset)]
 
     def bucket(self, caller: Caller, name: str, operation: str = "read") -> Bucket:
-        """The bucket ``name``, if the key allows ``operation`` on it; else it is as if there were none."""
+        """Return the bucket ``name`` if the key allows ``operation`` on it.
+
+        Else raise as if there were none.
+        """
         kept = self.store.declared(caller.tenant, name) if is_bucket(name) else None
         bucket = None if kept is None else Bucket.of(kept)
         if bucket is None or not caller.may(operation, bucket.dataset):
@@ -91,7 +386,7 @@ class Buckets:
         return bucket
 
     def remove(self, caller: Caller, name: str) -> Bucket:
-        """Let a bucket be read no longer; what it paid stays paid, and what was drawn for it is removed."""
+        """Remove a bucket and what was drawn for it; what it paid stays paid."""
         kept = self.store.declared(caller.tenant, name) if is_bucket(name) else None
         if kept is None or not caller.may("budget", kept.document["dataset"]):
             raise NotFound(f"there is no bucket {name[:63]!r} that this key could remove.")
@@ -100,23 +395,23 @@ class Buckets:
         return removed
 
     def readers(self, caller: Caller) -> dict[str, ReaderFacts]:
-        """What the tenant says of its readers."""
+        """Return the facts about the tenant's readers."""
         require(caller, "policy", None)
         return self.store.readers(caller.tenant)
 
     def say(self, caller: Caller, reader: str, facts: ReaderFacts | None) -> None:
-        """Let the tenant say this of ``reader``, for its policy to go by."""
+        """Set the facts about ``reader`` that the tenant's policy uses."""
         require(caller, "policy", None)
         checked_reader(reader)
         self.store.say(caller.tenant, reader, facts)
 
     def access_key(self, caller: Caller, key_id: str) -> tuple[ApiKey, str]:
-        """A key of the caller's tenant and the secret that signs requests as it.
+        """Return a key of the caller's tenant and the secret that signs requests as it.
 
-        Refused where the caller could not have made such a key: who signs as it has what it allows.
+        Raise if the caller could not have created such a key, because the secret grants what the key allows.
         """
         require(caller, "keys", None)
-        key = self.store.key(key_id) if is_key_id(key_id) else None
+        key = self._registry.key(key_id) if is_key_id(key_id) else None
         if key is None or key.tenant != caller.tenant:
             raise Unknown("the tenant has no key of this id.")
         if not caller.may_grant(role=key.role, scopes=key.scopes, reader=key.reader, expires=key.expires):
@@ -124,42 +419,35 @@ class Buckets:
         return key, self.secret_of(key_id)
 
     def folder(self, bucket: Bucket) -> Path:
-        """Where what was drawn of ``bucket`` is kept."""
-        return self._here().settings.data / "proxy" / bucket.tenant / bucket.id
+        """Return the folder of the drawn objects of ``bucket``."""
+        return self._settings.data / "proxy" / bucket.tenant / bucket.id
 
     # For readers
 
     def secret_of(self, key_id: str) -> str:
-        """The secret of an access key: an HMAC of its id, for every id there could be."""
-        return self._here().noise("s3", _SECRETS).commitment(key_id.encode())
+        """Return the secret of an access key: an HMAC of its id, defined for every possible id."""
+        return self._resources.noise("s3", _SECRETS).commitment(key_id.encode())
 
     def source(self, bucket: Bucket) -> Source:
-        """Where the objects of ``bucket`` come from, if that is still allowed."""
+        """Return the source of the objects of ``bucket``; raise if it is no longer allowed."""
         return Source(self._allowed(bucket.tenant, bucket.source))
 
     def level(self, caller: Caller, bucket: Bucket, address: str | None) -> float:
-        """The tier that the caller gets, who asks from ``address``."""
-        policy = self._here().registry.policy(caller.tenant).policy
+        """Return the tier of the caller, who asks from ``address``."""
+        policy = self._registry.policy(caller.tenant).policy
         facts = self.store.facts(caller.tenant, caller.reader)
-        found = bucket.tiers.level_for(
-            distrust_of(policy, caller, context_of(facts, address, bucket.collected))
-        )
+        context = context_of(facts, address, bucket.collected)
+        found = bucket.tiers.level_for(policy.distrust(caller.reader, context))
         if found is None:
             raise Forbidden("this bucket has no tier for readers who are trusted so little.")
         return found
 
     def _allowed(self, tenant: str, source: str) -> str:
-        settings = self._here().settings
-        name = self._here().registry.tenant(tenant).name
-        return allowed_source(source, name, settings.sources, settings.data)
-
-    def _here(self) -> Service:
-        service = self._service()
-        assert service is not None
-        return service
+        name = self._registry.tenant(tenant).name
+        return allowed_source(source, name, self._settings.sources, self._settings.data)
 
 
 def shown(bucket: Bucket, caller: Caller) -> dict[str, Any]:
-    """A bucket for whoever may read it; where it comes from is for those who may declare it."""
+    """Return a bucket for a caller who may read it; its source is shown only to those who may declare it."""
     found = bucket.to_dict()
     return found if caller.may("budget", bucket.dataset) else found | {"source": None}

@@ -4,6 +4,8 @@ An object version is paid for before anything is drawn, under a key that is the 
 is keyed by the bucket, the object's key and its version. So whatever happens between paying and keeping, the
 next who asks gets the same bytes, and pays nothing. Names of kept files are keyed digests: they tell neither
 what object they are of nor, across tenants, whether two are equal.
+
+Objects that the proxy has drawn and keeps, as what they are: releases, by their certificates.
 """
 
 from __future__ import annotations
@@ -12,34 +14,88 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 
-import sfumato
-from sfumato.errors import BadInput
-from sfumato.io.atomic import reserved
-from sfumato.io.formats import suffix_of
-from sfumato.io.storage_errors import Fault
-from sfumato.io.stores import named
+from sfumato.errors import BadInput, RequestReused
+from sfumato.io import Fault, named, released_suffix, suffix_of
 from sfumato.noise import Keyed
-from sfumato.release.payment import Content, Payment
-from sfumato.release.protected_file import silent
-from sfumato.reports import Certificate, certificate_file, file_digest
-from sfumato.serve.auth.dataset_names import ledger_name
-from sfumato.serve.proxy.bucket_declarations import Bucket
-from sfumato.serve.proxy.buckets import Buckets
-from sfumato.serve.proxy.object_sources import Found, Source
-from sfumato.serve.proxy.s3_errors import Refused
+from sfumato.release import OneFile, Payment, release
+from sfumato.reports import Certificate, VerificationFailed, certificate_file
+from sfumato.serve.authentication import Caller, ledger_name
+from sfumato.serve.proxy.buckets import Bucket, Found, Source
+from sfumato.serve.proxy.s3_protocol import Refused
 from sfumato.serve.request_files import TooLarge
 from sfumato.serve.service import Service
 from sfumato.serve.unpacked_size import require_memory, require_unpacked
 
-__all__ = ["ObjectTier", "Objects"]
+_CERTIFICATE = ".cert.json"
+
+
+@dataclass(frozen=True)
+class KeptObject:
+    """One tier of one version of an object: its name with its bucket, what it states, and what paid for it.
+
+    ``entry`` is the number of the ledger's entry, which tiers that are nested share.
+    """
+
+    name: str
+    sha256: str
+    statement: Mapping[str, Any]
+    created: str
+    entry: int
+
+
+def kept_objects(
+    service: Service, caller: Caller, dataset: str, *, most: int
+) -> tuple[list[KeptObject], int]:
+    """The newest ``most`` that are kept of buckets of ``dataset`` which the caller may read, newest first.
+
+    Also how many there are in all. One without a certificate of ours is none.
+    """
+    buckets = service.buckets
+    there = [
+        (modified, place, bucket)
+        for bucket in buckets.buckets(caller)
+        if bucket.dataset == dataset
+        for modified, place in _certificates(buckets.folder(bucket))
+    ]
+    there.sort(key=lambda one: (one[0], one[1].name), reverse=True)
+    trusted = service.keys.trusted()
+    found = []
+    for modified, place, bucket in there[:most]:
+        with suppress(VerificationFailed, FileNotFoundError):
+            found.append(_object(Certificate.read(place.read_bytes(), trusted), bucket, modified))
+    return found, len(there)
+
+
+def _certificates(folder: Path) -> Iterator[tuple[float, Path]]:
+    """When each certificate in ``folder`` was written, and where it is; its object is there too."""
+    with suppress(FileNotFoundError):
+        for entry in os.scandir(folder):
+            place = Path(entry.path)
+            if entry.name.endswith(_CERTIFICATE) and not entry.name.startswith("."):
+                with suppress(FileNotFoundError):
+                    place.with_name(entry.name.removesuffix(_CERTIFICATE)).stat()
+                    yield entry.stat().st_mtime, place
+
+
+def _object(certificate: Certificate, bucket: Bucket, modified: float) -> KeptObject:
+    return KeptObject(
+        name=f"{bucket.name}/{certificate.file_name}",
+        sha256=certificate.sha256,
+        statement=certificate.statement.to_dict(),
+        created=datetime.fromtimestamp(modified, UTC).isoformat(),
+        entry=int((certificate.ledger or {})["number"]),
+    )
+
 
 # How many are drawn at the same time, how many of them of one tenant, so that none takes all, and how long
 # others wait for one that somebody else draws.
@@ -87,7 +143,7 @@ class Objects:
     """The protected objects of ``service``."""
 
     def __init__(self, service: Service) -> None:
-        self._service, self._buckets = service, Buckets.of(service)
+        self._service, self._buckets = service, service.buckets
         self._limiter: anyio.CapacityLimiter | None = None
         self._of_tenants: dict[str, anyio.CapacityLimiter] = {}
         # The keys of objects of buckets whose names are private, by the names that readers know.
@@ -95,10 +151,10 @@ class Objects:
 
     def of(self, bucket: Bucket, found: Found, level: float) -> ObjectTier:
         """The tier ``level`` of an object as it is in the source now; nothing is drawn."""
-        noise = self._service.noise(ledger_name(bucket.tenant, bucket.dataset), f"s3 {bucket.id}")
+        noise = self._service.resources.noise(ledger_name(bucket.tenant, bucket.dataset), f"s3 {bucket.id}")
         version = [found.key, found.version, found.size]
         digest = noise.commitment(json.dumps([*version, level]).encode())
-        file = self._buckets.folder(bucket) / f"{digest}{suffix_of(found.key.rsplit('/', 1)[-1])}"
+        file = self._buckets.folder(bucket) / f"{digest}{released_suffix(found.key.rsplit('/', 1)[-1])}"
         whole = noise.commitment(json.dumps(version).encode())
         return ObjectTier(bucket, found, level, whole, digest, file)
 
@@ -124,9 +180,9 @@ class Objects:
         """``found`` under the name that readers know."""
         if bucket.public_names:
             return found
-        noise = self._service.noise(ledger_name(bucket.tenant, bucket.dataset), f"s3 {bucket.id}")
+        noise = self._service.resources.noise(ledger_name(bucket.tenant, bucket.dataset), f"s3 {bucket.id}")
         made_up = noise.commitment(json.dumps(["name", found.key]).encode())[:32]
-        return replace(found, shown=f"{made_up}{suffix_of(found.key.rsplit('/', 1)[-1])}")
+        return replace(found, shown=f"{made_up}{released_suffix(found.key.rsplit('/', 1)[-1])}")
 
     async def drawn(self, source: Source, one: ObjectTier, *, tell: bool) -> None:
         """Return when ``one`` is kept; the first who asks pays and draws, others wait for it.
@@ -168,53 +224,37 @@ class Objects:
         with service.body(f"object{suffix_of(last)}") as path:
             source.fetch(one.found, path)
             _require_unpacked(path, _UNPACKED * service.settings.body_bytes)
-            with named(path, last), named(one.file, last), ExitStack() as stack:
+            with named(path, last), named(one.file, last):
                 terms = bucket.terms(last)
                 mechanism = terms.mechanism(one.level, bucket.tiers.levels)
                 require_memory(path, mechanism, terms.array, service.settings.memory_bytes)
                 opened = terms.opened(path, one.level, bucket.tiers.levels, partial(self._noise, one))
-                file, content = opened.file, Content()
-                file.fits(one.file)
-                file.check(silent, content)
-                committed = content.commitment(self._noise(one, None), opened.terms)
-                purpose = f"{bucket.name}/{shown} (content {committed})"
                 key = f"s3 {one.version_digest}" + ("" if opened.nested else f" tier {one.level!r}")
-                price = Payment(name, service.ledger).charged(opened.charged)
-                size = file.most_bytes(one.file)
-                service.storage.require(bucket.tenant, size)
-                stack.enter_context(reserved(one.file, size))
-                entry = service.ledger.spend(name, price, purpose, key)
-                if entry.purpose != purpose:
+                kind = OneFile(
+                    opened.file,
+                    one.file,
+                    room_for=partial(service.storage.require, bucket.tenant),
+                    name=f"{bucket.name}/{shown}",
+                    shown=shown,
+                    price=opened.charged,
+                    declared=opened.declared,
+                    keyed=self._noise(one, None),
+                    notes=(_NAMED if bucket.public_names else _MADE_UP,),
+                )
+                _sweep(one.file.parent)
+                try:
+                    release(kind, Payment(name, service.ledger, key), service.keys)
+                except RequestReused:
                     raise BadInput(
                         "this version of the object was released from other content or by another version of "
                         "the mechanism; put the object again."
-                    )
-
-                names = _NAMED if bucket.public_names else _MADE_UP
-
-                def certified(written: Path) -> bytes:
-                    sealed = Certificate(
-                        file_name=shown,
-                        sha256=file_digest(written),
-                        statement=replace(file.statement, notes=(*file.statement.notes, names)),
-                        rows=file.rows or 0,
-                        columns=file.values,
-                        dataset=name,
-                        ledger={"ledger": entry.ledger, "number": entry.number, "hash": entry.hash},
-                        version=sfumato.__version__,
-                        left_out=file.left_out,
-                    ).signed(service.keys.signing())
-                    service.ledger.keep_certificate(name, entry.number, sealed.decode())
-                    return sealed
-
-                _sweep(one.file.parent)
-                file.write(one.file, (one.certificate, certified), silent)
+                    ) from None
 
     def _noise(self, one: ObjectTier, level: float | None) -> Keyed:
         """The noise of all tiers of an object version, or of one that is not nested."""
         name = ledger_name(one.bucket.tenant, one.bucket.dataset)
         tier = "" if level is None else f" tier {level!r}"
-        return self._service.noise(name, f"s3 {one.bucket.id} {one.version_digest}{tier}")
+        return self._service.resources.noise(name, f"s3 {one.bucket.id} {one.version_digest}{tier}")
 
 
 def _require_unpacked(path: Path, most: int) -> None:

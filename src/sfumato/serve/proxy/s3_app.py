@@ -1,51 +1,324 @@
-"""S3, as far as readers need it: buckets, listings, and objects of the reader's tier.
+"""The S3 application: buckets, listings, and objects of the reader's tier, read only.
 
-Path style only, below whatever prefix the application is mounted at, which is part of what clients sign.
-Everything that is not a read is refused, in S3's own words.
+Path style only, below the prefix at which the application is mounted, which is part of what clients sign.
+Everything but reads is refused with S3's own error codes. An object is answered whole or by range, or not at
+all if the reader has it already. The mount answers its prefix with and without the final slash.
+
+Only what can be released is listed. An object that nobody requested yet is not drawn, so its size is unknown
+and given as 0; a listing draws nothing and spends nothing. S3's two versions of a listing are one here:
+version 1 continues after a marker, which is a name, and version 2 after a token.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
+import mimetypes
+import os
+import re
 import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import format_datetime, parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
+from xml.sax.saxutils import escape
 
+import anyio
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.auth.authentication import TooManyGuesses
-from sfumato.serve.auth.callers import Caller
-from sfumato.serve.auth.login_throttle import Guessing
+from sfumato.serve.authentication import Caller, Guessing, TooManyGuesses
 from sfumato.serve.logs import note
-from sfumato.serve.proxy.bucket_declarations import Bucket
-from sfumato.serve.proxy.buckets import Buckets
-from sfumato.serve.proxy.protected_objects import Objects
-from sfumato.serve.proxy.s3_authentication import Request, signed_of
-from sfumato.serve.proxy.s3_errors import Refused, error_xml, refused_of, word_of
-from sfumato.serve.proxy.s3_listing import bucket_list, location, page_of
-from sfumato.serve.proxy.s3_objects import about, answered, is_had, media_type
-from sfumato.serve.proxy.s3_signatures import EMPTY, UNSIGNED
+from sfumato.serve.proxy.buckets import Bucket, Found
+from sfumato.serve.proxy.protected_objects import Objects, ObjectTier
+from sfumato.serve.proxy.s3_protocol import (
+    EMPTY,
+    UNSIGNED,
+    Refused,
+    Request,
+    error_xml,
+    refused_of,
+    signed_of,
+    word_of,
+)
 from sfumato.serve.refusal_codes import REFUSAL
 from sfumato.serve.service import Service
 
-__all__ = ["make_proxy"]
+__all__ = ["make_proxy", "proxy_mount"]
+
+_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+_MOST = 1000
+_BOTH = frozenset({"prefix", "delimiter", "max-keys", "encoding-type"})
+# What may be asked of a list, by its list-type: the first version has none.
+_ASKED: Mapping[str | None, frozenset[str]] = {
+    None: _BOTH | {"marker"},
+    "2": _BOTH | {"list-type", "continuation-token", "start-after", "fetch-owner"},
+}
+
+
+def bucket_list(buckets: Sequence[Bucket]) -> bytes:
+    """Return the XML list of all buckets that the reader may read."""
+    each = "".join(
+        f"<Bucket><Name>{bucket.name}</Name><CreationDate>{stamp(bucket.created)}</CreationDate></Bucket>"
+        for bucket in buckets
+    )
+    owner = "<Owner><ID>sfumato</ID><DisplayName>sfumato</DisplayName></Owner>"
+    text = f"<ListAllMyBucketsResult {_SPACE}>{owner}<Buckets>{each}</Buckets></ListAllMyBucketsResult>"
+    return (_HEAD + text).encode()
+
+
+def location() -> bytes:
+    """Return the XML of a bucket's region: the one without a name."""
+    return f"{_HEAD}<LocationConstraint {_SPACE}/>".encode()
+
+
+@dataclass(frozen=True)
+class Page:
+    """A validated request for a listing of objects; ``second`` for version 2.
+
+    ``goes_on`` says whether ``after`` is where another page may have ended, and not a chosen start.
+    """
+
+    prefix: str
+    delimiter: str
+    most: int
+    after: str
+    goes_on: bool
+    encoded: bool
+    second: bool
+    token: str | None
+    start_after: str
+
+    def xml(self, bucket: Bucket, found: Sequence[Found], tier: Callable[[Found], ObjectTier]) -> bytes:
+        """Return the page: objects and, if a delimiter is given, their common prefixes up to it."""
+        entries: list[str] = []
+        shown, last, more = 0, "", False
+        for one in found:
+            if not one.shown.startswith(self.prefix) or one.shown.encode() <= self.after.encode():
+                continue
+            rest = one.shown[len(self.prefix) :]
+            end = rest.find(self.delimiter) if self.delimiter else -1
+            common = "" if end < 0 else self.prefix + rest[: end + len(self.delimiter)]
+            # A page may have ended with what several keys have in common, some of which come after it.
+            if common and common in (last, self.after if self.goes_on else None):
+                continue
+            if shown == self.most:
+                more = True
+                break
+            if common:
+                entries.append(f"<CommonPrefixes><Prefix>{self._text(common)}</Prefix></CommonPrefixes>")
+            else:
+                entries.append(self._object(bucket, tier(one)))
+            shown, last = shown + 1, common or one.shown
+        return self._whole(bucket, entries, shown, last if more and self.most else None)
+
+    def _object(self, bucket: Bucket, one: ObjectTier) -> str:
+        return (
+            f"<Contents><Key>{self._text(one.found.shown)}</Key>"
+            f"<LastModified>{stamp(one.found.modified or bucket.created)}</LastModified>"
+            f"<ETag>{escape(one.etag)}</ETag><Size>{one.size or 0}</Size>"
+            "<StorageClass>STANDARD</StorageClass></Contents>"
+        )
+
+    def _whole(self, bucket: Bucket, entries: list[str], shown: int, last: str | None) -> bytes:
+        told = [
+            f"<Name>{bucket.name}</Name>",
+            f"<Prefix>{self._text(self.prefix)}</Prefix>",
+            f"<Delimiter>{self._text(self.delimiter)}</Delimiter>" if self.delimiter else "",
+            "<EncodingType>url</EncodingType>" if self.encoded else "",
+            f"<MaxKeys>{self.most}</MaxKeys>",
+            f"<IsTruncated>{'false' if last is None else 'true'}</IsTruncated>",
+            *(self._of_second(shown, last) if self.second else self._of_first(last)),
+        ]
+        text = f"<ListBucketResult {_SPACE}>{''.join(told)}{''.join(entries)}</ListBucketResult>"
+        return (_HEAD + text).encode("utf-8", "replace")
+
+    def _of_first(self, last: str | None) -> list[str]:
+        following = "" if last is None else f"<NextMarker>{self._text(last)}</NextMarker>"
+        return [f"<Marker>{self._text(self.after)}</Marker>", following]
+
+    def _of_second(self, shown: int, last: str | None) -> list[str]:
+        return [
+            f"<KeyCount>{shown}</KeyCount>",
+            f"<StartAfter>{self._text(self.start_after)}</StartAfter>" if self.start_after else "",
+            f"<ContinuationToken>{escape(self.token)}</ContinuationToken>" if self.token else "",
+            "" if last is None else f"<NextContinuationToken>{_token(last)}</NextContinuationToken>",
+        ]
+
+    def _text(self, text: str) -> str:
+        return quote(text, safe="/") if self.encoded else escape(text)
+
+
+def page_of(query: Mapping[str, str]) -> Page | None:
+    """Return the page that a query requests; None if it requests something other than a listing."""
+    kind = query.get("list-type")
+    if kind not in _ASKED or not set(query) <= _ASKED[kind]:
+        return None
+    most, coding = query.get("max-keys", str(_MOST)), query.get("encoding-type", "")
+    if not (most.isascii() and most.isdigit() and len(most) <= 10):
+        raise Refused("InvalidArgument", "max-keys must be a whole number.")
+    if coding not in ("", "url"):
+        raise Refused("InvalidArgument", "encoding-type is url, or left out.")
+    token, start, marker = (query.get(one) for one in ("continuation-token", "start-after", "marker"))
+    texts = (query.get("prefix", ""), query.get("delimiter", ""), start or "", marker or "")
+    if any(len(one) > 1024 or not one.isprintable() for one in texts):
+        raise Refused(
+            "InvalidArgument",
+            "prefix, delimiter, marker and start-after are at most 1,024 printable characters.",
+        )
+    return Page(
+        prefix=texts[0],
+        delimiter=texts[1],
+        most=min(int(most), _MOST),
+        after=(start or marker or "") if token is None else _untoken(token),
+        goes_on=bool(token or marker),
+        encoded=coding == "url",
+        second=kind == "2",
+        token=token,
+        start_after=start or "",
+    )
+
+
+def stamp(time: datetime) -> str:
+    """Return ``time`` as S3 writes it in XML."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def _token(last: str) -> str:
+    return base64.urlsafe_b64encode(last.encode("utf-8", "surrogateescape")).decode()
+
+
+def _untoken(token: str) -> str:
+    try:
+        return base64.b64decode(token.encode("ascii"), b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise Refused("InvalidArgument", "this continuation-token is none of ours.") from None
+
+
+_CHUNK = 256 << 10
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 _CERTIFICATE = ".cert.json"
 
 
+def about(etag: str, modified: datetime, told: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of an object whose bytes ``etag`` identifies, with the further headers ``told``."""
+    return {
+        "ETag": etag,
+        "Last-Modified": format_datetime(modified.astimezone(UTC).replace(microsecond=0), usegmt=True),
+        "Accept-Ranges": "bytes",
+        "Cache-Control": "private",
+        "X-Content-Type-Options": "nosniff",
+        **told,
+    }
+
+
+async def answered(file: Path, method: str, headers: Mapping[str, str], told: Mapping[str, str]) -> Response:
+    """Answer a GET or HEAD of ``file``, with the headers ``told``."""
+    said, etag = dict(told), told["ETag"]
+    opened = await anyio.open_file(file, "rb")
+    try:
+        size = os.fstat(opened.wrapped.fileno()).st_size
+        part = _part(headers, size, etag)
+        start, stop = (0, size) if part is None else part
+        said["Content-Length"] = str(stop - start)
+        if part is not None:
+            said["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+        status = 200 if part is None else 206
+        if method == "HEAD":
+            await opened.aclose()
+            return Response(status_code=status, headers=said)
+        return StreamingResponse(_bytes(opened, start, stop), status, headers=said)
+    except BaseException:
+        await opened.aclose()
+        raise
+
+
+async def _bytes(file: anyio.AsyncFile[bytes], start: int, stop: int) -> AsyncIterator[bytes]:
+    async with file:
+        await file.seek(start)
+        left = stop - start
+        while left and (chunk := await file.read(min(_CHUNK, left))):
+            left -= len(chunk)
+            yield chunk
+
+
+def media_type(name: str) -> str:
+    """Return the media type of a file by its name alone."""
+    kind, packed = mimetypes.guess_type(name)
+    return "application/octet-stream" if kind is None or packed is not None else kind
+
+
+def is_had(headers: Mapping[str, str], etag: str, modified: datetime) -> bool:
+    """Return whether the reader already has the bytes of ``etag``; raise if it requires others."""
+    wanted, had = headers.get("if-match"), headers.get("if-none-match")
+    whole = modified.astimezone(UTC).replace(microsecond=0)
+    if wanted is not None:
+        if not _header_names(wanted, etag):
+            raise Refused("PreconditionFailed", "the object is not the one that If-Match names.")
+    elif (since := _time(headers.get("if-unmodified-since"))) is not None and whole > since:
+        raise Refused("PreconditionFailed", "the object has changed since.")
+    if had is not None:
+        return _header_names(had, etag)
+    since = _time(headers.get("if-modified-since"))
+    return since is not None and whole <= since
+
+
+def _header_names(header: str, etag: str) -> bool:
+    given = [one.strip().removeprefix("W/") for one in header.split(",")]
+    return "*" in given or etag in given or etag.strip('"') in given
+
+
+def _time(header: str | None) -> datetime | None:
+    """Return the time in a header; None if it cannot be read."""
+    if header is None:
+        return None
+    try:
+        found = parsedate_to_datetime(header)
+    except (ValueError, OverflowError):
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _part(headers: Mapping[str, str], size: int, etag: str) -> tuple[int, int] | None:
+    """Return the requested byte range; None for all bytes, also for several ranges at once, as S3 does."""
+    found = _RANGE.fullmatch(headers.get("range", "").strip())
+    if found is None or found[0] == "bytes=-":
+        return None
+    if "if-range" in headers and headers["if-range"].strip() != etag:
+        return None
+    first, last = found[1], found[2]
+    if not first:
+        start, stop = max(0, size - int(last)), size
+    else:
+        start, stop = int(first), min(size, int(last) + 1 if last else size)
+    if first and last and int(last) < int(first):
+        return None
+    if start >= size or start >= stop:
+        raise Refused("InvalidRange", "the object has fewer bytes than the range asks for.")
+    return start, stop
+
+
 def make_proxy(service: Service, guessing: Guessing) -> ASGIApp:
-    """What readers of the buckets of ``service`` ask; ``guessing`` counts wrong signatures."""
+    """Return the application for readers of the buckets of ``service``.
+
+    ``guessing`` counts wrong signatures.
+    """
     return _Proxy(service, guessing)
 
 
 class _Proxy:
     def __init__(self, service: Service, guessing: Guessing) -> None:
         self._service, self._guessing = service, guessing
-        self._buckets, self._objects = Buckets.of(service), Objects(service)
+        self._buckets, self._objects = service.buckets, Objects(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -126,7 +399,7 @@ class _Proxy:
         return await answered(file, request.method, request.headers, told)
 
     def _caller(self, request: Request, address: str | None) -> Caller:
-        """Who signed the request, within the quota of requests; wrong signatures are counted."""
+        """Return the signer of the request, within the quota of requests; count wrong signatures."""
         wait = self._guessing.wait(address)
         if wait > 0.0:
             raise TooManyGuesses(
@@ -135,7 +408,7 @@ class _Proxy:
         signed = signed_of(request)
         if signed is None:
             raise Refused("AccessDenied", "this needs a request signed by an access key of this service.")
-        key, now = self._buckets.store.key(signed.key_id), datetime.now(UTC)
+        key, now = self._service.registry.key(signed.key_id), datetime.now(UTC)
         right = signed.matches(request, self._buckets.secret_of(signed.key_id))
         if key is None or not right or not key.usable(now):
             self._guessing.failed(address)
@@ -158,13 +431,13 @@ def _request(scope: Scope) -> Request:
 
 
 def _below(scope: Scope, raw_path: bytes) -> bytes:
-    """The path below where the application is mounted, decoded."""
+    """Return the decoded path below the mount point."""
     path, mount = unquote_to_bytes(raw_path), scope.get("root_path", "").encode()
     return path[len(mount) :] if path == mount or path.startswith(mount + b"/") else path
 
 
 def _names(path: bytes) -> tuple[str, str]:
-    """The bucket and the key that a path names."""
+    """Return the bucket and the key that a path names."""
     try:
         text = path.decode()
     except UnicodeDecodeError:
@@ -193,3 +466,30 @@ def _refusal(refused: Refused, method: str, path: bytes) -> Response:
 
 def _not_there() -> Refused:
     return Refused("NotImplemented", "of S3, only reads and listings are answered here.")
+
+
+class ProxyMount(Mount):
+    """A mount that also answers its bare prefix, and names of every kind.
+
+    Clients ask for the list of buckets there and sign the path as they write it: a redirect to the prefix
+    with a slash would be refused for its signature. A name with a line break is for the proxy to refuse.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether the request is for the proxy."""
+        root = scope.get("root_path", "")
+        place = f"{root}{self.path}"
+        path = scope.get("path", "")
+        if scope["type"] != "http" or not (path == place or path.startswith(f"{place}/")):
+            return Match.NONE, {}
+        return Match.FULL, {
+            "path_params": dict(scope.get("path_params", {})),
+            "app_root_path": scope.get("app_root_path", root),
+            "root_path": place,
+            "endpoint": self.app,
+        }
+
+
+def proxy_mount(service: Service, guessing: Guessing, path: str = "/s3") -> ProxyMount:
+    """Return the route that answers everything at and below ``path``."""
+    return ProxyMount(path, make_proxy(service, guessing))

@@ -1,18 +1,30 @@
-"""Jobs: work that is accepted now and done when there is time for it."""
+"""Routes of jobs, audits and reports."""
 
-from typing import Any
+from __future__ import annotations
 
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from contextlib import ExitStack
+from typing import Annotated, Any
 
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from sfumato.errors import BadInput
 from sfumato.serve.jobs.job_lifecycle import Job
-from sfumato.serve.request_models import JobShown, Name
-from sfumato.serve.rest.dependencies import Asking, Here
-from sfumato.serve.rest.multipart import Form
-from sfumato.serve.rest.pagination import PAGED, Cursor, Limit, link_next
-from sfumato.serve.rest.rest_uploads import DESCRIPTION, Asked, Key, Named, body_of, described, uploaded
-
-__all__ = ["ACCEPTED", "accepted", "router"]
+from sfumato.serve.request_files import MOST_WORDS
+from sfumato.serve.request_models import AuditDescription, JobShown, Name, checked
+from sfumato.serve.rest.rest_requests import PAGED, Asking, Cursor, Here, Limit, is_form, link_next
+from sfumato.serve.rest.rest_uploads import (
+    DESCRIPTION,
+    Asked,
+    Form,
+    Key,
+    Named,
+    body_of,
+    described,
+    form_body,
+    form_of,
+    uploaded,
+)
 
 router = APIRouter(tags=["jobs"])
 
@@ -22,6 +34,26 @@ ACCEPTED: dict[int | str, dict[str, Any]] = {
         "description": "The job was accepted; the header Location says where to ask how it stands.",
         "headers": {"Location": {"description": "The job.", "schema": {"type": "string"}}},
     }
+}
+
+_FILES = {"original": True, "released": False, "nonmembers": False, "labels_file": False}
+_WORDS: dict[str, Any] = {
+    "asked": AuditDescription.model_json_schema(),
+    "certificate": {"type": "string", "maxLength": MOST_WORDS},
+}
+_PAGE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "One page of HTML, which asks the network for nothing.",
+        "content": {"text/html": {}},
+    }
+}
+_PEM_TYPE = "application/x-pem-file"
+_PEM: dict[int | str, dict[str, Any]] = {
+    200: {"description": "A public key, in PEM.", "content": {_PEM_TYPE: {"schema": {"type": "string"}}}}
+}
+_HEADERS = {
+    "Content-Security-Policy": "frame-ancestors 'none'; sandbox allow-scripts",
+    "X-Content-Type-Options": "nosniff",
 }
 
 
@@ -38,7 +70,7 @@ async def submit(
     asked: Asked = None,
     key: Key = None,
 ) -> JobShown:
-    """Release a file as a job: its price is set aside now, and spent when the job begins to draw."""
+    """Release a file as a job: its price is held now, and spent when the job begins to draw."""
 
     def submitted(sent: Form) -> Job:
         return service.submit(asking, described(sent), sent.files["file"], dataset, request=key)
@@ -55,7 +87,7 @@ def jobs(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> list[JobShown]:
-    """A page of the jobs that the key may see, newest first."""
+    """Return a page of the jobs that the key may see, newest first."""
     page = service.jobs(asking, limit=limit, cursor=cursor)
     link_next(request, response, page, limit)
     return [JobShown(**one.to_dict()) for one in page]
@@ -63,20 +95,86 @@ def jobs(
 
 @router.get("/jobs/{job}")
 def job(service: Here, asking: Asking, job: str) -> JobShown:
-    """How a job stands."""
+    """Return the state of a job."""
     return JobShown(**service.job(asking, job).to_dict())
 
 
 @router.delete("/jobs/{job}")
 def cancel(service: Here, asking: Asking, job: str) -> JobShown:
-    """Cancel a job: before it begins to draw its price is given back, afterwards it stays spent.
+    """Cancel a job: before it begins to draw its price is returned, afterwards it stays spent.
 
-    One that is worked on is cancelling, and ends at its next step; one that has ended stays as it is.
+    A running job is cancelling, and ends at its next step; a job that has ended stays as it is.
     """
     return JobShown(**service.cancel(asking, job).to_dict())
 
 
 def accepted(response: Response, job: Job) -> JobShown:
-    """The answer to what was accepted as ``job``."""
+    """Return the answer to an accepted ``job``."""
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return JobShown(**job.to_dict())
+
+
+evidence_router = APIRouter(tags=["evidence"])
+
+
+@evidence_router.post(
+    "/datasets/{dataset}/audits",
+    status_code=202,
+    openapi_extra=form_body(_FILES, _WORDS),
+    responses=ACCEPTED,
+)
+async def submit_audit(
+    request: Request,
+    response: Response,
+    service: Here,
+    asking: Asking,
+    dataset: Name,
+    release: Annotated[
+        str | None,
+        Query(
+            pattern=r"^[0-9a-f]{24}$", description="A release that is here, in place of the part released."
+        ),
+    ] = None,
+    key: Key = None,
+) -> JobShown:
+    """Audit a release as a job, at no cost: the part original is what it is a release of, row by row.
+
+    The part released, with its certificate, or the query's release, is what is attacked.
+    """
+    if not is_form(request):
+        raise BadInput("the files of an audit come as multipart/form-data, in parts original and released.")
+
+    def submitted() -> Job:
+        asked = checked("asked", AuditDescription, form.words.get("asked", "{}"))
+        files = service.audited_files(asking, form.files, release, form.words.get("certificate"))
+        return service.submit_audit(asking, asked, files, dataset, request=key)
+
+    with ExitStack() as brought:
+        folder = brought.enter_context(service.folder())
+        form = await form_of(request, folder, service.settings.body_bytes, files=_FILES, words=_WORDS)
+        return accepted(response, await service.direct.done(asking.tenant, submitted, brought.pop_all()))
+
+
+@evidence_router.get("/audits/{audit}")
+def audit(service: Here, asking: Asking, audit: str) -> dict[str, Any]:
+    """Return what an audit found: every attack, and the statement with its measured column."""
+    return service.audit(asking, audit)
+
+
+@evidence_router.get("/audits/{audit}/report", responses=_PAGE, response_class=HTMLResponse)
+def audit_report(service: Here, asking: Asking, audit: str) -> Response:
+    """Return the report of an audit."""
+    return HTMLResponse(service.report_page(asking, audit), headers=_HEADERS)
+
+
+@evidence_router.get("/releases/{release}/report", responses=_PAGE, response_class=HTMLResponse)
+def release_report(service: Here, asking: Asking, release: str) -> Response:
+    """Return the report of a release: its three columns, and the budget that paid for it."""
+    service.release(asking, release)
+    return HTMLResponse(service.report_page(asking, release), headers=_HEADERS)
+
+
+@evidence_router.get("/signing-key", responses=_PEM, response_class=Response, openapi_extra={"security": []})
+async def signing_key(service: Here) -> Response:
+    """Return the public key that verifies certificates, for anybody, as ``sfumato key trust`` takes it."""
+    return Response(service.signing_key, media_type=_PEM_TYPE)

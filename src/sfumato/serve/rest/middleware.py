@@ -1,27 +1,128 @@
-"""Around every request: whom it comes from, its id, its line in the log, its counts, what nobody foresaw."""
+"""HTTP middleware: request ids, access log, metrics, and errors as problem details (RFC 9457).
+
+A problem has one sentence, a type for machines, and no private value. Unexpected errors are answered by a
+problem that names the request id.
+"""
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Mount
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sfumato.serve.auth.addresses import Network
-from sfumato.serve.auth.trusted_proxies import address_behind
+from sfumato.errors import SfumatoError
+from sfumato.serve.authentication import Network, address_behind
 from sfumato.serve.logs import noting, told
 from sfumato.serve.metrics import Metrics
-from sfumato.serve.refusal_codes import REFUSAL
-from sfumato.serve.rest.problem_details import problem
+from sfumato.serve.refusal_codes import REFUSAL, disk_failure, refusal, said_of, seconds_to_wait
+from sfumato.serve.request_models import faults
 
-__all__ = ["HEADER", "Watched"]
+#: What problems are.
+MEDIA = "application/problem+json"
+#: The status of each way of refusing; 400 where there is no other.
+STATUS: Mapping[str, int] = {
+    "budget-refused": 409,
+    "ledger-unavailable": 503,
+    "registry-unavailable": 503,
+    "not-ready": 503,
+    "busy": 503,
+    "took-too-long": 503,
+    "storage-failed": 503,
+    "storage-full": 507,
+    "quota": 429,
+    "too-many-guesses": 429,
+    "unauthenticated": 401,
+    "too-large": 413,
+    "too-slow": 408,
+    "conflict": 409,
+    "forbidden": 403,
+    "not-found": 404,
+}
+#: What operations may answer, for the OpenAPI document, which tells those of each.
+PROBLEMS: Mapping[int | str, dict[str, Any]] = {
+    status: {
+        "description": HTTPStatus(status).phrase,
+        "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503, 507)
+}
+SCHEMA: Mapping[str, Any] = {
+    "title": "Problem",
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
 
-_Message = MutableMapping[str, Any]
-_Receive = Callable[[], Awaitable[_Message]]
-_Send = Callable[[_Message], Awaitable[None]]
-_Application = Callable[[_Message, _Receive, _Send], Awaitable[None]]
+
+def problem(status: int, kind: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return the response of a problem."""
+    content = {"type": kind, "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return JSONResponse(content, status, headers=dict(headers or {}), media_type=MEDIA)
+
+
+def add_problems(app: FastAPI) -> None:
+    """Answer every refusal of ``app`` with a problem; ``middleware`` handles unexpected errors."""
+
+    @app.exception_handler(SfumatoError)
+    def refused(request: Request, error: SfumatoError) -> JSONResponse:
+        word, seconds = refusal(error), seconds_to_wait(error)
+        headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
+        request.scope[REFUSAL] = word
+        if word == "unauthenticated":
+            headers["WWW-Authenticate"] = "Bearer"
+        return problem(STATUS.get(word, 400), word, said_of(error), headers)
+
+    @app.exception_handler(OSError)
+    def failed(request: Request, error: OSError) -> JSONResponse:
+        fault = disk_failure(error)
+        if fault is None:
+            raise error
+        return refused(request, fault)
+
+    @app.exception_handler(RequestValidationError)
+    def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
+        request.scope[REFUSAL] = "malformed"
+        # Where it is wrong and what is expected there; never the value that came.
+        return problem(422, "malformed", f"the request is malformed at {faults(error.errors())}.")
+
+    @app.exception_handler(HTTPException)
+    def plain(request: Request, error: HTTPException) -> Response:
+        status, headers = HTTPStatus(error.status_code), dict(error.headers or {})
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = allowed(request)
+            if request.method == "OPTIONS":
+                return Response(status_code=204, headers=headers)
+        word = status.phrase.lower().replace(" ", "-")
+        request.scope[REFUSAL] = word
+        return problem(status, word, f"{status.phrase}.", headers)
+
+
+def allowed(request: Request) -> str:
+    """Return the methods of the path of ``request``, over all of its routes, for the header Allow."""
+    routes = [route for route in request.app.router.routes if not isinstance(route, Mount)]
+    found = [
+        method
+        for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return ", ".join([*found, "OPTIONS"])
+
 
 #: In every answer: the id that the log knows the request by.
 HEADER = "Sfumato-Request"
@@ -36,17 +137,17 @@ _OVER_TLS = ((b"strict-transport-security", b"max-age=31536000"),)
 
 
 class Watched:
-    """An application of which every request is counted and has a line in the log.
+    """Middleware that counts and logs every request.
 
-    An error that nobody foresaw is answered by a problem that names the request; its type and place are in
-    the log under the same name. ``trusted`` proxies are believed about whom they were asked by.
+    An unexpected error is answered by a problem that names the request id; its type and place are logged
+    under the same id. ``trusted`` proxies are believed about the address of their client.
     """
 
-    def __init__(self, app: _Application, metrics: Metrics, trusted: Sequence[Network] = ()) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, trusted: Sequence[Network] = ()) -> None:
         self._app, self._metrics, self._trusted = app, metrics, trusted
 
-    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
-        """Answer one request, or whatever else a server asks of an application."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or pass on any other event of the server."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -67,13 +168,13 @@ class Watched:
             finally:
                 self._ended(scope, watch, time.perf_counter() - begun, notes)
 
-    def _find_client(self, scope: _Message) -> None:
+    def _find_client(self, scope: Scope) -> None:
         peer = scope.get("client")
         given = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
         if peer is not None and given:
             scope["client"] = (address_behind(peer[0], ",".join(given), self._trusted), 0)
 
-    def _ended(self, scope: _Message, watch: _Watch, seconds: float, notes: dict[str, Any]) -> None:
+    def _ended(self, scope: Scope, watch: _Watch, seconds: float, notes: dict[str, Any]) -> None:
         route, method = _template(scope), _method(scope)
         status = _GONE if watch.status is None else watch.status
         refusal = scope.get(REFUSAL)
@@ -104,9 +205,9 @@ class Watched:
 
 
 class _Watch:
-    """What goes through one request."""
+    """The messages of one request."""
 
-    def __init__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.id = secrets.token_hex(8)
         self.status: int | None = None
         self.bytes_in = self.bytes_out = 0
@@ -114,12 +215,12 @@ class _Watch:
         forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
         self._secure = scope.get("scheme") == "https" or b"https" in forwarded
 
-    async def receive(self) -> _Message:
+    async def receive(self) -> Message:
         message = await self._receive()
         self.bytes_in += len(message.get("body", b""))
         return message
 
-    async def send(self, message: _Message) -> None:
+    async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             given = list(message.get("headers", ()))
@@ -131,18 +232,18 @@ class _Watch:
         await self._send(message)
 
 
-def _unforeseen(id_: str) -> _Application:
+def _unforeseen(id_: str) -> ASGIApp:
     return problem(500, "unforeseen", f"something unforeseen happened; it is in the log as request {id_}.")
 
 
-def _method(scope: _Message) -> str:
-    """One of few words, whatever a client made up."""
+def _method(scope: Scope) -> str:
+    """Return the method if it is a known one, else a fixed word."""
     known = ("GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS")
     return scope["method"] if scope["method"] in known else "other"
 
 
-def _template(scope: _Message) -> str:
-    """The template of the route, as /v1/releases/{release}: never the path, which holds names."""
+def _template(scope: Scope) -> str:
+    """Return the route's template, as in /v1/releases/{release}; never the path, which contains names."""
     mounted = scope.get("root_path", "").removeprefix(scope.get("app_root_path", ""))
     path = getattr(scope.get("route"), "path", "")
     if path and scope["path"].startswith("/v1/") and not path.startswith("/v1/"):

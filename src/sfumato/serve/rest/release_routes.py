@@ -1,4 +1,4 @@
-"""Releases: planned, made, looked at and checked."""
+"""Routes of releases: plan, protect, list, download, delete and verify."""
 
 import json
 from typing import Annotated, Any
@@ -10,25 +10,22 @@ from fastapi.responses import FileResponse, Response
 from sfumato.errors import BadInput
 from sfumato.reports import certificate_file
 from sfumato.serve.jobs.sync_executor import LATE_PLAN, late_release
+from sfumato.serve.release_store import Release
 from sfumato.serve.request_files import MOST_WORDS
 from sfumato.serve.request_models import Name, ReleaseShown
-from sfumato.serve.rest.dependencies import Asking, Here
-from sfumato.serve.rest.json_rows import released_rows
-from sfumato.serve.rest.multipart import Form
-from sfumato.serve.rest.pagination import PAGED, Cursor, Limit, link_next
+from sfumato.serve.rest.rest_requests import PAGED, Asking, Cursor, Here, Limit, link_next
 from sfumato.serve.rest.rest_uploads import (
     BINARY,
     DESCRIPTION,
     Asked,
+    Form,
     Key,
     Named,
     body_of,
     described,
+    released_rows,
     uploaded,
 )
-from sfumato.serve.service import Release
-
-__all__ = ["router"]
 
 router = APIRouter(tags=["releases"])
 
@@ -60,7 +57,7 @@ _RELEASED_OR_ROWS: dict[int | str, dict[str, Any]] = {
 async def plan(
     request: Request, service: Here, asking: Asking, dataset: Name, named: Named = None, asked: Asked = None
 ) -> dict[str, Any]:
-    """What a release of a file would promise and cost; nothing is spent."""
+    """Return what a release of a file would guarantee and cost; nothing is spent."""
 
     def planned(sent: Form) -> dict[str, Any]:
         return service.plan(asking, described(sent), sent.files["file"], dataset)
@@ -106,7 +103,7 @@ def releases(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> list[ReleaseShown]:
-    """A page of the releases that the key may see, newest first."""
+    """Return a page of the releases that the key may see, newest first."""
     page = service.releases(asking, limit=limit, cursor=cursor)
     link_next(request, response, page, limit)
     return [ReleaseShown(**one.to_dict()) for one in page]
@@ -114,25 +111,25 @@ def releases(
 
 @router.get("/releases/{release}")
 def release(service: Here, asking: Asking, release: str) -> ReleaseShown:
-    """One release: its three columns, and what paid for it."""
+    """Return one release: its three columns, and what paid for it."""
     return ReleaseShown(**service.release(asking, release).to_dict())
 
 
 @router.delete("/releases/{release}")
 def delete(service: Here, asking: Asking, release: str) -> ReleaseShown:
-    """Delete the released file; its certificate, its record and what paid for it stay."""
+    """Delete the released file; its certificate, record and payment are kept."""
     return ReleaseShown(**service.delete_release(asking, release).to_dict())
 
 
 @router.get("/releases/{release}/content", responses=_RELEASED, response_class=FileResponse)
 def content(service: Here, asking: Asking, release: str) -> Response:
-    """The released file."""
+    """Return the released file."""
     return _file(service.content(asking, release))
 
 
 @router.get("/releases/{release}/certificate")
 def certificate(service: Here, asking: Asking, release: str) -> dict[str, Any]:
-    """The signed certificate of a release."""
+    """Return the signed certificate of a release."""
     beside = certificate_file(service.release(asking, release).file)
     found: dict[str, Any] = json.loads(beside.read_bytes())
     return found
@@ -148,7 +145,7 @@ async def verify(
         str | None, Query(description="The certificate, as JSON.", max_length=MOST_WORDS)
     ] = None,
 ) -> dict[str, Any]:
-    """Whether a released file is what its certificate says."""
+    """Verify a released file against its certificate."""
 
     def verified(sent: Form) -> dict[str, Any]:
         if "certificate" not in sent.words:

@@ -1,32 +1,97 @@
-"""The application: its routes, its document, and whether it is alive and ready."""
+"""The REST application: its routes, middleware and OpenAPI document.
+
+The document says what each operation answers, including its refusals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import RedirectResponse
+from pydantic.json_schema import models_json_schema
 
 import sfumato
-from sfumato.serve.auth.login_throttle import Guessing
-from sfumato.serve.metrics import Metrics
+from sfumato.serve.authentication import Guessing
+from sfumato.serve.metrics import Metrics, Readiness
 from sfumato.serve.pages import make_dashboard
-from sfumato.serve.proxy import bucket_routes as proxy_routes
 from sfumato.serve.proxy import proxy_mount
-from sfumato.serve.readiness import Readiness
-from sfumato.serve.rest import (
-    budget_routes,
-    evidence_routes,
-    job_routes,
-    operation_routes,
-    release_routes,
-    tenant_routes,
-)
-from sfumato.serve.rest.bounded_bodies import Bounded
-from sfumato.serve.rest.middleware import Watched
-from sfumato.serve.rest.openapi_document import describe
-from sfumato.serve.rest.problem_details import PROBLEMS, add_problems
+from sfumato.serve.request_models import Description
+from sfumato.serve.rest import job_routes, release_routes, tenant_routes
+from sfumato.serve.rest.middleware import MEDIA, PROBLEMS, SCHEMA, Watched, add_problems
+from sfumato.serve.rest.rest_requests import Bounded
+from sfumato.serve.rest.rest_uploads import ReleasedRows, Rows
 from sfumato.serve.service import Service
 
 __all__ = ["make_app"]
 
-_ROUTES = (budget_routes, release_routes, job_routes, evidence_routes, tenant_routes, proxy_routes)
+# What any operation that needs a key may answer: no key, one that does not allow it, too many, and trouble.
+_ALWAYS = {"401", "403", "429", "500", "503"}
+# The name of the scheme that operations ask for unless they say otherwise: a key, as in Authorization:
+# Bearer sfu_….
+_KEY = "key"
+_METHODS = ("get", "post", "put", "delete", "patch")
+
+_ROUTERS = (
+    tenant_routes.budget_router,
+    release_routes.router,
+    job_routes.router,
+    job_routes.evidence_router,
+    tenant_routes.router,
+    tenant_routes.bucket_router,
+)
+
+
+def describe(app: FastAPI) -> None:
+    """Add our schemas, the key scheme and the possible problems to the OpenAPI document of ``app``."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        document = described()
+        parts = document.setdefault("components", {})
+        parts["securitySchemes"] = {_KEY: {"type": "http", "scheme": "bearer"}}
+        parts["schemas"] |= {"Problem": dict(SCHEMA)} | _asked_for()
+        for path in document["paths"].values():
+            for method in set(path) & set(_METHODS):
+                path[method].setdefault("security", [{_KEY: []}])
+                possible = _possible(method, path[method])
+                answers = path[method]["responses"]
+                path[method]["responses"] = {
+                    status: answer
+                    for status, answer in answers.items()
+                    if status in possible or MEDIA not in answer.get("content", {})
+                }
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _asked_for() -> dict[str, Any]:
+    """Return the schemas of bodies that no route declares by itself."""
+    _, found = models_json_schema(
+        [(Description, "validation"), (Rows, "validation"), (ReleasedRows, "serialization")],
+        ref_template="#/components/schemas/{model}",
+    )
+    schemas: dict[str, Any] = found["$defs"]
+    return schemas
+
+
+def _possible(method: str, operation: Mapping[str, Any]) -> set[str]:
+    """Return the problems that an operation can answer."""
+    found = set(_ALWAYS) if operation["security"] else {"500"}
+    given = {one["in"] for one in operation.get("parameters", ())}
+    if given or "requestBody" in operation:
+        found |= {"400", "422"}
+    if "path" in given:
+        found.add("404")
+    if "requestBody" in operation:
+        found |= {"408", "413", "507"}
+    if method != "get":
+        found.add("409")
+    return found
 
 
 def make_app(
@@ -37,10 +102,10 @@ def make_app(
     readiness: Readiness | None = None,
     metrics_token: str | None = None,
 ) -> FastAPI:
-    """The application of ``service``.
+    """Return the application of ``service``.
 
-    ``guessing`` counts wrong keys, ``metrics`` requests and ``readiness`` is asked, together with another
-    server where they are shared. Without a ``metrics_token`` there is no page of metrics.
+    ``guessing`` counts wrong keys, ``metrics`` counts requests and ``readiness`` is checked; they may be
+    shared with another server. Without a ``metrics_token`` there is no page of metrics.
     """
     app = FastAPI(
         title="Sfumato",
@@ -56,9 +121,9 @@ def make_app(
     add_problems(app)
     app.add_middleware(Bounded)
     app.add_middleware(Watched, metrics=app.state.metrics, trusted=service.settings.trusted)
-    app.include_router(operation_routes.router)
-    for routes in _ROUTES:
-        app.include_router(routes.router, prefix="/v1", responses=dict(PROBLEMS))
+    app.include_router(tenant_routes.operation_router)
+    for router in _ROUTERS:
+        app.include_router(router, prefix="/v1", responses=dict(PROBLEMS))
     app.include_router(_front)
     app.mount("/ui", make_dashboard(service, app.state.guessing))
     # Not mounted by the framework, which would redirect the bare /s3, whose path clients have signed.
@@ -73,5 +138,5 @@ _front = APIRouter(include_in_schema=False)
 @_front.get("/")
 @_front.api_route("/ui", methods=["GET", "HEAD"])  # or the framework would redirect every method
 def front() -> RedirectResponse:
-    """People who come without a path look for the pages."""
+    """Redirect visitors without a path to the pages."""
     return RedirectResponse("/ui/")

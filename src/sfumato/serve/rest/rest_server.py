@@ -1,4 +1,9 @@
-"""One process that answers: REST, gRPC beside it and the runner of jobs, from its start to its end."""
+"""One server process: REST, gRPC and the job runner, from start to shutdown, with connection timeouts.
+
+Servers limit connections, so a client that opens all of them and then sends nothing would shut out everybody
+else. Therefore the head of a request must arrive in time, and an answer must be read. Bodies have their own
+limits (``rest_requests``), which know how much arrived.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +18,82 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import BadInput
+from sfumato.noise import inner_threads
 from sfumato.serve import logs
-from sfumato.serve.auth.login_throttle import Guessing
+from sfumato.serve.authentication import Guessing
 from sfumato.serve.jobs.job_runner import Runner
-from sfumato.serve.metrics import Metrics
-from sfumato.serve.readiness import Readiness
-from sfumato.serve.rest.connections import PatientProtocol
+from sfumato.serve.metrics import Metrics, Readiness
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings
 
-__all__ = ["Ending", "ending", "listen", "serve"]
+#: How long the head of a request may take, and the rest of a body that was refused already.
+HEAD_SECONDS = 10.0
+# How long a client may leave 64 KiB of its answer unread.
+_UNREAD_SECONDS = 30.0
 
 _CONNECTIONS = 256
 # Threads take turns this often: one that computes must not keep the one that answers waiting.
 _TURN_SECONDS = 0.0005
 
 
+class PatientProtocol(H11Protocol):
+    """Uvicorn's HTTP/1.1 by h11, which is strict about where a request ends, with time limits."""
+
+    def __init__(self, *arguments: Any, **words: Any) -> None:
+        super().__init__(*arguments, **words)
+        self._head: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Start waiting for the head of the first request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle received bytes."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timers."""
+        for timer in (self._head, self._unread):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Start waiting for a client that reads more slowly than it is answered."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(_UNREAD_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop waiting, because the client has read."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def _watch(self) -> None:
+        """Set a timer for the end of the head; an application reads bodies with limits of its own."""
+        theirs = self.conn.their_state
+        answered = self.cycle is not None and self.cycle.response_complete
+        expected = theirs is h11.IDLE or (theirs is h11.SEND_BODY and answered)
+        if expected and self._head is None:
+            self._head = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+        elif not expected and self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+
 class Ending:
-    """How many signals told the process to end."""
+    """Counts the signals that told the process to end."""
 
     def __init__(self) -> None:
         self.signals = 0
@@ -46,9 +105,9 @@ class Ending:
 
 @contextmanager
 def ending() -> Iterator[Ending]:
-    """Let SIGTERM, SIGINT and SIGHUP say that the process is to end, instead of ending it.
+    """Count SIGTERM, SIGINT and SIGHUP instead of ending the process.
 
-    What the caller chose to ignore, as nohup does, stays ignored.
+    Signals that the caller ignores, as nohup does, stay ignored.
     """
     made = Ending()
     if threading.current_thread() is not threading.main_thread():
@@ -65,11 +124,11 @@ def ending() -> Iterator[Ending]:
 
 
 def listen(listening: Listening, port: int, *, shared: bool) -> socket.socket:
-    """A socket on ``port``, on which connections come once somebody listens.
+    """Return a socket bound to ``port``, not listening yet.
 
-    Where it is ``shared``, other processes of the same user may have one too, and the system gives each
-    connection to one of those that listen. On a single socket for all of them the first that wakes up would
-    take whatever connections there are, and the others none.
+    If it is ``shared``, other processes of the same user may bind the port too, and the system gives each
+    connection to one of those that listen. On a single socket for all of them, the first that wakes up would
+    take every waiting connection.
     """
     made = socket.socket(socket.AF_INET6 if ":" in listening.host else socket.AF_INET)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -87,9 +146,9 @@ def listen(listening: Listening, port: int, *, shared: bool) -> socket.socket:
 def serve(
     settings: Settings, listening: Listening, rest: socket.socket, end: Ending, ready: Callable[[], object]
 ) -> None:
-    """Answer on ``rest`` until told to ``end``; what is under way is finished first.
+    """Answer on ``rest`` until ``end`` says so, then finish what is running.
 
-    ``ready`` is called once it does answer.
+    ``ready`` is called once the server answers.
     """
     sys.setswitchinterval(_TURN_SECONDS)
     service, guessing = Service(settings), Guessing()  # one count of wrong keys, whichever way they come
@@ -120,15 +179,21 @@ def serve(
         # would stop everything for a tenth of a second, again and again.
         gc.collect()
         gc.freeze()
+
+        def answers() -> None:
+            metrics.mark_up()
+            ready()
+
         beside = _Beside(service, listening, guessing, metrics, readiness)
-        _Server(config, end, listening, readiness, beside, ready).run(sockets=[rest])
+        with inner_threads(1):  # requests and jobs are worked on beside each other
+            _Server(config, end, listening, readiness, beside, answers).run(sockets=[rest])
         logs.told("ended")
     finally:
         service.close()
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn's, told to end by us, with what goes on beside it from its start to its end."""
+    """A uvicorn server that ends by our signal, and starts and stops what runs beside it."""
 
     def __init__(
         self,
@@ -137,11 +202,11 @@ class _Server(uvicorn.Server):
         listening: Listening,
         readiness: Readiness,
         beside: _Beside,
-        ready: Callable[[], object],
+        answers: Callable[[], object],
     ) -> None:
         super().__init__(config)
         self._end, self._listening, self._readiness, self._beside = end, listening, readiness, beside
-        self._ready = ready
+        self._answers = answers
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -152,10 +217,10 @@ class _Server(uvicorn.Server):
         """Start everything."""
         await self._beside.start()
         await super().startup(sockets)
-        self._ready()
+        self._answers()
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether to end, asked ten times a second; a second signal does not wait for the first's end."""
+        """Return whether to end, ten times a second; a second signal ends at once."""
         now = asyncio.get_running_loop().time()
         if self._end.signals and not self._readiness.draining:
             self._readiness.draining = True
@@ -165,12 +230,12 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take nothing new anywhere, and let all that is under way end at the same time."""
+        """Refuse new work everywhere, and let everything that is running end at the same time."""
         await asyncio.gather(super().shutdown(sockets), self._beside.stop())
 
 
 class _Beside:
-    """What goes on beside REST: the runner of jobs, and a gRPC server."""
+    """The job runner and a gRPC server, which run beside REST."""
 
     def __init__(
         self,
@@ -186,7 +251,7 @@ class _Beside:
         self._grpc: Any = None
 
     async def start(self) -> None:
-        """Answer gRPC, and work on jobs."""
+        """Start gRPC and the job runner."""
         address = self._listening.grpc_address
         if address is not None:
             from sfumato.serve.grpc.grpc_server import make_server
@@ -206,7 +271,7 @@ class _Beside:
         self._runner.start()
 
     async def stop(self) -> None:
-        """Take nothing new, and give what is under way its time."""
+        """Refuse new work, and give what is running its time."""
         seconds = self._listening.grace_seconds
         ends = [asyncio.to_thread(self._runner.stop, seconds)]
         if self._grpc is not None:

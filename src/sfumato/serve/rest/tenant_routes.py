@@ -1,62 +1,197 @@
-"""A tenant's own things: its keys, and how it trusts its readers."""
+"""Routes of a tenant: budgets, keys, policy, buckets and readers; and health and metrics for operators."""
 
-from typing import Any
+from __future__ import annotations
 
-from fastapi import APIRouter
+import hmac
+from typing import Annotated, Any
 
-from sfumato.serve.auth.trust_policy import Policy
-from sfumato.serve.registry_policies import VersionedPolicy
-from sfumato.serve.request_models import NewKey, NewPolicy
-from sfumato.serve.rest.dependencies import Asking, Here
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Header, Path, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
 
-__all__ = ["router"]
+from sfumato.serve.authentication import TooManyGuesses, Unauthenticated
+from sfumato.serve.metrics import MEDIA_TYPE
+from sfumato.serve.proxy.buckets import NewBucket, NewReader, shown
+from sfumato.serve.proxy.protected_objects import Objects
+from sfumato.serve.reader_tiers import ReaderFacts
+from sfumato.serve.request_models import Budget, Name, NewBudget, NewKey, NewPolicy
+from sfumato.serve.rest.rest_requests import Asking, Here
+from sfumato.serve.trust_policy import Policy
+
+bucket_router = APIRouter(tags=["proxies"])
+
+_Reader = Annotated[str, Path(min_length=1, max_length=200)]
+
+# Threads of their own: however many releases are under way, whoever asks whether it is ready is answered.
+_THREADS = CapacityLimiter(8)
+
+
+@bucket_router.post("/proxies", status_code=201)
+def declare(service: Here, asking: Asking, new: NewBucket) -> dict[str, Any]:
+    """Declare a bucket whose objects readers get protected; repeating it changes nothing."""
+    return service.buckets.declare(asking, new).to_dict()
+
+
+@bucket_router.get("/proxies")
+def buckets(service: Here, asking: Asking) -> list[dict[str, Any]]:
+    """Return the buckets that the key may read; their source is shown only to those who may declare them."""
+    return [shown(bucket, asking) for bucket in service.buckets.buckets(asking)]
+
+
+@bucket_router.get("/proxies/{name}")
+def bucket(service: Here, asking: Asking, name: str) -> dict[str, Any]:
+    """Return one bucket."""
+    return shown(service.buckets.bucket(asking, name), asking)
+
+
+@bucket_router.get("/proxies/{name}/tier")
+def tier(request: Request, service: Here, asking: Asking, name: str) -> dict[str, Any]:
+    """Return the tier of the caller at its present address; nothing is spent."""
+    address = None if request.client is None else request.client.host
+    found = service.buckets
+    bucket = found.bucket(asking, name, "tier")
+    return {"tier": found.level(asking, bucket, address), "tiers": list(bucket.tiers.levels)}
+
+
+@bucket_router.get("/proxies/{name}/names")
+def names(service: Here, asking: Asking, name: str) -> dict[str, str]:
+    """Return the keys of all objects by the names that readers see, for those who may declare the bucket."""
+    found = service.buckets
+    bucket = found.bucket(asking, name, "budget")
+    listed = Objects(service).listed(bucket, found.source(bucket))
+    return {one.shown: one.key for one in listed}
+
+
+@bucket_router.delete("/proxies/{name}")
+def remove(service: Here, asking: Asking, name: str) -> dict[str, Any]:
+    """Remove a bucket, which can be read no longer; what was paid for it stays paid."""
+    return service.buckets.remove(asking, name).to_dict()
+
+
+@bucket_router.get("/readers")
+def readers(service: Here, asking: Asking) -> dict[str, dict[str, Any]]:
+    """Return the facts about the tenant's readers."""
+    return {reader: facts.to_dict() for reader, facts in service.buckets.readers(asking).items()}
+
+
+@bucket_router.put("/readers/{reader}")
+def say(service: Here, asking: Asking, reader: _Reader, new: NewReader) -> dict[str, Any]:
+    """Set a reader's authorisations and jurisdiction, which the policy uses."""
+    facts = new.facts()
+    service.buckets.say(asking, reader, facts)
+    return {"reader": reader} | facts.to_dict()
+
+
+@bucket_router.delete("/readers/{reader}")
+def forget(service: Here, asking: Asking, reader: _Reader) -> dict[str, Any]:
+    """Remove the facts about a reader."""
+    service.buckets.say(asking, reader, None)
+    return {"reader": reader} | ReaderFacts().to_dict()
+
+
+@bucket_router.post("/keys/{key}/s3")
+def access_key(service: Here, asking: Asking, key: str) -> dict[str, Any]:
+    """Return the access key of a key, with which S3 clients sign; it ends with the key."""
+    found, secret = service.buckets.access_key(asking, key)
+    return {"access_key_id": found.id, "secret_access_key": secret, "path": "/s3"}
+
+
+budget_router = APIRouter(tags=["budgets"])
+
+
+@budget_router.get("/budgets")
+def budgets(service: Here, asking: Asking) -> list[Budget]:
+    """Return all budgets that the key may see."""
+    return [Budget(**one) for one in service.budgets(asking)]
+
+
+@budget_router.post("/budgets", status_code=201)
+def open_budget(service: Here, asking: Asking, new: NewBudget) -> Budget:
+    """Open a budget; opening the same one again changes nothing."""
+    return Budget(**service.open_budget(asking, **new.model_dump()))
+
+
+@budget_router.get("/budgets/{dataset}")
+def budget(service: Here, asking: Asking, dataset: Name) -> Budget:
+    """Return what a dataset may still spend."""
+    return Budget(**service.budget(asking, dataset))
+
+
+@budget_router.get("/budgets/{dataset}/history")
+def history(service: Here, asking: Asking, dataset: Name) -> list[dict[str, Any]]:
+    """Return every entry of the budget, oldest first."""
+    return service.history(asking, dataset)
+
+
+operation_router = APIRouter(include_in_schema=False)
+
+
+@operation_router.get("/healthz")
+async def alive() -> dict[str, str]:
+    """Return that the process answers."""
+    return {"status": "alive"}
+
+
+@operation_router.get("/readyz")
+async def ready(request: Request) -> dict[str, str]:
+    """Return whether the service could make a release."""
+    await to_thread.run_sync(request.app.state.readiness.require, limiter=_THREADS)
+    return {"status": "ready"}
+
+
+@operation_router.get("/metrics")
+def metrics(request: Request, authorization: Annotated[str | None, Header()] = None) -> Response:
+    """Return the metrics to the holder of the metrics token: they name tenants' datasets."""
+    token, guessing = request.app.state.metrics_token, request.app.state.guessing
+    address = None if request.client is None else request.client.host
+    if token is None:
+        raise HTTPException(404)
+    wait = guessing.wait(address)
+    if wait > 0.0:
+        raise TooManyGuesses("too many wrong keys came from this address; wait, and look at the key.", wait)
+    if not hmac.compare_digest(f"Bearer {token}".encode(), (authorization or "").encode()):
+        if authorization is not None:
+            guessing.failed(address)
+        raise Unauthenticated("the metrics need their token, as in Authorization: Bearer ….")
+    return Response(request.app.state.metrics.page(), media_type=MEDIA_TYPE)
+
 
 router = APIRouter(tags=["tenant"])
 
 
 @router.get("/me")
 def me(asking: Asking) -> dict[str, Any]:
-    """Who asks, and what the key allows."""
-    return {
-        "tenant": asking.tenant,
-        "key": asking.key_id,
-        "role": asking.role,
-        "scopes": None if asking.scopes is None else sorted(asking.scopes),
-        "datasets": None if asking.datasets is None else sorted(asking.datasets),
-        "reader": asking.reader,
-    }
+    """Return the caller, and what its key allows."""
+    return asking.to_dict()
 
 
 @router.get("/keys")
 def keys(service: Here, asking: Asking) -> list[dict[str, Any]]:
-    """All keys of the tenant; their secrets are nowhere."""
+    """Return all keys of the tenant, without their secrets."""
     return [key.to_dict() for key in service.keys_of(asking)]
 
 
 @router.post("/keys", status_code=201)
 def make_key(service: Here, asking: Asking, new: NewKey) -> dict[str, Any]:
-    """Make a key; its token is shown this once."""
+    """Create a key; its token is shown only once."""
     key, token = service.make_key(asking, **new.model_dump())
     return key.to_dict() | {"token": token}
 
 
 @router.delete("/keys/{key}")
 def revoke(service: Here, asking: Asking, key: str) -> dict[str, Any]:
-    """Let a key open nothing any more."""
+    """Revoke a key."""
     return service.revoke_key(asking, key).to_dict()
 
 
 @router.get("/policy")
 def policy(service: Here, asking: Asking) -> dict[str, Any]:
-    """How the tenant trusts its readers."""
-    return _shown(service.policy(asking))
+    """Return the tenant's trust policy."""
+    return service.policy(asking).to_dict()
 
 
 @router.put("/policy")
 def set_policy(service: Here, asking: Asking, new: NewPolicy) -> dict[str, Any]:
-    """Replace the policy."""
-    return _shown(service.set_policy(asking, Policy.from_dict(new.policy), new.after))
-
-
-def _shown(found: VersionedPolicy) -> dict[str, Any]:
-    return {"version": found.version, "policy": found.policy.to_dict()}
+    """Replace the trust policy."""
+    return service.set_policy(asking, Policy.from_dict(new.policy), new.after).to_dict()

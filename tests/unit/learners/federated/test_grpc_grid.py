@@ -37,10 +37,8 @@ from flwr.server import SimpleClientManager
 from flwr.server.superlink.fleet.grpc_bidi.grpc_server import start_grpc_server
 from flwr.supercore.task_identity import TaskIdentity
 
-from sfumato.learners.federated import federate, flat, make_protection
-from sfumato.learners.federated.client_app import make_client_app
-from sfumato.learners.federated.credentials import Credential, new_secret
-from sfumato.learners.federated.flower_records import (
+from sfumato.learners.federated import federate, make_protection
+from sfumato.learners.federated.flower_apps import (
     ARRAYS,
     CLIENT,
     CONFIG,
@@ -48,15 +46,21 @@ from sfumato.learners.federated.flower_records import (
     NAME,
     ROUND,
     ROUNDS,
+    make_client_app,
     record_of,
 )
-from sfumato.learners.federated.flower_strategy import PrivateAverage
-from sfumato.learners.federated.grpc_admission import Admission
-from sfumato.learners.federated.grpc_client import GrpcClient
-from sfumato.learners.federated.grpc_grid import GrpcGrid, as_server
+from sfumato.learners.federated.flower_strategy import PrivateAverage, make_server_app
+from sfumato.learners.federated.grpc_grid import (
+    Admission,
+    Credential,
+    GrpcClient,
+    GrpcGrid,
+    as_server,
+    new_secret,
+)
+from sfumato.learners.federated.local_training import flat_vector
 from sfumato.learners.federated.privacy_mod import PrivacyMod
 from sfumato.learners.federated.rounds import OutOfBudget, client_names
-from sfumato.learners.federated.server_app import make_server_app
 from sfumato.noise import Seeded
 
 RECEIVED = [np.zeros((2, 3), np.float32), np.ones(3, np.float32)]
@@ -391,7 +395,7 @@ def test_a_strategy_goes_on_without_those_it_cannot_use(service):
     service.connect_raw(None)
     done = run(service, PrivateAverage(client_names(4), RECEIVED, NOTHING, rounds=2))
     assert done.rounds == 2
-    assert flat(done.arrays) == pytest.approx(flat(RECEIVED) + 3.0)
+    assert flat_vector(done.arrays) == pytest.approx(flat_vector(RECEIVED) + 3.0)
     assert [(item.round, item.why) for item in done.refused] == [
         (1, "client-2 answered with an error: the bytes of layer 1 are no array that can be read."),
         (1, "client-3 sent layer 1 with NaN or infinite parameters: nothing of it is used."),
@@ -465,7 +469,7 @@ def test_a_stranger_is_dropped_and_never_asked_to_train(guarded, said):
     strategy = PrivateAverage(client_names(2), RECEIVED, NOTHING, rounds=2, known=guarded.grid.names)
     done = run(guarded, strategy)
     assert (done.rounds, done.refused) == (2, ())
-    assert flat(done.arrays) == pytest.approx(flat(RECEIVED) + 3.0)
+    assert flat_vector(done.arrays) == pytest.approx(flat_vector(RECEIVED) + 3.0)
     assert len(stranger.asked) == 1
     assert stranger.trained == []
 
@@ -475,7 +479,9 @@ def test_a_name_is_proven_by_one_connection(guarded):
     second = proving("client-1", training=Adds(5.0))
     guarded.hang(second)
     assert guarded.grid.get_node_ids() == [node]
-    assert flat(guarded.ask(node).content[ARRAYS].to_numpy_ndarrays()) == pytest.approx(flat(RECEIVED) + 1.0)
+    assert flat_vector(guarded.ask(node).content[ARRAYS].to_numpy_ndarrays()) == pytest.approx(
+        flat_vector(RECEIVED) + 1.0
+    )
 
 
 def test_challenges_are_new_and_secrets_are_not_printed(guarded):

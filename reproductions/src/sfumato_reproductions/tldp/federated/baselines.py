@@ -20,9 +20,8 @@ from sfumato.learners.federated import (
     Arrays,
     Protection,
     Shapes,
-    finite_or_zero,
-    same_shapes,
-    shaped,
+    as_layers,
+    finite_parameters,
     size_of,
 )
 from sfumato.mechanisms import (
@@ -70,8 +69,8 @@ class ClippedParameters(Protection):
 
     def protect(self, arrays: Arrays, received: Arrays, randomness: Randomness | None = None) -> Arrays:
         """Clipped, then noised."""
-        values = np.clip(finite_or_zero(same_shapes(arrays, received)), -self.clip, self.clip)
-        return shaped(self.mechanism(values.size, randomness).perturb(values[None, :])[0], received)
+        values = np.clip(finite_parameters(arrays, received), -self.clip, self.clip)
+        return as_layers(self.mechanism(values.size, randomness).perturb(values[None, :])[0], received)
 
     def claim(self) -> Claim | None:
         """What the mechanism's authors say of one round."""

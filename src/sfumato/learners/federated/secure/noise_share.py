@@ -45,13 +45,12 @@ from dp_accounting import GaussianDpEvent
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learners.federated.secure.secure_terms import SecureSum
-from sfumato.mechanisms.parameters import known_neighbours, positive
+from sfumato.learners.federated.secure.secure_messages import SecureSum
+from sfumato.mechanisms import known_neighbours, positive
 from sfumato.noise import NORMAL, Keyed, Randomness, Rounded, Secure, grid_step, onto_grid
-from sfumato.privacy import Guarantee, Neighbours, Unit
-from sfumato.privacy.defaults import FEDERATED
+from sfumato.privacy import FEDERATED, Guarantee, Neighbours, Unit
 
-__all__ = ["NoiseShare", "gap", "share_of"]
+__all__ = ["NoiseShare", "share_of"]
 
 _SLACK = 1e-300
 _SMALLEST_MULTIPLIER = 0.125
@@ -59,7 +58,7 @@ _ROOM = 60.0
 
 
 def share_of(sigma: float, honest: int) -> float:
-    """The deviation of each client's noise, so that ``honest`` of them together reach ``sigma``."""
+    """Return the deviation of each client's noise, so that ``honest`` of them together reach ``sigma``."""
     if isinstance(honest, bool) or not isinstance(honest, int) or honest < 1:
         raise BadInput(
             f"`honest` was {honest!r}: at least one client must keep its noise to itself.", parameter="honest"
@@ -69,7 +68,7 @@ def share_of(sigma: float, honest: int) -> float:
 
 
 def gap(steps: float, honest: int) -> float:
-    """η of the proof: how far the probability of an integer can lie from that of one rounded Gaussian sum."""
+    """Return η of the proof: a bound on |P(integer) − P(one rounded Gaussian sum is that integer)|."""
     rho = 2.1 * math.exp(-(math.pi**2) * steps**2 / 2.0)
     return float((honest * (1.0 + rho) ** honest + 1.0) * rho)
 
@@ -107,7 +106,7 @@ class NoiseShare:
         return self.sigma / (2.0 * self.clip if replaced else self.clip)
 
     def guarantee(self) -> Guarantee:
-        """What one sum proves for one client, under the conditions that the module names."""
+        """Return that of one sum for one client, under the conditions that the module names."""
         return Guarantee(
             unit=Unit.parse("client"),
             neighbours=known_neighbours(self.neighbours),
@@ -131,13 +130,13 @@ class NoiseShare:
             )
 
     def step(self, terms: SecureSum) -> float:
-        """The step of the public grid."""
+        """Return the step of the public grid."""
         return grid_step(share_of(self.sigma, self.honest), self.clip / math.sqrt(terms.length))
 
     def integers(
         self, values: ArrayLike, terms: SecureSum, randomness: Randomness | None = None
     ) -> NDArray[np.int64]:
-        """One client's vector of ``terms.length`` numbers: clipped, on the grid, with its share of noise."""
+        """Return one client's ``terms.length`` numbers: clipped, on the grid, with its share of noise."""
         if isinstance(randomness, Keyed):
             # Another vector under the same noise would give away by how much they differ.
             raise BadInput("shares of noise are drawn afresh: keyed noise belongs to the content of a unit.")
@@ -155,5 +154,5 @@ class NoiseShare:
         return noisy.astype(np.int64)
 
     def values(self, total: NDArray[np.int64], terms: SecureSum) -> NDArray[np.float64]:
-        """What a sum of such integers stands for."""
+        """Return the values that a sum of such integers stands for."""
         return total.astype(np.float64) * self.step(terms)

@@ -88,7 +88,8 @@
     const choose = () => {
       const taken = chooser.selectedOptions[0].dataset.fields?.split(" ");
       for (const [name, control] of known) {
-        const shown = taken ? taken.includes(name) : !["distrust", "epsilon_max"].includes(name);
+        const common = !["distrust", "epsilon_max"].includes(name) && !name.startsWith("parameter-");
+        const shown = taken ? taken.includes(name) : common;
         control.closest(".field").hidden = !shown;
         control.disabled = !shown;
       }

@@ -1,0 +1,479 @@
+"""A release request: what is wanted of a release, the same whichever door it came through.
+
+Python, the command line, REST, gRPC and the forms of the pages each build a :class:`ReleaseRequest` and hand
+it over. It holds plain values only: a door that may read files (a schema, boxes, an array of ε) reads them
+before it builds the request, and nothing in a request is ever read as the name of a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+import numpy as np
+
+from sfumato.errors import BadInput
+from sfumato.io import MEDIA, Kind, Schema, known_kinds
+from sfumato.mechanisms import (
+    MECHANISMS,
+    Mechanism,
+    Parameter,
+    accepted_by,
+    default_mechanism,
+    make_mechanism,
+    mechanism_names,
+    parameters_of,
+    shown,
+)
+from sfumato.noise import Keyed
+from sfumato.privacy import Unit
+from sfumato.release.locations import Located
+
+if TYPE_CHECKING:
+    from sfumato.mechanisms.transforms import Transform
+    from sfumato.release.media_files import DeclaredMaps, MediaMechanisms
+    from sfumato.reports import KeyRing
+
+__all__ = [
+    "ReleaseRequest",
+    "bounds_pair",
+    "keyed",
+    "kind_at",
+    "refuse_for_media",
+    "refuse_schema",
+]
+
+_M = TypeVar("_M", bound="Mechanism | MediaMechanisms")
+Part = Literal["picture", "sound"]
+#: What a source holds: a file of one kind, or a folder of files with records or with media.
+SourceKind = Kind | Literal["records", "media"]
+
+#: Parameters of a request beside those of its mechanism; every door offers them as it offers those.
+PARAMETERS: Mapping[str, Parameter] = {
+    "sound_unit": Parameter(
+        "Part of a sound that ε is for, where the unit is one of pictures.",
+        symbol="UNIT",
+        type=str,
+        name="sound_unit",
+        of_kinds=("sound",),
+    ),
+}
+# What the mechanisms for pictures and for sounds of one request share; all else is of one of them.
+_SHARED = ("epsilon", "delta")
+_PARTS: tuple[Part, ...] = ("picture", "sound")
+_MAPS = ("private", "unaccounted")
+_BOXES = (
+    'a .json of public boxes, as in {"a.jpg": {"boxes": [{"category": "person", "bbox_xywh": '
+    "[10, 20, 50, 80]}]}}"
+)
+# What a digest leaves out: where a release comes from and what works on it.
+_NOT_DIGESTED = ("source", "engine")
+
+
+@dataclass(frozen=True)
+class ReleaseRequest:
+    """What is wanted of a release.
+
+    Args:
+        mechanism: Name of the mechanism; the default of the kind of data unless given.
+        parameters: Parameters of the mechanism by name, each a number, a word or a list of numbers. ``unit``
+            and, for sounds where ``unit`` is of pictures, ``sound_unit`` are words; ``map`` is ``private``,
+            ``unaccounted`` or public boxes by the name of the picture. ``epsilon_file`` is one ε a record.
+        schema: Columns of a table.
+        array: Name of one of several arrays in an archive.
+        alpha: Reverse manifold embedding, applied to the release.
+        bounds_from_data: Whether the bounds are read off the data, after which nothing is proven.
+        disjoint: Whether no record is in two files of a folder.
+        public_names: Whether names of files and arrays are public.
+        dataset: Whose budget is charged.
+        request: Id under which the request may be repeated.
+        data_version: Public name of the snapshot of the data, for ``request``.
+        source: Where the data is; a path or a URL.
+        engine: What works on many files.
+    """
+
+    mechanism: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] | Schema | None = None
+    array: str | None = None
+    alpha: float | None = None
+    bounds_from_data: bool = False
+    disjoint: bool = False
+    public_names: bool = False
+    dataset: str | None = None
+    request: str | None = None
+    data_version: str = "1"
+    source: str | None = None
+    engine: str | None = None
+
+    def __post_init__(self) -> None:
+        plain = {name: _plain(name, value) for name, value in self.parameters.items()}
+        object.__setattr__(self, "parameters", plain)
+
+    def refuse_beside(self, **given: Any) -> None:
+        """Refuse the first keyword that was ``given`` beside this request, which says all of them itself.
+
+        A dataset that is named in one place and not in the other would otherwise be released for nothing.
+        """
+        for name, value in given.items():
+            if value is not None and value is not False:
+                raise BadInput(
+                    f"`{name}` was given beside a ReleaseRequest, which says it itself; give it there alone.",
+                    parameter=name,
+                )
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> ReleaseRequest:
+        """Return the request that :meth:`to_dict` wrote."""
+        unknown = set(content) - {one.name for one in fields(cls)}
+        if unknown:
+            raise BadInput(f"a request has no {', '.join(sorted(unknown))}.")
+        return cls(**content)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the request as JSON values; of what most requests leave out, only what is given."""
+        always = ("mechanism", "parameters", "schema", "array")
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        document = {
+            one.name: given[one.name]
+            for one in fields(self)
+            if one.name in always or given[one.name] != one.default
+        }
+        document["parameters"] = {name: _json(value) for name, value in self.parameters.items()}
+        document["schema"] = _json(self.schema)
+        return document
+
+    def digest(self) -> str:
+        """Return a SHA-256 of what is wanted, the same at every door, wherever files lie and whatever runs.
+
+        Two spellings of one number or of one unit are the same.
+        """
+        document = {name: value for name, value in self.to_dict().items() if name not in _NOT_DIGESTED}
+        document["parameters"] = {
+            name: _canonical(str(Unit.parse(value)) if name in ("unit", "sound_unit") else value)
+            for name, value in document["parameters"].items()
+        }
+        table = self.declared()
+        # In the order of its columns, which is that of what is drawn.
+        document["schema"] = None if table is None else json.dumps(table.to_dict())
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+    def declared(self) -> Schema | None:
+        """Return the schema of a table."""
+        if self.schema is None or isinstance(self.schema, Schema):
+            return self.schema
+        return Schema.from_dict(self.schema)
+
+    def then(self) -> Transform | None:
+        """Return what is applied to the release."""
+        if self.alpha is None:
+            return None
+        from sfumato.mechanisms.transforms import ReverseManifold
+
+        return ReverseManifold(self.alpha)
+
+    def options(self) -> dict[str, Any]:
+        """Return what opens a source besides its mechanism, as the keywords of ``protect``."""
+        return {
+            "array": self.array,
+            "schema": self.declared(),
+            "then": self.then(),
+            "bounds_from_data": self.bounds_from_data,
+            "disjoint": self.disjoint,
+            "public_names": self.public_names,
+        }
+
+    def noise(self, keys: KeyRing) -> Keyed:
+        """Return noise from the secret in ``keys``, the same whenever the same is requested of a dataset."""
+        if self.request is None or self.dataset is None:
+            raise BadInput("`request` is paid from a budget; name it with `dataset`.", parameter="dataset")
+        return Keyed(
+            keys.noise_secret(), dataset=self.dataset, version=self.data_version, release=self.request
+        )
+
+    def make_mechanism(self, kind: SourceKind, name: str | None = None) -> Mechanism | MediaMechanisms:
+        """Return the mechanism for a source of ``kind``, which refusals call ``name``.
+
+        The default mechanism of the kind is filled in first. A parameter that the mechanism does not take is
+        refused, with the mechanisms that take it.
+        """
+        called = name or ("the file" if self.source is None else self.source.rstrip("/").rsplit("/", 1)[-1])
+        if self.schema is not None:
+            refuse_schema(kind, called)
+        if kind in MEDIA or kind == "media":
+            return _for_media(self, kind, called)
+        return _for_records(self, kind, called)
+
+
+def kind_at(source: Located) -> SourceKind:
+    """Return what ``source`` holds; a folder holds media unless all files that are known hold records."""
+    if source.kind is not None:
+        return source.kind
+    found = known_kinds(source.store.names())
+    return "records" if found and found <= {"array", "table"} else "media"
+
+
+def keyed(mechanism: _M, noise: Keyed) -> _M:
+    """Return ``mechanism`` with noise that gives the same bytes whenever the same is requested."""
+    if not isinstance(mechanism, Mechanism):
+        return cast(_M, mechanism.keyed_by(noise))
+    parameters = mechanism.get_params(deep=False)
+    if "randomness" in parameters:
+        return type(mechanism)(**(parameters | {"randomness": noise}))
+    name = type(mechanism).__name__
+    if "noise" in parameters:
+        raise BadInput(
+            f"the noise of {name} cannot be keyed, so it is for no request and no cluster, where the same "
+            "work may be done twice.",
+            parameter="request",
+        )
+    raise BadInput(f"{name} draws no noise, so none of it can be keyed to a request.", parameter="request")
+
+
+def refuse_for_media(name: str, given: Iterable[str]) -> None:
+    """Refuse the first parameter of ``given``, which are of records, for ``name``, which holds media."""
+    for parameter in given:
+        raise BadInput(
+            f"`{parameter}` is for records, and {name} holds pictures or sound.", parameter=parameter
+        )
+
+
+def refuse_schema(kind: SourceKind, name: str) -> None:
+    """Refuse a schema for ``name`` of ``kind`` if that holds no table."""
+    if kind in MEDIA or kind == "media":
+        refuse_for_media(name, ["schema"])
+    if kind == "array":
+        raise BadInput("`schema` declares a table; for an array give `clip` or `bounds`.", parameter="schema")
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return ``value`` if it is a number, a word, a list of numbers or, for ``map``, boxes by picture."""
+    if name == "randomness":
+        raise BadInput("`randomness` is no part of a request.", parameter=name)
+    if isinstance(value, bool | int | float | str | np.ndarray):
+        return value
+    if isinstance(value, Unit):
+        return str(value)
+    if isinstance(value, list | tuple) and all(isinstance(one, int | float) for one in value):
+        return list(value)
+    if name == "map":
+        from sfumato.release.media_files import DeclaredMaps
+
+        return value if isinstance(value, DeclaredMaps) else DeclaredMaps.of(value)
+    raise BadInput(f"`{name}` must be a number, a word or a list of numbers.", parameter=name)
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def _canonical(value: Any) -> Any:
+    """Return ``value`` with whole numbers as such: 1 and 1.0 are one value, and so are 1 and [1]."""
+    if isinstance(value, list):
+        return _canonical(value[0]) if len(value) == 1 else [_canonical(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _for_records(request: ReleaseRequest, kind: SourceKind, called: str) -> Mechanism:
+    given = _numbers(request.parameters)
+    name = request.mechanism or default_mechanism("array")
+    if _of_media(name):
+        raise BadInput(
+            f"{name} is for pictures or sounds in files of their own, and {called} holds records.",
+            parameter="mechanism",
+        )
+    if request.bounds_from_data and "bounds" in given:
+        raise BadInput(
+            "`bounds_from_data` and `bounds` each give bounds; one of them is accepted.", parameter="bounds"
+        )
+    # The bounds of a table stand in its schema.
+    bounded = kind == "table" or request.schema is not None or request.bounds_from_data
+    return _made(name, given, called, bounded=bounded)
+
+
+def _for_media(request: ReleaseRequest, kind: SourceKind, called: str) -> MediaMechanisms:
+    """Return the mechanisms for pictures, for sounds, or one for each.
+
+    The mechanism that is named is for one of them. Where the source may hold both, the other goes through its
+    default, ε and δ go to those that take them, and every other parameter to the first that takes it.
+    """
+    from sfumato.media.audio import SoundMechanism
+    from sfumato.media.images import PictureMechanism
+    from sfumato.release.media_files import MediaMechanisms
+
+    options = ("array", "alpha", "bounds_from_data", "disjoint")
+    spelled = {"alpha": "then"}
+    refuse_for_media(
+        called, [spelled.get(name, name) for name in options if getattr(request, name) not in (None, False)]
+    )
+    holds = (kind,) if kind == "picture" or kind == "sound" else _PARTS
+    given = _numbers(request.parameters)
+    units = _units(given, kind, holds, called)
+    named = _part_named(request.mechanism, kind, holds, called)
+    given, maps = _with_boxes(given, named.get("picture"))
+    names = {part: default_mechanism(part) for part in holds} | named
+    if "map" in given and "picture" in holds and "picture" not in named:
+        names["picture"] = "content-adaptive"
+    if "epsilon" not in given and named and not _takes(next(iter(named.values())), "epsilon"):
+        # Blurred pictures need no budget, and sounds beside them are refused one by one.
+        names = dict(named)
+    made = {}
+    for part in names:
+        own = {
+            parameter: value
+            for parameter, value in given.items()
+            if part in _parts_that_get(parameter, names, named)
+        }
+        if units[part] is not None:
+            own["unit"] = units[part]
+        made[part] = _made(names[part], own, called, bounded=True)
+    picture, sound = made.get("picture"), made.get("sound")
+    assert picture is None or isinstance(picture, PictureMechanism)
+    assert sound is None or isinstance(sound, SoundMechanism)
+    return MediaMechanisms(picture, sound, maps, units["asked"])
+
+
+def _parts_that_get(parameter: str, names: Mapping[Part, str], named: Mapping[Part, str]) -> list[Part]:
+    takers = [part for part in names if _takes(names[part], parameter)]
+    if not takers:
+        return list(named or names)[:1]  # which refuses it
+    return takers if parameter in _SHARED else takers[:1]
+
+
+def _numbers(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``parameters`` with ε as the numbers that were given, and bounds as a pair."""
+    given = dict(parameters)
+    if "epsilon" in given and not isinstance(given["epsilon"], list):
+        given["epsilon"] = [given["epsilon"]]
+    if "bounds" in given:
+        given["bounds"] = bounds_pair(given["bounds"])
+    return given
+
+
+def bounds_pair(bounds: Any) -> tuple[float, float]:
+    """Return ``bounds`` as the lowest and the highest value."""
+    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+        given = len(bounds) if isinstance(bounds, list | tuple) else shown(bounds)
+        raise BadInput(
+            f"`bounds` takes two numbers, as in `bounds=(0, 255)`, not {given}.", parameter="bounds"
+        )
+    return bounds[0], bounds[1]
+
+
+def _units(
+    given: dict[str, Any], kind: SourceKind, holds: tuple[Part, ...], called: str
+) -> dict[str, Unit | None]:
+    """Take the units out of ``given``; return the unit of each part, and the one that was asked for."""
+    # Parsed, since two spellings of one unit are one parameter of the release.
+    unit, sound_unit = (
+        Unit.parse(given.pop(name)) if name in given else None for name in ("unit", "sound_unit")
+    )
+    if sound_unit is not None and "sound" not in holds:
+        raise BadInput(f"`sound_unit` is for sounds, and {called} is a picture.", parameter="sound_unit")
+    found: dict[str, Unit | None] = {"picture": None, "sound": sound_unit, "asked": None}
+    if unit is None:
+        return found
+    asked = f"`unit={str(unit)!r}`"
+    part = unit.kind.of
+    having = "videos" if part == "video" else "sounds and videos" if unit.name == "clip" else ""
+    if having and (kind == "picture" or (kind == "sound" and part == "video")):
+        raise BadInput(f"{asked} is one of {having}, and {called} is a {kind}.", parameter="unit")
+    if part == "file" or part == "video":
+        of_sounds = Unit("clip") if part == "file" else None
+        return {"picture": Unit("item"), "sound": sound_unit or of_sounds, "asked": unit}
+    if part == "records":
+        known = Unit.listed(Unit.names("picture", "sound", "video", "file"), typed=True)
+        raise BadInput(f"{asked} is not one of media: {known} are.", parameter="unit")
+    if part not in holds:
+        raise BadInput(f"{asked} is one of {part}s, and {called} is a {holds[0]}.", parameter="unit")
+    if part == "sound" and sound_unit is not None:
+        raise BadInput(
+            f"{asked} and `sound_unit={str(sound_unit)!r}` are both of sounds; give one of them.",
+            parameter="sound_unit",
+        )
+    return found | {part: unit, "asked": unit}
+
+
+def _part_named(name: str | None, kind: SourceKind, holds: tuple[Part, ...], called: str) -> dict[Part, str]:
+    """Return the mechanism called ``name`` by the part that it is for."""
+    if name is None:
+        return {}
+    fitting: dict[Part, tuple[str, ...]] = {part: mechanism_names(part) for part in _PARTS}
+    part = next((part for part, names in fitting.items() if name in names), None)
+    if part is None or part not in holds:
+        _of_media(name)  # which refuses what is no mechanism
+        others = ", ".join(sorted(one for other in holds for one in fitting[other]))
+        what = "folder of pictures, sounds or videos" if kind == "media" else kind
+        raise BadInput(
+            f"{name} is for {part or 'record'}s, and {called} is a {what}; accepted are {others}.",
+            parameter="mechanism",
+        )
+    return {part: name}
+
+
+def _with_boxes(given: dict[str, Any], named: str | None) -> tuple[dict[str, Any], DeclaredMaps | None]:
+    """Return the parameters that mechanisms take, and the public boxes among them."""
+    map_ = given.get("map")
+    if named == "mask" and isinstance(map_, str):
+        raise BadInput(f"mask paints over what is declared: `map` takes {_BOXES}.", parameter="map")
+    if "map" not in given:
+        if named == "content-adaptive":
+            raise BadInput(
+                f"content-adaptive needs `map`: private, unaccounted, or {_BOXES}.", parameter="map"
+            )
+        return given, None
+    if isinstance(map_, str) and (map_ in _MAPS or (map_ == "public" and "declared" in given)):
+        return given, None
+    if isinstance(map_, str | bool | int | float | list | np.ndarray):
+        raise BadInput(
+            f"`map` must be private, unaccounted, or {_BOXES}, not {shown(map_)}.", parameter="map"
+        )
+    # What is painted over is an argument of its own; noise that follows a map is told what kind it is.
+    told = {} if named == "mask" else {"map": "public"}
+    return {name: value for name, value in given.items() if name != "map"} | told, map_
+
+
+def _of_media(name: str) -> bool:
+    """Return whether the mechanism called ``name`` is for media; a name that is not known is refused."""
+    if name not in MECHANISMS:
+        make_mechanism(name, {})  # which says so, and what was meant
+    return any(name in mechanism_names(kind) for kind in MEDIA)
+
+
+def _takes(name: str, parameter: str) -> bool:
+    """Return whether the mechanism called ``name`` takes ``parameter``."""
+    if parameter in PARAMETERS:
+        kinds = PARAMETERS[parameter].of_kinds
+        return not kinds or any(name in mechanism_names(kind) for kind in kinds)
+    return parameter in accepted_by(MECHANISMS[name])
+
+
+def _made(name: str, given: Mapping[str, Any], called: str, *, bounded: bool) -> Mechanism:
+    """Return the mechanism ``name``; what is for records alone is refused for media, and the reverse.
+
+    So is a parameter that the mechanism declares for Python alone.
+    """
+    of_media, declared = _of_media(name), parameters_of(MECHANISMS[name])
+    for parameter in given:
+        if parameter in declared and declared[parameter].doors == ("python",):
+            raise BadInput(
+                f"`{parameter}` of {name} is given where the mechanism is made in Python, and is no part of "
+                "a request.",
+                parameter=parameter,
+            )
+        if _takes(name, parameter):
+            continue
+        takers = [other for other in MECHANISMS if _takes(other, parameter)]
+        if takers and all(_of_media(other) != of_media for other in takers):
+            kind, holds = ("records", "pictures or sound") if of_media else ("pictures or sounds", "records")
+            verb = "takes" if len(takers) == 1 else "take"
+            raise BadInput(
+                f"`{parameter}` is for {kind}, and {called} holds {holds}; {', '.join(takers)} {verb} it.",
+                parameter=parameter,
+            )
+    return make_mechanism(name, given, bounded=bounded)
