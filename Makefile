@@ -50,7 +50,7 @@ chromium:
 IN_MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "TMPDIR=/dev/shm"}')
 
 test: .venv/dev.stamp postgres chromium  ## all tests, on two processes
-	OMP_NUM_THREADS=1 $(IN_MEMORY) $(BIN)/python -m pytest -q -n 2 --dist worksteal -o tmp_path_retention_policy=failed
+	OMP_NUM_THREADS=1 $(IN_MEMORY) $(BIN)/python -m pytest -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed
 
 explore: .venv/dev.stamp  ## the property tests on fresh random examples instead of the fixed ones
 	SFUMATO_EXAMPLES=explore OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal \

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Tiers
+from sfumato.mechanisms.trust_adaptive import Tiers
 from sfumato.privacy import Neighbours
 
 DELTA = 1e-5
