@@ -1,8 +1,10 @@
 """What all tests share: no test touches the keys or the ledger of whoever runs it; counts are printed."""
 
+import gc
 import html
 import os
 import shlex
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +18,9 @@ from command_fixtures import home  # noqa: F401
 settings.register_profile("same", derandomize=True)
 settings.register_profile("explore", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("SFUMATO_EXAMPLES", "same"))
+# Processes that tests start read the bytecode of one another: without it, each compiles the whole package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # How many are killed in `make soak`.
 _SOAKS = ("SFUMATO_SOAK_KILLS", "SFUMATO_SOAK_SERVE")
 
@@ -72,6 +77,12 @@ def self_signed(tmp_path_factory):
         )
     )
     return folder / "certificate.pem", folder / "key.pem"
+
+
+def pytest_collection_finish():
+    """Leave what collecting made out of every later garbage collection, which takes a second with it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
