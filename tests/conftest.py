@@ -46,6 +46,20 @@ def reproduced():
     return run
 
 
+@pytest.fixture
+def few_trees(monkeypatch):
+    """Classifiers of distinguishing games with a tenth of their trees: what they bound is as sound."""
+    from sfumato.audits import distinguishing_game
+
+    models = distinguishing_game._models
+
+    def small(seed):
+        regression, trees = models(seed)
+        return [regression, trees.set_params(max_iter=10)]
+
+    monkeypatch.setattr(distinguishing_game, "_models", small)
+
+
 @pytest.fixture(scope="session")
 def self_signed(tmp_path_factory):
     """A certificate of localhost that nobody else vouches for, and its key: two files of PEM."""

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 import sfumato as sf
 from sfumato import mechanisms
-from sfumato.audits import audit_mechanism, distinguishing_game, release_audit
+from sfumato.audits import audit_mechanism, release_audit
 from sfumato.audits.embedding_attacks import see_through
 from sfumato.mechanisms import transforms
 
@@ -35,20 +35,10 @@ NOISE = sf.Gaussian(**BUDGET, clip=1.0)
 LAYERS = {"layers": (2, 1, 3)}
 
 
-MODELS = distinguishing_game._models
-
-
-def small_models(seed):
-    """The classifiers of the library, with a tenth of the trees."""
-    regression, trees = MODELS(seed)
-    return [regression, trees.set_params(max_iter=10)]
-
-
 @pytest.fixture(autouse=True)
-def few_games(monkeypatch):
+def few_games(monkeypatch, few_trees):
     """Bounds of a few games, scored by a few trees, hold as well, and take a hundredth of the time."""
     monkeypatch.setattr(release_audit, "audit_mechanism", partial(audit_mechanism, games=2000))
-    monkeypatch.setattr(distinguishing_game, "_models", small_models)
 
 
 def many(mechanism, records):
