@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from command_fixtures import home  # noqa: F401
+from quick_audits import few_trees, quick_attackers  # noqa: F401
 
 # A test run says the same twice: what decides over a change draws the same examples on every machine.
 # `make explore` draws fresh ones, to find what nobody thought of.
@@ -44,20 +45,6 @@ def reproduced():
         return commands
 
     return run
-
-
-@pytest.fixture
-def few_trees(monkeypatch):
-    """Classifiers of distinguishing games with a tenth of their trees: what they bound is as sound."""
-    from sfumato.audits import distinguishing_game
-
-    models = distinguishing_game._models
-
-    def small(seed):
-        regression, trees = models(seed)
-        return [regression, trees.set_params(max_iter=10)]
-
-    monkeypatch.setattr(distinguishing_game, "_models", small)
 
 
 @pytest.fixture(scope="session")
