@@ -19,7 +19,7 @@ from quick_audits import few_trees, quick_attackers  # noqa: F401
 settings.register_profile("same", derandomize=True)
 settings.register_profile("explore", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("SFUMATO_EXAMPLES", "same"))
-# Processes that tests start read the bytecode of one another: without it, each compiles the whole package anew.
+# Processes that tests start read the bytecode of one another; without it, each compiles the package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # How many are killed in `make soak`.
