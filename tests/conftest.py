@@ -1,8 +1,10 @@
 """What all tests share: no test touches the keys or the ledger of whoever runs it; counts are printed."""
 
+import gc
 import html
 import os
 import shlex
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,12 +12,16 @@ import pytest
 from hypothesis import settings
 
 from command_fixtures import home  # noqa: F401
+from quick_audits import few_trees, quick_attackers  # noqa: F401
 
 # A test run says the same twice: what decides over a change draws the same examples on every machine.
 # `make explore` draws fresh ones, to find what nobody thought of.
 settings.register_profile("same", derandomize=True)
 settings.register_profile("explore", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("SFUMATO_EXAMPLES", "same"))
+# Processes that tests start read the bytecode of one another; without it, each compiles the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # How many are killed in `make soak`.
 _SOAKS = ("SFUMATO_SOAK_KILLS", "SFUMATO_SOAK_SERVE")
 
@@ -72,6 +78,12 @@ def self_signed(tmp_path_factory):
         )
     )
     return folder / "certificate.pem", folder / "key.pem"
+
+
+def pytest_collection_finish():
+    """Leave what collecting made out of every later garbage collection, which takes a second with it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -63,6 +63,7 @@ def offered_names(module: Path) -> list[str]:
     return []
 
 
+@cache
 def offers_of(package: Path) -> dict[str, str]:
     """Return the module of every name that the modules of ``package`` offer."""
     found: dict[str, str] = {}
@@ -226,9 +227,10 @@ def _formatted(text: str) -> str:
     """Return ``text`` as ruff would write it, so that a door needs no second pass."""
     import subprocess
 
+    ruff = Path(sys.executable).with_name("ruff")
     for command in (["check", "--select", "I,RUF022", "--fix", "--quiet"], ["format", "--quiet"]):
         done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", "src/sfumato/__init__.py", "-"],
+            [ruff, *command, "--stdin-filename", "src/sfumato/__init__.py", "-"],
             input=text, capture_output=True, text=True, check=True, cwd=SOURCE.parent.parent,
         )  # fmt: skip
         text = done.stdout

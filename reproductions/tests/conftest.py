@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from command_fixtures import called, command, executable, folder, home  # noqa: F401
+from quick_audits import quick_attackers  # noqa: F401
 from sfumato_reproductions import regenerate
 
 
@@ -15,7 +16,7 @@ def heard() -> list[tuple[str, float]]:
 
 
 @pytest.fixture(scope="module")
-def made_quickly(tmp_path_factory, heard):
+def made_quickly(tmp_path_factory, heard, quick_attackers):  # noqa: F811
     """Makes a paper quickly in a folder that is not there yet, and sees that no window system is chosen."""
 
     def made(name, **wanted):

@@ -1,6 +1,7 @@
 """A service as a process of its own, and plain HTTP to it: what is sent is exactly what a test says."""
 
 import http.client
+import io
 import json
 import os
 import signal
@@ -9,9 +10,11 @@ import subprocess
 import sys
 import time
 import urllib.parse
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 _EXECUTABLE = str(Path(sys.executable).with_name("sfumato"))
 _START_SECONDS = 60.0
@@ -125,14 +128,15 @@ def read_all(connection):
 
 def make_tenant(data, name, **environment):
     """A tenant of the service in ``data``; its owner's token."""
-    made = subprocess.run(
-        [_EXECUTABLE, "serve", "--data", str(data), "tenant", name, "--json"],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-    )
-    return json.loads(made.stdout)["token"]
+    from sfumato.cli import main
+
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as told:
+        for variable, value in environment.items():
+            patch.setenv(variable, value)
+        with pytest.raises(SystemExit) as ended:
+            main(["serve", "--data", str(data), "tenant", name, "--json"])
+    assert ended.value.code == 0
+    return json.loads(told.getvalue())["token"]
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Small pictures, sounds and videos of real scenes, with secrets in their metadata."""
 
+from functools import cache
+
 import av
 import numpy as np
 import soundfile
@@ -13,9 +15,14 @@ SECRET = "Avenue-Secrete-27"
 SIDES = (64, 88)
 
 
+@cache
+def _portrait():
+    return data.astronaut()
+
+
 def photograph(height=SIDES[0], width=SIDES[1], left=180):
     """A part of a portrait."""
-    return np.ascontiguousarray(data.astronaut()[20 : 20 + height, left : left + width])
+    return _portrait()[20 : 20 + height, left : left + width].copy()
 
 
 def jpeg(path, pixels=None, orientation=1, **options):

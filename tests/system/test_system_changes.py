@@ -390,9 +390,8 @@ except sf.BadInput as error:
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
     for folder in (SOURCE, PAPERS, "tools", "docs"):
-        shutil.copytree(
-            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.png")
-        )
+        # With its bytecode, which what is edited here makes anew.
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.png"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     monkeypatch.setenv("SFUMATO_HOME", str(tmp_path / "home"))
     return tmp_path

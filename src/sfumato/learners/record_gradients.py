@@ -35,6 +35,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -138,7 +139,6 @@ class RecordGradients:
 
     def _recorded(self, model: Module, shape: Sequence[int]) -> Any:
         """Return the gradient of one record's loss as a program of operators on one record."""
-        from torch._decomp import core_aten_decompositions
         from torch.fx.experimental.proxy_tensor import make_fx
 
         def loss(trained: Any, fixed: Any, row: Tensor, target: Tensor) -> Tensor:
@@ -147,7 +147,6 @@ class RecordGradients:
             return -(torch.log_softmax(scores, dim=1)[0] * target).sum()
 
         trained = {name: part.detach() for name, part in self._trained.items()}
-        core: Any = core_aten_decompositions()
         with (
             _refused(
                 "cannot be evaluated on one record alone: its code must not branch on values of a record, "
@@ -160,12 +159,20 @@ class RecordGradients:
             program = make_fx(
                 torch.func.functionalize(torch.func.grad(loss)),
                 tracing_mode="fake",
-                decomposition_table=core,
+                decomposition_table=_decompositions(),
                 _allow_non_fake_inputs=True,
             )(trained, self._fixed, torch.zeros(*shape), torch.zeros(self._classes))
         _initialise(program)
         _check_operators(program)
         return program
+
+
+@cache
+def _decompositions() -> dict[Any, Any]:
+    """Return how operators are composed of core ones; torch collects them anew whenever it is asked."""
+    from torch._decomp import core_aten_decompositions
+
+    return dict(core_aten_decompositions().items())
 
 
 def checked_model(

@@ -27,18 +27,18 @@ ERRORS = 4.75  # standard errors of a paired difference that chance exceeds once
 
 
 def digits():
-    """Scikit-learn's digits, a fifth of the labels redrawn; the first 898 are members, 899 are not."""
+    """Scikit-learn's digits, a fifth of the labels redrawn; of 1,100 the first half are members."""
     X, y = load_digits(return_X_y=True)
     rng = np.random.default_rng(0)
-    order = rng.permutation(len(y))
-    labels = np.where(rng.random(len(y)) < 0.2, rng.integers(10, size=len(y)), y[order])
+    order = rng.permutation(len(y))[:1100]
+    labels = np.where(rng.random(len(order)) < 0.2, rng.integers(10, size=len(order)), y[order])
     return (X[order] / 16.0).astype(np.float32), labels
 
 
 def made():
-    """Made records of five classes, 1,000 members and 1,000 others."""
+    """Made records of five classes, 550 members and 550 others."""
     X, y = make_classification(
-        2000, 20, n_informative=10, n_classes=5, n_clusters_per_class=1, flip_y=0.1, random_state=0
+        1100, 20, n_informative=10, n_classes=5, n_clusters_per_class=1, flip_y=0.1, random_state=0
     )
     return X.astype(np.float32), y
 

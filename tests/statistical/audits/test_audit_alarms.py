@@ -36,8 +36,8 @@ LAYERS = {"layers": (2, 1, 3)}
 
 
 @pytest.fixture(autouse=True)
-def few_games(monkeypatch):
-    """Bounds of a few games with the mechanism hold as well, and are drawn in a fiftieth of the time."""
+def few_games(monkeypatch, few_trees):
+    """Bounds of a few games, scored by a few trees, hold as well, and take a hundredth of the time."""
     monkeypatch.setattr(release_audit, "audit_mechanism", partial(audit_mechanism, games=2000))
 
 

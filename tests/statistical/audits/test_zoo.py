@@ -41,7 +41,7 @@ TRUE_EPSILON = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_every_broken_mechanism_is_caught(name):
+def test_every_broken_mechanism_is_caught(name, few_trees):
     """Fresh noise: a miss has chance below 1e-6, since each bound lies eight deviations above the promise."""
     verdict = try_broken(BROKEN[name], games=GAMES, confidence=0.99, seed=None)
     assert verdict.caught
@@ -85,7 +85,7 @@ def test_the_audit_of_a_sound_mechanism_comes_close_to_its_proof(name):
         ("Gaussian at epsilon 15", WeakGaussian(15.0, 1e-5, clip=1.0)),
     ],
 )
-def test_a_sound_mechanism_with_a_fifth_less_noise_is_caught(name, weak):
+def test_a_sound_mechanism_with_a_fifth_less_noise_is_caught(name, weak, few_trees):
     """Miss rate below 1e-6: the bound lies eight deviations above the promise, or more."""
     suspect = SOUND[name]
     assert LESS == 0.8

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import stat
 import subprocess
@@ -66,6 +67,21 @@ def cluster():
     """A cluster that lasts, for runs that do not start one of their own."""
     with ray_engine(2):
         yield
+
+
+@pytest.fixture(scope="module")
+def pictures_once(tmp_path_factory):
+    """A folder of so many pictures that processes draw them."""
+    place = tmp_path_factory.mktemp("pictures")
+    for number in range(PICTURES):
+        small_media.png(place / f"{number:03d}.png", small_media.photograph(96, 96, number))
+    return place
+
+
+@pytest.fixture
+def pictures(folder, pictures_once):
+    """The folder ``in`` of small pictures."""
+    shutil.copytree(pictures_once, folder / "in")
 
 
 @pytest.fixture
@@ -161,6 +177,7 @@ with ray_engine(1) as engine:
     assert engine.each(abs, [-1], "", print).results == {-1: 1}
     address = ray.get_runtime_context().gcs_address
     strangers = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    strangers["RAY_NUM_REDIS_GET_RETRIES"] = "2"  # of 20, one a second
     come = [sys.executable, "-c", f"import ray; ray.init(address={address!r})"]
     entered = subprocess.run(come, env=strangers, capture_output=True).returncode == 0
     folder = Path(ray._private.worker._global_node.get_session_dir_path()).parents[1]
@@ -390,13 +407,12 @@ def _workers(root):
     return [process for process, name in names.items() if name.startswith("ray::Map") and below(process)]
 
 
-def test_a_worker_that_is_killed_twenty_times_changes_nothing(called, folder, executable, budget, spends):
+def test_a_worker_that_is_killed_twenty_times_changes_nothing(
+    called, folder, executable, pictures, budget, spends
+):
     """Twenty kills at random in one job, which pays, ten of them at least while it draws: its output is
     complete, and byte for byte that of a run of the same request that nobody disturbs afterwards, which costs
     nothing more."""
-    (folder / "in").mkdir()
-    for number in range(PICTURES):
-        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(96, 96, number))
     words = ("--unit", "item", "--epsilon", "8", "--dataset", "media", "--request", "r1")
     command = [str(executable), "protect", "in", "-o", "stormy/out", *words, *RAY, "--json"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -422,12 +438,9 @@ def test_a_worker_that_is_killed_twenty_times_changes_nothing(called, folder, ex
 
 
 def test_a_run_that_is_killed_leaves_no_worker_and_no_manifest_and_goes_on_under_its_request(
-    called, folder, executable, budget, spends
+    called, folder, executable, pictures, budget, spends
 ):
     """Killed with SIGKILL while processes draw: nothing is written any more, and nothing is paid twice."""
-    (folder / "in").mkdir()
-    for number in range(PICTURES):
-        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(96, 96, number))
     words = ("--unit", "item", "--epsilon", "8", "--dataset", "media", "--request", "r1", "--workers", "2")
     run = subprocess.Popen([str(executable), "protect", "in", "-o", "cut/out", *words])
     deadline = time.monotonic() + 120.0
@@ -453,17 +466,14 @@ def test_a_run_that_is_killed_leaves_no_worker_and_no_manifest_and_goes_on_under
     assert spends("media") == 1
 
 
-@pytest.mark.parametrize("engine", [("--workers", "2"), RAY], ids=["local", "ray"])
+@pytest.mark.parametrize(("engine", "kills"), [(("--workers", "2"), 2), (RAY, 1)], ids=["local", "ray"])
 def test_a_paid_run_that_is_killed_is_resumed_by_the_same_command(
-    command, called, folder, executable, budget, spends, engine
+    command, called, folder, executable, pictures, budget, spends, engine, kills
 ):
-    """Killed twice with SIGKILL while it draws, and named by no request: it is paid once and drawn once."""
-    (folder / "in").mkdir()
-    for number in range(PICTURES):
-        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(96, 96, number))
+    """Killed with SIGKILL while it draws, and named by no request: it is paid once and drawn once."""
     words = ("protect", "in", "-o", "out", "--unit", "item", "--epsilon", "8", "--dataset", "media", *engine)
     log, noted = folder / ".out.run" / "pieces", 0
-    for _ in range(2):
+    for _ in range(kills):
         silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         run = subprocess.Popen([str(executable), *words], **silent)
         deadline, begun = time.monotonic() + 180.0, noted
@@ -492,11 +502,8 @@ def test_a_paid_run_that_is_killed_is_resumed_by_the_same_command(
 
 
 def test_ctrl_c_says_what_stays_and_its_files_are_never_taken_for_a_release(
-    called, folder, executable, heeding
+    called, folder, executable, pictures, heeding
 ):
-    (folder / "in").mkdir()
-    for number in range(300):  # so many that processes draw them
-        small_media.png(folder / "in" / f"{number:03d}.png", small_media.photograph(300, 300, number))
     words = ("--unit", "item", "--epsilon", "8")
     run = subprocess.Popen(
         heeding(executable, "protect", "in", "-o", "out", *words), stderr=subprocess.PIPE, text=True

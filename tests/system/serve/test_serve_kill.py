@@ -27,7 +27,7 @@ from serve_process import serving
 from sfumato.ledger import Ledger
 from sfumato.reports import KeyRing, certificate_file, verify
 
-KILLS = int(os.environ.get("SFUMATO_SOAK_SERVE", "6"))
+KILLS = int(os.environ.get("SFUMATO_SOAK_SERVE", "4"))
 KINDS = ("plain", "keyed", "jobs", "fresh")
 CLIENTS = 2  # of each kind
 ASKED = {"parameters": {"epsilon": 0.001, "delta": 1e-12, "clip": 1.0}}

@@ -56,7 +56,7 @@ def test_the_footnote_says_what_the_attacks_knew(quick):
     assert "is not thereby proven" in text
 
 
-def test_a_run_is_json_and_can_be_repeated(quick):
+def test_a_run_is_json_and_can_be_repeated(quick, few_trees):
     written = json.dumps(quick.to_dict(), ensure_ascii=False, allow_nan=False)
     assert json.loads(written) == quick.to_dict()
     row = quick.to_dict()["broken"][0]

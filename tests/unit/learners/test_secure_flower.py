@@ -418,7 +418,10 @@ def test_a_real_simulation_with_a_client_that_fails_in_every_round():
         server_app=server,
         client_app=app,
         num_supernodes=4,
-        backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 1}},
+        backend_config={
+            "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+            "init_args": {"num_cpus": 1, "include_dashboard": False},
+        },
     )
     result, failed = results
     assert failed == 0

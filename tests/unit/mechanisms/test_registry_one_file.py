@@ -85,7 +85,7 @@ def copy(tmp_path_factory):
         into = root / part
         into.parent.mkdir(exist_ok=True)
         if (ROOT / part).is_dir():
-            shutil.copytree(ROOT / part, into, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / part, into)
         else:
             shutil.copy(ROOT / part, into)
     (root / "src" / "sfumato" / "mechanisms" / "toy_noise.py").write_text(TOY, encoding="utf-8")

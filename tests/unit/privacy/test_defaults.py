@@ -64,9 +64,7 @@ def doors(sources):
 def test_one_change_reaches_every_door(tmp_path):
     project = SOURCES.parent.parent
     for folder in ("src/sfumato", "tools", "docs"):
-        shutil.copytree(
-            project / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.png")
-        )
+        shutil.copytree(project / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.png"))
     shutil.copy(project / "pyproject.toml", tmp_path)
     module = tmp_path / "src" / "sfumato" / "privacy" / "defaults.py"
     text = module.read_text()

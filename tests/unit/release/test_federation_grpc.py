@@ -119,34 +119,6 @@ def test_with_noise_at_the_server_the_end_of_all_clients_does_not_end_a_run():
     federation_grpc._check(ended, replace(TERMS, central=True))
 
 
-def test_what_a_client_is_to_know_is_in_a_file_that_nobody_else_may_read(shares, started, tmp_path):
-    """The URL of a ledger may hold a password, and by its secret a client proves its name."""
-    url = f"sqlite:///{tmp_path}/very-secret.db"
-    with Ledger(url) as book:
-        for name in shares:
-            book.open(f"ward/{name}", 1e4, 1e-5, "client")
-    seen, own = [], []
-
-    def look(stage, share):
-        if stage.startswith("round 1"):
-            for process in started:
-                told = [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
-                settings = Path(process.args[-1])
-                logs = [log.read_text() for log in settings.parent.glob("*.log")]
-                modes = [stat.S_IMODE(path.stat().st_mode) for path in (settings.parent, settings)]
-                given = json.loads(settings.read_text())
-                assert given["place"]["ledger"] == url
-                own.append(given["secret"])
-                seen.append((b"secret" in b"".join(told), "secret" in "".join(logs), *modes))
-                assert given["secret"] not in "".join([*map(repr, told), *logs])
-
-    made = run(shares, ClientBudgets("ward", url), report=look)
-    assert made.rounds == 3
-    assert seen == [(False, False, 0o700, 0o600)] * 2
-    assert len(set(own)) == 2
-    assert not Path(started[0].args[-1]).parent.exists()
-
-
 class Stranger(Client):
     """A process of the same machine that found the port: it says that it is client-1, and brings a model."""
 
@@ -161,8 +133,15 @@ class Stranger(Client):
         return FitRes(Status(Code.OK, ""), ins.parameters, 1, {"name": "client-1"})
 
 
-def test_a_stranger_that_connects_first_is_no_client(shares, started, monkeypatch):
-    stranger, dropped = Stranger(), []
+def test_a_stranger_is_no_client_and_nobody_else_may_read_what_a_client_is_to_know(
+    shares, started, tmp_path, monkeypatch
+):
+    """The URL of a ledger may hold a password, and by its secret a client proves its name."""
+    url = f"sqlite:///{tmp_path}/very-secret.db"
+    with Ledger(url) as book:
+        for name in shares:
+            book.open(f"ward/{name}", 1e4, 1e-5, "client")
+    stranger, dropped, seen, own = Stranger(), [], [], []
 
     def look(stage, share):
         if stage.startswith("starting clients (0 of 2") and not dropped:
@@ -170,11 +149,25 @@ def test_a_stranger_that_connects_first_is_no_client(shares, started, monkeypatc
             with pytest.raises(grpc.RpcError) as hung_up:
                 start_client(server_address=address, client=stranger, insecure=True, max_retries=0)
             dropped.append(hung_up)
+        if stage.startswith("round 1"):
+            for process in started:
+                told = [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
+                settings = Path(process.args[-1])
+                logs = [log.read_text() for log in settings.parent.glob("*.log")]
+                modes = [stat.S_IMODE(path.stat().st_mode) for path in (settings.parent, settings)]
+                given = json.loads(settings.read_text())
+                assert given["place"]["ledger"] == url
+                own.append(given["secret"])
+                seen.append((b"secret" in b"".join(told), "secret" in "".join(logs), *modes))
+                assert given["secret"] not in "".join([*map(repr, told), *logs])
 
     monkeypatch.setenv("no_grpc_proxy", "127.0.0.1")
-    made = run(shares, report=look)
+    made = run(shares, ClientBudgets("ward", url), report=look)
     assert len(dropped) == 1
     assert (made.rounds, made.refused, stranger.trained) == (3, (), [])
+    assert seen == [(False, False, 0o700, 0o600)] * 2
+    assert len(set(own)) == 2
+    assert not Path(started[0].args[-1]).parent.exists()
 
 
 def test_a_child_that_does_not_heed_is_killed(tmp_path, monkeypatch):

@@ -27,6 +27,8 @@ from sfumato.release.payment import Payment
 from sfumato.release.stored_model import load_model
 from sfumato.reports import Certificate, KeyRing, VerificationFailed
 
+pytestmark = pytest.mark.usefixtures("quick_attackers")
+
 DIGITS = load_digits()
 PICTURES = np.rint(DIGITS.images * 255 / 16).astype(np.uint8)
 LABELS = DIGITS.target.astype(np.int64)

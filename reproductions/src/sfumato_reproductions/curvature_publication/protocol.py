@@ -90,14 +90,14 @@ class Run:
     @property
     def epochs(self) -> int:
         """Those of ART's network."""
-        return 10 if self.quick else 100
+        return 3 if self.quick else 100
 
     @classmethod
     def of(cls, data: tuple[str, ...], seeds: int | None, quick: bool) -> Run:
         """About the paper's questions on two cores, or, if ``quick``, a run whose numbers say nothing."""
         count = tuple(range(seeds or 1))
         if quick:
-            budgets = {"curvature": 4.0, "latent": 3.0}
-            return cls(data, count, 80, 25, 40, 200, True, budgets)
+            budgets = {"curvature": 1.0, "latent": 1.0}
+            return cls(data, count, 80, 25, 12, 200, True, budgets)
         budgets = {"curvature": 600.0, "latent": 180.0}
         return cls(data, count, 2_500, 400, 24, 4_000, False, budgets)
