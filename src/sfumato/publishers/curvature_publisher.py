@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Release, positive
+from sfumato.mechanisms import Release, one_of, positive
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee
 from sfumato.publishers.publisher import (
@@ -44,10 +45,8 @@ from sfumato.publishers.riemannian.training_stages import STAGES, Rates, Run, Sc
 
 __all__ = ["CurvaturePublisher"]
 
-#: Passes over the data in each stage (section 5.1.3).
-EPOCHS = (100, 100, 50, 5)
 
-
+@dataclass(eq=False)
 class CurvaturePublisher(Publisher):
     """Publishes one picture for each private one, of values from 0 to ``top``, with its label.
 
@@ -60,42 +59,39 @@ class CurvaturePublisher(Publisher):
     strategy.
     """
 
-    one_to_one: bool = True
+    _: KW_ONLY
+    latent: int = 10
+    centres: int = 256
+    strategy: str = "lowest"
+    decoder: str = "dense"
+    time_budget: float | None = None
+    epochs: tuple[int, ...] = (100, 100, 50, 5)  # section 5.1.3
+    samples: int = 20
+    least: int = 0
+    checkpoint: str | os.PathLike[str] | None = None
+    top: float = 255.0
+    randomness: Randomness = None  # type: ignore[assignment]  # the operating system's unless given
 
-    def __init__(
-        self,
-        *,
-        latent: int = 10,
-        centres: int = 256,
-        strategy: str = "lowest",
-        decoder: str = "dense",
-        time_budget: float | None = None,
-        epochs: tuple[int, int, int, int] = EPOCHS,
-        samples: int = 20,
-        least: int = 0,
-        checkpoint: str | os.PathLike[str] | None = None,
-        top: float = 255.0,
-        randomness: Randomness | None = None,
-    ) -> None:
-        self.latent, self.centres = whole_number("latent", latent, 1), whole_number("centres", centres, 1)
-        self.samples, self.least = whole_number("samples", samples, 2), whole_number("least", least, 0)
+    one_to_one = True
+
+    def __post_init__(self) -> None:
+        for name, fewest in (("latent", 1), ("centres", 1), ("samples", 2), ("least", 0)):
+            setattr(self, name, whole_number(name, getattr(self, name), fewest))
         if self.least >= self.samples:
             raise BadInput(
-                f"`least` was {least}: of {samples} samples the last one is {samples - 1}.", parameter="least"
+                f"`least` was {self.least}: of {self.samples} samples the last one is {self.samples - 1}.",
+                parameter="least",
             )
-        self.strategy = _known(strategy)
-        if decoder not in ("dense", "conv"):
-            raise BadInput(f"the decoder must be 'dense' or 'conv', not {decoder!r}.")
-        self.decoder = decoder
-        self.time_budget = None if time_budget is None else positive("time_budget", time_budget)
-        if not isinstance(epochs, tuple | list) or len(epochs) != len(STAGES):
+        self.strategy = one_of("strategy", self.strategy, tuple(STRATEGIES))
+        self.decoder = one_of("decoder", self.decoder, ("dense", "conv"))
+        self.time_budget = None if self.time_budget is None else positive("time_budget", self.time_budget)
+        if not isinstance(self.epochs, tuple | list) or len(self.epochs) != len(STAGES):
             raise BadInput(
                 f"`epochs` must be {len(STAGES)} whole numbers, one for each stage.", parameter="epochs"
             )
-        self.epochs = tuple(whole_number("epochs", count, 1) for count in epochs)
-        self.checkpoint = None if checkpoint is None else Path(checkpoint)
-        self.top = positive("top", top)
-        self.randomness = published_randomness(randomness)
+        self.epochs = tuple(whole_number("epochs", count, 1) for count in self.epochs)
+        self.top = positive("top", self.top)
+        self.randomness = published_randomness(self.randomness)
         self.run: Run | None = None
         self._labels: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._moved: Tensor | None = None
@@ -152,22 +148,13 @@ class CurvaturePublisher(Publisher):
     def using(self, strategy: str) -> Self:
         """Return a publisher with the same trained networks that moves pictures by another ``strategy``."""
         other = copy.copy(self)
-        other.strategy, other._moved = _known(strategy), None
+        other.strategy, other._moved = one_of("strategy", strategy, tuple(STRATEGIES)), None
         return other
 
     def parameters(self) -> Mapping[str, Any]:
-        """Return the public parameters."""
-        return {
-            "latent": self.latent,
-            "centres": self.centres,
-            "strategy": self.strategy,
-            "decoder": self.decoder,
-            "time_budget": self.time_budget,
-            "epochs": None if self.time_budget is not None else list(self.epochs),
-            "samples": self.samples,
-            "least": self.least,
-            "top": self.top,
-        }
+        """Return the public parameters; ``epochs`` only where they end the training."""
+        found = {name: value for name, value in super().parameters().items() if name != "checkpoint"}
+        return found | ({} if self.time_budget is None else {"epochs": None})
 
     def obfuscator(self) -> Obfuscator:
         """Return the obfuscator that moves latent points of the fitted model."""
@@ -190,12 +177,4 @@ class CurvaturePublisher(Publisher):
         if self.checkpoint is None:
             return None
         identity = {**architecture.to_dict(), "data": fingerprint(data.pictures, data.labels)}
-        return Checkpoint(self.checkpoint, identity)
-
-
-def _known(strategy: str) -> str:
-    if strategy not in STRATEGIES:
-        raise BadInput(
-            f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.", parameter="strategy"
-        )
-    return strategy
+        return Checkpoint(Path(self.checkpoint), identity)

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,9 +142,11 @@ class Publisher(ABC):
         Without ``n``, as many as the publisher may say there were.
         """
 
-    @abstractmethod
     def parameters(self) -> Mapping[str, Any]:
-        """Return the public parameters as JSON values, for the statement."""
+        """Return the parameters of the constructor, which are public, as JSON values, for the statement."""
+        given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        del given["randomness"]
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
     def claim(self) -> Claim | None:
         """Return what the authors of the method claim, if anything."""
@@ -185,15 +188,6 @@ def fitted(made: _Made | None) -> _Made:
     return made
 
 
-def one_noise(epsilon: float | None, multiplier: float | None) -> None:
-    """Refuse that the noise of steps is given both by its ``multiplier`` and by the ε that it proves."""
-    if epsilon is not None and multiplier is not None:
-        raise BadInput(
-            "`epsilon` and `multiplier` were both given: the noise follows from one of them.",
-            parameter="multiplier",
-        )
-
-
 def picture_shape(shape: Any, least: int = 1) -> tuple[int, ...]:
     """Return ``shape`` if it is that of a picture of ``least`` pixels or more each way."""
     sides = tuple(shape) if isinstance(shape, tuple | list) else ()
@@ -213,6 +207,7 @@ def whole_number(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
+@dataclass(eq=False)
 class ReplacingPublisher(Publisher):
     """Base of publishers of which nothing is proven, and the reason is ``unproven``.
 
@@ -220,11 +215,15 @@ class ReplacingPublisher(Publisher):
     order, the same however often it is asked for.
     """
 
-    unproven: str
+    _: KW_ONLY
+    top: float = 255.0
+    randomness: Randomness = None  # type: ignore[assignment]  # the operating system's unless given
 
-    def __init__(self, *, top: float = 255.0, randomness: Randomness | None = None) -> None:
-        self.top = positive("top", top)
-        self.randomness = published_randomness(randomness)
+    unproven: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        self.top = positive("top", self.top)
+        self.randomness = published_randomness(self.randomness)
         self._made: Pictures | None = None
 
     @abstractmethod
@@ -247,7 +246,3 @@ class ReplacingPublisher(Publisher):
         pictures, labels = fitted(self._made)
         n = self._number(n, most=len(labels))
         return self._release(pictures[:n].copy(), labels[:n].copy())
-
-    def parameters(self) -> Mapping[str, Any]:
-        """Return the public parameters."""
-        return {"top": self.top}

@@ -105,8 +105,8 @@ def test_inputs_and_torch_s_generator_are_not_modified(digits):
     [
         ({"latent": 0}, "`latent` was 0"),
         ({"centres": 0}, "`centres` was 0"),
-        ({"strategy": "best"}, "no strategy 'best'"),
-        ({"decoder": "deep"}, "'dense' or 'conv'"),
+        ({"strategy": "best"}, "`strategy` must be one of lowest, anywhere"),
+        ({"decoder": "deep"}, "`decoder` must be one of dense, conv"),
         ({"time_budget": 0.0}, "`time_budget` must be"),
         ({"time_budget": -3.0}, "`time_budget` must be"),
         ({"time_budget": float("nan")}, "`time_budget` must be"),

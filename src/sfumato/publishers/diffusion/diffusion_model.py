@@ -1,9 +1,8 @@
 """A class-conditional U-Net, its denoising objective, and a sampler that draws pictures from it.
 
 **Network.** Its parameters all sit in convolutions and matrices, and no row depends on another. Group
-normalisation has no parameters of its own: scale and shift come from the noise level and the class. So
-gradients of single examples are needed for two kinds of layers only (``ExampleGradients``), and no statistic
-is shared between the examples of a batch, as batch normalisation would.
+normalisation has no parameters of its own: scale and shift come from the noise level and the class. No
+statistic is shared between the examples of a batch, as batch normalisation would.
 
 **Objective.** The network learns to tell a picture from picture plus noise, at noise levels from faint to
 overwhelming. It is preconditioned as by Karras et al. 2022 (equations 7 and 8, table 1): with spread s of the
@@ -12,148 +11,123 @@ is the squared error of the network F against (picture − c_skip·x)/c_out, whi
 level.
 
 **Sampler.** It draws a picture from noise in a few steps. Noise levels fall as by Karras et al. 2022,
-equation 5. From level a to level b the picture is set to D + (x − D)·√(b² − u²)/a plus fresh noise of
-deviation u, where D is the denoised picture. ``renewal`` 0 gives u = 0, the deterministic DDIM (Song et al.
-2021); 1 gives the whole posterior deviation u = b·√(a² − b²)/a.
+equation 5. From level a to level b the picture is set to D + (x − D)·b²/a² plus fresh noise of the posterior
+deviation b·√(a² − b²)/a, where D is the denoised picture.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from sfumato.errors import BadInput
-
 # Public constants: the spread of pictures in [−1, 1] that the preconditioning assumes, and the law of ln σ.
 _SPREAD = 0.5
 _MEAN = 0.3
 _DEVIATION = 1.2
-_BEND = 5.0
+# Noise levels of drawing fall from the highest to the lowest, then to none at all.
+_HIGHEST, _LOWEST, _BEND = 20.0, 0.03, 5.0
 _AT_ONCE = 250
 _GROUPS = 8
 _FREQUENCIES = 8
 _EMBEDDED = 32
-_LEAST = 8
+_CHANNELS, _CELLS, _HIDDEN = 4, 8, 64
 
 
-class Denoiser:
-    """A network of pictures in [−1, 1] (n, c, h, w), levels and labels, used to take noise away."""
-
-    def __init__(self, network: nn.Module) -> None:
-        self.network = network
-
-    def __call__(self, noisy: Tensor, levels: Tensor, labels: Tensor) -> Tensor:
-        """Return the denoised pictures of those (n, c, h, w) with noise of deviation ``levels`` (n,)."""
-        sigma = levels.reshape(-1, 1, 1, 1)
-        skip, out = _factors(sigma)
-        return skip * noisy + out * self._predicted(noisy, levels, labels)
-
-    def losses(self, pictures: Tensor, labels: Tensor, multiplicity: int, generator: Generator) -> Tensor:
-        """Return the loss (n,) of each picture: its mean over ``multiplicity`` draws of a level and of noise.
-
-        Squared errors are summed over pixels, not averaged: gradients of single pictures are then much longer
-        than usual clips, so that clipping makes them all equally long and noise weighs least.
-        """
-        many = pictures.repeat_interleave(multiplicity, dim=0)
-        levels = torch.exp(_MEAN + _DEVIATION * torch.randn(len(many), generator=generator))
-        sigma = levels.reshape(-1, 1, 1, 1)
-        noisy = many + sigma * torch.randn(many.shape, generator=generator)
-        skip, out = _factors(sigma)
-        wanted = (many - skip * noisy) / out
-        predicted = self._predicted(noisy, levels, labels.repeat_interleave(multiplicity))
-        errors = (predicted - wanted).square().flatten(1).sum(dim=1)
-        return errors.reshape(-1, multiplicity).mean(dim=1)
-
-    def _predicted(self, noisy: Tensor, levels: Tensor, labels: Tensor) -> Tensor:
-        sigma = levels.reshape(-1, 1, 1, 1)
-        predicted: Tensor = self.network(
-            noisy / (sigma.square() + _SPREAD**2).sqrt(), levels.log() / 4.0, labels
-        )
-        return predicted
+#: Evaluates a network on (pictures, levels, labels).
+Forward = Callable[[tuple[Tensor, Tensor, Tensor]], Tensor]
 
 
-def _factors(sigma: Tensor) -> tuple[Tensor, Tensor]:
+def denoise(network: nn.Module, noisy: Tensor, levels: Tensor, labels: Tensor) -> Tensor:
+    """Return the denoised pictures of those (n, c, h, w) with noise of deviation ``levels`` (n,)."""
+    skip, out = _factors(levels)
+    return skip * noisy + out * _predicted(lambda given: network(*given), noisy, levels, labels)
+
+
+def draw_noise(
+    examples: int, multiplicity: int, shape: Sequence[int], generator: Generator
+) -> tuple[Tensor, Tensor]:
+    """Return ``multiplicity`` noise levels, and noise of deviation 1, for pictures of ``shape``."""
+    levels = torch.exp(_MEAN + _DEVIATION * torch.randn((examples, multiplicity), generator=generator))
+    return levels, torch.randn((examples, multiplicity, *shape), generator=generator)
+
+
+def denoising_loss(forward: Forward, picture: Tensor, label: Tensor, levels: Tensor, noise: Tensor) -> Tensor:
+    """Return the loss of one ``picture`` (c, h, w): the mean over its draws of ``levels`` and of ``noise``.
+
+    Squared errors are summed over pixels, not averaged: gradients of single pictures are then much longer
+    than usual clipping norms, so that clipping makes them all equally long and noise weighs least.
+    """
+    noisy = picture + levels.reshape(-1, 1, 1, 1) * noise
+    skip, out = _factors(levels)
+    wanted = (picture - skip * noisy) / out
+    predicted = _predicted(forward, noisy, levels, label.expand(len(levels)))
+    return (predicted - wanted).square().flatten(1).sum(dim=1).mean()
+
+
+def _predicted(forward: Forward, noisy: Tensor, levels: Tensor, labels: Tensor) -> Tensor:
+    size = (levels.square() + _SPREAD**2).sqrt().reshape(-1, 1, 1, 1)
+    return forward((noisy / size, levels.log() / 4.0, labels))
+
+
+def _factors(levels: Tensor) -> tuple[Tensor, Tensor]:
     """Return c_skip and c_out."""
+    sigma = levels.reshape(-1, 1, 1, 1)
     whole = sigma.square() + _SPREAD**2
     return _SPREAD**2 / whole, _SPREAD * sigma / whole.sqrt()
 
 
-@dataclass(frozen=True)
-class Sampler:
-    """Draws in ``steps`` steps from noise level ``highest`` down to ``lowest``, then to none at all."""
+def draw_pictures(
+    network: nn.Module,
+    labels: Tensor,
+    shape: tuple[int, int, int],
+    steps: int,
+    generator: Generator,
+    report: Callable[[float], None] = lambda share: None,
+) -> Tensor:
+    """Draw pictures (n, *``shape``) in [−1, 1] of ``labels`` (n,) in ``steps`` steps from noise.
 
-    steps: int = 14
-    renewal: float = 1.0
-    highest: float = 20.0
-    lowest: float = 0.03
-
-    def draw(
-        self,
-        denoiser: Denoiser,
-        labels: Tensor,
-        shape: tuple[int, int, int],
-        generator: Generator,
-        report: Callable[[float], None] = lambda share: None,
-    ) -> Tensor:
-        """Draw pictures (n, c, h, w) in [−1, 1] of ``labels`` (n,); ``report`` gets the share done."""
-        parts = []
-        for part in torch.split(labels, _AT_ONCE):
-            parts.append(self._part(denoiser, part, shape, generator))
-            report(min(1.0, len(parts) * _AT_ONCE / len(labels)))
-        return torch.cat(parts)
-
-    @torch.no_grad()
-    def _part(
-        self, denoiser: Denoiser, labels: Tensor, shape: tuple[int, int, int], generator: Generator
-    ) -> Tensor:
-        pictures = self.highest * torch.randn(len(labels), *shape, generator=generator)
-        for level, below in self.levels():
-            denoised = denoiser(pictures, torch.full((len(labels),), level), labels)
-            fresh = self.renewal * below * math.sqrt(level**2 - below**2) / level
-            kept = math.sqrt(below**2 - fresh**2) / level
-            pictures = denoised + kept * (pictures - denoised)
-            if fresh:
-                pictures += fresh * torch.randn(pictures.shape, generator=generator)
-        return pictures.clamp(-1.0, 1.0)
-
-    def levels(self) -> Iterator[tuple[float, float]]:
-        """Return each level with the one below it; the last goes to 0."""
-        top, bottom = self.highest ** (1.0 / _BEND), self.lowest ** (1.0 / _BEND)
-        falling = [(top + i * (bottom - top) / (self.steps - 1)) ** _BEND for i in range(self.steps)]
-        return zip(falling, [*falling[1:], 0.0], strict=True)
+    ``report`` gets the share done.
+    """
+    parts = []
+    for part in torch.split(labels, _AT_ONCE):
+        parts.append(_draw(network, part, shape, steps, generator))
+        report(min(1.0, len(parts) * _AT_ONCE / len(labels)))
+    return torch.cat(parts)
 
 
-# What the whole picture says to itself: so many channels on a grid of at most so many cells a side, through
-# so many numbers.
-_CHANNELS, _CELLS, _HIDDEN = 4, 8, 64
+@torch.no_grad()
+def _draw(
+    network: nn.Module, labels: Tensor, shape: tuple[int, int, int], steps: int, generator: Generator
+) -> Tensor:
+    top, bottom = _HIGHEST ** (1.0 / _BEND), _LOWEST ** (1.0 / _BEND)
+    levels = [(top + i * (bottom - top) / (steps - 1)) ** _BEND for i in range(steps)]
+    pictures = _HIGHEST * torch.randn(len(labels), *shape, generator=generator)
+    for level, below in zip(levels, [*levels[1:], 0.0], strict=True):
+        denoised = denoise(network, pictures, torch.full((len(labels),), level), labels)
+        pictures = denoised + (below / level) ** 2 * (pictures - denoised)
+        if below:
+            fresh = below * math.sqrt(level**2 - below**2) / level
+            pictures += fresh * torch.randn(pictures.shape, generator=generator)
+    return pictures.clamp(-1.0, 1.0)
 
 
 class UNet(nn.Module):
     """Maps noisy pictures (n, *shape), log noise levels (n,) and labels (n,) to pictures of the same shape.
 
-    ``shape`` is (channels, height, width); sides are 8 pixels or more and are padded to multiples of 4
-    inside. Pixels are folded 2 × 2 into channels first, so that the finer of the two scales has half the
-    sides of the picture, with ``width`` channels. At the coarser one, matrices see the whole picture and know
-    where each cell is: convolutions alone would take long to learn that. The weights come from ``generator``.
+    ``shape`` is (channels, height, width); sides are 8 pixels or more, padded to multiples of 4 inside, and
+    ``width`` is a multiple of 8. Pixels are folded 2 × 2 into channels first, so that the finer of the two
+    scales has half the sides of the picture, with ``width`` channels. At the coarser one, matrices see the
+    whole picture and know where each cell is: convolutions alone would take long to learn that. The weights
+    come from ``generator``.
     """
 
     def __init__(self, shape: tuple[int, int, int], classes: int, width: int, generator: Generator) -> None:
         super().__init__()
         channels, *sides = shape
-        if min(sides) < _LEAST:
-            raise BadInput(
-                f"pictures have {sides[0]} × {sides[1]} pixels: {_LEAST} × {_LEAST} are the least."
-            )
-        if width < _GROUPS or width % _GROUPS:
-            raise BadInput(
-                f"`width` was {width}: a multiple of {_GROUPS}, {_GROUPS} or more, is needed.",
-                parameter="width",
-            )
         self.embedding = nn.Linear(2 * _FREQUENCIES + classes, _EMBEDDED)
         self.first = nn.Conv2d(4 * channels, width, 3, padding=1)
         self.fine = _Block(width, width)
@@ -172,10 +146,6 @@ class UNet(nn.Module):
     def forward(self, pictures: Tensor, levels: Tensor, labels: Tensor) -> Tensor:
         """Return the prediction for each row, from that row alone."""
         height, width = pictures.shape[2:]
-        if min(height, width) < _LEAST:
-            raise BadInput(
-                f"pictures have {height} × {width} pixels: {_LEAST} × {_LEAST} or more are needed."
-            )
         padded = functional.pad(pictures, (0, -width % 4, 0, -height % 4), mode="replicate")
         phases = levels[:, None] * self.get_buffer("waves")
         known = torch.cat([phases.sin(), phases.cos(), self.get_buffer("one_hot")[labels]], dim=1)
