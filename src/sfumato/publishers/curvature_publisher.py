@@ -37,8 +37,7 @@ from sfumato.publishers.publisher import (
     published_randomness,
     whole_number,
 )
-from sfumato.publishers.riemannian import Obfuscator
-from sfumato.publishers.riemannian.obfuscator import STRATEGIES
+from sfumato.publishers.riemannian.obfuscator import STRATEGIES, Obfuscator
 from sfumato.publishers.riemannian.riemannian_training import Checkpoint, Trainer, fingerprint
 from sfumato.publishers.riemannian.riemannian_vae import Architecture
 from sfumato.publishers.riemannian.training_stages import STAGES, Rates, Run, Schedule, new_run

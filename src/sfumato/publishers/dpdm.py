@@ -50,7 +50,7 @@ from torch import Tensor, nn
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Release, positive
 from sfumato.noise import Randomness, uniform_integers
-from sfumato.publishers.diffusion.diffusion_model import UNet, denoising_loss, draw_noise, draw_pictures
+from sfumato.publishers.diffusion_model import UNet, denoising_loss, draw_noise, draw_pictures
 from sfumato.publishers.publisher import Labelled, Pictures, Progress, fitted, silent, whole_number
 from sfumato.publishers.trained_publisher import TrainedPublisher, example_gradients, generator_of
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import curvature
-from sfumato.publishers.geometry.manifold import Paraboloid, Sphere
+from sfumato.publishers.riemannian import curvature
 from sfumato.publishers.riemannian.curvature_estimator import CurvatureEstimator, fit_estimator
+from sfumato.publishers.riemannian.manifold import Paraboloid, Sphere
 
 DOUBLE = torch.float64
 

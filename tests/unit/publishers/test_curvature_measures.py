@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from sfumato.publishers.geometry import curvature
-from sfumato.publishers.geometry.curvature_measures import eigenvalue_differences, eigenvalue_slopes
-from sfumato.publishers.geometry.manifold import Cylinder, Paraboloid, Pseudosphere, Sphere
+from sfumato.publishers.riemannian import curvature
+from sfumato.publishers.riemannian.curvature_measures import eigenvalue_differences, eigenvalue_slopes
+from sfumato.publishers.riemannian.manifold import Cylinder, Paraboloid, Pseudosphere, Sphere
 
 DOUBLE = torch.float64
 

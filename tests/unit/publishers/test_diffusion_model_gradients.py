@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sfumato.publishers.diffusion.diffusion_model import UNet, denoise, denoising_loss, draw_noise
+from sfumato.publishers.diffusion_model import UNet, denoise, denoising_loss, draw_noise
 from sfumato.publishers.trained_publisher import example_gradients
 
 

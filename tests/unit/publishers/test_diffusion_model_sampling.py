@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from sfumato.publishers.diffusion import diffusion_model
-from sfumato.publishers.diffusion.diffusion_model import draw_pictures
+from sfumato.publishers import diffusion_model
+from sfumato.publishers.diffusion_model import draw_pictures
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from sfumato.errors import BadInput
 from sfumato.learners import DPSGD
 from sfumato.noise import Keyed, NoisedSums, Seeded
 from sfumato.privacy import DELTA, Neighbours
-from sfumato.publishers.diffusion.diffusion_model import UNet, denoising_loss, draw_noise
+from sfumato.publishers.diffusion_model import UNet, denoising_loss, draw_noise
 from sfumato.publishers.dpdm import DPDMPublisher
 from sfumato.publishers.publisher import Labelled, silent
 

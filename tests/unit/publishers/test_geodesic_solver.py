@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from sfumato.publishers.geometry import curve_length, geodesics
-from sfumato.publishers.geometry.geodesic_solver import curve_energy
-from sfumato.publishers.geometry.manifold import Cylinder, Paraboloid, Pseudosphere, Sphere
+from sfumato.publishers.riemannian import curve_length, geodesics
+from sfumato.publishers.riemannian.geodesic_solver import curve_energy
+from sfumato.publishers.riemannian.manifold import Cylinder, Paraboloid, Pseudosphere, Sphere
 
 DOUBLE = torch.float64
 

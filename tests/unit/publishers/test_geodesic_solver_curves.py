@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import Spline, curve_length
-from sfumato.publishers.geometry.geodesic_solver import curve_energy
-from sfumato.publishers.geometry.manifold import Cylinder, Paraboloid, Sphere
+from sfumato.publishers.riemannian import Spline, curve_length
+from sfumato.publishers.riemannian.geodesic_solver import curve_energy
+from sfumato.publishers.riemannian.manifold import Cylinder, Paraboloid, Sphere
 
 DOUBLE = torch.float64
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.func import jacrev, vmap
 
-from sfumato.publishers.geometry import pullback_metric
-from sfumato.publishers.geometry.manifold import Cylinder, Paraboloid, Pseudosphere, Sphere, log_determinant
+from sfumato.publishers.riemannian import pullback_metric
+from sfumato.publishers.riemannian.manifold import Cylinder, Paraboloid, Pseudosphere, Sphere, log_determinant
 
 
 class Decoder(nn.Module):

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import curvature, geodesics, pullback_metric
-from sfumato.publishers.geometry.curvature_measures import eigenvalue_differences
-from sfumato.publishers.geometry.geodesic_solver import curve_energy
-from sfumato.publishers.geometry.manifold import Manifold, Pseudosphere, Sphere, log_determinant
+from sfumato.publishers.riemannian import curvature, geodesics, pullback_metric
+from sfumato.publishers.riemannian.curvature_measures import eigenvalue_differences
+from sfumato.publishers.riemannian.geodesic_solver import curve_energy
+from sfumato.publishers.riemannian.manifold import Manifold, Pseudosphere, Sphere, log_determinant
 
 GOOD = torch.tensor([[1.0, 2.0], [1.5, 0.5]])
 ROW = torch.tensor([[1.0, 2.0], [1.0, math.nan], [math.inf, 1.0]])
@@ -156,11 +156,11 @@ def test_without_torch_the_room_opens_and_the_geometry_names_its_extra():
         "        if name == 'torch':\n            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Absent())\n"
         "import sfumato.publishers\n"
-        "try:\n    import sfumato.publishers.geometry.manifold\n"
+        "try:\n    import sfumato.publishers.riemannian.manifold\n"
         "except ValueError as error:\n    print(type(error).__name__, error)"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed == "BadInput the geometry of a manifold needs torch: pip install 'sfumato[learn]'.\n"
+    assert printed == "BadInput the curvature publisher needs torch: pip install 'sfumato[learn]'.\n"
 
 
 def test_opening_the_room_imports_no_torch():

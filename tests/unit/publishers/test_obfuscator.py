@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import curvature
-from sfumato.publishers.geometry.manifold import Paraboloid, Sphere
+from sfumato.publishers.riemannian import curvature
+from sfumato.publishers.riemannian.manifold import Paraboloid, Sphere
 from sfumato.publishers.riemannian.obfuscator import (
     STRATEGIES,
     Obfuscator,

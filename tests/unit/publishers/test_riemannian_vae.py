@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import curvature, pullback_metric
-from sfumato.publishers.geometry.manifold import Manifold
-from sfumato.publishers.riemannian import RiemannianVAE
+from sfumato.publishers.riemannian import RiemannianVAE, curvature, pullback_metric
+from sfumato.publishers.riemannian.manifold import Manifold
 from sfumato.publishers.riemannian.riemannian_vae import (
     FLOOR,
     LEAST_VARIANCE,

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from sfumato.publishers.geometry import geodesics, pullback_metric
-from sfumato.publishers.geometry.manifold import Cylinder, Paraboloid, Sphere
+from sfumato.publishers.riemannian import geodesics, pullback_metric
+from sfumato.publishers.riemannian.manifold import Cylinder, Paraboloid, Sphere
 from sfumato.publishers.riemannian.riemannian_vae import (
     damped_metric,
     divergence,

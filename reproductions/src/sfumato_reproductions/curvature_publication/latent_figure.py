@@ -39,7 +39,7 @@ def latent_figure(
     """
     import torch
 
-    from sfumato.publishers.geometry import Spline, curvature, curve_length, geodesics
+    from sfumato.publishers.riemannian import Spline, curvature, curve_length, geodesics
 
     classes = np.asarray(labels, dtype=np.int64)
     if model.latent != 2:
@@ -134,7 +134,7 @@ def _field(model: RiemannianVAE, codes: Tensor) -> tuple[tuple[float, float, flo
     """Sides of the part of the plane that holds the records, and K on a grid of it, row by row from below."""
     import torch
 
-    from sfumato.publishers.geometry import curvature
+    from sfumato.publishers.riemannian import curvature
 
     low, high = codes.min(dim=0).values, codes.max(dim=0).values
     low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)

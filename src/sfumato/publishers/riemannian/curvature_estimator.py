@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import curvature
-from sfumato.publishers.geometry.manifold import Manifold, latent_points
 from sfumato.publishers.publisher import Progress, whole_number
+from sfumato.publishers.riemannian.curvature_measures import curvature
+from sfumato.publishers.riemannian.manifold import Manifold, latent_points
 
 # A curvature below this part of the median is taken as this part: the logarithm of 0 is no target.
 FLOOR = 1e-6

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import Spline, geodesics
-from sfumato.publishers.geometry.manifold import Manifold, latent_points
 from sfumato.publishers.publisher import Progress, whole_number
+from sfumato.publishers.riemannian.geodesic_solver import Spline, geodesics
+from sfumato.publishers.riemannian.manifold import Manifold, latent_points
 
 __all__ = ["Obfuscator"]
 

@@ -34,9 +34,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import pullback_metric
-from sfumato.publishers.geometry.geodesic_solver import curve_energy
-from sfumato.publishers.geometry.manifold import Manifold, log_determinant
+from sfumato.publishers.riemannian.geodesic_solver import curve_energy
+from sfumato.publishers.riemannian.manifold import Manifold, log_determinant, pullback_metric
 
 __all__ = ["Architecture", "RiemannianVAE"]
 

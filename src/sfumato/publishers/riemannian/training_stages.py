@@ -18,8 +18,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from sfumato.publishers.geometry import curvature
 from sfumato.publishers.riemannian.curvature_estimator import CurvatureEstimator
+from sfumato.publishers.riemannian.curvature_measures import curvature
 from sfumato.publishers.riemannian.obfuscator import Obfuscator
 from sfumato.publishers.riemannian.riemannian_vae import (
     Architecture,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry.manifold import Manifold, embedded, latent_points, pullback_metric
+from sfumato.publishers.riemannian.manifold import Manifold, embedded, latent_points, pullback_metric
 
 __all__ = ["Spline", "curve_length", "geodesics"]
 

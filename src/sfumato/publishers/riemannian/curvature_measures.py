@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry.manifold import Manifold, latent_points, pullback_metric, pushed
+from sfumato.publishers.riemannian.manifold import Manifold, latent_points, pullback_metric, pushed
 
 __all__ = ["curvature"]
 
