@@ -1,8 +1,7 @@
-"""Base of publishers that train a network by DP-SGD; seeded weights, and gradients of single examples."""
+"""Base of publishers that train a network by DP-SGD, and gradients of single examples of any network."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -97,18 +96,6 @@ class TrainedPublisher(Publisher):
 def generator_of(stream: Stream) -> Generator:
     """Return a torch generator seeded from ``stream``, for draws that no proof rests on."""
     return Generator().manual_seed(stream.integer(64) % 2**63)
-
-
-def dense_layer(inputs: int, outputs: int, generator: Generator, gain: float = 1.0) -> nn.Linear:
-    """Return a layer with uniform weights of deviation ``gain``/√(3·``inputs``), and biases of 0.
-
-    Weights come from ``generator``; torch's global one is left as it is.
-    """
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]
-    bound = gain / math.sqrt(inputs)
-    nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
-    nn.init.zeros_(layer.bias)
-    return layer
 
 
 def example_gradients(

@@ -35,12 +35,7 @@ from sfumato.mechanisms import Release, one_of
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee
 from sfumato.publishers.publisher import Labelled, Pictures, Progress, fitted, whole_number
-from sfumato.publishers.trained_publisher import (
-    TrainedPublisher,
-    dense_layer,
-    example_gradients,
-    generator_of,
-)
+from sfumato.publishers.trained_publisher import TrainedPublisher, example_gradients, generator_of
 
 __all__ = ["VAEGANDPPublisher"]
 
@@ -56,11 +51,11 @@ class ConditionalVAE(nn.Module):
 
     def __init__(self, values: int, classes: int, latent: int, hidden: int, generator: Generator) -> None:
         super().__init__()
-        self.inwards = dense_layer(values + classes, hidden, generator)
-        self.mean = dense_layer(hidden, latent, generator)
-        self.logarithm = dense_layer(hidden, latent, generator)
-        self.outwards = dense_layer(latent + classes, hidden, generator)
-        self.picture = dense_layer(hidden, values, generator)
+        self.inwards = _dense(values + classes, hidden, generator)
+        self.mean = _dense(hidden, latent, generator)
+        self.logarithm = _dense(hidden, latent, generator)
+        self.outwards = _dense(latent + classes, hidden, generator)
+        self.picture = _dense(hidden, values, generator)
 
     def forward(self, pictures: Tensor, kinds: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return logits of reconstructions (n, values), and latent mean and log variance (n, latent).
@@ -87,13 +82,22 @@ class Critic(nn.Module):
 
     def __init__(self, values: int, classes: int, hidden: int, generator: Generator) -> None:
         super().__init__()
-        self.inwards = dense_layer(values + classes, hidden, generator)
-        self.score = dense_layer(hidden, 1, generator)
+        self.inwards = _dense(values + classes, hidden, generator)
+        self.score = _dense(hidden, 1, generator)
 
     def forward(self, pictures: Tensor, kinds: Tensor) -> Tensor:
         """Return the scores (n,)."""
         inner = functional.leaky_relu(self.inwards(torch.cat([pictures, kinds], dim=1)), 0.2)
         return self.score(inner).squeeze(1)  # type: ignore[no-any-return]
+
+
+def _dense(inputs: int, outputs: int, generator: Generator) -> nn.Linear:
+    # Without skip_init the layer would first draw from torch's global generator.
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]
+    bound = 1.0 / math.sqrt(inputs)
+    nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 class _Judge:

@@ -6,11 +6,12 @@ import math
 
 import pytest
 import torch
+from surfaces import Cylinder, Paraboloid, Pseudosphere, Sphere
 from torch import nn
 from torch.func import jacrev, vmap
 
 from sfumato.publishers.riemannian import pullback_metric
-from sfumato.publishers.riemannian.manifold import Cylinder, Paraboloid, Pseudosphere, Sphere, log_determinant
+from sfumato.publishers.riemannian.manifold import log_determinant
 
 
 class Decoder(nn.Module):

@@ -1,27 +1,38 @@
-"""The manifold interface, its pullback metric, and surfaces whose geometry is known in closed form.
+"""The manifold interface, its pullback metric, and the curvature measure of Yin et al. (2025), eq. 12 and 13.
 
 A manifold is one method: it maps a latent point to its mean and deviation in the data space. The pullback
-metric measures lengths in the data space, in latent coordinates. The surfaces are for tests of a method.
+metric measures lengths in the data space, in latent coordinates.
+
+**Curvature.** K(z) = ‖∇λ(G(z))‖, how fast the eigenvalues of the metric change, is the Frobenius norm of the
+d × d table of slopes, one for each eigenvalue and latent axis. Where eigenvalues coincide they have no
+gradient: to first order a tied group moves along axis j by the eigenvalues of Vᵀ (∂G/∂z_j) V, with V any
+orthonormal basis of the group's eigenvectors, and these depend on the axis in a way that is not linear. The
+slopes here are those one-sided derivatives. For a simple eigenvalue that is the ordinary gradient; for all,
+it is the limit of the paper's finite differences. K is then the root of Σ_j ‖Vᵀ (∂G/∂z_j) V‖² over all
+groups, which no choice of V and no rotation of the latent axes changes. It is still not continuous where a
+tie breaks: the entries between two groups count only while the two are one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.func import jvp, vmap
+from torch.func import grad, jvp, vmap
 
 from sfumato.errors import BadInput
 
-__all__ = ["pullback_metric"]
+__all__ = ["curvature", "pullback_metric"]
 
 # Latent points differentiated at once: enough for fast products, few enough for d tangents of M numbers each.
 ROWS = 512
+# Eigenvalues closer than this many roundings of the largest one are tied: their eigenvectors, known to one
+# part in a thousand at best, are as good as arbitrary.
+TIE = 1000.0
 
 
-@runtime_checkable
 class Manifold(Protocol):
     """Anything that embeds latent points; a decoder, or a surface written as a formula."""
 
@@ -51,22 +62,8 @@ def latent_points(z: Any, name: str = "latent points") -> Tensor:
 
 
 def embedded(manifold: Manifold, z: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and deviation with one flat row for every latent point.
-
-    Raises:
-        BadInput: If ``embed`` is missing or answers with anything but two tensors of ``len(z)`` rows.
-    """
-    if not isinstance(manifold, Manifold):
-        raise BadInput(f"a manifold must have a method embed(z), and {type(manifold).__name__} has none.")
-    answer = manifold.embed(z)
-    if not isinstance(answer, tuple) or len(answer) != 2 or not all(isinstance(a, Tensor) for a in answer):
-        raise BadInput("embed must return a pair of tensors, the mean and the deviation.")
-    for name, part in zip(("mean", "deviation"), answer, strict=True):
-        if part.ndim < 2 or len(part) != len(z):
-            raise BadInput(
-                f"embed of {len(z)} points has a {name} of shape {tuple(part.shape)}: one row each is needed."
-            )
-    mean, deviation = answer
+    """Return mean and deviation with one flat row for every latent point."""
+    mean, deviation = manifold.embed(z)
     return torch.flatten(mean, 1), torch.flatten(deviation, 1)
 
 
@@ -90,36 +87,18 @@ def pullback_metric(manifold: Manifold, z: Tensor) -> Tensor:
 
 
 def log_determinant(metric: Tensor) -> Tensor:
-    """Return log |det G| as ``(n,)`` for metrics ``(n, d, d)``; −∞ where a metric is exactly singular.
-
-    Raises:
-        BadInput: If ``metric`` is not a stack of square matrices.
-    """
-    if not isinstance(metric, Tensor) or metric.ndim != 3 or metric.shape[1] != metric.shape[2]:
-        given = tuple(metric.shape) if isinstance(metric, Tensor) else type(metric).__name__
-        raise BadInput(f"metrics must be a tensor of shape (n, d, d), not {given}.")
+    """Return log |det G| as ``(n,)`` for metrics ``(n, d, d)``; −∞ where a metric is exactly singular."""
     logarithm: Tensor = torch.linalg.slogdet(metric).logabsdet
     return logarithm
 
 
-def pushed(manifold: Manifold, z: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
-    """Return Jμ v and Jσ v, one row for every latent point and its direction v.
-
-    Raises:
-        BadInput: If torch has no forward derivative of some operation of the manifold.
-    """
+def _pushed(manifold: Manifold, z: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Jμ v and Jσ v, one row for every latent point and its direction v."""
 
     def embedding(points: Tensor) -> tuple[Tensor, Tensor]:
         return embedded(manifold, points)
 
-    try:
-        tangents: tuple[Tensor, Tensor] = jvp(embedding, (z,), (direction,))[1]
-    except NotImplementedError as error:
-        if "forward AD" not in str(error):
-            raise
-        raise BadInput(
-            "the manifold uses an operation without a forward derivative in torch, such as cdist."
-        ) from error
+    tangents: tuple[Tensor, Tensor] = jvp(embedding, (z,), (direction,))[1]
     return tangents
 
 
@@ -128,7 +107,7 @@ def _metric(manifold: Manifold, z: Tensor) -> Tensor:
     axes = torch.eye(dimension, dtype=z.dtype, device=z.device).unsqueeze(1).expand(-1, count, -1)
 
     def along(axis: Tensor) -> tuple[Tensor, Tensor]:
-        return pushed(manifold, z, axis)
+        return _pushed(manifold, z, axis)
 
     # Only the axes are mapped over, so the pass through the manifold itself happens once. A layer that draws
     # at random has to draw the same for every axis, or the columns would belong to different manifolds.
@@ -137,54 +116,86 @@ def _metric(manifold: Manifold, z: Tensor) -> Tensor:
     return mean @ mean.mT + deviation @ deviation.mT
 
 
-@dataclass(frozen=True)
-class Sphere:
-    """Colatitude θ and longitude φ: G = R² diag(1, sin² θ); geodesics are great circles."""
+def curvature(manifold: Manifold, z: Tensor) -> Tensor:
+    """Return K(z) as ``(n,)``, by exact derivatives.
 
-    radius: float = 1.0
-
-    def embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the point of the sphere; no deviation."""
-        across, around = z.unbind(dim=1)
-        ring = across.sin()
-        mean = self.radius * torch.stack([ring * around.cos(), ring * around.sin(), across.cos()], dim=1)
-        return mean, torch.zeros_like(mean)
-
-
-@dataclass(frozen=True)
-class Cylinder:
-    """Angle φ and height h: G = diag(R², 1), flat; geodesics are helices, straight in (φ, h)."""
-
-    radius: float = 1.0
-
-    def embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the circle as the mean, the height as the deviation."""
-        angle, height = z.unbind(dim=1)
-        return self.radius * torch.stack([angle.cos(), angle.sin()], dim=1), height.unsqueeze(1)
-
-
-@dataclass(frozen=True)
-class Pseudosphere:
-    """The upper half plane (x, y) above y = 1: G = diag(1, 1)/y², the hyperbolic plane.
-
-    Geodesics are half circles about a point of the axis y = 0, and the distance of two points is
-    arcosh(1 + ((x₁ − x₂)² + (y₁ − y₂)²) / 2y₁y₂). Below y = 1 the surface ends: the
-    deviation is not finite.
+    Raises:
+        BadInput: If ``z`` is no finite ``(n, d)`` tensor, or the metric is not finite somewhere.
     """
-
-    def embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the circle about the axis as mean, the way along the axis, never negative, as deviation."""
-        along, height = z.unbind(dim=1)
-        mean = torch.stack([along.cos() / height, along.sin() / height], dim=1)
-        return mean, (height.acosh() - (1.0 - height**-2).sqrt()).unsqueeze(1)
+    return eigenvalue_slopes(manifold, z).square().sum(dim=(1, 2)).sqrt()
 
 
-@dataclass(frozen=True)
-class Paraboloid:
-    """The graph of a‖z‖² over any space: G = 1 + 4a² zzᵀ, with eigenvalues 1 and 1 + 4a²‖z‖²."""
+def eigenvalue_slopes(manifold: Manifold, z: Tensor) -> Tensor:
+    """Return exact one-sided derivatives of the eigenvalues of G along the latent axes, as ``(n, d, d)``.
 
-    bend: float = 1.0
+    Entry (k, j) belongs to the k-th smallest eigenvalue and axis j. For fixed v the gradient of vᵀGv is that
+    of ‖Jv‖², one reverse pass over one forward product; with the eigenvector as v it is the eigenvalue's. The
+    d products share their pass through the manifold. Only points with tied eigenvalues cost more, a pass for
+    each pair of tied ones.
+    """
+    points = latent_points(z).detach()
+    # Rows are independent, so nobody needs the graph of the parameters here; `grad` makes its own. Each point
+    # holds about three times as many numbers as for the metric.
+    with torch.no_grad():
+        return torch.cat([_slopes(manifold, part) for part in torch.split(points, ROWS // 2)])
 
-    def embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the point itself as the mean, its height as the deviation."""
-        return z, self.bend * z.square().sum(dim=1, keepdim=True)
+
+def _slopes(manifold: Manifold, z: Tensor) -> Tensor:
+    values, vectors = torch.linalg.eigh(pullback_metric(manifold, z))
+    over: Any = vmap(_stretch_gradient, in_dims=(None, None, 2), randomness="same")
+    slopes: Tensor = over(manifold, z, vectors).movedim(0, 1).contiguous()
+    finite = slopes.isfinite().flatten(1).all(dim=1)
+    if not finite.all():
+        raise BadInput(
+            "the metric has no finite derivative at some latent point: the manifold must be smooth."
+        )
+    limit = TIE * torch.finfo(z.dtype).eps * values[:, -1:].abs()
+    for rows, first, last in _groups(values.diff(dim=1) <= limit):
+        slopes[rows, first:last] = _tied(
+            manifold, z[rows], vectors[rows, :, first:last], slopes[rows, first:last]
+        )
+    return slopes
+
+
+def _stretch_gradient(manifold: Manifold, z: Tensor, direction: Tensor) -> Tensor:
+    """Return the gradient by z of ‖Jμ v‖² + ‖Jσ v‖² at fixed directions v, one of each in every row."""
+
+    def stretch(points: Tensor) -> Tensor:
+        mean, deviation = _pushed(manifold, points, direction)
+        return mean.square().sum() + deviation.square().sum()
+
+    gradient: Tensor = grad(stretch)(z)
+    return gradient
+
+
+def _groups(tied: Tensor) -> Iterator[tuple[Tensor, int, int]]:
+    """Yield the rows with a tied group of eigenvalues from ``first`` to before ``last``, for all groups."""
+    if not tied.any():
+        return
+    edge = torch.zeros_like(tied[:, :1])
+    padded = torch.cat([edge, tied, edge], dim=1)  # column k: eigenvalue k − 1 is tied to eigenvalue k
+    size = padded.shape[1] - 1
+    for first in range(size - 1):
+        begins = padded[:, first + 1] & ~padded[:, first]
+        for last in range(first + 2, size + 1):
+            whole = padded[:, first + 1 : last].all(dim=1) & ~padded[:, last]
+            rows = (begins & whole).nonzero().flatten()
+            if len(rows):
+                yield rows, first, last
+
+
+def _tied(manifold: Manifold, z: Tensor, vectors: Tensor, own: Tensor) -> Tensor:
+    """Return slopes of one tied group: for each axis the eigenvalues of Vᵀ (∂G/∂z_j) V, smallest first.
+
+    ``own`` (n, m, d) holds the diagonals of these matrices. The rest follows from the stretch along
+    (v_k + v_l)/√2, which is half of both diagonals plus the entry between them.
+    """
+    matrices = torch.diag_embed(own.mT)
+    size = own.shape[1]
+    for k in range(size):
+        for m in range(k + 1, size):
+            between = _stretch_gradient(manifold, z, (vectors[:, :, k] + vectors[:, :, m]) / 2**0.5)
+            entry = between - 0.5 * (own[:, k] + own[:, m])
+            matrices[:, :, k, m], matrices[:, :, m, k] = entry, entry
+    slopes: Tensor = torch.linalg.eigvalsh(matrices).mT
+    return slopes

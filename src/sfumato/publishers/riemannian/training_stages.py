@@ -18,12 +18,12 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from sfumato.publishers.riemannian.curvature_estimator import CurvatureEstimator
-from sfumato.publishers.riemannian.curvature_measures import curvature
+from sfumato.publishers.riemannian.manifold import curvature
 from sfumato.publishers.riemannian.obfuscator import Obfuscator
 from sfumato.publishers.riemannian.riemannian_vae import (
     Architecture,
     Critic,
+    CurvatureEstimator,
     RiemannianVAE,
     critic_loss,
     damped_metric,
