@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learners.extractor import Extractor, checked_pictures, in_blocks
+from sfumato.learners.extractor import Extractor, checked_pictures
 from sfumato.learners.learner import Report
 
 _SEED = 20_010_801
@@ -30,7 +30,6 @@ _LEAVES = 24
 
 Plane = NDArray[np.float32]
 
-_BLOCK = 256
 # Part of the total variance that is added to each: directions that hardly vary are not blown up.
 _FLOOR = 1e-3
 # Pictures drawn for each axis.
@@ -42,8 +41,6 @@ def drawn_pictures(count: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
     Every second one shows strokes, the others leaves; strokes of pictures with channels are coloured.
     """
-    if len(shape) not in (2, 3) or min(shape) < 1 or count < 1:
-        raise BadInput(f"{count} pictures of shape {shape!r} cannot be drawn: (height, width[, channels]).")
     rng = np.random.default_rng(_SEED)
     places = tuple(axis.astype(np.float32) for axis in np.mgrid[: shape[0], : shape[1]])
     channels = (*shape, 1)[2]
@@ -101,6 +98,8 @@ class Whitened(Extractor):
     model: two machines may find axes of equal strength in another order.
     """
 
+    block = 256
+
     def __init__(self, inner: Extractor, *, pictures: Any = None, dimension: int = 1000) -> None:
         self.inner, self.shape = inner, inner.shape
         self.name = f"whitened-{inner.name}"
@@ -125,14 +124,14 @@ class Whitened(Extractor):
 
     def transform(self, pictures: Any, *, report: Report | None = None) -> NDArray[np.float32]:
         """Return features (n, dimension), of length 1, of ``pictures`` (n, *``shape``) from 0 to 255."""
-        given = checked_pictures(pictures, self.shape)
-        mean, axes = self._fitted(report)
+        checked_pictures(pictures, self.shape)
+        self._fitted(report)
+        return super().transform(pictures, report=report)
 
-        def rows(block: NDArray[np.float32]) -> NDArray[np.float32]:
-            turned = (self.inner.transform(block) - mean) @ axes
-            return np.asarray(turned / np.maximum(np.linalg.norm(turned, axis=1, keepdims=True), 1e-6))
-
-        return in_blocks(rows, given, size=_BLOCK, dimension=self.dimension, stage=self.name, report=report)
+    def _rows(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
+        mean, axes = self._fitted(None)
+        turned = (self.inner.transform(block) - mean) @ axes
+        return np.asarray(turned / np.maximum(np.linalg.norm(turned, axis=1, keepdims=True), 1e-6))
 
     def _fitted(self, report: Report | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         if self._map is None:

@@ -21,13 +21,6 @@ def test_drawn_pictures_are_always_the_same_and_varied(shape) -> None:
     assert len(np.unique(first.reshape(20, -1), axis=0)) == 20
 
 
-def test_pictures_that_cannot_be_drawn_are_refused() -> None:
-    with pytest.raises(BadInput, match="cannot be drawn"):
-        drawn_pictures(0, (8, 8))
-    with pytest.raises(BadInput, match="cannot be drawn"):
-        drawn_pictures(1, (8,))
-
-
 def test_public_pictures_are_evened_out_and_rows_have_length_one() -> None:
     public = drawn_pictures(600, (8, 8))
     made = Whitened(Pixels((8, 8)), pictures=public, dimension=20)
