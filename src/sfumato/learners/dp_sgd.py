@@ -313,7 +313,7 @@ def _calibrated(epsilon: float, delta: float, rate: float, steps: int, factors: 
     # At this multiplier sampled steps are about one Gaussian (Bu, Dong, Long & Su 2020).
     guess = 1.0 / math.sqrt(math.log1p((gaussian_mu(epsilon, delta) / rate) ** 2 / steps))
     try:
-        return least_noise(proven, epsilon, guess)
+        return find_least_noise(proven, epsilon, guess)
     except OverflowError:
         raise BadInput(
             f"`epsilon` {epsilon:g} at delta {delta:g} needs more than {_LARGEST:g} times the clipping norm "
@@ -322,7 +322,7 @@ def _calibrated(epsilon: float, delta: float, rate: float, steps: int, factors: 
         ) from None
 
 
-def least_noise(proven: Callable[[float], float], epsilon: float, guess: float) -> float:
+def find_least_noise(proven: Callable[[float], float], epsilon: float, guess: float) -> float:
     """Return the least multiplier, to a part in a thousand and never less, with ``proven`` ≤ ``epsilon``.
 
     ``proven`` falls as noise grows, and is dear; a good ``guess`` saves questions and changes nothing else.
@@ -349,7 +349,7 @@ def least_noise(proven: Callable[[float], float], epsilon: float, guess: float) 
     return math.exp(found)
 
 
-def factors_of(schedule: str | Sequence[float], steps: int) -> tuple[float, ...]:
+def parse_schedule(schedule: str | Sequence[float], steps: int) -> tuple[float, ...]:
     """Return one factor a step: of a named schedule, or those that are given; none if it is constant.
 
     A decreasing schedule has half as much noise in its last quarter as in its first, an increasing one

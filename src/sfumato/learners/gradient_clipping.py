@@ -107,7 +107,7 @@ def _check_clip(clip: float) -> None:
         )
 
 
-def layers_of(model: Module) -> list[list[int]]:
+def group_layers(model: Module) -> list[list[int]]:
     """Return the positions of trainable parameters of ``model`` that belong to one module."""
     positions = {
         id(parameter): place

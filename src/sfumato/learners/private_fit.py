@@ -37,8 +37,8 @@ from torch.nn import Module, Parameter
 import sfumato
 from sfumato.errors import BadInput
 from sfumato.learners.correlated_noise import CorrelatedSteps, Factor, FactoredSteps, Momentum
-from sfumato.learners.dp_sgd import DPSGD, NoisySteps, Positions, factors_of
-from sfumato.learners.gradient_clipping import ClippedSum, Quantiles, layers_of
+from sfumato.learners.dp_sgd import DPSGD, NoisySteps, Positions, parse_schedule
+from sfumato.learners.gradient_clipping import ClippedSum, Quantiles, group_layers
 from sfumato.learners.learner import (
     REPRODUCIBLE,
     Floats,
@@ -166,7 +166,7 @@ class Training:
         """Return the steps, with the least noise that proves ``epsilon`` at ``delta``; takes some seconds."""
         batch, steps = self.batch_for(records), self.steps_for(records)
         if self.noise == "independent":
-            factors = factors_of(self.schedule, steps)
+            factors = parse_schedule(self.schedule, steps)
             return DPSGD.calibrated(epsilon, delta, rate=batch / records, steps=steps, factors=factors)
         period, multiplier = math.ceil(records / batch), noise_multiplier(epsilon, delta)
         if self.factor is not None:
@@ -322,7 +322,7 @@ def fit_private(
     copied, gradients, scored = checked_model(model, inputs.shape[1:], classes)
     _, labels = checked_examples(inputs.reshape(len(inputs), -1).numpy(), y, scored)
     # Refuses what cannot be clipped, before noise is searched for.
-    training.clipped_sum(1.0, layers_of(copied))
+    training.clipped_sum(1.0, group_layers(copied))
     plan = training.plan(len(inputs), epsilon, delta)
     _check_signal(copied, plan, len(inputs), epsilon)
     warned = forewarnings(epsilon, delta, len(inputs), ())
@@ -358,7 +358,7 @@ def fit_private(
         of_examples,
         training.optimise(gradients.parameters),
         NoisedSums(drawn),
-        clipped=training.clipped_sum(plan.expected(len(inputs)), layers_of(copied)),
+        clipped=training.clipped_sum(plan.expected(len(inputs)), group_layers(copied)),
         report=None if report is None else lambda done: report("noisy steps", done),
     )
     copied.zero_grad()

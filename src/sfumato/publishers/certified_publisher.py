@@ -52,8 +52,9 @@ from sfumato.publishers.publisher import (
     Pictures,
     Progress,
     Publisher,
+    checked_randomness,
     fitted,
-    published_randomness,
+    picture_shape,
     silent,
     whole_number,
 )
@@ -157,8 +158,8 @@ class CertifiedPublisher(Publisher):
         self.delta = delta_between(self.delta)
         self.top = positive("top", self.top)
         self.neighbours = Neighbours(self.neighbours)
-        self.shape = tuple(self.shape)
-        self.basis = CosineBasis(self.shape, self.kept)
+        self.shape = picture_shape(self.shape, 2)
+        self.basis = CosineBasis(self.shape, whole_number("kept", self.kept, 2))
         self.classes = whole_number("classes", self.classes, 2)
         if self.parts is None:
             self.parts = 1 if self.epsilon <= 2.0 else 4 if self.epsilon <= 5.0 else 8
@@ -168,7 +169,7 @@ class CertifiedPublisher(Publisher):
                 f"`embeddings` was {self.embeddings!r}: features come in pairs, so an even number is needed.",
                 parameter="embeddings",
             )
-        self.randomness = published_randomness(self.randomness)
+        self.randomness = checked_randomness(self.randomness)
         self._mixture: Mixture | Tilted | None = None
 
     def guarantee(self) -> Guarantee:

@@ -33,8 +33,8 @@ from sfumato.publishers.publisher import (
     Pictures,
     Progress,
     Publisher,
+    checked_randomness,
     fitted,
-    published_randomness,
     whole_number,
 )
 from sfumato.publishers.riemannian.obfuscator import STRATEGIES, Obfuscator
@@ -90,7 +90,7 @@ class CurvaturePublisher(Publisher):
             )
         self.epochs = tuple(whole_number("epochs", count, 1) for count in self.epochs)
         self.top = positive("top", self.top)
-        self.randomness = published_randomness(self.randomness)
+        self.randomness = checked_randomness(self.randomness)
         self.run: Run | None = None
         self._labels: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._moved: Tensor | None = None

@@ -52,7 +52,7 @@ from sfumato.mechanisms import Release, positive
 from sfumato.noise import Randomness, uniform_integers
 from sfumato.publishers.diffusion_model import UNet, denoising_loss, draw_noise, draw_pictures
 from sfumato.publishers.publisher import Labelled, Pictures, Progress, fitted, silent, whole_number
-from sfumato.publishers.trained_publisher import TrainedPublisher, example_gradients, generator_of
+from sfumato.publishers.trained_publisher import TrainedPublisher, example_gradients, make_generator
 
 __all__ = ["DPDMPublisher"]
 
@@ -107,7 +107,7 @@ class DPDMPublisher(TrainedPublisher):
             torch.from_numpy(labels),
             self._size,
             self.drawing,
-            generator_of(self._sums.stream(name + b" pictures")),
+            make_generator(self._sums.stream(name + b" pictures")),
             lambda share: tell("drawing pictures", share, {}),
         )
         pictures = drawn.permute(0, 2, 3, 1).reshape(n, *self.shape).numpy()
@@ -119,14 +119,14 @@ class DPDMPublisher(TrainedPublisher):
         pictures = torch.from_numpy(2.0 * data.pictures - 1.0).reshape(len(data), *self.shape[:2], -1)
         pictures, labels = pictures.permute(0, 3, 1, 2).contiguous(), torch.from_numpy(data.labels)
         network = UNet(
-            self._size, self.classes, self.width, generator_of(self._sums.stream(b"first weights"))
+            self._size, self.classes, self.width, make_generator(self._sums.stream(b"first weights"))
         ).requires_grad_(False)
         parameters, average = list(network.parameters()), copy.deepcopy(network)
         of_examples = example_gradients(network, denoising_loss)
         adam = torch.optim.Adam(parameters, betas=(0.9, 0.99))
 
         def gradients(taken: NDArray[np.intp], randomness: Randomness) -> Iterator[list[Tensor]]:
-            draws = generator_of(randomness.stream(b"diffusion draws"))
+            draws = make_generator(randomness.stream(b"diffusion draws"))
             levels, noise = draw_noise(len(taken), self.multiplicity, self._size, draws)
             return of_examples(pictures[taken], labels[taken], levels, noise)
 

@@ -171,7 +171,7 @@ class Publisher(ABC):
         return Release((pictures, labels), self.statement(), {"pictures": len(pictures)})
 
 
-def published_randomness(randomness: Any) -> Randomness:
+def checked_randomness(randomness: Any) -> Randomness:
     """Return ``randomness`` if a publisher can use it, the operating system's for None."""
     if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
         raise BadInput(
@@ -223,7 +223,7 @@ class ReplacingPublisher(Publisher):
 
     def __post_init__(self) -> None:
         self.top = positive("top", self.top)
-        self.randomness = published_randomness(self.randomness)
+        self.randomness = checked_randomness(self.randomness)
         self._made: Pictures | None = None
 
     @abstractmethod

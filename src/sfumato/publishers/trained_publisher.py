@@ -19,8 +19,8 @@ from sfumato.publishers.publisher import (
     Labelled,
     Progress,
     Publisher,
+    checked_randomness,
     picture_shape,
-    published_randomness,
     silent,
     whole_number,
 )
@@ -69,7 +69,7 @@ class TrainedPublisher(Publisher):
         self.shape = picture_shape(self.shape, self.fewest_pixels)
         self.classes = whole_number("classes", self.classes, 2)
         self.top = positive("top", self.top)
-        self.randomness = published_randomness(self.randomness)
+        self.randomness = checked_randomness(self.randomness)
         self._model: Any = None
 
     def guarantee(self) -> Guarantee:
@@ -93,7 +93,7 @@ class TrainedPublisher(Publisher):
         raise NotImplementedError
 
 
-def generator_of(stream: Stream) -> Generator:
+def make_generator(stream: Stream) -> Generator:
     """Return a torch generator seeded from ``stream``, for draws that no proof rests on."""
     return Generator().manual_seed(stream.integer(64) % 2**63)
 

@@ -35,7 +35,7 @@ from sfumato.mechanisms import Release, one_of
 from sfumato.noise import Randomness
 from sfumato.privacy import Claim, Guarantee
 from sfumato.publishers.publisher import Labelled, Pictures, Progress, fitted, whole_number
-from sfumato.publishers.trained_publisher import TrainedPublisher, example_gradients, generator_of
+from sfumato.publishers.trained_publisher import TrainedPublisher, example_gradients, make_generator
 
 __all__ = ["VAEGANDPPublisher"]
 
@@ -178,7 +178,7 @@ class VAEGANDPPublisher(TrainedPublisher):
         n = self._number(n, most=None if self._data is None else self._records)
         stream = self._sums.stream(f"vae-gan pictures {self._published}".encode())
         self._published += 1
-        generator = generator_of(stream)
+        generator = make_generator(stream)
         if self._data is None:
             labels = np.random.default_rng(stream.integer(128)).integers(self.classes, size=n)
         else:
@@ -199,7 +199,7 @@ class VAEGANDPPublisher(TrainedPublisher):
         """
         paper = self.mode == "paper"
         self._data = data.varied() if paper else None
-        generator = generator_of(self._sums.stream(b"vae-gan weights"))
+        generator = make_generator(self._sums.stream(b"vae-gan weights"))
         values = math.prod(self.shape)
         model = ConditionalVAE(values, self.classes, self.latent, self.hidden, generator).requires_grad_(
             False
@@ -223,7 +223,7 @@ class VAEGANDPPublisher(TrainedPublisher):
         of_examples = example_gradients(model, loss)
 
         def gradients(taken: NDArray[np.intp], randomness: Randomness) -> Iterator[list[Tensor]]:
-            draws = generator_of(randomness.stream(b"vae-gan draws"))
+            draws = make_generator(randomness.stream(b"vae-gan draws"))
             given = pictures[taken], kinds[taken], torch.randn((len(taken), self.latent), generator=draws)
             if judge is not None and len(taken):
                 logits, mean, logarithm = model(*given)

@@ -5,7 +5,7 @@ from opacus.accountants import create_accountant
 
 from sfumato.errors import BadInput
 from sfumato.learners import DPSGD
-from sfumato.learners.dp_sgd import least_noise
+from sfumato.learners.dp_sgd import find_least_noise
 
 
 @pytest.mark.parametrize("guess", [0.3, 1.0, 2.9, 3.0, 3.1, 50.0])
@@ -17,15 +17,15 @@ def test_the_least_noise_is_found(guess, power):
         asked.append(multiplier)
         return (3.0 / multiplier) ** power
 
-    assert 3.0 <= least_noise(proven, 1.0, guess) <= 3.0 * 1.001
+    assert 3.0 <= find_least_noise(proven, 1.0, guess) <= 3.0 * 1.001
     if abs(guess - 3.0) <= 0.1:
         assert len(asked) <= 5
 
 
 def test_no_less_than_a_twentieth_and_no_more_than_can_be_drawn():
-    assert least_noise(lambda multiplier: 0.0, 1.0, 1.0) == 0.05
+    assert find_least_noise(lambda multiplier: 0.0, 1.0, 1.0) == 0.05
     with pytest.raises(OverflowError):
-        least_noise(lambda multiplier: 2.0, 1.0, 1.0)
+        find_least_noise(lambda multiplier: 2.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from sfumato.errors import BadInput
 from sfumato.learners import DPSGD
-from sfumato.learners.dp_sgd import factors_of
+from sfumato.learners.dp_sgd import parse_schedule
 from sfumato.learners.gradient_clipping import RADIUS, ClippedSum, Quantiles
 from sfumato.noise import Seeded
 from sfumato.privacy import Guarantee, Neighbours
@@ -48,13 +48,13 @@ def test_calibrated_noise_proves_what_was_asked_and_hardly_more(rate, factors):
 
 @pytest.mark.parametrize(("schedule", "ratio"), [("decreasing", 0.5), ("increasing", 2.0)])
 def test_named_schedules(schedule, ratio):
-    factors = factors_of(schedule, 40)
+    factors = parse_schedule(schedule, 40)
     assert len(factors) == 40
     assert factors[-1] / factors[0] == pytest.approx(ratio)
     assert len(set(factors)) == 4
     assert np.all(np.diff(factors) * (ratio - 1.0) >= 0.0)
-    assert factors_of(schedule, 1) == (1.0,)
-    assert factors_of("constant", 40) == ()
+    assert parse_schedule(schedule, 1) == (1.0,)
+    assert parse_schedule("constant", 40) == ()
 
 
 def test_each_step_has_the_noise_of_its_multiplier():
@@ -81,7 +81,7 @@ def test_what_is_stated_gives_the_schedule_back():
 @pytest.mark.parametrize("schedule", ["falling", [1.0, 2.0], [1.0, 0.0, 1.0], [1.0, math.nan, 1.0], "abc"])
 def test_schedules_that_cannot_be_used_are_refused(schedule):
     with pytest.raises(BadInput, match="schedule"):
-        factors_of(schedule, 3)
+        parse_schedule(schedule, 3)
 
 
 def test_too_many_different_multipliers_on_samples_are_refused():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sfumato.errors import BadInput
-from sfumato.learners.gradient_clipping import RADIUS, ClippedSum, layers_of
+from sfumato.learners.gradient_clipping import RADIUS, ClippedSum, group_layers
 
 LAYERS = [[0, 1], [2]]
 
@@ -26,9 +26,9 @@ def test_layers_are_modules_and_frozen_parameters_belong_to_none():
         torch.nn.ReLU(),
         torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2, bias=False)),
     )
-    assert layers_of(model) == [[0, 1], [2, 3], [4]]
+    assert group_layers(model) == [[0, 1], [2, 3], [4]]
     model[2][0].requires_grad_(False)
-    assert layers_of(model) == [[0, 1], [2]]
+    assert group_layers(model) == [[0, 1], [2]]
 
 
 def test_each_layer_is_clipped_alone():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sfumato.publishers.riemannian import pullback_metric
+from sfumato.publishers.riemannian.manifold import pullback_metric
 
 
 @dataclass(frozen=True)

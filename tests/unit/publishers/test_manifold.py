@@ -10,8 +10,7 @@ from surfaces import Cylinder, Paraboloid, Pseudosphere, Sphere
 from torch import nn
 from torch.func import jacrev, vmap
 
-from sfumato.publishers.riemannian import pullback_metric
-from sfumato.publishers.riemannian.manifold import log_determinant
+from sfumato.publishers.riemannian.manifold import log_determinant, pullback_metric
 
 
 class Decoder(nn.Module):

@@ -12,7 +12,8 @@ import torch
 from surfaces import Pseudosphere, Sphere
 
 from sfumato.errors import BadInput
-from sfumato.publishers.riemannian import curvature, geodesics, pullback_metric
+from sfumato.publishers.riemannian import curvature, geodesics
+from sfumato.publishers.riemannian.manifold import pullback_metric
 
 GOOD = torch.tensor([[1.0, 2.0], [1.5, 0.5]])
 ROW = torch.tensor([[1.0, 2.0], [1.0, math.nan], [math.inf, 1.0]])

@@ -18,8 +18,8 @@ from sfumato.publishers.riemannian.obfuscator import (
     Paths,
     anywhere,
     halfway,
-    highest,
     lowest,
+    peaks,
 )
 
 DOUBLE = torch.float64
@@ -78,7 +78,7 @@ def test_the_choice_is_that_of_a_loop(table, least) -> None:
     curvatures = torch.tensor(table, dtype=DOUBLE)
     expected = [chosen_by_a_loop(row, least) for row in table]
     assert lowest(curvatures, least).tolist() == [best for best, _ in expected]
-    assert highest(curvatures, least).tolist() == [peak for _, peak in expected]
+    assert peaks(curvatures, least).tolist() == [peak for _, peak in expected]
     assert set(halfway(curvatures, least).tolist()) == {max(3, least)}
     assert anywhere(curvatures, least).tolist() == [
         least + min(range(len(row) - least), key=row[least:].__getitem__) for row in table

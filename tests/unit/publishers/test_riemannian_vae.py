@@ -5,7 +5,8 @@ import torch
 from surfaces import by_differences
 
 from sfumato.errors import BadInput
-from sfumato.publishers.riemannian import RiemannianVAE, curvature, pullback_metric
+from sfumato.publishers.riemannian import RiemannianVAE, curvature
+from sfumato.publishers.riemannian.manifold import pullback_metric
 from sfumato.publishers.riemannian.riemannian_vae import (
     FLOOR,
     LEAST_VARIANCE,
@@ -76,11 +77,6 @@ def test_pictures_of_another_shape_are_refused():
 def test_shapes_that_are_no_pictures_are_refused(shape):
     with pytest.raises(BadInput, match="sides from"):
         Architecture(shape)
-
-
-def test_an_unknown_decoder_is_refused():
-    with pytest.raises(BadInput, match="'dense' or 'conv'"):
-        Architecture((8, 8), decoder="deep")
 
 
 @pytest.fixture(scope="module")

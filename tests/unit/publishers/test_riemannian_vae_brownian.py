@@ -6,8 +6,8 @@ import pytest
 import torch
 from surfaces import Cylinder, Paraboloid, Sphere
 
-from sfumato.publishers.riemannian import geodesics, pullback_metric
-from sfumato.publishers.riemannian.manifold import log_determinant
+from sfumato.publishers.riemannian import geodesics
+from sfumato.publishers.riemannian.manifold import log_determinant, pullback_metric
 from sfumato.publishers.riemannian.riemannian_vae import (
     damped_metric,
     divergence,

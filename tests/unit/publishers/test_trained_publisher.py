@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 from sfumato.noise import NoisedSums, Secure, Seeded
 from sfumato.publishers import DPDMPublisher, VAEGANDPPublisher
-from sfumato.publishers.trained_publisher import generator_of
+from sfumato.publishers.trained_publisher import make_generator
 
 DIGITS = load_digits()
 PICTURES, LABELS = DIGITS.images[:200], DIGITS.target[:200].astype(np.int64)
@@ -83,9 +83,9 @@ def test_other_sums_make_other_pictures(make):
 
 def test_generators_of_other_labels_and_other_runs_differ():
     seeds = [
-        generator_of(randomness.stream(label)).initial_seed()
+        make_generator(randomness.stream(label)).initial_seed()
         for label in (b"a", b"b")
         for randomness in (Seeded(1), Seeded(2), Secure(), Secure())
     ]
     assert len(set(seeds)) == len(seeds)
-    assert generator_of(Seeded(1).stream(b"a")).initial_seed() == seeds[0]
+    assert make_generator(Seeded(1).stream(b"a")).initial_seed() == seeds[0]

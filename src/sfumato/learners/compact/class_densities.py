@@ -72,11 +72,11 @@ def examples_of_all_classes(X: Any, y: Any, classes: int | None) -> tuple[NDArra
     features, checked = checked_examples(X, y, whole_number("classes", classes))
     if classes < 2:
         raise BadInput("one class was given: a classifier needs two or more.")
-    each_class_has(2, checked, classes, "a class density")
+    require_records(2, checked, classes, "a class density")
     return features, checked
 
 
-def each_class_has(least: int, labels: Labels, classes: int, what: str) -> None:
+def require_records(least: int, labels: Labels, classes: int, what: str) -> None:
     """Refuse a class with fewer than ``least`` records, which ``what`` needs."""
     counts = np.bincount(labels, minlength=classes)
     short = np.flatnonzero(counts < least)
@@ -151,7 +151,7 @@ class ClassDensities:
     ) -> None:
         self.points, self.labels = checked_examples(points, labels, classes)
         self.classes = classes
-        each_class_has(1, self.labels, classes, "a density")
+        require_records(1, self.labels, classes, "a density")
         given = checked_bandwidth(bandwidth)
         self.bandwidth = adaptive_bandwidth(self.points, self.labels, classes) if given is None else given
         self._points = [self.points[self.labels == kind] for kind in range(classes)]
@@ -180,7 +180,7 @@ def adaptive_bandwidth(points: NDArray[np.floating], labels: Labels, classes: in
     Of a class with more than 1,000 points, 1,000 evenly spaced ones are looked at. At least a millionth of
     the spread of all points, and refused where all of them coincide.
     """
-    each_class_has(2, labels, classes, "an adaptive bandwidth")
+    require_records(2, labels, classes, "an adaptive bandwidth")
     found = []
     for kind in range(classes):
         own = points[labels == kind]

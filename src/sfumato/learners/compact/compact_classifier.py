@@ -47,7 +47,7 @@ __all__ = ["CompactClassifier"]
 _SMALLEST_BATCH = 32
 
 
-def references_of(labels: Labels, classes: int, references: int | None, stream: Stream) -> NDArray[np.intp]:
+def draw_references(labels: Labels, classes: int, references: int | None, stream: Stream) -> NDArray[np.intp]:
     """Return at most ``references`` positions of each class, drawn by ``stream``, in rising order."""
     if references is not None:
         references = whole_number("references", references, least=2)
@@ -60,7 +60,7 @@ def references_of(labels: Labels, classes: int, references: int | None, stream: 
     return np.sort(np.concatenate(chosen))
 
 
-def anchors_of(densities: ClassDensities, *, share: float = 0.5) -> NDArray[np.intp]:
+def choose_anchors(densities: ClassDensities, *, share: float = 0.5) -> NDArray[np.intp]:
     """Return positions of the points above the (1 − ``share``) quantile of ``densities`` of their class.
 
     The density of a point counts the point itself, which adds the same to all of a class. A class keeps its
@@ -148,11 +148,11 @@ class CompactClassifier(ContractingLearner):
             whiten=self.whiten,
             generator=generator,
         )
-        chosen = references_of(labels, classes, self.references, randomness.stream(b"compact references"))
+        chosen = draw_references(labels, classes, self.references, randomness.stream(b"compact references"))
         before = ClassDensities(
             network.in_units(features[chosen]), labels[chosen], classes, bandwidth=fixed or "adaptive"
         )
-        anchors = chosen[anchors_of(before, share=self.share)]
+        anchors = chosen[choose_anchors(before, share=self.share)]
         self.losses_ = train_contraction(
             network,
             features,

@@ -19,12 +19,11 @@ from sfumato.loading import when_used
 if TYPE_CHECKING:
     from sfumato.publishers.riemannian.geodesic_solver import geodesics as geodesics
     from sfumato.publishers.riemannian.manifold import curvature as curvature
-    from sfumato.publishers.riemannian.manifold import pullback_metric as pullback_metric
     from sfumato.publishers.riemannian.obfuscator import Obfuscator as Obfuscator
     from sfumato.publishers.riemannian.riemannian_vae import Architecture as Architecture
     from sfumato.publishers.riemannian.riemannian_vae import RiemannianVAE as RiemannianVAE
 
-__all__ = ["Architecture", "Obfuscator", "RiemannianVAE", "curvature", "geodesics", "pullback_metric"]
+__all__ = ["Architecture", "Obfuscator", "RiemannianVAE", "curvature", "geodesics"]
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
     __getattr__, __dir__ = when_used(
@@ -32,7 +31,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
         {
             "geodesics": "geodesic_solver",
             "curvature": "manifold",
-            "pullback_metric": "manifold",
             "Obfuscator": "obfuscator",
             "Architecture": "riemannian_vae",
             "RiemannianVAE": "riemannian_vae",

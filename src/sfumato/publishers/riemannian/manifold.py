@@ -24,7 +24,7 @@ from torch.func import grad, jvp, vmap
 
 from sfumato.errors import BadInput
 
-__all__ = ["curvature", "pullback_metric"]
+__all__ = ["curvature"]
 
 # Latent points differentiated at once: enough for fast products, few enough for d tangents of M numbers each.
 ROWS = 512

@@ -31,7 +31,7 @@ KNOTS, LOOKS, ITERATIONS, TOLERANCE = 3, 10, 8, 0.01
 
 
 def peaks(curvatures: Tensor, least: int = 0) -> Tensor:
-    """Return the sample of highest curvature, the first where several are equal."""
+    """Return the sample of highest curvature, the first where several are equal: the paper's control."""
     return least + curvatures[:, least:].argmax(dim=1)
 
 
@@ -57,11 +57,6 @@ def anywhere(curvatures: Tensor, least: int = 0) -> Tensor:
     return least + curvatures[:, least:].argmin(dim=1)
 
 
-def highest(curvatures: Tensor, least: int = 0) -> Tensor:
-    """Return the sample of highest curvature: the paper's control."""
-    return peaks(curvatures, least)
-
-
 def halfway(curvatures: Tensor, least: int = 0) -> Tensor:
     """Return the middle of the path, whatever the curvatures: sample ``samples`` // 2, or ``least`` if later.
 
@@ -76,7 +71,7 @@ def halfway(curvatures: Tensor, least: int = 0) -> Tensor:
 
 #: Name -> rule. ``linear`` is the one whose paths are straight lines.
 STRATEGIES: Mapping[str, Callable[[Tensor, int], Tensor]] = MappingProxyType(
-    {"lowest": lowest, "anywhere": anywhere, "highest": highest, "linear": halfway}
+    {"lowest": lowest, "anywhere": anywhere, "highest": peaks, "linear": halfway}
 )
 
 

@@ -137,8 +137,6 @@ class Architecture:
                 f"pictures of shape {self.shape} were given: (height, width) or (height, width, channels) "
                 f"with sides from {SMALLEST} to {LARGEST} and 1 or 3 channels are needed."
             )
-        if self.decoder not in ("dense", "conv"):
-            raise BadInput(f"the decoder must be 'dense' or 'conv', not {self.decoder!r}.")
 
     @property
     def channels(self) -> int:

@@ -229,11 +229,11 @@ class CurvatureStage(Stage):
         return {"curvature": total / REPEATS}
 
     def _known(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        points = on_the_way(self.run, self.run.model.means(self.run.pictures[rows]))
+        points = draw_path_points(self.run, self.run.model.means(self.run.pictures[rows]))
         return points, log_curvature(self.run, points)
 
 
-def on_the_way(run: Run, z: Tensor) -> Tensor:
+def draw_path_points(run: Run, z: Tensor) -> Tensor:
     """Return a uniform point on the straight line from each row of ``z`` to its centre."""
     with torch.no_grad():
         ends = run.model.centres[run.model.contributions(z).argmax(dim=1)]
@@ -336,7 +336,7 @@ class DeviationStage(Stage):
         return run.model.generate(torch.cat([codes, drawn]), run.generator)
 
 
-def unlikelihood(model: RiemannianVAE, flat: Tensor, z: Tensor) -> Tensor:
+def negative_log_likelihood(model: RiemannianVAE, flat: Tensor, z: Tensor) -> Tensor:
     """Return −log p(x|z) of the Gaussian of equation 2 for flat pictures, (n,)."""
     mean, deviation = model.embed(z)
     terms = ((flat - mean) / deviation).square() + 2.0 * deviation.log() + math.log(2.0 * math.pi)
@@ -352,7 +352,7 @@ def negative_elbo(run: Run, x: Tensor) -> tuple[Tensor, dict[str, float]]:
     # The walk needs metrics, the dearest part: they are had for the few, and the others stay at their means.
     metric = damped_metric(model, mean[:few])
     moved = walk(mean[:few], variance[:few], metric, run.generator)
-    likely = unlikelihood(model, torch.flatten(x, 1), torch.cat([moved, mean[few:]])).mean()
+    likely = negative_log_likelihood(model, torch.flatten(x, 1), torch.cat([moved, mean[few:]])).mean()
     apart = divergence(model, moved, mean[:few], variance[:few], model.prior, metric=metric).mean()
     facts = {"unlikelihood": float(likely.detach()), "divergence": float(apart.detach())}
     return likely + rates.beta * apart, facts
@@ -392,7 +392,7 @@ class BilevelStage(Stage):
 
         facts["generator"] = self.descend("decoder", generator_loss(run.critic, fake))
 
-        points = on_the_way(run, codes)
+        points = draw_path_points(run, codes)
         error = curvature_error(run, points, log_curvature(run, points))
         facts["curvature"] = self.descend("estimator", error)
         return facts
