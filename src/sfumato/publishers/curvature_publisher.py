@@ -22,18 +22,15 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import Release, one_of, positive
-from sfumato.noise import Randomness
-from sfumato.privacy import Claim, Guarantee
+from sfumato.mechanisms import one_of, positive
+from sfumato.privacy import Claim
 from sfumato.publishers.publisher import (
     Labelled,
     Pictures,
     Progress,
-    Publisher,
-    checked_randomness,
+    ReplacingPublisher,
     fitted,
     whole_number,
 )
@@ -46,7 +43,7 @@ __all__ = ["CurvaturePublisher"]
 
 
 @dataclass(eq=False)
-class CurvaturePublisher(Publisher):
+class CurvaturePublisher(ReplacingPublisher):
     """Publishes one picture for each private one, of values from 0 to ``top``, with its label.
 
     ``latent`` dimensions and ``centres`` of the learned manifold; ``strategy`` is ``"lowest"`` (equation 15),
@@ -68,12 +65,15 @@ class CurvaturePublisher(Publisher):
     samples: int = 20
     least: int = 0
     checkpoint: str | os.PathLike[str] | None = None
-    top: float = 255.0
-    randomness: Randomness = None  # type: ignore[assignment]  # the operating system's unless given
 
     one_to_one = True
+    unproven = (
+        "every released picture is a function of one private picture and of networks trained on all of them, "
+        "without noise that would hide either"
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, fewest in (("latent", 1), ("centres", 1), ("samples", 2), ("least", 0)):
             setattr(self, name, whole_number(name, getattr(self, name), fewest))
         if self.least >= self.samples:
@@ -89,18 +89,7 @@ class CurvaturePublisher(Publisher):
                 f"`epochs` must be {len(STAGES)} whole numbers, one for each stage.", parameter="epochs"
             )
         self.epochs = tuple(whole_number("epochs", count, 1) for count in self.epochs)
-        self.top = positive("top", self.top)
-        self.randomness = checked_randomness(self.randomness)
         self.run: Run | None = None
-        self._labels: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._moved: Tensor | None = None
-
-    def guarantee(self) -> Guarantee:
-        """Return a guarantee of nothing, with the reason."""
-        return Guarantee.nothing(
-            "every released picture is a function of one private picture and of networks trained on all of "
-            "them, without noise that would hide either"
-        )
 
     def claim(self) -> Claim:
         """Return the authors' claim; they promise no ε."""
@@ -110,44 +99,11 @@ class CurvaturePublisher(Publisher):
             source="Yin et al. 2025, Privacy-Utility Trade-off in Data Publication, abstract",
         )
 
-    def fit(self, X: Any, y: Any, *, report: Progress | None = None) -> Self:
-        """Train on pictures ``X`` (n, height, width[, channels]) and labels ``y``, then move all pictures."""
-        data = Labelled.checked(X, y, top=self.top).varied()
-        if len(data) < self.centres:
-            raise BadInput(
-                f"{len(data)} pictures were given and {self.centres} centres asked for: at least as many "
-                "pictures as centres are needed."
-            )
-        architecture = Architecture(data.shape, self.latent, self.centres, self.decoder)
-        rates = Rates()
-        seed = self.randomness.stream(b"riemannian networks").integer(64) % 2**62
-        run = new_run(
-            architecture, torch.as_tensor(data.pictures), seed=seed, rates=rates, strategy=self.strategy
-        )
-        Trainer(run, self._schedule(len(data), rates), checkpoint=self._checkpoint(architecture, data)).train(
-            report
-        )
-        self.run, self._labels, self._records = run, data.labels, len(data)
-        self._moved = self._move(run, report)
-        return self
-
-    def publish(self, n: int | None = None) -> Release[Pictures]:
-        """Return the pictures in place of the first ``n`` fitted ones, in their order, with their labels.
-
-        Without ``n`` all of them. Asking again gives the same pictures.
-        """
-        run, n = fitted(self.run), self._number(n, most=len(self._labels))
-        if self._moved is None:
-            self._moved = self._move(run, None)
-        with torch.no_grad():
-            parts = [run.model.decode(part) for part in torch.split(self._moved[:n], 2048)]
-        pictures: NDArray[np.float32] = torch.cat(parts).numpy() * np.float32(self.top)
-        return self._release(pictures, self._labels[:n].copy())
-
     def using(self, strategy: str) -> Self:
         """Return a publisher with the same trained networks that moves pictures by another ``strategy``."""
         other = copy.copy(self)
-        other.strategy, other._moved = one_of("strategy", strategy, tuple(STRATEGIES)), None
+        other.strategy = one_of("strategy", strategy, tuple(STRATEGIES))
+        other._keep(other._moved(None), fitted(self._made)[1])
         return other
 
     def parameters(self) -> Mapping[str, Any]:
@@ -157,23 +113,37 @@ class CurvaturePublisher(Publisher):
 
     def obfuscator(self) -> Obfuscator:
         """Return the obfuscator that moves latent points of the fitted model."""
-        return self._obfuscator(fitted(self.run))
-
-    def _obfuscator(self, run: Run) -> Obfuscator:
+        run = fitted(self.run)
         return Obfuscator(
             run.model, run.estimator, samples=self.samples, strategy=self.strategy, least=self.least
         )
 
-    def _move(self, run: Run, report: Progress | None) -> Tensor:
-        return self._obfuscator(run).perturb(run.model.means(run.pictures), report=report)
-
-    def _schedule(self, records: int, rates: Rates) -> Schedule:
+    def _replaced(self, data: Labelled, report: Progress) -> Pictures:
+        """Train on the pictures of ``data``, then move all of them."""
+        if len(data.varied()) < self.centres:
+            raise BadInput(
+                f"{len(data)} pictures were given and {self.centres} centres asked for: at least as many "
+                "pictures as centres are needed."
+            )
+        architecture = Architecture(data.shape, self.latent, self.centres, self.decoder)
+        rates, checkpoint = Rates(), None
+        seed = self.randomness.stream(b"riemannian networks").integer(64) % 2**62
+        run = new_run(
+            architecture, torch.as_tensor(data.pictures), seed=seed, rates=rates, strategy=self.strategy
+        )
+        schedule = Schedule.epochs(self.epochs, len(data), rates.batch)
         if self.time_budget is not None:
-            return Schedule((), self.time_budget)
-        return Schedule.epochs(self.epochs, records, rates.batch)
+            schedule = Schedule((), self.time_budget)
+        if self.checkpoint is not None:
+            identity = {**architecture.to_dict(), "data": fingerprint(data.pictures, data.labels)}
+            checkpoint = Checkpoint(Path(self.checkpoint), identity)
+        self.run = Trainer(run, schedule, checkpoint=checkpoint).train(report)
+        return self._moved(report), data.labels
 
-    def _checkpoint(self, architecture: Architecture, data: Labelled) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        identity = {**architecture.to_dict(), "data": fingerprint(data.pictures, data.labels)}
-        return Checkpoint(Path(self.checkpoint), identity)
+    def _moved(self, report: Progress | None) -> NDArray[np.float32]:
+        """Return the pictures, in [0, 1], in place of those that the model was trained on."""
+        run = fitted(self.run)
+        moved = self.obfuscator().perturb(run.model.means(run.pictures), report=report)
+        with torch.no_grad():
+            parts = [run.model.decode(part) for part in torch.split(moved, 2048)]
+        return np.asarray(torch.cat(parts).numpy())

@@ -237,9 +237,12 @@ class ReplacingPublisher(Publisher):
     def fit(self, X: Any, y: Any, *, report: Progress | None = None) -> Self:
         """Make the pictures that are published in place of ``X`` (n, h, w[, c]) with labels ``y``."""
         data = Labelled.checked(X, y, top=self.top)
-        pictures, labels = self._replaced(data, report or silent)
-        self._made, self._records = (np.clip(pictures, 0.0, 1.0) * np.float32(self.top), labels), len(labels)
+        self._keep(*self._replaced(data, report or silent))
         return self
+
+    def _keep(self, pictures: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
+        """Publish ``pictures``, with values in [0, 1], and their ``labels`` from now on."""
+        self._made, self._records = (np.clip(pictures, 0.0, 1.0) * np.float32(self.top), labels), len(labels)
 
     def publish(self, n: int | None = None) -> Release[Pictures]:
         """Return the first ``n`` pictures, all without ``n``; at most as many as there are."""
