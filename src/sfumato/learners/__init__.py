@@ -3,7 +3,7 @@
 from sfumato.errors import BadInput
 
 try:
-    import torch  # noqa: F401  (asked for here, so that every module of this room may count on it)
+    import torch  # noqa: F401  (imported here once, so that modules of this room need not check)
 except ImportError:
     raise BadInput("learning needs torch: pip install 'sfumato[learn]'.") from None
 

@@ -93,7 +93,7 @@ class NetworkExtractor(Extractor):
 class PackagedFile:
     """``file`` of ``package``, whose content has the SHA-256 ``digest``.
 
-    ``install`` is what pip must be asked for, and ``needs`` names other packages that it brings.
+    ``install`` is what pip installs, and ``needs`` names other packages that it brings.
     """
 
     package: str
@@ -230,7 +230,7 @@ class _Source:
     """A backbone: its file, the ``network`` of that file's bytes for a size, and its ``pooled`` features.
 
     Colours from 0 to 1 are scaled by ``mean`` and ``deviation``, as in training. ``size`` is how many pixels
-    a side it looks at unless told, and where it is ``fixed``, always.
+    a side it looks at by default, and where it is ``fixed``, always.
     """
 
     weights: PackagedFile

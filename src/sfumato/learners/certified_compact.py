@@ -63,7 +63,7 @@ MOST_FEATURES = 4_000
 # The share ρ of the edge of the noise.
 _RIDGE = 0.4
 _LEAST = 1e-9
-# A hair more noise, so that rounding cannot make the parts cost more than the whole.
+# Slightly more noise, so that rounding cannot make the parts cost more than the whole.
 _HAIR = 1.0 + 1e-12
 # Entries beyond it are cut to it first.
 _FINITE = 1e300

@@ -325,7 +325,7 @@ def _calibrated(epsilon: float, delta: float, rate: float, steps: int, factors: 
 def find_least_noise(proven: Callable[[float], float], epsilon: float, guess: float) -> float:
     """Return the least multiplier, to a part in a thousand and never less, with ``proven`` ≤ ``epsilon``.
 
-    ``proven`` falls as noise grows, and is dear; a good ``guess`` saves questions and changes nothing else.
+    ``proven`` falls as noise grows, and is slow; a good ``guess`` saves calls and changes nothing else.
     Never less than 0.05, even where ``epsilon`` would allow it. Raises OverflowError above 10,000.
     """
 

@@ -25,9 +25,9 @@ norm of ‖g‖, so the bounds on rounding hold as they stand, and γ from 1e-30
 number. This is the baseline *Autoclip* of CompactDP's Table 4.
 
 **Layer clipping** (``layers``) clips layer l of an example to a norm C_l of its own, whatever its other
-layers do, so that a layer with large gradients does not drown the others. The vector of an example is at
+layers do, so that a layer with large gradients does not outweigh the others. The vector of an example is at
 most √ΣC_l² = C long. On the grid a step is C·2⁻²⁰, and layer l is scaled by 2²⁰(1 − 2⁻²⁰)(C_l/C)/max(‖g_l‖,
-C_l); C is taken a hair too large. Here a layer that is longer than 2¹⁰⁰ counts as not finite, so that scales
+C_l); C is rounded upward. Here a layer that is longer than 2¹⁰⁰ counts as not finite, so that scales
 are normal float32 numbers (C_l/C is 2⁻²⁰ or more); it counts as zero in that layer of its example.
 
 **Quantile clipping** (``quantiles``). Each of the L clipping norms follows a quantile of the lengths of its
@@ -52,7 +52,7 @@ whole numbers ±1 in steps of 2⁻²⁰ with noise rounded to such a step, so no
 adds to neither sum, which is a shorter vector.
 
 *Edge cases.* No clipping norm leaves [2⁻²⁰, 2²⁰] times its first value; after a step none is below 2⁻¹⁰ of
-the largest (it is lifted there): noise would drown it anyway.
+the largest (it is lifted there): noise would exceed it anyway.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class ClippedSum:
     def _use(self, clips: Sequence[float]) -> None:
         """Clip to ``clips`` from now on."""
         self.clips, self._bits = list(clips), [0] * len(clips)
-        # √ΣC_l², a hair too large.
+        # √ΣC_l², rounded upward.
         whole = math.nextafter(math.hypot(*clips) * (1.0 + 2.0**-50), math.inf)
         self.clip = whole if len(clips) > 1 else clips[0]
 

@@ -141,7 +141,7 @@ class NoisyRelease:
     noise: float
 
     @property
-    def drowned(self) -> bool:
+    def is_drowned(self) -> bool:
         """Whether the noise is as long as any signal could be, or longer."""
         return self.noise >= self.signal
 
@@ -149,25 +149,25 @@ class NoisyRelease:
 def forewarnings(
     epsilon: float, delta: float, records: int, releases: Iterable[NoisyRelease]
 ) -> tuple[str, ...]:
-    """Return sentences, without full stop, on a δ of 1/n or more and on ``releases`` that noise drowns."""
-    said = []
+    """Return sentences, without full stop, on a δ of 1/n or more and on ``releases`` that are noise."""
+    sentences = []
     if delta >= 1.0 / records:
         # A tenth of 1/n, rounded down to one digit.
         scale = 10.0 ** math.floor(math.log10(0.1 / records))
         below = math.floor(0.1 / records / scale * (1.0 + 1e-12)) * scale
-        said.append(
+        sentences.append(
             f"δ = {delta:g} is not below 1/n for n = {records} records: so large a δ would allow to publish "
             f"one of them whole, chosen at random; take a δ of {below:g} or less"
         )
     for release in releases:
-        if release.drowned:
-            said.append(
+        if release.is_drowned:
+            sentences.append(
                 f"at ε = {epsilon:.3g} the noise in {release.what} is {release.noise / release.signal:.2g} "
                 f"times as long as what {records} records can say there, whatever they are: expect a "
                 f"{release.learned} that knows next to nothing; take a larger ε, more records or fewer "
                 "features"
             )
-    return tuple(said)
+    return tuple(sentences)
 
 
 def forewarn(sentences: Iterable[str], *, above: int = 0) -> None:

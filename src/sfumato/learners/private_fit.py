@@ -1,7 +1,7 @@
 """``fit_private``: train a model on private records with a proven (ε, δ), in one call; ``PrivateLearner``.
 
 **Guarantee.** Unit: record, zero-out neighbours (a null record keeps its row and adds nothing). The data is
-used through noisy sums of clipped gradients alone; what is proven of these is said in the modules ``dp_sgd``
+used through noisy sums of clipped gradients alone; what is proven of these stands in the modules ``dp_sgd``
 (samples and schedules), ``gradient_clipping`` and ``correlated_noise``; optimisers are post-processing. All
 defaults are functions of the public number of records. That each gradient is a function of one record,
 whatever the code of a model does, is the theorem of ``record_gradients``; the loss is the cross-entropy. The
@@ -124,13 +124,11 @@ class Training:
         correlated = self.noise == "correlated"
         if correlated and "quantile" in _CLIPPING[self.clipping]:
             raise BadInput(
-                f"correlated noise was asked for with clipping={self.clipping!r}: its proof needs the same "
+                f"`clipping` was {self.clipping!r} with correlated noise: its proof needs the same "
                 "clipping norms in all steps; use flat, automatic or layers."
             )
         if correlated and self.schedule != "constant":
-            raise BadInput(
-                "correlated noise was asked for with a schedule: schedules are for independent noise."
-            )
+            raise BadInput("`schedule` was given with correlated noise: schedules are for independent noise.")
         for name in ("bands", "factor"):
             if not correlated and getattr(self, name) is not None:
                 raise BadInput(
@@ -303,7 +301,7 @@ def fit_private(
       which all together take ``share``.
     - ``noise="independent"`` on Poisson samples, or ``"correlated"`` over ``bands`` steps on batches in turn;
       by default as many as leave least noise in the sums of gradients. A ``factor`` takes the place of these
-      bands: ``Factor(matrix)``, lower triangular, or ``Momentum(beta)``, noise that remembers itself.
+      bands: ``Factor(matrix)``, lower triangular, or ``Momentum(beta)``, noise with momentum.
     - ``schedule="constant"``, ``"decreasing"``, ``"increasing"``, or one factor a step for the noise.
     - ``batch``: how many records a step uses on average, by default 1024 or all; ``steps``: by default ten
       times through the data, and at least 60.
@@ -419,7 +417,7 @@ def _check_signal(model: Module, plan: NoisySteps, records: int, epsilon: float)
     """Refuse where the noise of all steps together is longer than the sum of all gradients could be."""
     weights = _weights(model)
     signal, noise = plan.steps * plan.expected(records), plan.total_deviation() * math.sqrt(weights)
-    if NoisyRelease("the gradient sums", "model", signal, noise).drowned:
+    if NoisyRelease("the gradient sums", "model", signal, noise).is_drowned:
         raise BadInput(
             f"`epsilon` {epsilon:g} is so small that noise exceeds any signal: over {plan.steps} steps it is "
             f"about {noise / signal:.3g} times as long as all clipped gradients of {records} records could "

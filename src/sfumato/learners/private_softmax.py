@@ -87,7 +87,7 @@ _MARGIN = 1.0 - 2.0**-26
 # Noise is added to whole numbers of this many steps.
 _COARSE_BITS = 13
 _COARSE_BOUND = _BOUND / (1 << _COARSE_BITS)
-# Noise of 2⁴⁰ can be drawn, that is of 4096 · 2²⁸; a hair of it is left for √N, which is below 2²².
+# Noise of 2⁴⁰ can be drawn, that is of 4096 · 2²⁸; the rest is left for √N, which is below 2²².
 _LARGEST_MULTIPLIER = 4000.0
 # Rows that are summed at a time: each entry at most L, hence below 2⁵³.
 _TOGETHER = 512
@@ -283,7 +283,7 @@ class PrivateSoftmax(Learner):
     def _calibrated(self) -> float:
         """Return the noise of one step over its sensitivity that proves ``epsilon`` at ``delta``."""
         if self.sampling == 1.0:
-            # A hair more, so that rounding cannot make the steps cost more than the whole.
+            # Slightly more, so that rounding cannot make the steps cost more than the whole.
             return noise_multiplier(self.epsilon, self.delta) * math.sqrt(self.steps) * (1.0 + 1e-12)
         if known_neighbours(self.neighbours) is not Neighbours.ZERO_OUT:
             raise BadInput("steps on samples (sampling below 1) are proven for zero-out neighbours only.")

@@ -176,7 +176,8 @@ class Scattering:
         """Return features (n, channels, rows, columns) of ``pictures`` (n, *shape) of finite numbers.
 
         Planes of one colour go through in blocks of one size, the last one filled up with zeros, and every
-        step works on columns of which each is one plane: no picture feels another, not even in last bits.
+        step works on columns of which each is one plane: no picture influences another, not even in its last
+        bits.
         """
         given = checked_pictures(pictures, self.shape)
         height, width, colours = (*self.shape, 1)[:3]

@@ -30,7 +30,7 @@ _LEAVES = 24
 
 Plane = NDArray[np.float32]
 
-# Part of the total variance that is added to each: directions that hardly vary are not blown up.
+# Part of the total variance that is added to each: directions that hardly vary are not enlarged.
 _FLOOR = 1e-3
 # Pictures drawn for each axis.
 _DRAWN = 3

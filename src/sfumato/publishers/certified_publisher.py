@@ -29,7 +29,7 @@ promise, or not promise, about data of its own.
 training pictures that were not fitted, before covariances were smoothed: strokes hang together more (1.4
 connected pieces a picture instead of 1.9) at the same accuracy (93.1% after 93.2%) with 32 latent dimensions;
 with 10 of them digits are smooth (1.1 pieces) and accuracy falls to 89.6%. Pictures are softer than real ones
-either way, and their Fréchet distance is larger, so nothing is refined unless it is asked for.
+either way, and their Fréchet distance is larger, so refining is optional.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ class CertifiedPublisher(Publisher):
     ) -> Sums:
         """Release residuals about the centres of ``partition``, with ``share`` of the budget."""
         cells = partition.assign(vectors, labels)
-        # A hair more than m/√s, so that rounding cannot make the shares add up to more than the whole.
+        # Slightly more than m/√s, so that rounding cannot make the shares add up to more than the whole.
         multiplier = self._multiplier() / math.sqrt(share) * (1.0 + 1e-12)
         plan = CellSums(partition.cells, clip, moments, Neighbours(self.neighbours))
         return plan.release(vectors - partition.flat[cells], cells, multiplier, self._sums)

@@ -176,14 +176,14 @@ class _Overview(nn.Module):
         size = _CHANNELS * cells[0] * cells[1]
         self.squeezed = nn.Conv2d(channels, _CHANNELS, 1)
         self.read = nn.Linear(size + _EMBEDDED, _HIDDEN)
-        self.said = nn.Linear(_HIDDEN + _EMBEDDED, size)
+        self.answer = nn.Linear(_HIDDEN + _EMBEDDED, size)
         self.spread = nn.Conv2d(_CHANNELS, channels, 1)
 
     def forward(self, values: Tensor, known: Tensor) -> Tensor:
         seen = functional.adaptive_avg_pool2d(self.squeezed(_active(values)), self.cells).flatten(1)
         hidden = functional.silu(self.read(torch.cat([seen, known], dim=1)))
-        said = self.said(torch.cat([hidden, known], dim=1)).reshape(-1, _CHANNELS, *self.cells)
-        added: Tensor = self.spread(functional.interpolate(said, size=values.shape[2:]))
+        answer = self.answer(torch.cat([hidden, known], dim=1)).reshape(-1, _CHANNELS, *self.cells)
+        added: Tensor = self.spread(functional.interpolate(answer, size=values.shape[2:]))
         return values + added
 
 

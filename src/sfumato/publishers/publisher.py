@@ -35,7 +35,7 @@ ALIKE = "all pictures are the same: there is nothing that could be learned from 
 
 
 def silent(stage: str, share: float, facts: Mapping[str, float]) -> None:
-    """Progress that nobody is told."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Labelled:
     ) -> Labelled:
         """Return pictures ``X`` cut to values from 0 to ``top``, and labels ``y``.
 
-        ``shape`` and ``classes``, where declared, are asked for; otherwise they are read off the data, and
+        ``shape`` and ``classes``, where declared, are required; otherwise they are read off the data, and
         there must be two classes or more. Refuses, in a sentence without any value of the data, pictures that
         are no numbers, not finite or all the same, and labels that are missing or no whole numbers.
         """
@@ -122,7 +122,7 @@ class Publisher(ABC):
 
     one_to_one: bool = False
     randomness: Randomness
-    # How many pictures may be said to have been read, and how often pictures were published since.
+    # The number of pictures read, as far as it is public, and how often pictures were published since.
     _records = _published = 0
     # The noised sums of the last fit, whose streams also draw what is published.
     _sums: NoisedSums
@@ -212,7 +212,7 @@ class ReplacingPublisher(Publisher):
     """Base of publishers of which nothing is proven, and the reason is ``unproven``.
 
     ``top`` is the largest value of a picture. What stands in the place of the records is published in their
-    order, the same however often it is asked for.
+    order, the same at each call.
     """
 
     _: KW_ONLY

@@ -9,7 +9,7 @@ Rate, steps and noise are parameters; the number of records is public (zero-out 
 
 Of ``mode="paper"``: nothing, for two reasons. It publishes reconstructions, each a function of one private
 picture, which noise in the training of the weights does not hide. And "applying DP only to the generator"
-leaves a critic that learns from private pictures without noise and whose opinion flows into every gradient of
+leaves a critic that learns from private pictures without noise and whose score enters every gradient of
 the generator, other examples' included: clipping then bounds nothing.
 
 **Edge cases.** Steps whose sample is empty add noise alone. Wrong shapes, labels outside the declared classes
@@ -41,7 +41,7 @@ __all__ = ["VAEGANDPPublisher"]
 
 _LEARNING_RATE = 1e-2
 _CRITIC_LEARNING_RATE = 1e-4
-# What the critic's opinion counts beside the loss of an autoencoder, which is about a hundred.
+# The weight of the critic's score beside the loss of an autoencoder, which is about a hundred.
 _WEIGHT = 5.0
 _BLOCK = 4096
 
@@ -120,7 +120,7 @@ class _Judge:
         self.critic.requires_grad_(False)
         return float(loss.item())
 
-    def displeased(self, made: Tensor, kinds: Tensor) -> Tensor:
+    def generator_losses(self, made: Tensor, kinds: Tensor) -> Tensor:
         """Return the loss (n,) of pictures that should have passed for real."""
         return functional.softplus(-self.critic(made, kinds))
 
@@ -194,7 +194,7 @@ class VAEGANDPPublisher(TrainedPublisher):
         """Return an autoencoder that has learned from ``data``.
 
         In private mode the data is used through noisy sums alone. In paper mode a critic learns from the
-        pictures of each step without noise, its opinion is a part of the loss, and losses are reported: they
+        pictures of each step without noise, its score is a part of the loss, and losses are reported: they
         are functions of the private pictures.
         """
         paper = self.mode == "paper"
@@ -217,7 +217,7 @@ class VAEGANDPPublisher(TrainedPublisher):
             logits, mean, logarithm = forward((picture[None], kind[None], noise[None]))
             found = model.losses(logits, mean, logarithm, picture[None])
             if judge is not None:
-                found = found + _WEIGHT * judge.displeased(torch.sigmoid(logits), kind[None])
+                found = found + _WEIGHT * judge.generator_losses(torch.sigmoid(logits), kind[None])
             return found.sum()
 
         of_examples = example_gradients(model, loss)

@@ -144,7 +144,7 @@ def test_the_critic_learns_to_tell_bright_from_dark():
     real, made, kinds = torch.ones(8, 9), torch.zeros(8, 9), torch.eye(2).repeat(4, 1)
     losses = [judge.learn(real, made, kinds) for _ in range(200)]
     assert losses[-1] < 0.9 * losses[0]
-    assert (judge.displeased(real, kinds) < judge.displeased(made, kinds)).all()
+    assert (judge.generator_losses(real, kinds) < judge.generator_losses(made, kinds)).all()
 
 
 @pytest.mark.parametrize(

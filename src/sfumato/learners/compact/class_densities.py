@@ -9,7 +9,7 @@ Equation 22, Σ Δ_c²/σ_c² ≤ 2ε²/log(1.25/δ), is checked as printed. The
 the classes together would be Σ Δ_c²/σ_c² ≤ ε²/(2 log(1.25/δ)), a quarter of it, which is checked too.
 
 **Guarantee.** An allocation has none: ν_c and η_c are diameters and counts of private records under a map
-trained on them, so the noise itself speaks of them.
+trained on them, so the noise itself depends on them.
 
 **Densities.** Equation 5 of CompactDP and line 6 of its Algorithm 1: p_c(z) = (1/n_c) Σ_j K_h(z − z_j), with
 K_h(u) = (2πh²)^(−p/2) exp(−‖u‖²/2h²): one Gaussian kernel, one bandwidth for all classes. Densities of

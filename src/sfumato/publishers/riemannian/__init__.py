@@ -1,13 +1,12 @@
 """The Riemannian VAE-GAN of Yin et al. (2025): a decoder with a metric, and curvature that guides it.
 
-Networks, losses and training only; what is published, and what may be said of it, is the curvature
-publisher's.
+Geometry, networks, losses and training; the curvature publisher says what is published and what is claimed.
 """
 
 from sfumato.errors import BadInput
 
 try:
-    import torch  # noqa: F401  (asked for here, so that every module of this package may count on it)
+    import torch  # noqa: F401  (imported here once, so that modules of this package need not check)
 except ImportError:
     raise BadInput("the curvature publisher needs torch: pip install 'sfumato[learn]'.") from None
 

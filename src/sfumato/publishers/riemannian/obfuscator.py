@@ -148,7 +148,7 @@ class Obfuscator:
     def paths(self, z: Tensor, *, report: Progress | None = None) -> Paths:
         """Return the paths of all points ``z`` (n, d), with what was estimated and chosen on them.
 
-        Nothing is differentiated: the answer is a constant for whoever trains the model.
+        Nothing is differentiated: to training, the result is a constant.
 
         Raises:
             BadInput: If ``z`` is no finite ``(n, d)`` tensor, or the straight line to a centre leaves the
@@ -169,7 +169,7 @@ class Obfuscator:
             nearest = self.model.contributions(z).argmax(dim=1)
             ends = self.model.centres.detach()[nearest].to(z)
         curves = self._spline(z, ends).samples(self.samples)
-        # Times 0 and 1 are the ends up to rounding; whoever is not moved should be given back exactly.
+        # Times 0 and 1 are the ends up to rounding; a point that is not moved is returned exactly.
         curves[:, 0], curves[:, -1] = z, ends
         with torch.no_grad():
             curvatures = self.estimator(curves.flatten(0, 1)).reshape(len(z), self.samples)

@@ -151,7 +151,7 @@ class Trainer:
 
     def _through(self, stage: Stage, clock: _Clock, report: Progress | None) -> None:
         batches = _Batches(len(self.run.pictures), self.run.rates.batch, self.run.seed + 7919 * self.number)
-        saved = told = clock.now()
+        saved = reported = clock.now()
         last = 0.0
         while not self.schedule.ended(self.number, self.steps, clock.now(), last):
             before = clock.now()
@@ -164,10 +164,10 @@ class Trainer:
                 self._save()
                 saved = clock.now()
             over = self.schedule.ended(self.number, self.steps, now, last)
-            if report is not None and (over or now - told >= PACE):
+            if report is not None and (over or now - reported >= PACE):
                 done = self.schedule.share(self.number, self.steps, now, self.began)
                 report(stage.name, sum(SHARES[: self.number]) + SHARES[self.number] * done, facts)
-                told = now
+                reported = now
 
     def _save(self) -> None:
         if self.checkpoint is None:

@@ -170,7 +170,7 @@ class Stage(ABC):
         """Take one step of an optimiser down ``loss``; only its own parameters change."""
         parameters = [p for group in self.optimisers[name].param_groups for p in group["params"]]
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-        # A step over the edge of what can be computed must not poison the weights: it is left out.
+        # A step whose gradient is not finite is left out, so that the weights stay finite.
         norm = torch.stack([g.norm() for g in gradients if g is not None]).norm()
         if norm.isfinite():
             scale = (self.run.rates.clip / norm.clamp_min(1e-12)).clamp_max(1.0)
@@ -188,7 +188,7 @@ class Stage(ABC):
         return {"critic": judged, "generator": made}
 
 
-# Points whose curvature is computed before the first step, and in each step; it is the dearest number here.
+# Points whose curvature, an expensive number, is computed before the first step, and in each step.
 FIRST, EACH = 512, 64
 # Steps of the estimator on all points known so far, for every time that new ones are added, and their batch.
 REPEATS, BATCH = 10, 256
@@ -349,7 +349,7 @@ def negative_elbo(run: Run, x: Tensor) -> tuple[Tensor, dict[str, float]]:
     mean, scale = model.encode(x)
     variance = scale.squeeze(1).square()
     few = min(rates.divergent, len(x))
-    # The walk needs metrics, the dearest part: they are had for the few, and the others stay at their means.
+    # The walk needs metrics, the most expensive part: only a few rows walk, the others stay at their means.
     metric = damped_metric(model, mean[:few])
     moved = walk(mean[:few], variance[:few], metric, run.generator)
     likely = negative_log_likelihood(model, torch.flatten(x, 1), torch.cat([moved, mean[few:]])).mean()
@@ -359,7 +359,7 @@ def negative_elbo(run: Run, x: Tensor) -> tuple[Tensor, dict[str, float]]:
 
 
 class BilevelStage(Stage):
-    """Upper level: pictures of perturbed points please the critic. Lower level: K̂ stays what K is.
+    """Upper level: the critic accepts pictures of perturbed points. Lower level: K̂ stays near K.
 
     Each step takes (1) a step of the whole autoencoder down its evidence bound, without perturbation, (2) one
     of the critic, private pictures against mean pictures at points moved by the obfuscator, (3) one of the
