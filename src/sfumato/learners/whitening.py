@@ -92,20 +92,19 @@ def _leaves(rng: np.random.Generator, places: tuple[Plane, ...], channels: int) 
 
 
 class Whitened(Extractor):
-    """Features of ``inner`` along the ``dimension`` strongest axes of ``pictures``, which are public.
+    """Features of ``inner`` along the ``dimension`` strongest axes of drawn pictures, which are public.
 
-    Without ``pictures`` they are drawn ones. The axes are :meth:`tensors`, and belong to what is kept of a
+    The axes are :meth:`tensors`, and belong to what is kept of a
     model: two machines may find axes of equal strength in another order.
     """
 
     block = 256
 
-    def __init__(self, inner: Extractor, *, pictures: Any = None, dimension: int = 1000) -> None:
+    def __init__(self, inner: Extractor, *, dimension: int = 1000) -> None:
         self.inner, self.shape = inner, inner.shape
         self.name = f"whitened-{inner.name}"
-        source = "drawn pictures" if pictures is None else "given pictures"
-        self.origin = f"{inner.origin} Turned and scaled along the axes of {source}, which are public."
-        self._given, self.dimension = pictures, min(dimension, inner.dimension)
+        self.origin = f"{inner.origin} Turned and scaled along the axes of drawn pictures, which are public."
+        self.dimension = min(dimension, inner.dimension)
         self._map: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
 
     def tensors(self) -> dict[str, NDArray[Any]]:
@@ -135,9 +134,7 @@ class Whitened(Extractor):
 
     def _fitted(self, report: Report | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         if self._map is None:
-            drawn = (
-                drawn_pictures(_DRAWN * self.dimension, self.shape) if self._given is None else self._given
-            )
+            drawn = drawn_pictures(_DRAWN * self.dimension, self.shape)
             found = self.inner.transform(drawn, report=report).astype(np.float64)
             self._map = _axes(found, self.dimension)
         return self._map

@@ -42,15 +42,6 @@ MEMORY = 8
 ARMIJO, SHORTER, SHORTEST = 1e-4, 0.3, 1e-6
 
 
-@dataclass(frozen=True)
-class Descent:
-    """The end of each problem: ``points (n, p)``, ``values (n,)``, and which ones ``converged``."""
-
-    points: Tensor
-    values: Tensor
-    converged: Tensor
-
-
 def descend(
     evaluate: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
     start: Tensor,
@@ -58,8 +49,10 @@ def descend(
     *,
     iterations: int,
     tolerance: float,
-) -> Descent:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Minimise n problems of p variables at once by limited-memory BFGS; no value ever rises.
+
+    Returns the points (n, p) where they end, their values (n,), and which of them converged.
 
     ``evaluate(points, which)`` gives values and gradients of the problems numbered ``which``, and
     ``scale(gradients, which)`` a first guess of the inverse Hessian times them. A problem has converged, and
@@ -90,7 +83,7 @@ def descend(
             points[moved], values[moved], slopes[moved] = tried[good], found[good], turned[good]
             steps[moved] = 1.0
             directions[moved] = -past.times(slopes[moved], moved, scale)
-    return Descent(points, values, converged)
+    return points, values, converged
 
 
 class _Past:
@@ -215,13 +208,14 @@ def geodesics(
     start, end = start.detach(), end.detach()
     problem = _Problem(manifold, start, end, knots, samples)
     flat = start.new_zeros((len(start), knots * start.shape[1]))
-    ended = descend(problem.energy, flat, problem.scaled(), iterations=iterations, tolerance=tolerance)
-    finite = ended.values.isfinite()  # no energy rises, so one that is not finite was not so at first
+    offsets, energy, converged = descend(
+        problem.energy, flat, problem.scaled(), iterations=iterations, tolerance=tolerance
+    )
+    finite = energy.isfinite()  # no energy rises, so one that is not finite was not so at first
     if not finite.all():
         row = int(finite.int().argmin())
         raise BadInput(f"the straight line of geodesic {row} leaves the manifold: its energy is not finite.")
-    curves = Spline(start, end, ended.points.reshape(len(start), knots, -1))
-    return Geodesics(curves, ended.values, ended.converged)
+    return Geodesics(Spline(start, end, offsets.reshape(len(start), knots, -1)), energy, converged)
 
 
 class _Problem:
