@@ -125,10 +125,14 @@ class Training:
         if correlated and "quantile" in _CLIPPING[self.clipping]:
             raise BadInput(
                 f"`clipping` was {self.clipping!r} with correlated noise: its proof needs the same "
-                "clipping norms in all steps; use flat, automatic or layers."
+                "clipping norms in all steps; use flat, automatic or layers.",
+                parameter="clipping",
             )
         if correlated and self.schedule != "constant":
-            raise BadInput("`schedule` was given with correlated noise: schedules are for independent noise.")
+            raise BadInput(
+                "`schedule` was given with correlated noise: schedules are for independent noise.",
+                parameter="schedule",
+            )
         for name in ("bands", "factor"):
             if not correlated and getattr(self, name) is not None:
                 raise BadInput(
