@@ -142,7 +142,8 @@ class NoisySteps(ABC):
         ``gradients`` computes those of a step's examples. ``move`` is called when each parameter has its
         noisy mean gradient, with the variance of the noise in each of its coordinates. ``clipped`` says how
         gradients are clipped, by default to ``clip``. ``learning`` is all that the steps change: it is kept
-        with ``sums``, and restored where they go on from a kept state. ``report`` gets the share done.
+        with ``sums``, and restored where they go on from a kept state; clipping norms that adapt and earlier
+        sums of correlated noise are not, so runs with these are not resumed. ``report`` gets the share done.
         """
         if sums.state is not None:
             states = torch.load(io.BytesIO(sums.state), weights_only=True)
