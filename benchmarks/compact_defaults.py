@@ -90,10 +90,10 @@ VARIANTS = (
     Variant("bandwidth doubled", constant=_bandwidth(2.0)),
     Variant("bandwidth fourfold", constant=_bandwidth(4.0)),
     Variant("no momentum", constant=(contraction, "_MOMENTUM", 0.0)),
-    Variant("loudness 3", constant=(contraction, "_LOUDNESS", 3.0)),
-    Variant("loudness 12.5", constant=(contraction, "_LOUDNESS", 12.5)),
-    Variant("loudness 200", constant=(contraction, "_LOUDNESS", 200.0)),
-    Variant("loudness 800", constant=(contraction, "_LOUDNESS", 800.0)),
+    Variant("hidden scale 3", constant=(contraction, "_HIDDEN_SCALE", 3.0)),
+    Variant("hidden scale 12.5", constant=(contraction, "_HIDDEN_SCALE", 12.5)),
+    Variant("hidden scale 200", constant=(contraction, "_HIDDEN_SCALE", 200.0)),
+    Variant("hidden scale 800", constant=(contraction, "_HIDDEN_SCALE", 800.0)),
 )
 
 

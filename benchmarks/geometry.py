@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
-from sfumato.publishers.geometry import curvature, geodesics, pullback_metric
+from sfumato.publishers.riemannian import curvature, geodesics
+from sfumato.publishers.riemannian.manifold import pullback_metric
 from timing import Row, interleaved
 
 POINTS, LATENT, HIDDEN, PIXELS = 10_000, 10, 500, 784

@@ -19,7 +19,8 @@ import numpy as np
 from scipy.ndimage import label
 from sklearn.svm import SVC
 
-from sfumato.publishers import CertifiedPublisher, CosineBasis
+from sfumato.publishers import CertifiedPublisher
+from sfumato.publishers.mixture import CosineBasis
 
 RELEASED = 20_000
 SHOWN = 3000

@@ -16,7 +16,6 @@ from sfumato_reproductions.memory import Memory
 from sfumato_reproductions.paper_page import listed
 
 pytest.importorskip("torch")
-pytest.importorskip("opacus")
 
 from sfumato_reproductions.compactdp import bench
 from sfumato_reproductions.compactdp.appendix_n import COMBINATIONS

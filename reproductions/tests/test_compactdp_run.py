@@ -13,7 +13,6 @@ from sfumato.errors import BadInput
 from sfumato_reproductions import Regenerated, regenerate
 
 pytest.importorskip("torch")
-pytest.importorskip("opacus")
 
 from sfumato_reproductions.compactdp.methods import (
     BASELINES,

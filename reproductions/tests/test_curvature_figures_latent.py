@@ -10,8 +10,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import curvature
-from sfumato.publishers.riemannian import Architecture, Obfuscator, RiemannianVAE
+from sfumato.publishers.riemannian import Architecture, Obfuscator, RiemannianVAE, curvature
 from sfumato_reproductions.curvature_publication.geodesic_figure import geodesic_figure
 from sfumato_reproductions.curvature_publication.latent_figure import latent_figure
 from sfumato_reproductions.curvature_publication.strategies_figure import strategies_figure

@@ -12,7 +12,6 @@ from sfumato.errors import BadInput
 from sfumato_reproductions import Regenerated, regenerate
 
 pytest.importorskip("torch")
-pytest.importorskip("opacus")
 
 from sfumato_reproductions.curvature_publication.methods import CURVATURE, METHODS, ORIGINAL
 

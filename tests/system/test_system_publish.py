@@ -253,7 +253,7 @@ def test_whoever_is_stopped_leaves_nothing_behind(folder, archive, executable):
 def test_a_publication_that_is_killed_is_resumed_by_the_same_command_and_paid_once(
     called, folder, archive, executable
 ):
-    pytest.importorskip("opacus")
+    pytest.importorskip("torch")
     book = ("--ledger", "sqlite:///book.db")
     opening = ("--epsilon", "20", "--delta", "1e-4", "--neighbours", "zero-out")
     assert called("budget", "open", "people", *opening, *book).code == 0

@@ -15,7 +15,7 @@ import sfumato
 from sfumato.loading import when_used
 
 HEAVY = ("torch", "ray", "flwr", "fastapi", "sklearn", "matplotlib", "pandas")
-EXTRAS = ("torch", "opacus", "ray", "flwr", "fastapi", "uvicorn", "grpc", "cv2", "av", "soundfile")
+EXTRAS = ("torch", "ray", "flwr", "fastapi", "uvicorn", "grpc", "cv2", "av", "soundfile")
 
 # Notes every attempt to import one of the names given, whether or not it is installed, and who made it.
 WATCH = """

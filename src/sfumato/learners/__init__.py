@@ -3,7 +3,7 @@
 from sfumato.errors import BadInput
 
 try:
-    import torch  # noqa: F401  (asked for here, so that every module of this room may count on it)
+    import torch  # noqa: F401  (imported here once, so that modules of this room need not check)
 except ImportError:
     raise BadInput("learning needs torch: pip install 'sfumato[learn]'.") from None
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sfumato.learners.extractor import checked_pictures as checked_pictures
     from sfumato.learners.feature_extractors import EXTRACTORS as EXTRACTORS
     from sfumato.learners.feature_extractors import make_extractor as make_extractor
-    from sfumato.learners.gradient_clipping import NoisySum as NoisySum
     from sfumato.learners.learner import Learner as Learner
     from sfumato.learners.learner import checked_examples as checked_examples
     from sfumato.learners.learner import checked_features as checked_features
@@ -37,7 +36,6 @@ __all__ = [
     "Factor",
     "Learner",
     "Momentum",
-    "NoisySum",
     "PrivateLearner",
     "PrivateSoftmax",
     "checked_examples",
@@ -59,7 +57,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "checked_pictures": "extractor",
             "EXTRACTORS": "feature_extractors",
             "make_extractor": "feature_extractors",
-            "NoisySum": "gradient_clipping",
             "Learner": "learner",
             "checked_examples": "learner",
             "checked_features": "learner",

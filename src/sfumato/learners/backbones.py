@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato.errors import BadInput
-from sfumato.learners.extractor import Extractor, checked_pictures, in_blocks
-from sfumato.learners.learner import Report
+from sfumato.learners.extractor import Extractor, checked_shape
 from sfumato.learners.networks import MobileNetV2, Trunk, alexnet, vgg16
 
 # Pictures of a block: this many of 96 × 96 pixels or fewer, and as many pixels of larger ones.
@@ -62,30 +61,16 @@ class NetworkExtractor(Extractor):
     deviation: tuple[float, float, float]
 
     def __init__(self, shape: tuple[int, ...], size: int) -> None:
-        sides = len(shape) in (2, 3) and all(isinstance(side, int) and side > 0 for side in shape)
-        if not sides or (*shape, 1)[2] not in (1, 3):
-            raise BadInput(
-                f"`shape` was {shape!r}: {self.name} takes pictures (height, width) or (height, width, 1 "
-                "or 3).",
-                parameter="shape",
-            )
         if not isinstance(size, int) or not 32 <= size <= 1024:
             raise BadInput(
                 f"`size` was {size!r}: {self.name} looks at 32 to 1024 pixels a side.", parameter="size"
             )
-        self.shape, self.size = tuple(shape), size
+        self.shape, self.size = checked_shape(shape, channels="1 or 3"), size
+        self.block = max(1, _BLOCK * min(size, _SIDE) ** 2 // size**2)
 
     @abstractmethod
     def _pooled(self, pictures: Tensor) -> Tensor:
         """Return features (n, ``dimension``) of scaled ``pictures`` (n, 3, ``size``, ``size``)."""
-
-    def transform(self, pictures: Any, *, report: Report | None = None) -> NDArray[np.float32]:
-        """Return features (n, d) of ``pictures`` (n, *``shape``), values from 0 to 255."""
-        given = checked_pictures(pictures, self.shape)
-        held = max(1, _BLOCK * min(self.size, _SIDE) ** 2 // self.size**2)
-        return in_blocks(
-            self._rows, given, size=held, dimension=self.dimension, stage=self.name, report=report
-        )
 
     def scaled(self, pictures: NDArray[Any]) -> Tensor:
         """Return ``pictures`` (n, *``shape``) as the network sees them: (n, 3, ``size``, ``size``)."""
@@ -108,7 +93,7 @@ class NetworkExtractor(Extractor):
 class PackagedFile:
     """``file`` of ``package``, whose content has the SHA-256 ``digest``.
 
-    ``install`` is what pip must be asked for, and ``needs`` names other packages that it brings.
+    ``install`` is what pip installs, and ``needs`` names other packages that it brings.
     """
 
     package: str
@@ -245,7 +230,7 @@ class _Source:
     """A backbone: its file, the ``network`` of that file's bytes for a size, and its ``pooled`` features.
 
     Colours from 0 to 1 are scaled by ``mean`` and ``deviation``, as in training. ``size`` is how many pixels
-    a side it looks at unless told, and where it is ``fixed``, always.
+    a side it looks at by default, and where it is ``fixed``, always.
     """
 
     weights: PackagedFile

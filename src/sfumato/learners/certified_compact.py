@@ -5,16 +5,16 @@ contraction is computed from noisy statistics: class counts and class sums (the 
 moment of all features, two Gaussian releases on integer grids (``CellSums``). A linear head then learns from
 contracted features by noisy gradient sums (``private_softmax``).
 
-**Guarantee.** With shares s₁ (anchors), s₂ (second moment) and s₃ = 1 − s₁ − s₂ of the budget and M the noise
-multiplier of (ε, δ), each part is a Gaussian mechanism of multiplier M/√sᵢ over its own sensitivity under the
-stated neighbours, the third one T sums of M·√(T/s₃) each. Gaussian mechanisms compose to one of multiplier
-(Σ sᵢ/M²)^(−½) = M, also where a later one depends on what earlier ones released (Dong, Roth & Su 2022,
-corollary 3.3): the contraction is such a release, and given it every contracted row is a function of its own
-record. A null record (zero-out) lies in no cell and has no gradient. Shares, steps, clip and pace are
-parameters or functions of them and of the number of records, which is public.
+**Guarantee.** With shares s₁ (anchors), s₂ (second moment) and s₃ = 1 − s₁ − s₂ of the budget and M the
+noise multiplier of (ε, δ), each part is a Gaussian mechanism of multiplier M/√sᵢ over its own sensitivity
+under the stated neighbours, the third one T sums of M·√(T/s₃) each. Gaussian mechanisms compose to one of
+multiplier (Σ sᵢ/M²)^(−½) = M, also where a later one depends on what earlier ones released (Dong, Roth & Su
+2022, corollary 3.3): the contraction is such a release, and given it every contracted row is a function of
+its own record. A null record (zero-out) lies in no cell and has no gradient. Shares, steps, clipping norm
+and learning rate are parameters or functions of them and of the number of records, which is public.
 
 **Edge cases.** A δ of 1/n or more, and noise beyond any signal in one of the three parts, are warned of
-before training and noted in the statement (``warnings_before_training``). More than ``MOST_FEATURES``
+before training and noted in the statement (``learner``). More than ``MOST_FEATURES``
 features are refused before anything is drawn.
 
 **Contraction in closed form**, from noisy class sums and noisy second moments. With class anchors a_c and the
@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -46,15 +46,14 @@ from sfumato.errors import BadInput
 from sfumato.learners.learner import (
     Floats,
     Labels,
+    NoisyRelease,
     Report,
-    checked_classes,
     checked_features,
 )
-from sfumato.learners.private_softmax import SPREAD, PrivateSoftmax, shares
-from sfumato.learners.warnings_before_training import NoisyRelease
+from sfumato.learners.private_softmax import PrivateSoftmax, class_probabilities
 from sfumato.mechanisms import CellSums, Sums, delta_between, known_neighbours, noise_multiplier, positive
-from sfumato.noise import NoisedSums, Randomness
-from sfumato.privacy import DELTA, MODELS, REQUIRED, Guarantee
+from sfumato.noise import NoisedSums
+from sfumato.privacy import Guarantee
 
 __all__ = ["CertifiedCompact"]
 
@@ -64,19 +63,10 @@ MOST_FEATURES = 4_000
 # The share ρ of the edge of the noise.
 _RIDGE = 0.4
 _LEAST = 1e-9
-# A hair more noise, so that rounding cannot make the parts cost more than the whole.
+# Slightly more noise, so that rounding cannot make the parts cost more than the whole.
 _HAIR = 1.0 + 1e-12
 # Entries beyond it are cut to it first.
 _FINITE = 1e300
-
-
-def check_width(dimension: int) -> None:
-    """Refuse a contraction of more than ``MOST_FEATURES`` features."""
-    if dimension > MOST_FEATURES:
-        raise BadInput(
-            f"a certified contraction of {dimension:,} features would release a square of that side, and "
-            f"{MOST_FEATURES:,} are the most: take an extractor with fewer features, or dp-sgd."
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,41 +99,23 @@ class ClosedContraction:
         return np.asarray(turned / np.maximum(np.linalg.norm(turned, axis=1, keepdims=True), 1e-12))
 
 
+@dataclass(eq=False, repr=False)
 class CertifiedCompact(PrivateSoftmax):
     """Contracted softmax regression on features (n, d) of length ``reach`` or less; longer ones are cut.
 
-    ``epsilon`` and ``delta`` are the promise for one record under ``neighbours``, ``"zero-out"`` or
-    ``"replace"``, for contraction and head together. ``anchors`` and ``moments`` are the shares of the
-    budget that class sums and second moments get; ``steps``, ``momentum``, ``pace``, ``spread`` and
-    ``clip`` are those of :class:`~.private_softmax.PrivateSoftmax`.
-    More features than ``most_features`` are refused.
+    ``epsilon`` and ``delta`` are the promise for contraction and head together. ``anchors`` and ``moments``
+    are the shares of the budget that class sums and second moments get; all else is that of
+    :class:`~.private_softmax.PrivateSoftmax`, but for samples. More features than ``most_features`` are
+    refused.
     """
 
-    most_features = MOST_FEATURES
-    sampling = 1.0
-    _composed = "anchors, moments and gradient sums"
+    _: KW_ONLY
+    anchors: float = 0.04
+    moments: float = 0.2
+    sampling: float = field(default=1.0, init=False)
 
-    def __init__(
-        self,
-        epsilon: float = REQUIRED,
-        delta: float = DELTA,
-        *,
-        classes: int = 10,
-        neighbours: str = MODELS.neighbours,
-        reach: float = 1.0,
-        anchors: float = 0.04,
-        moments: float = 0.2,
-        clip: float = 0.02,
-        steps: int = 200,
-        pace: float | None = None,
-        momentum: float = 0.9,
-        spread: float = SPREAD,
-        randomness: Randomness | None = None,
-    ) -> None:
-        self.epsilon, self.delta, self.classes, self.neighbours = epsilon, delta, classes, neighbours
-        self.reach, self.anchors, self.moments = reach, anchors, moments
-        self.clip, self.steps, self.pace, self.momentum = clip, steps, pace, momentum
-        self.spread, self.randomness = spread, randomness
+    most_features = MOST_FEATURES
+    _composed = "anchors, moments and gradient sums"
 
     def parts(self) -> tuple[Guarantee, Guarantee, Guarantee]:
         """Return what anchors, moments and gradient sums prove each; together they are :meth:`guarantee`."""
@@ -175,15 +147,20 @@ class CertifiedCompact(PrivateSoftmax):
         A record is at most 1 long, and so is its square zzᵀ; that one has d(d + 1)/2 entries of its own,
         those off the diagonal twice, with √½ of the noise that is on it. Refuses too many features.
         """
-        check_width(dimension)
+        if dimension > MOST_FEATURES:
+            raise BadInput(
+                f"a certified contraction of {dimension:,} features would release a square of that side, and "
+                f"{MOST_FEATURES:,} are the most: take an extractor with fewer features, or dp-sgd."
+            )
+        gradients = super().releases(records, dimension)
         (anchors, moments), (of_anchors, of_moments, _) = self._cells(), self._multipliers()
         first, second = anchors.deviations(of_anchors)[1], moments.deviations(of_moments)[2]
-        sums = first * math.sqrt(checked_classes(self.classes) * dimension)
+        sums = first * math.sqrt(self.classes * dimension)
         squares = second * math.sqrt(dimension * (dimension + 1))
         return (
             NoisyRelease("the class sums", "contraction", records, sums),
             NoisyRelease("the second moment", "contraction", records, squares),
-            *super().releases(records, dimension),
+            *gradients,
         )
 
     def contract(self, X: Any) -> Floats:
@@ -195,7 +172,7 @@ class CertifiedCompact(PrivateSoftmax):
     def predict_proba(self, X: Any) -> Floats:
         """Return class probabilities (n, classes); costs nothing more."""
         contracted = self.contract(X)
-        return shares(self.coef_, contracted)
+        return class_probabilities(self.coef_, contracted)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return ``mean`` and ``contraction`` of the map, and ``weights`` (1 + d, classes), bias first."""
@@ -219,9 +196,8 @@ class CertifiedCompact(PrivateSoftmax):
         neighbours = known_neighbours(self.neighbours)
         return CellSums(self.classes, 1.0, False, neighbours), CellSums(1, 1.0, True, neighbours)
 
-    def _multiplier(self) -> float:
-        """Return the noise of one step over its sensitivity."""
-        return self._multipliers()[2] * math.sqrt(self._descent().steps)
+    def _calibrated(self) -> float:
+        return self._multipliers()[2] * math.sqrt(self.steps)
 
     def _multipliers(self) -> tuple[float, float, float]:
         """Return the noise of each part over its own sensitivity."""
@@ -234,8 +210,7 @@ class CertifiedCompact(PrivateSoftmax):
         if anchors + moments >= 1.0:
             raise BadInput(
                 f"`anchors` and `moments` were {anchors:g} and {moments:g}: together they must leave some "
-                "of the "
-                "budget, 1, to the head.",
+                "of the budget, 1, to the head.",
                 parameter="anchors",
             )
         return anchors, moments, 1.0 - anchors - moments

@@ -65,46 +65,42 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular, toeplitz
-from torch import Tensor
+from scipy.linalg import solve_triangular
+from scipy.signal import lfilter
 
 from sfumato.errors import BadInput
-from sfumato.learners.gradient_clipping import RADIUS, clip_and_multiplier
+from sfumato.learners.dp_sgd import Array, Batches, Noise, NoisySteps
+from sfumato.learners.gradient_clipping import RADIUS, ClippedSum, checked_multiplier
 from sfumato.learners.learner import whole_number
 from sfumato.mechanisms import delta_between, numeric, share, shown
-from sfumato.noise import NORMAL, Rounded, Stream, random_permutation
+from sfumato.noise import NORMAL, Randomness, Rounded, Stream, random_permutation
 from sfumato.privacy import RECORD, Guarantee, Neighbours
 
 __all__ = ["Factor", "Momentum"]
 
-Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 #: C is counted in multiples of 1 / UNIT.
 UNIT = 1 << 10
+#: Of C in whole numbers: with these a product of columns is below 2⁴⁸ and exact in float64, in any order.
+LARGEST_NUMERATOR, MOST_STEPS = 1 << 18, 1 << 11
 _LARGEST_SUM = 2**62
 _LARGEST_DEVIATION = 1000.0
 # A sum of fewer than 2²⁴ numbers, none negative, errs by a factor below 1 + 2⁻²⁸ in any order; roots by less.
 _HAIR = 1.0 + 2.0**-27
 
 
-def square_root_coefficients(bands: int) -> NDArray[np.float64]:
-    """Return the first ``bands`` coefficients of the square root of the prefix-sum matrix."""
-    later = np.arange(1, bands, dtype=np.float64)
-    return np.concatenate([[1.0], np.cumprod((2.0 * later - 1.0) / (2.0 * later))])
-
-
 @dataclass(frozen=True)
-class StepsInTurn(ABC):
+class StepsInTurn(NoisySteps):
     """``steps`` steps on ``period`` batches in turn, with noise of ``multiplier`` over their sensitivity."""
 
     multiplier: float
@@ -114,17 +110,17 @@ class StepsInTurn(ABC):
     def __post_init__(self) -> None:
         for name in ("steps", "period"):
             whole_number(name, getattr(self, name))
-        clip_and_multiplier(1.0, self.multiplier)
+        checked_multiplier(self.multiplier)
         if self.deviation > _LARGEST_DEVIATION:
             raise BadInput(
-                f"correlated noise of {self.deviation:.3g} times the clip was asked for: at most "
+                f"correlated noise of {self.deviation:.3g} times the clipping norm was asked for: at most "
                 f"{_LARGEST_DEVIATION:g} can be drawn; take a larger epsilon or fewer steps."
             )
 
     @property
     @abstractmethod
     def sensitivity(self) -> float:
-        """Δ, in clips, rounded upward."""
+        """Δ, in clipping norms, rounded upward."""
 
     @property
     @abstractmethod
@@ -132,24 +128,12 @@ class StepsInTurn(ABC):
         """The number of steps that C reaches back, its own included."""
 
     @abstractmethod
-    def row(self, step: int) -> NDArray[np.int64]:
+    def row(self, step: int) -> Integers:
         """Return row ``step`` of C in units of 1 / UNIT, the newest first; at most ``memory`` entries."""
-
-    @abstractmethod
-    def variances(self) -> NDArray[np.float64]:
-        """Return the variance of each step's noise in one coordinate, over that of Z, (steps,)."""
-
-    @abstractmethod
-    def total_deviation(self) -> float:
-        """Return the deviation of the noise of all steps together in one coordinate, in clips."""
-
-    @abstractmethod
-    def parameters(self) -> dict[str, object]:
-        """Return the parameters for the statement."""
 
     @property
     def deviation(self) -> float:
-        """The deviation of the entries of Z, in clips."""
+        """The deviation of the entries of Z, in clipping norms."""
         return self.multiplier * self.sensitivity
 
     def guarantee(self, delta: float) -> Guarantee:
@@ -166,19 +150,40 @@ class StepsInTurn(ABC):
         """Return how many of ``records`` a batch holds, on average; at least 1."""
         return max(records / self.period, 1.0)
 
-    def batches(self, records: int, stream: Stream) -> Iterator[NDArray[np.intp]]:
-        """Return the positions of the examples of each step, each in increasing order."""
+    def batches(self, records: int, stream: Stream) -> Batches:
+        """Return batches in turn, each in increasing order, of a permutation drawn from ``stream``."""
         # A sum holds at most RADIUS steps of each example; whether it fits is decided by public numbers.
         largest = max(float(np.abs(self.row(step)).sum()) for step in range(self.steps))
         if -(-records // self.period) * RADIUS * largest >= _LARGEST_SUM:
             raise BadInput("too many examples were given for correlated noise: their sum overflows 64 bits.")
         order = random_permutation(stream, records)
         dealt = [np.sort(order[start :: self.period]) for start in range(self.period)]
-        return (dealt[step % self.period] for step in range(self.steps))
+        return lambda step, _: dealt[step % self.period]
 
-    def noise(self, stream: Stream) -> CorrelatedNoise:
-        """Return the noise of one run."""
-        return CorrelatedNoise(self, stream)
+    def noise(self, clipped: ClippedSum) -> Noise:
+        """Return the noise of one run, which keeps ``memory`` steps of sums and of releases."""
+        draw = Rounded(NORMAL, [math.nextafter(self.deviation * RADIUS * UNIT, math.inf)]).draw
+        sums: deque[Integers] = deque(maxlen=self.memory)
+        released: deque[Array] = deque(maxlen=self.memory)
+
+        def noised(step: int, total: Array, randomness: Randomness) -> Array:
+            coefficients = self.row(step)
+            sums.appendleft(total.astype(np.int64))
+            whole = draw(randomness.stream(b"gradient noise"), total.size)[0].astype(np.int64)
+            for coefficient, earlier in zip(coefficients, sums, strict=False):
+                whole += coefficient * earlier
+            found = whole.astype(np.float64)
+            for coefficient, before in zip(coefficients[1:], released, strict=False):
+                found -= coefficient * before
+            found /= float(coefficients[0])
+            released.appendleft(found)
+            return np.asarray(found)
+
+        return noised
+
+    def parameters(self) -> dict[str, object]:
+        """Return the parameters for the statement."""
+        return {"multiplier": self.multiplier, "period": self.period, "sensitivity": self.sensitivity}
 
 
 @dataclass(frozen=True)
@@ -191,8 +196,8 @@ class CorrelatedSteps(StepsInTurn):
     bands: int
 
     def __post_init__(self) -> None:
-        whole_number("bands", self.bands)
-        whole_number("steps", self.steps)
+        for name in ("bands", "steps"):
+            whole_number(name, getattr(self, name))
         if self.bands > self.steps:
             raise BadInput(
                 f"`bands` was {self.bands}: at most one a step, of {self.steps}, can be used.",
@@ -210,13 +215,15 @@ class CorrelatedSteps(StepsInTurn):
         return min((cls(multiplier, steps, period, bands) for bands in sorted(tried)), key=cls.mean_deviation)
 
     @cached_property
-    def numerators(self) -> NDArray[np.int64]:
+    def numerators(self) -> Integers:
         """The coefficients of C in units of 2⁻¹⁰, (bands,)."""
-        return np.ceil(square_root_coefficients(self.bands) * UNIT).astype(np.int64)
+        later = np.arange(1, self.bands)
+        coefficients = np.concatenate([[1.0], np.cumprod((2.0 * later - 1.0) / (2.0 * later))])
+        return np.asarray(np.ceil(coefficients * UNIT), dtype=np.int64)
 
     @cached_property
     def sensitivity(self) -> float:
-        """Δ, in clips, rounded upward."""
+        """Δ, in clipping norms, rounded upward."""
         column = np.zeros(self.steps + self.bands, dtype=np.int64)
         for start in range(0, self.steps, self.period):
             column[start : start + self.bands] += self.numerators
@@ -228,88 +235,36 @@ class CorrelatedSteps(StepsInTurn):
         """The bands."""
         return self.bands
 
-    def row(self, step: int) -> NDArray[np.int64]:
+    def row(self, step: int) -> Integers:
         """Return the coefficients, which are the same in every row that has so many."""
         return self.numerators[: step + 1]
 
-    def factor(self) -> NDArray[np.float64]:
-        """Return C as a matrix (steps, steps)."""
-        column = np.zeros(self.steps)
-        column[: self.bands] = self.numerators / UNIT
-        return np.asarray(toeplitz(column, np.zeros(self.steps)))
-
     @cached_property
-    def inverse(self) -> NDArray[np.float64]:
+    def inverse(self) -> Array:
         """The first column of C⁻¹, (steps,): noise of step t is Σ_s inverse[t−s]·Z_s."""
-        found = np.zeros(self.steps)
-        coefficients = self.numerators / UNIT
-        found[0] = 1.0 / coefficients[0]
-        for step in range(1, self.steps):
-            count = min(step, self.bands - 1)
-            found[step] = -(coefficients[1 : count + 1] @ found[step - count : step][::-1]) / coefficients[0]
-        return found
+        impulse = np.zeros(self.steps)
+        impulse[0] = 1.0
+        return np.asarray(lfilter([1.0], self.numerators / UNIT, impulse))
 
-    def variances(self) -> NDArray[np.float64]:
-        """Return the variance of each step's noise in one coordinate, over that of Z."""
-        return np.asarray(np.cumsum(self.inverse**2))
+    def variances(self) -> Array:
+        """Return the variance of each step's noise in one coordinate, in squared clipping norms."""
+        return np.asarray(self.deviation**2 * np.cumsum(self.inverse**2))
 
     def total_deviation(self) -> float:
-        """Return the deviation of all steps' noise together in one coordinate, in clips: B's last row."""
+        """Return the deviation of all steps' noise together in one coordinate: B's last row."""
         return self.deviation * float(np.linalg.norm(np.cumsum(self.inverse)))
 
     def mean_deviation(self) -> float:
-        """Return the root of the mean variance of noise in prefix sums, in clips: over all rows of B."""
+        """Return the root of the mean variance of noise in prefix sums: over all rows of B."""
         rows = np.cumsum(np.cumsum(self.inverse) ** 2)
         return self.deviation * math.sqrt(float(rows.mean()))
 
     def parameters(self) -> dict[str, object]:
         """Return the parameters for the statement."""
-        return {
-            "multiplier": self.multiplier,
-            "period": self.period,
-            "bands": self.bands,
-            "sensitivity": self.sensitivity,
-        }
+        return {**super().parameters(), "bands": self.bands}
 
 
-class CorrelatedNoise:
-    """Adds correlated noise to the sums of each step; keeps ``memory`` steps of sums and of releases."""
-
-    def __init__(self, plan: StepsInTurn, stream: Stream) -> None:
-        self._plan, self._stream = plan, stream
-        self._scale = math.nextafter(plan.deviation * RADIUS * UNIT, math.inf)
-        self._noise = Rounded(NORMAL, [self._scale])
-        self._sums: deque[NDArray[np.int64]] = deque(maxlen=plan.memory)
-        self._seen: deque[NDArray[np.float64]] = deque(maxlen=plan.memory)
-        self._variances = plan.variances() * (self._scale / UNIT) ** 2
-        self._step = 0
-
-    def __call__(self, sums: Sequence[Tensor]) -> tuple[list[Tensor], float]:
-        """Return noisy sums, float64, and the variance of their noise; both in steps of a clip / RADIUS."""
-        if self._step >= self._plan.steps:
-            raise BadInput("more steps were asked for than the noise was made for.")
-        flat = np.concatenate([total.double().numpy().ravel() for total in sums])
-        coefficients = self._plan.row(self._step)
-        self._sums.appendleft(flat.astype(np.int64))
-        whole = self._noise.draw(self._stream, flat.size)[0].astype(np.int64)
-        for coefficient, earlier in zip(coefficients, self._sums, strict=False):
-            whole += coefficient * earlier
-        seen = whole.astype(np.float64)
-        for coefficient, earlier_seen in zip(coefficients[1:], self._seen, strict=False):
-            seen -= coefficient * earlier_seen
-        seen /= float(coefficients[0])
-        self._seen.appendleft(seen)
-        variance = float(self._variances[self._step])
-        self._step += 1
-        parts = torch.split(torch.from_numpy(seen), [total.numel() for total in sums])
-        return [part.reshape(total.shape).clone() for part, total in zip(parts, sums, strict=True)], variance
-
-
-#: Of C in whole numbers: with these a product of columns is below 2⁴⁸ and exact in float64, in any order.
-LARGEST_NUMERATOR, MOST_STEPS = 1 << 18, 1 << 11
-
-
-def pattern_sensitivity(numerators: NDArray[np.int64], patterns: Sequence[Sequence[int]]) -> float:
+def pattern_sensitivity(numerators: Integers, patterns: Sequence[Sequence[int]]) -> float:
     """Return the largest √Σ_{s,t∈S}|X_st| over the sets S of steps, rounded upward, never below it.
 
     ``numerators`` is C in whole numbers (steps, steps); a unit in which it is counted multiplies the result.
@@ -319,12 +274,8 @@ def pattern_sensitivity(numerators: NDArray[np.int64], patterns: Sequence[Sequen
             f"a factor of {len(numerators)} steps with entries up to {np.abs(numerators).max():g} units was "
             f"given: at most {MOST_STEPS} steps and {LARGEST_NUMERATOR} units can be bounded."
         )
-    matrix: NDArray[Any] = numerators.astype(np.float64)
-    squares = []
-    for steps in patterns:
-        columns = matrix[:, np.asarray(steps, dtype=np.intp)]
-        squares.append(float(np.abs(columns.T @ columns).sum()))
-    return float(np.sqrt(max(squares))) * _HAIR
+    columns = [numerators[:, list(steps)].astype(np.float64) for steps in patterns]
+    return math.sqrt(max(float(np.abs(some.T @ some).sum()) for some in columns)) * _HAIR
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,7 +348,7 @@ class FactoredSteps(StepsInTurn):
             raise BadInput("the factor has no finite inverse: the noise would overflow.")
 
     @cached_property
-    def numerators(self) -> NDArray[np.int64]:
+    def numerators(self) -> Integers:
         """C in units of 2⁻¹⁰, (steps, steps)."""
         whole = np.rint(self.factor.rows(self.steps) * UNIT)
         if not np.diag(whole).all() or np.abs(whole).max() > 2.0**62:
@@ -406,7 +357,7 @@ class FactoredSteps(StepsInTurn):
 
     @cached_property
     def sensitivity(self) -> float:
-        """Δ, in clips, rounded upward."""
+        """Δ, in clipping norms, rounded upward."""
         patterns = [range(start, self.steps, self.period) for start in range(min(self.period, self.steps))]
         return pattern_sensitivity(self.numerators, patterns) / UNIT * (1.0 + 2.0**-50)
 
@@ -416,26 +367,21 @@ class FactoredSteps(StepsInTurn):
         rows, columns = np.nonzero(self.numerators)
         return int((rows - columns).max()) + 1
 
-    def row(self, step: int) -> NDArray[np.int64]:
+    def row(self, step: int) -> Integers:
         """Return row ``step`` of C in units, the newest first."""
         return self.numerators[step, : step + 1][::-1][: self.memory]
 
     def variances(self) -> Array:
-        """Return the variance of each step's noise in one coordinate, over that of Z."""
-        return np.asarray((self._inverse**2).sum(axis=1))
+        """Return the variance of each step's noise in one coordinate, in squared clipping norms."""
+        return np.asarray(self.deviation**2 * (self._inverse**2).sum(axis=1))
 
     def total_deviation(self) -> float:
-        """Return the deviation of the noise of all steps together in one coordinate, in clips."""
+        """Return the deviation of the noise of all steps together in one coordinate, in clipping norms."""
         return self.deviation * float(np.linalg.norm(self._inverse.sum(axis=0)))
 
     def parameters(self) -> dict[str, object]:
         """Return the parameters for the statement."""
-        return {
-            "multiplier": self.multiplier,
-            "period": self.period,
-            "factor": self.factor.described(),
-            "sensitivity": self.sensitivity,
-        }
+        return {**super().parameters(), "factor": self.factor.described()}
 
     @cached_property
     def _inverse(self) -> Array:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.learners.backbones import BACKBONES, Backbone, LocalBackbone
-from sfumato.learners.extractor import Extractor, checked_pictures, in_blocks
-from sfumato.learners.learner import Report
+from sfumato.learners.extractor import Extractor, checked_shape
 from sfumato.learners.scattering import ScatteringFeatures
 from sfumato.learners.whitening import Whitened
 
 __all__ = ["EXTRACTORS", "make_extractor"]
 
-_BLOCK = 1024
 _Shape = tuple[int, ...]
 
 
@@ -32,22 +29,11 @@ class Pixels(Extractor):
     name = "pixels"
     origin = "The pixels themselves; nothing is trained."
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        if len(shape) not in (2, 3) or not all(isinstance(side, int) and side > 0 for side in shape):
-            raise BadInput(
-                f"`shape` was {shape!r}: a picture is (height, width) or (height, width, channels), each ≥ "
-                "1.",
-                parameter="shape",
-            )
-        self.shape = tuple(shape)
-        self.dimension = math.prod(shape)
+    block = 1024
 
-    def transform(self, pictures: Any, *, report: Report | None = None) -> NDArray[np.float32]:
-        """Return features (n, d) of ``pictures`` (n, *``shape``), values from 0 to 255."""
-        given = checked_pictures(pictures, self.shape)
-        return in_blocks(
-            self._rows, given, size=_BLOCK, dimension=self.dimension, stage=self.name, report=report
-        )
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = checked_shape(shape)
+        self.dimension = math.prod(shape)
 
     def _rows(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
         flat = block.reshape(len(block), -1).astype(np.float64)
@@ -78,7 +64,6 @@ def make_extractor(name: str, shape: _Shape) -> Extractor:
         return LocalBackbone(name, shape)
     raise BadInput(
         f"`extractor` was {name!r}: it is one of {', '.join(EXTRACTORS)}, or a folder with config.json and "
-        "the "
-        "weights of a ViT, DINOv2 or ResNet.",
+        "the weights of a ViT, DINOv2 or ResNet.",
         parameter="extractor",
     )

@@ -1,11 +1,11 @@
-"""Sums of clipped gradients of single examples, on an integer grid, with and without noise.
+"""Sums of clipped gradients of single examples, exact on an integer grid; adaptive clipping norms.
 
-**Clipped sums** (:class:`ClippedSum`, :class:`NoisySum`). Each example's gradient g, in float32, is scaled to
-length at most (1 − 2⁻²⁰)·C and rounded toward zero to whole steps of C·2⁻²⁰; the integers of all examples are
-summed exactly and an integer is added: real Gaussian noise of deviation ``multiplier``·C, rounded. What
-leaves is that integer vector, times a public constant.
+**Clipped sums.** Each example's gradient g, in float32, is scaled to length at most (1 − 2⁻²⁰)·C, where C is
+the clipping norm, and rounded toward zero to whole steps of C·2⁻²⁰; the integers of all examples are summed
+exactly. Noise is added to that sum by :mod:`~sfumato.learners.dp_sgd`.
 
-**Guarantee.** Adding or removing one example moves the integer vector by its own k, with ‖k‖ ≤ 2²⁰ steps:
+**Guarantee.** Unit: record, zero-out neighbours. A null record in the place of an example takes the example's
+own vector k from the integer sum, with ‖k‖ ≤ 2²⁰ steps:
 
 - squares of float32 numbers are exact in float64 and do not underflow; a sum of fewer than 2³² of them, in
   any order, errs by a factor of 1 ± 2⁻²¹, so the true length is at most 1 + 2⁻²¹ times the computed one, the
@@ -16,205 +16,98 @@ leaves is that integer vector, times a public constant.
 - rounding toward zero shortens every entry.
 
 Entries are whole numbers of at most 2²⁰, so 16 of them add up exactly in float32, and fewer than 2³² in
-float64. Rounding an integer plus real noise is post-processing of the real mechanism, so one sum is the
-Gaussian mechanism with ``multiplier``, and no slack is left. A gradient that is not finite in float32 counts
-as zero, which is a function of its example alone.
+float64. A gradient that is not finite in float32 counts as zero, which is a function of its example alone.
 
-**Automatic clipping** (:class:`NormalisedSum`) brings every gradient to nearly the same length, so that no
-clip is chosen. The gradient g of an example is replaced by g/(‖g‖ + γ) (Bu, Wang, Zha & Karypis 2023,
-"AUTO-S"), which has a length below 1 whatever g is; γ keeps the smallest gradients from counting as much as
-large ones. This is the baseline *Autoclip* of CompactDP's Table 4.
+**Automatic clipping** (``gamma``) replaces g by g/(‖g‖ + γ) (Bu, Wang, Zha & Karypis 2023, "AUTO-S"), so
+that no clipping norm has to be chosen; γ keeps the smallest gradients from counting as much as large ones.
+Every vector is shorter than 1 = C: the scale 2²⁰(1 − 2⁻²⁰)/(‖g‖ + γ) is never larger than that of a clipping
+norm of ‖g‖, so the bounds on rounding hold as they stand, and γ from 1e-30 to 1e30 keeps it a normal float32
+number. This is the baseline *Autoclip* of CompactDP's Table 4.
 
-*Guarantee.* Unit: record, zero-out neighbours. In whole steps of 2⁻²⁰ an example contributes a vector k of
-its own alone, with ‖k‖ ≤ 2²⁰: the scale 2²⁰(1 − 2⁻²⁰)/(‖g‖ + γ) is never larger than the one that
-:class:`NoisySum` uses with a clip of ‖g‖, so the bounds on rounding given above hold word for
-word, and γ from 1e-30 to 1e30 keeps it a normal float32 number. A sum with noise of multiplier z is therefore
-the Gaussian mechanism of multiplier z, and all that is proven of clipped sums holds of these.
+**Layer clipping** (``layers``) clips layer l of an example to a norm C_l of its own, whatever its other
+layers do, so that a layer with large gradients does not outweigh the others. The vector of an example is at
+most √ΣC_l² = C long. On the grid a step is C·2⁻²⁰, and layer l is scaled by 2²⁰(1 − 2⁻²⁰)(C_l/C)/max(‖g_l‖,
+C_l); C is rounded upward. Here a layer that is longer than 2¹⁰⁰ counts as not finite, so that scales
+are normal float32 numbers (C_l/C is 2⁻²⁰ or more); it counts as zero in that layer of its example.
 
-**Layer clipping** (:class:`LayerSum`) clips each layer's gradient to a length of its own. One length for all
-layers lets a layer with large gradients drown the others in every example that is clipped. Here layer l of an
-example is cut to length C_l alone, whatever the other layers do, and the noise of all layers has deviation
-z·C with C = √ΣC_l². Lengths are declared; :class:`LayerQuantileSum` reads them off the data, and pays for it.
+**Quantile clipping** (``quantiles``). Each of the L clipping norms follows a quantile of the lengths of its
+layer (L = 1 without layers), privately, and pays for it in the same step (Andrew, Thakkar, McMahan &
+Ramaswamy 2021, Algorithm 1; there an average over users, here Poisson samples). In every step each example
+that was taken gives one bit for each layer: was its gradient there at most C_l long? The bits of a layer,
+each less ½, are summed with noise of deviation σ_b, and C_l becomes C_l·exp(−η(b̃ − quantile)), where b̃ is
+the noisy share of ones: the sum over the *expected* number of examples, plus ½.
 
-*Guarantee.* Unit: record, zero-out neighbours. A null record in the place of an example takes the example's
-own vector from the sum; its parts are at most C_l long, so that it is at most √ΣC_l² = C long: a sum is the
-Gaussian mechanism of multiplier z. On the grid a step is C·2⁻²⁰, and layer l is scaled to at most
-2²⁰·C_l/C steps by 2²⁰(1 − 2⁻²⁰)(C_l/C)/max(‖g_l‖, C_l), then rounded toward zero; the margin covers rounding
-as in :class:`NoisySum`, and C is taken a hair too large. A layer longer than 2¹⁰⁰ counts as
-not finite, so that scales are normal float32 numbers (C_l/C is 2⁻²⁰ or more); an example with such a layer
-counts as zero in that layer, which is a function of the example alone.
-
-**Quantile clipping** (:class:`QuantileSum`). The clip follows a quantile of the gradients' lengths,
-privately, and pays for it in the same step. In every step each example that was taken also gives one bit: was
-its gradient at most C_t long? The bits, each less 1/2, are summed with noise, and
-C_{t+1} = C_t·exp(−η(b̃ − quantile)), where b̃ is the noisy share of ones: the sum over the *expected* number of
-examples, plus 1/2 (Andrew, Thakkar, McMahan & Ramaswamy 2021, Algorithm 1; there an average over users, here
-Poisson samples).
-
-*Guarantee.* Unit: record, zero-out neighbours. Where the record is taken, it adds to the step's release the
-vector (g̃, b − 1/2) with ‖g̃‖ ≤ C_t and |b − 1/2| = 1/2; the null record in its place adds (0, 0). With noise
-of z_Δ·C_t on the first and σ_b on the second, both divided by their deviation, the record moves the pair by
-at most
-
-    √(1/z_Δ² + 1/(2σ_b)²) = 1/z,
-
-so the two releases of a step together are one Gaussian mechanism of multiplier z, and on a Poisson sample the
-Poisson-sampled Gaussian of multiplier z. C_{t+1} is a function of what was released; a later step's clip may
-be chosen so, since the multiplier z does not depend on it. With ``share`` s of 1/z² paid for the bit,
-z_Δ = z/√(1 − s) and 2σ_b = z/√s. The bound is attained by a gradient of length C_t or more, with either bit.
-
-Bits are summed as whole numbers ±1 in steps of 2⁻²⁰ with noise rounded to such a step, so no slack is left.
-A gradient that is not finite adds to neither sum.
-
-*Edge cases.* The clip never leaves [C_0·2⁻²⁰, C_0·2²⁰].
-
-**Layer quantiles** (:class:`LayerQuantileSum`). Each layer's clip follows a quantile of its own gradients,
-privately, and pays for it in the same step. In every step each example that was taken gives one bit for each
-of L layers: was its part of the gradient at most C_l long? The bits of each layer are summed with noise of
-its own, and C_l follows the noisy share of ones as the one clip of :class:`QuantileSum` does (Andrew,
-Thakkar, McMahan & Ramaswamy 2021, one count a layer). Gradients are those of :class:`LayerSum` with the
-present lengths, under noise of z_Δ·C with C = √ΣC_l².
-
-*Guarantee.* Unit: record, zero-out neighbours. Where the record is taken, it adds to the step's release the
-vector (g̃, b − ½) with ‖g̃‖ ≤ C and b ∈ {0, 1}^L. Every entry of b − ½ is ½ or −½, so that its length is √L/2,
-whatever the bits are: twice the shifted bits, ±1, have an L2 sensitivity of √L. The null record in its place
-adds (0, 0). With deviations z_Δ·C of gradients and σ_b of each count, both divided by their deviation, the
-record moves the whole by at most
+*Guarantee.* Where the record is taken, it adds to the step's release the vector (g̃, b − ½) with ‖g̃‖ ≤ C
+and b ∈ {0, 1}^L. Every entry of b − ½ is ½ or −½, so its length is √L/2, whatever the bits are. The null
+record in its place adds (0, 0). With deviations z_Δ·C of gradients and σ_b of each count, both divided by
+their deviation, the record moves the whole by at most
 
     √(1/z_Δ² + L/(2σ_b)²) = 1/z,
 
-and the releases of a step are together one Gaussian mechanism of multiplier z. With ``share`` s of 1/z² paid
-for all counts together z_Δ = z/√(1 − s), as for one count, and 2σ_b = z√L/√s. The bound is attained by a
-gradient that is C_l long or longer in every layer l. All C_l are functions of what was released,
-and z does not depend on them: on samples, and composed over steps, it is what is proven for one clip.
+so the releases of a step are together one Gaussian mechanism of multiplier z, and on a Poisson sample the
+Poisson-sampled Gaussian of multiplier z. With ``share`` s of 1/z² paid for all counts z_Δ = z/√(1 − s) and
+2σ_b = z√L/√s. The bound is attained by a gradient that is C_l long or longer in every layer. The next norms
+are functions of what was released; they may be chosen so, since z does not depend on them. Bits are summed as
+whole numbers ±1 in steps of 2⁻²⁰ with noise rounded to such a step, so no slack is left. What is not finite
+adds to neither sum, which is a shorter vector.
 
-Bits are summed as whole numbers ±1 in steps of 2⁻²⁰ with noise rounded to such a step. A layer that is not
-finite, or longer than layer clipping takes, adds to neither sum, which is a shorter vector.
-
-*Edge cases.* No clip falls or rises by more than 2²⁰ from its first length; after a step none is below 2⁻¹⁰
-of the largest (it is lifted there): noise would drown it anyway, and layer clipping scales lengths so near to
-each other by normal numbers.
+*Edge cases.* No clipping norm leaves [2⁻²⁰, 2²⁰] times its first value; after a step none is below 2⁻¹⁰ of
+the largest (it is lifted there): noise would exceed it anyway.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms import positive, positives, shown
+from sfumato.mechanisms import positive, positives, proper_share, shown
 from sfumato.noise import NORMAL, Rounded, Stream
 
-__all__ = ["NoisySum"]
-
-#: Steps across the clip; whole numbers up to it are exact in float32, and so are sums of 16 of them.
+#: Steps across the clipping norm; whole numbers up to it are exact in float32, and so are sums of 16 of them.
 RADIUS = float(1 << 20)
-#: What a scale to steps is shortened by, so that rounding cannot lift a gradient over the clip.
-MARGIN = 1.0 - 2.0**-20
+# What a scale to steps is shortened by, so that rounding cannot lift a gradient over the clipping norm.
+_MARGIN = 1.0 - 2.0**-20
 _TOGETHER = 16
 # Inside these the scale from gradients to steps is a normal float32 number.
 _SMALLEST_CLIP, _LARGEST_CLIP = 1e-30, 1e30
 _LARGEST_MULTIPLIER = 1e5
-#: A longer layer counts as not finite.
-LONGEST = 2.0**100
+# Where layers are clipped, a longer one counts as not finite.
+_LONGEST = 2.0**100
 _SMALLEST_SHARE = 2.0**-20
 _FURTHEST = 2.0**20
-# Above the last digits of the roots and quotients below.
+# Above the last digits of roots and quotients.
 _HAIR = 1.0 + 2.0**-48
 _LEAST_OF_LARGEST = 2.0**-10
 
 
-def clip_and_multiplier(clip: float, multiplier: float) -> tuple[float, float]:
-    """Return both as floats, if sums can be made with them."""
-    clip, multiplier = positive("clip", clip), positive("multiplier", multiplier)
-    if not _SMALLEST_CLIP <= clip <= _LARGEST_CLIP:
-        raise BadInput(
-            f"`clip` was {shown(clip)}: gradients are summed for clips from {_SMALLEST_CLIP:g} to "
-            f"{_LARGEST_CLIP:g}.",
-            parameter="clip",
-        )
-    if multiplier > _LARGEST_MULTIPLIER:
+def checked_multiplier(multiplier: float) -> float:
+    """Return ``multiplier`` as a float, if noise of so many clipping norms can be drawn."""
+    if positive("multiplier", multiplier) > _LARGEST_MULTIPLIER:
         raise BadInput(
             f"`multiplier` was {shown(multiplier)}: noise of at most {_LARGEST_MULTIPLIER:g} times the "
-            "clip is drawn.",
+            "clipping norm can be drawn.",
             parameter="multiplier",
         )
-    return clip, multiplier
+    return float(multiplier)
 
 
-class ClippedSum:
-    """Sums gradients of examples clipped to length ``clip``, exactly and without noise.
-
-    One example moves the sum by at most ``RADIUS`` steps in length; a step is ``clip`` / ``RADIUS``.
-    """
-
-    def __init__(self, clip: float) -> None:
-        self.clip = clip_and_multiplier(clip, 1.0)[0]
-
-    def exact(self, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """Return the sums in whole steps, without noise, in float64; each gradient has one row an example."""
-        count = len(gradients[0])
-        flat = [part.detach().float().reshape(count, math.prod(part.shape[1:])) for part in gradients]
-        scales = self._scales(flat)
-        kept = scales > 0.0
-        if not kept.all():
-            # Zero times what is not finite would not be zero.
-            flat, scales = [rows[kept] for rows in flat], scales[kept]
-        sums = []
-        for part, rows in zip(gradients, flat, strict=True):
-            total = torch.zeros(rows.shape[1], dtype=torch.float64)
-            # A few rows at a time stay in the processor's cache.
-            for some, scale in zip(torch.split(rows, _TOGETHER), torch.split(scales, _TOGETHER), strict=True):
-                total += (some * scale[:, None]).trunc_().sum(dim=0)
-            sums.append(total.reshape(part.shape[1:]))
-        return sums
-
-    def _scales(self, flat: Sequence[Tensor]) -> Tensor:
-        """Return the factor of each example's gradient to steps: float32, (examples,), 0 if not finite."""
-        squares = torch.zeros(len(flat[0]), dtype=torch.float64)
-        for rows in flat:
-            for some, square in zip(
-                torch.split(rows, _TOGETHER), torch.split(squares, _TOGETHER), strict=True
-            ):
-                square += some.double().square_().sum(dim=1)
-        return torch.where(squares.isfinite(), self._of_lengths(squares.sqrt()), 0.0).float()
-
-    def _of_lengths(self, lengths: Tensor) -> Tensor:
-        """Return the factor of gradients of these ``lengths`` to steps, float64; NaN stays NaN."""
-        return RADIUS * MARGIN / lengths.clamp_min(self.clip)
+def _check_clip(clip: float) -> None:
+    if not _SMALLEST_CLIP <= positive("clip", clip) <= _LARGEST_CLIP:
+        raise BadInput(
+            f"`clip` was {shown(clip)}: a clipping norm from {_SMALLEST_CLIP:g} to {_LARGEST_CLIP:g} is "
+            "needed.",
+            parameter="clip",
+        )
 
 
-class NoisySum(ClippedSum):
-    """Sums gradients of examples clipped to length ``clip`` with noise of ``multiplier`` × ``clip``."""
-
-    def __init__(self, clip: float, multiplier: float, stream: Stream) -> None:
-        super().__init__(clip)
-        self.multiplier = clip_and_multiplier(clip, multiplier)[1]
-        self._noise = Rounded(NORMAL, [float(np.nextafter(self.multiplier * RADIUS, np.inf))])
-        self._stream = stream
-
-    def __call__(self, gradients: Sequence[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
-        """Return the noisy sums in the units of the gradients, float32, in the parameters' ``shapes``.
-
-        Where no example was drawn (``gradients`` is empty) they are noise alone.
-        """
-        sizes = [shape.numel() for shape in shapes]
-        noise = torch.split(torch.from_numpy(self._noise.draw(self._stream, sum(sizes))[0]), sizes)
-        sums = self.exact(gradients) if gradients else [torch.zeros(shape) for shape in shapes]
-        step = self.clip / RADIUS
-        return [
-            ((total.double() + drawn.reshape(shape)) * step).float()
-            for total, drawn, shape in zip(sums, noise, shapes, strict=True)
-        ]
-
-
-def layers_of(model: Module) -> list[list[int]]:
+def group_layers(model: Module) -> list[list[int]]:
     """Return the positions of trainable parameters of ``model`` that belong to one module."""
     positions = {
         id(parameter): place
@@ -228,229 +121,168 @@ def layers_of(model: Module) -> list[list[int]]:
     return layers
 
 
-class LayerSum(ClippedSum):
-    """Sums gradients of which layer l, the parameters ``layers[l]``, is clipped to length ``clips[l]``."""
-
-    def __init__(self, clips: Sequence[float], layers: Sequence[Sequence[int]]) -> None:
-        lengths = positives(list(clips))
-        if lengths is None or len(lengths) != len(layers):
-            raise BadInput(
-                f"the lengths of layers were {shown(clips)}: one positive number for each of {len(layers)} "
-                "layers is needed."
-            )
-        for length in lengths:
-            clip_and_multiplier(float(length), 1.0)
-        super().__init__(_together(lengths.tolist()))
-        self._use(lengths.tolist())
-        if min(self.clips) < _SMALLEST_SHARE * self.clip:
-            raise BadInput(
-                f"the lengths of layers were {shown(clips)}: none may be less than a millionth of the whole."
-            )
-        self.layers = [list(layer) for layer in layers]
-        places = [place for layer in self.layers for place in layer]
-        if sorted(places) != list(range(len(places))):
-            raise BadInput("the layers must hold each parameter once.")
-
-    def exact(self, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """Return the sums in whole steps, without noise, in float64; each gradient has one row an example."""
-        sums: list[Tensor] = [torch.empty(0)] * len(gradients)
-        for layer, part in zip(self.layers, self._parts, strict=True):
-            totals = part.exact([gradients[place] for place in layer])
-            for place, total in zip(layer, totals, strict=True):
-                sums[place] = total
-        return sums
-
-    def _use(self, clips: Sequence[float]) -> None:
-        """Clip to ``clips`` from now on."""
-        self.clips, self.clip = tuple(clips), _together(clips)
-        self._parts = [self._part(clip) for clip in self.clips]
-
-    def _part(self, clip: float) -> LayerPart:
-        return LayerPart(clip, self.clip)
-
-
-def _together(clips: Sequence[float]) -> float:
-    """Return √ΣC_l², a hair too large."""
-    return math.nextafter(math.sqrt(math.fsum(clip**2 for clip in clips)) * (1.0 + 2.0**-50), math.inf)
-
-
-class LayerPart(ClippedSum):
-    """One layer, cut to ``clip`` and counted in steps of ``whole`` / RADIUS."""
-
-    def __init__(self, clip: float, whole: float) -> None:
-        super().__init__(clip)
-        self._most = float(np.nextafter(RADIUS * MARGIN * (clip / whole), 0.0))
-
-    def _of_lengths(self, lengths: Tensor) -> Tensor:
-        scales = self._most / lengths.clamp_min(self.clip)
-        return torch.where(lengths <= LONGEST, scales, 0.0)
-
-
-def gradient_stretch(share: float) -> float:
-    """Return z_Δ/z = 1/√(1 − ``share``): how much more noise gradients get, so that the bit can be paid."""
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 1e-6 <= share <= 0.999:
-        raise BadInput(
-            f"`share` was {shown(share)}: the bit's part of a step's budget lies in [1e-6, 0.999].",
-            parameter="share",
-        )
-    return _HAIR / math.sqrt(1.0 - share)
-
-
 @dataclass(frozen=True)
-class QuantileStep:
-    """Releases counts of bits and moves clips toward ``quantile``; ``pace`` is η.
+class Quantiles:
+    """How clipping norms follow the ``quantile`` of gradient lengths; ``pace`` is η.
 
     ``expected`` is the public number of examples expected in a step, ``share`` the counts' part of 1/z².
     """
 
     expected: float
-    quantile: float
-    share: float
-    pace: float
+    quantile: float = 0.5
+    share: float = 0.01
+    pace: float = 0.2
 
     def __post_init__(self) -> None:
-        quantile = self.quantile
-        if isinstance(quantile, bool) or not isinstance(quantile, int | float) or not 0.0 < quantile < 1.0:
-            raise BadInput(
-                f"`quantile` was {shown(quantile)}: it must lie above 0 and below 1.", parameter="quantile"
-            )
+        for name in ("quantile", "share"):
+            proper_share(name, getattr(self, name))
         for name in ("expected", "pace"):
             positive(name, getattr(self, name))
-        gradient_stretch(self.share)
 
-    def check(self, first: float) -> None:
-        """Refuse a clip from which gradients could not be summed wherever it moves."""
-        clip_and_multiplier(first / _FURTHEST, 1.0)
-        clip_and_multiplier(first * _FURTHEST, 1.0)
+    @property
+    def stretch(self) -> float:
+        """z_Δ/z = 1/√(1 − ``share``): how much more noise gradients get, so that the counts can be paid."""
+        return _HAIR / math.sqrt(1.0 - self.share)
 
-    def released(self, bits: Sequence[int], multiplier: float, stream: Stream) -> tuple[float, ...]:
-        """Return the noisy share of ones for each sum of ±1 in ``bits``, under a deviation of 2σ_b.
+    def release(self, bits: Sequence[int], multiplier: float, stream: Stream) -> list[float]:
+        """Return the noisy share of ones of each sum of ±1 in ``bits``, in a step of ``multiplier``."""
+        # Of the sum of ±1, which is twice that of the shifted bits: 2σ_b.
+        deviation = checked_multiplier(multiplier) * math.sqrt(len(bits) / self.share)
+        drawn = Rounded(NORMAL, [math.nextafter(deviation * _HAIR * RADIUS, math.inf)]).draw(
+            stream, len(bits)
+        )[0]
+        return [
+            0.5 + 0.5 * (count + float(noise) / RADIUS) / self.expected
+            for count, noise in zip(bits, drawn, strict=True)
+        ]
 
-        ``multiplier`` is √L·z for L counts: 2σ_b is that over √share.
-        """
-        # Of the sum of ±1, which is twice that of the shifted bits.
-        deviation = math.nextafter(multiplier / math.sqrt(self.share) * _HAIR * RADIUS, math.inf)
-        noise = Rounded(NORMAL, [deviation]).draw(stream, len(bits))[0]
-        return tuple(
-            0.5 + 0.5 * (count + float(drawn) / RADIUS) / self.expected
-            for count, drawn in zip(bits, noise, strict=True)
-        )
-
-    def moved(self, clip: float, first: float, inside: float) -> float:
-        """Return the next clip, given the released share ``inside`` of ``clip``; ``first`` says its range."""
+    def move(self, clip: float, first: float, inside: float) -> float:
+        """Return the norm after ``clip``, of which the share ``inside`` was released; ``first`` was first."""
         # An exponent beyond this reaches the end of the range from anywhere in it.
         change = min(max(-self.pace * (inside - self.quantile), -30.0), 30.0)
         return min(max(clip * math.exp(change), first / _FURTHEST), first * _FURTHEST)
 
 
-class QuantileSum(ClippedSum):
-    """Sums clipped gradients, and after each step moves the clip toward ``quantile`` of their lengths.
+class ClippedSum:
+    """Sums gradients of single examples, clipped, exactly and without noise.
 
-    :meth:`exact` counts the bits of what it sums, and :meth:`advance` releases them and begins a new step.
-    ``expected`` is the public number of examples expected in a step, ``clip`` the first clip, ``pace`` is η.
+    ``clips`` is one clipping norm for the whole gradient, or one for each of ``layers``, lists of positions
+    of parameters. With ``gamma`` gradients are normalised instead of clipped. With ``quantiles`` the norms
+    move at each :meth:`advance`. One example moves the sum by at most ``RADIUS`` steps of ``clip`` /
+    ``RADIUS``.
     """
 
     def __init__(
         self,
-        clip: float,
+        clips: float | Sequence[float] = 1.0,
+        layers: Sequence[Sequence[int]] | None = None,
         *,
-        expected: float,
-        stream: Stream,
-        quantile: float = 0.5,
-        share: float = 0.01,
-        pace: float = 0.2,
+        gamma: float | None = None,
+        quantiles: Quantiles | None = None,
     ) -> None:
-        super().__init__(clip)
-        self._quantile = QuantileStep(expected, quantile, share, pace)
-        self._quantile.check(self.clip)
-        self.first, self.share = self.clip, share
-        self._stream = stream
-        self._bits = 0
+        if layers is None:
+            _check_clip(clips)  # type: ignore[arg-type]
+            clips = [float(clips)]  # type: ignore[arg-type]
+        else:
+            clips = self._checked_layers(clips, layers)
+        if gamma is not None and not 1e-30 <= positive("gamma", gamma) <= 1e30:
+            raise BadInput(
+                f"`gamma` was {shown(gamma)}: it must lie between 1e-30 and 1e30.", parameter="gamma"
+            )
+        if quantiles is not None:
+            for clip in clips:
+                _check_clip(clip / _FURTHEST)
+                _check_clip(clip * _FURTHEST)
+        self.layers, self.gamma, self.quantiles = layers, gamma, quantiles
+        self._first = clips
+        self._use(clips)
 
-    def advance(self, multiplier: float) -> float:
-        """Release the bits of the step, of which the whole has ``multiplier`` z, and set the next clip.
+    @property
+    def stretch(self) -> float:
+        """How much more noise gradients get, so that the counts of quantiles can be paid; 1 without them."""
+        return 1.0 if self.quantiles is None else self.quantiles.stretch
 
-        Returns the noisy share of gradients that were at most as long as the clip.
+    def exact(self, gradients: Sequence[Tensor]) -> list[Tensor]:
+        """Return the sums in whole steps, without noise, in float64; each gradient has one row an example."""
+        sums: list[Tensor] = [torch.empty(0)] * len(gradients)
+        for number, layer in enumerate(self.layers or [range(len(gradients))]):
+            for place, total in zip(layer, self._sum([gradients[at] for at in layer], number), strict=True):
+                sums[place] = total
+        return sums
+
+    def advance(self, multiplier: float, stream: Stream) -> list[float]:
+        """Release the bits of a step that has ``multiplier`` in all, and set the next clipping norms.
+
+        Returns, for each norm, the noisy share of gradients that were at most as long. Without quantiles it
+        does nothing.
         """
-        multiplier = clip_and_multiplier(1.0, multiplier)[1]
-        (inside,) = self._quantile.released([self._bits], multiplier, self._stream)
-        self._bits = 0
-        self.clip = self._quantile.moved(self.clip, self.first, inside)
-        return inside
-
-    def _of_lengths(self, lengths: Tensor) -> Tensor:
-        finite = lengths[torch.isfinite(lengths)]
-        self._bits += 2 * int((finite <= self.clip).sum()) - len(finite)
-        return super()._of_lengths(lengths)
-
-
-class LayerQuantileSum(LayerSum):
-    """Sums layers clipped to lengths of their own, which move toward ``quantile`` after each step.
-
-    :meth:`exact` counts the bits of what it sums, and :meth:`advance` releases them and begins a new step.
-    ``clips`` are the first lengths; the rest is as in
-    :class:`~sfumato.learners.gradient_clipping.QuantileSum`.
-    """
-
-    def __init__(
-        self,
-        clips: Sequence[float],
-        layers: Sequence[Sequence[int]],
-        *,
-        expected: float,
-        stream: Stream,
-        quantile: float = 0.5,
-        share: float = 0.01,
-        pace: float = 0.2,
-    ) -> None:
-        super().__init__(clips, layers)
-        self.first = self.clips
-        self._quantile = QuantileStep(expected, quantile, share, pace)
-        for clip in self.first:
-            self._quantile.check(clip)
-        self.share = share
-        self._stream = stream
-
-    def advance(self, multiplier: float) -> tuple[float, ...]:
-        """Release the bits of the step, of which the whole has ``multiplier`` z, and set the next clips.
-
-        Returns, for each layer, the noisy share of gradients that were at most as long as its clip.
-        """
-        multiplier = clip_and_multiplier(1.0, multiplier)[1] * math.sqrt(len(self.layers))
-        bits = [part.bits for part in self._parts if isinstance(part, _Counted)]
-        inside = self._quantile.released(bits, multiplier, self._stream)
+        if self.quantiles is None:
+            return []
+        inside = self.quantiles.release(self._bits, multiplier, stream)
         moved = [
-            self._quantile.moved(clip, first, share)
-            for clip, first, share in zip(self.clips, self.first, inside, strict=True)
+            self.quantiles.move(clip, first, share)
+            for clip, first, share in zip(self.clips, self._first, inside, strict=True)
         ]
         self._use([max(clip, _LEAST_OF_LARGEST * max(moved)) for clip in moved])
         return inside
 
-    def _part(self, clip: float) -> LayerPart:
-        return _Counted(clip, self.clip)
-
-
-class _Counted(LayerPart):
-    """One layer, with the sum of ±1 of the gradients of this step that were up to the clip, or beyond."""
-
-    bits = 0
-
-    def _of_lengths(self, lengths: Tensor) -> Tensor:
-        taken = lengths[lengths <= LONGEST]
-        self.bits += 2 * int((taken <= self.clip).sum()) - len(taken)
-        return super()._of_lengths(lengths)
-
-
-class NormalisedSum(ClippedSum):
-    """Sums g/(‖g‖ + ``gamma``) over examples; each is shorter than 1, which takes the place of the clip."""
-
-    def __init__(self, gamma: float = 0.01) -> None:
-        super().__init__(1.0)
-        self.gamma = positive("gamma", gamma)
-        if not 1e-30 <= self.gamma <= 1e30:
+    def _checked_layers(self, clips: object, layers: Sequence[Sequence[int]]) -> list[float]:
+        lengths = positives(clips)
+        if lengths is None or len(lengths) != len(layers):
             raise BadInput(
-                f"`gamma` was {shown(gamma)}: it must lie between 1e-30 and 1e30.", parameter="gamma"
+                f"the clipping norms of layers were {shown(clips)}: one positive number for each of "
+                f"{len(layers)} layers is needed."
             )
+        found = [float(length) for length in lengths]
+        for clip in found:
+            _check_clip(clip)
+        if min(found) < _SMALLEST_SHARE * math.hypot(*found):
+            raise BadInput(
+                f"the clipping norms of layers were {shown(clips)}: none may be less than a millionth of "
+                "the whole."
+            )
+        places = [place for layer in layers for place in layer]
+        if sorted(places) != list(range(len(places))):
+            raise BadInput("the layers must hold each parameter once.")
+        return found
 
-    def _of_lengths(self, lengths: Tensor) -> Tensor:
-        return RADIUS * MARGIN / (lengths + self.gamma)
+    def _use(self, clips: Sequence[float]) -> None:
+        """Clip to ``clips`` from now on."""
+        self.clips, self._bits = list(clips), [0] * len(clips)
+        # √ΣC_l², rounded upward.
+        whole = math.nextafter(math.hypot(*clips) * (1.0 + 2.0**-50), math.inf)
+        self.clip = whole if len(clips) > 1 else clips[0]
+
+    def _sum(self, gradients: Sequence[Tensor], layer: int) -> list[Tensor]:
+        """Return the sums of the parameters of one layer."""
+        count = len(gradients[0])
+        flat = [part.detach().float().reshape(count, math.prod(part.shape[1:])) for part in gradients]
+        scales = self._scales(flat, layer)
+        kept = scales > 0.0
+        if not kept.all():
+            # Zero times what is not finite would not be zero.
+            flat, scales = [rows[kept] for rows in flat], scales[kept]
+        sums = []
+        for part, rows in zip(gradients, flat, strict=True):
+            total = torch.zeros(rows.shape[1], dtype=torch.float64)
+            # A few rows at a time stay in the processor's cache.
+            for some, scale in zip(torch.split(rows, _TOGETHER), torch.split(scales, _TOGETHER), strict=True):
+                total += (some * scale[:, None]).trunc_().sum(dim=0)
+            sums.append(total.reshape(part.shape[1:]))
+        return sums
+
+    def _scales(self, flat: Sequence[Tensor], layer: int) -> Tensor:
+        """Return the factor of each example's gradient to steps: float32, (examples,), 0 if not finite."""
+        squares = torch.zeros(len(flat[0]), dtype=torch.float64)
+        for rows in flat:
+            for some, square in zip(
+                torch.split(rows, _TOGETHER), torch.split(squares, _TOGETHER), strict=True
+            ):
+                square += some.double().square_().sum(dim=1)
+        lengths, clip = squares.sqrt(), self.clips[layer]
+        finite = lengths <= (sys.float_info.max if self.layers is None else _LONGEST)
+        if self.quantiles is not None:
+            self._bits[layer] += 2 * int((lengths[finite] <= clip).sum()) - int(finite.sum())
+        most = math.nextafter(RADIUS * _MARGIN * (clip / self.clip), 0.0)
+        divisors = lengths.clamp_min(clip) if self.gamma is None else lengths + self.gamma
+        return torch.where(finite, most / divisors, 0.0).float()

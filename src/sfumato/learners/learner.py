@@ -1,13 +1,31 @@
-"""``Learner``, the base of all classifiers of features; checks of their inputs; notes of their statements.
+"""``Learner``, the base of all classifiers of features; checks of their inputs; warnings before training.
 
 Features (n, d) and labels (n,) are checked before anything is paid or drawn. Statements of learners note that
 everything used beside the records is public, or was fixed before.
+
+**Warnings before training** are functions of what is public: the number of records and features, the classes
+and the parameters.
+
+*δ.* A method that publishes one record whole, chosen at random, is (0, 1/n) differentially private under
+zero-out neighbours: a δ of 1/n or more allows it.
+
+*Noise.* A learner reads its n records through noisy sums Σᵢ vᵢ + Z alone, with ‖vᵢ‖ ≤ c and Z of w
+independent entries of deviation s. By the triangle inequality the sum is at most nc long, which it is where
+all records say the same. The noise has √E‖Z‖² = s√w, and its length leaves that by about a part in √(2w).
+For T sums that are added up, as weights add up gradients, these are Tqnc and s√(Tw), where a step takes a
+record with chance q. Where s√w ≥ nc what is released is longer by its noise than by anything that records
+can say. This is no proof that nothing is learned: in a direction that is known before, noise is √w times
+shorter. So it is a warning; ``fit_private`` refuses where it holds for a torch module, of which all
+directions must be learned.
 """
 
 from __future__ import annotations
 
+import math
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,15 +34,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 import sfumato
-from sfumato.errors import BadInput
-from sfumato.learners.warnings_before_training import NoisyRelease, forewarn, forewarnings
+from sfumato.errors import BadInput, Forewarning
 from sfumato.mechanisms import check_visible, shown
 from sfumato.noise import Keyed, Randomness, Secure
 from sfumato.privacy import Claim, Guarantee, Statement
 
 __all__ = ["Learner", "checked_examples", "checked_features"]
 
+#: Called with the stage of the work and the share of it that is done.
 Report = Callable[[str, float], None]
+#: The note of statements about a run with a seed.
+REPRODUCIBLE = "reproducible run: not for release"
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -82,16 +102,14 @@ def checked_examples(X: Any, y: Any, classes: int) -> tuple[NDArray[np.floating]
     return features, labels.astype(np.int64)
 
 
-def checked_number(records: int | None, given: int) -> int:
-    """Return the public number of records, at least as many as were ``given``."""
-    if records is None:
-        return given
-    if isinstance(records, bool) or not isinstance(records, int) or records < given:
+def checked_randomness(randomness: Any) -> Randomness:
+    """Return ``randomness`` if a model can be fitted with it, the operating system's for None."""
+    if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
         raise BadInput(
-            f"`records` was {records!r}: a whole number, at least as many as are given, is needed.",
-            parameter="records",
+            "`randomness` of a model must be None or Seeded(…): keyed noise belongs to records.",
+            parameter="randomness",
         )
-    return records
+    return Secure() if randomness is None else randomness
 
 
 def public_notes(prior: str = "all parameters") -> tuple[str, str]:
@@ -105,12 +123,65 @@ def public_notes(prior: str = "all parameters") -> tuple[str, str]:
 class NotFitted(BadInput, NotFittedError):  # type: ignore[misc]
     """A learner was asked before it was fitted; scikit-learn knows it as its own error too."""
 
+    def __init__(self) -> None:
+        super().__init__("nothing has been fitted: call fit(X, y) first.")
+
+
+@dataclass(frozen=True)
+class NoisyRelease:
+    """A noisy sum ``what`` from which a ``learned`` comes, both in words, in any unit of length.
+
+    ``signal`` is the longest that the sum could be, whatever the records are, ``noise`` the root of the mean
+    square length of the noise in it.
+    """
+
+    what: str
+    learned: str
+    signal: float
+    noise: float
+
+    @property
+    def is_drowned(self) -> bool:
+        """Whether the noise is as long as any signal could be, or longer."""
+        return self.noise >= self.signal
+
+
+def forewarnings(
+    epsilon: float, delta: float, records: int, releases: Iterable[NoisyRelease]
+) -> tuple[str, ...]:
+    """Return sentences, without full stop, on a δ of 1/n or more and on ``releases`` that are noise."""
+    sentences = []
+    if delta >= 1.0 / records:
+        # A tenth of 1/n, rounded down to one digit.
+        scale = 10.0 ** math.floor(math.log10(0.1 / records))
+        below = math.floor(0.1 / records / scale * (1.0 + 1e-12)) * scale
+        sentences.append(
+            f"δ = {delta:g} is not below 1/n for n = {records} records: so large a δ would allow to publish "
+            f"one of them whole, chosen at random; take a δ of {below:g} or less"
+        )
+    for release in releases:
+        if release.is_drowned:
+            sentences.append(
+                f"at ε = {epsilon:.3g} the noise in {release.what} is {release.noise / release.signal:.2g} "
+                f"times as long as what {records} records can say there, whatever they are: expect a "
+                f"{release.learned} that knows next to nothing; take a larger ε, more records or fewer "
+                "features"
+            )
+    return tuple(sentences)
+
+
+def forewarn(sentences: Iterable[str], *, above: int = 0) -> None:
+    """Warn by each of ``sentences`` at the line that called the caller, or ``above`` calls further up."""
+    for sentence in sentences:
+        warnings.warn(sentence + ".", Forewarning, stacklevel=3 + above)
+
 
 class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of features (n, d) with labels 0…``classes``−1, in scikit-learn's manner.
 
     All parameters of the constructor are public and are attributes; what ``fit`` learns has names that end
-    in an underscore. ``randomness`` is the operating system's unless ``Seeded(…)``.
+    in an underscore. Subclasses declare their parameters as the fields of a dataclass. ``randomness`` is the
+    operating system's unless ``Seeded(…)``.
     """
 
     classes: int
@@ -184,7 +255,7 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         notes = (
             *self.notes(),
             *getattr(self, "_forewarned", ()),
-            *(("reproducible run: not for release",) if self._reproducible() else ()),
+            *((REPRODUCIBLE,) if self._randomness().reproducible else ()),
         )
         known = self.resolved(self._records) if hasattr(self, "_records") else {}
         parameters = {**self.public(), **known, "sfumato": sfumato.__version__}
@@ -196,19 +267,11 @@ class Learner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._forewarned = self.forewarnings(records, dimension)
         forewarn(self._forewarned, above=1)
 
-    def _reproducible(self) -> bool:
-        return self._randomness().reproducible
-
     def _randomness(self) -> Randomness:
-        if isinstance(self.randomness, Keyed) or not isinstance(self.randomness, Randomness | None):
-            raise BadInput(
-                "`randomness` of a model must be None or Seeded(…): keyed noise belongs to records.",
-                parameter="randomness",
-            )
-        return Secure() if self.randomness is None else self.randomness
+        return checked_randomness(self.randomness)
 
     def _fitted(self, name: str) -> Any:
         """Return the attribute ``name``, once something was fitted."""
         if not hasattr(self, name):
-            raise NotFitted("nothing has been fitted: call fit(X, y) first.")
+            raise NotFitted
         return getattr(self, name)

@@ -6,12 +6,12 @@ last weights are post-processing.
 **Guarantee.** With ``steps`` sums of multiplier m each, over the sensitivity of the neighbours, all together
 are one analytic Gaussian of multiplier m/√steps (Gaussian differential privacy composes so, also when each
 step depends on those before it: Dong, Roth & Su 2022, corollary 3.3). On samples it is what
-:class:`~sfumato.learners.DPSGD` proves. Shapes, classes and the number of examples are public; pace, steps,
-clip and reach are parameters and are never read off the data.
+:class:`~sfumato.learners.DPSGD` proves. Shapes, classes and the number of examples are public; learning rate,
+steps, clipping norm and reach are parameters and are never read off the data.
 
 **Edge cases.** Values that are not finite and labels outside the classes are refused before any noise is
 drawn. A class without examples is learned as one that never occurs. A δ of 1/n or more, and noise beyond any
-signal, are warned of before training and noted in the statement (``warnings_before_training``).
+signal, are warned of before training and noted in the statement (``learner``).
 
 **Gradient sums without the gradients of single examples** (``LinearHead``). For softmax regression the
 gradient of one example is the outer product of its features, with a constant in front, and its residual
@@ -38,41 +38,42 @@ The scale of m is safe to rounding: ‖k‖² is a whole number below 2⁵³ and
 from float64 sums of fewer than 2²⁴ squares, which are off by a factor of at most 1 ± 2⁻²⁸, and a share of
 2⁻²⁶ is left as margin.
 
-**Length of the path.** Over T steps of size a with momentum β a weight moves by about a/(1 − β) times T mean
-gradients, each of length c (the clip) or less, and the noise moves it by a/(1 − β)·√T·m·c/n, where m is the
-multiplier of one step and n the number of records. With m = √T·M, M being that of all steps together, both
-grow with a·T alone: noise in a logit has a deviation of P·M/n for the path P = a·c·T/(1 − β). The path is
-therefore set by the noise it collects, P = S·n/M for a ``spread`` S, and not by the data; ``SPREAD`` was
-chosen on training pictures of MNIST and Fashion-MNIST (``benchmarks/compact_defaults.py --certified``). A
-step is never larger than ``LARGEST`` clips, where more noise would be allowed than is needed to get there.
+**Learning rate.** Over T steps of learning rate a with momentum β a weight moves by about a/(1 − β) times T
+mean gradients, each of length c (the clipping norm) or less, and the noise moves it by a/(1 − β)·√T·m·c/n,
+where m is the multiplier of one step and n the number of records. With m = √T·M, M being that of all steps
+together, both grow with a·T alone: noise in a logit has a deviation of P·M/n for the path P = a·c·T/(1 − β).
+The path is therefore set by the noise it collects, P = S·n/M for a ``spread`` S, and not by the data;
+``SPREAD`` was chosen on training pictures of MNIST and Fashion-MNIST (``benchmarks/compact_defaults.py
+--certified``). A step is never larger than ``LARGEST`` clipping norms, where more noise would be allowed than
+is needed to get there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax
 from torch import Tensor
 
 from sfumato.errors import BadInput
-from sfumato.learners.dp_sgd import DPSGD, calibrated_multiplier
+from sfumato.learners.dp_sgd import DPSGD, is_reported
 from sfumato.learners.learner import (
     Floats,
     Learner,
+    NoisyRelease,
     Report,
     checked_classes,
     checked_examples,
     checked_features,
-    checked_number,
     public_notes,
     whole_number,
 )
-from sfumato.learners.warnings_before_training import NoisyRelease
 from sfumato.mechanisms import delta_between, known_neighbours, noise_multiplier, positive, share
 from sfumato.noise import NORMAL, NoisedSums, Randomness, Rounded, Stream
 from sfumato.privacy import DELTA, MODELS, RECORD, REQUIRED, Guarantee, Neighbours
@@ -86,8 +87,8 @@ _MARGIN = 1.0 - 2.0**-26
 # Noise is added to whole numbers of this many steps.
 _COARSE_BITS = 13
 _COARSE_BOUND = _BOUND / (1 << _COARSE_BITS)
-#: Noise of 2⁴⁰ can be drawn, that is of 4096 · 2²⁸; a hair of it is left for √N, which is below 2²².
-LARGEST_MULTIPLIER = 4000.0
+# Noise of 2⁴⁰ can be drawn, that is of 4096 · 2²⁸; the rest is left for √N, which is below 2²².
+_LARGEST_MULTIPLIER = 4000.0
 # Rows that are summed at a time: each entry at most L, hence below 2⁵³.
 _TOGETHER = 512
 # Sums over this many examples stay below 2⁶³.
@@ -180,129 +181,45 @@ class LinearHead:
         return np.rint(rows, out=rows)
 
 
-@dataclass(frozen=True)
-class Descent:
-    """``steps`` with ``momentum`` of gradients cut to ``clip``; ``pace`` as ``spread`` allows, or given."""
-
-    steps: int
-    clip: float
-    momentum: float
-    pace: float | None
-    spread: float
-
-    def __post_init__(self) -> None:
-        whole_number("steps", self.steps)
-        if share("momentum", self.momentum) == 1.0:
-            raise BadInput(
-                f"`momentum` was {self.momentum!r}: it must lie below 1, or no step comes to rest.",
-                parameter="momentum",
-            )
-        positive("clip", self.clip)
-        positive("spread", self.spread)
-        if self.pace is not None:
-            positive("pace", self.pace)
-
-    def check(self, multiplier: float) -> None:
-        """Refuse noise of ``multiplier`` in each sum, before any is drawn, where it is more than can be."""
-        if multiplier > LARGEST_MULTIPLIER:
-            raise BadInput(
-                f"so small an epsilon over {self.steps} steps needs noise of {multiplier:.3g} times the clip "
-                f"(at most {LARGEST_MULTIPLIER:g} can be drawn): take a larger epsilon, or fewer steps."
-            )
-
-    def pace_used(self, records: float, multiplier: float) -> float:
-        """Return the size of a step where each sum over ``records`` has noise of ``multiplier``."""
-        if self.pace is not None:
-            return self.pace
-        path = self.spread * records * math.sqrt(self.steps) / multiplier
-        return min(path * (1.0 - self.momentum) / self.steps, LARGEST) / self.clip
-
-    def weights(
-        self,
-        head: LinearHead,
-        multiplier: float,
-        sums: NoisedSums,
-        *,
-        records: float,
-        sampled: DPSGD | None = None,
-        report: Report | None = None,
-    ) -> NDArray[np.float64]:
-        """Return the mean of the last weights by noisy sums of ``multiplier`` each, over ``records``.
-
-        A step takes all examples unless it is ``sampled``; ``records`` is then how many are taken on average.
-        """
-        pace = self.pace_used(records, multiplier)
-        weights = torch.zeros(head.shape, dtype=torch.float64)
-        speed, mean, kept = torch.zeros_like(weights), torch.zeros_like(weights), 0
-
-        def draw(randomness: Randomness) -> NDArray[Any]:
-            taken = None if sampled is None else sampled.sample(len(head), randomness.stream(b"samples"))
-            found = head.noisy(weights, multiplier, randomness.stream(b"gradients"), taken)
-            return np.asarray(found.numpy())
-
-        for step in range(self.steps):
-            speed = self.momentum * speed + torch.from_numpy(sums(draw)) / records
-            weights = weights - pace * speed
-            if step + 1 > (1.0 - _LAST) * self.steps:
-                mean, kept = mean + weights, kept + 1
-            if report is not None and told(step, self.steps):
-                report("noisy gradients", (step + 1) / self.steps)
-        return np.asarray((mean / kept).numpy())
-
-
-def shares(weights: NDArray[np.float64], rows: NDArray[Any]) -> NDArray[np.float64]:
+def class_probabilities(weights: Floats, rows: NDArray[Any]) -> Floats:
     """Return class probabilities (n, classes) of ``rows`` (n, d) under ``weights`` (1 + d, classes)."""
-    logits = weights[0] + rows @ weights[1:]
-    return np.asarray(torch.softmax(torch.from_numpy(logits), dim=1).numpy())
+    return np.asarray(softmax(weights[0] + rows @ weights[1:], axis=1))
 
 
-def told(step: int, steps: int) -> bool:
-    """Return whether ``step`` is reported: twenty reports, so that no clock shows a single sample."""
-    return (step + 1) * 20 // steps > step * 20 // steps
-
-
+@dataclass(eq=False, repr=False)
 class PrivateSoftmax(Learner):
     """Softmax regression on features (n, d) of length ``reach`` or less; longer ones are scaled back.
 
     ``epsilon`` and ``delta`` are the promise for one record under ``neighbours``, ``"zero-out"`` or
-    ``"replace"``. Labels are 0…``classes``−1. ``steps`` with ``momentum`` of size ``pace``; unless
-    that is given, they go as far as gives a logit noise of deviation ``spread``. The
-    gradient of one example is cut to length ``clip``. At a ``sampling`` below 1 each step takes every record
-    with that chance, by coins of its own (DP-SGD; zero-out neighbours alone). ``randomness`` is the operating
-    system's unless ``Seeded(…)``.
+    ``"replace"``. Labels are 0…``classes``−1. ``steps`` with ``momentum`` of learning rate ``pace``; unless
+    that is given, they go as far as gives a logit noise of deviation ``spread``. ``clip`` is the clipping
+    norm of the gradient of one example. At a ``sampling`` below 1 each step takes every record with that
+    chance, by coins of its own (DP-SGD; zero-out neighbours alone).
     """
+
+    epsilon: float = REQUIRED
+    delta: float = DELTA
+    _: KW_ONLY
+    classes: int = 10
+    neighbours: str = MODELS.neighbours
+    reach: float = 1.0
+    clip: float = 0.02
+    steps: int = 200
+    pace: float | None = None
+    momentum: float = 0.9
+    spread: float = SPREAD
+    sampling: float = 1.0
+    randomness: Randomness | None = None
 
     _composed = "noisy gradient sums"
 
-    def __init__(
-        self,
-        epsilon: float = REQUIRED,
-        delta: float = DELTA,
-        *,
-        classes: int = 10,
-        neighbours: str = MODELS.neighbours,
-        reach: float = 1.0,
-        clip: float = 0.02,
-        steps: int = 200,
-        pace: float | None = None,
-        momentum: float = 0.9,
-        spread: float = SPREAD,
-        sampling: float = 1.0,
-        randomness: Randomness | None = None,
-    ) -> None:
-        self.epsilon, self.delta, self.classes, self.neighbours = epsilon, delta, classes, neighbours
-        self.reach, self.clip, self.steps, self.spread = reach, clip, steps, spread
-        self.pace, self.momentum, self.sampling, self.randomness = pace, momentum, sampling, randomness
-
     def guarantee(self) -> Guarantee:
         """Return ε at δ for one record; known before ``fit``, which spends it at each call."""
-        checked_classes(self.classes)
-        positive("reach", self.reach)
-        epsilon, delta = positive("epsilon", self.epsilon), delta_between(self.delta)
-        self._descent().check(self._step())
+        self._step()  # refuses what cannot be drawn
         if self.sampling < 1.0:
-            return DPSGD(self._multiplier(), self.sampling, self.steps).guarantee(delta)
-        return self._gaussian(noise_multiplier(epsilon, delta), f"adaptive composition of {self._composed}")
+            return DPSGD(self._multiplier(), self.sampling, self.steps).guarantee(self.delta)
+        whole = noise_multiplier(self.epsilon, self.delta)
+        return self._gaussian(whole, f"adaptive composition of {self._composed}")
 
     def _gaussian(self, multiplier: float, what: str) -> Guarantee:
         """Return what one Gaussian mechanism of ``multiplier`` proves; ``what`` it releases, in words."""
@@ -315,8 +232,8 @@ class PrivateSoftmax(Learner):
         )
 
     def releases(self, records: int, dimension: int) -> tuple[NoisyRelease, ...]:
-        """Return the gradient sums of all steps together, in clips."""
-        noise = self._step() * math.sqrt(self.steps * (1 + dimension) * checked_classes(self.classes))
+        """Return the gradient sums of all steps together, in clipping norms."""
+        noise = self._step() * math.sqrt(self.steps * (1 + dimension) * self.classes)
         return (NoisyRelease("the gradient sums", "model", self.steps * self.sampling * records, noise),)
 
     def notes(self) -> tuple[str, ...]:
@@ -324,32 +241,53 @@ class PrivateSoftmax(Learner):
         return public_notes()
 
     def resolved(self, records: int) -> dict[str, Any]:
-        """Return the pace, from the noise and the number of records, unless it was given."""
-        return {"pace": self._descent().pace_used(self.sampling * records, self._step())}
-
-    def _descent(self) -> Descent:
-        return Descent(self.steps, self.clip, self.momentum, self.pace, self.spread)
+        """Return the learning rate, from the noise and the number of records, unless it was given."""
+        if self.pace is not None:
+            return {"pace": self.pace}
+        path = self.spread * self.sampling * records * math.sqrt(self.steps) / self._step()
+        return {"pace": min(path * (1.0 - self.momentum) / self.steps, LARGEST) / self.clip}
 
     def _step(self) -> float:
-        """Return the noise of one gradient sum in clips: replacing a record takes one away and adds one."""
+        """Return the noise of one gradient sum in clipping norms."""
+        # Replacing a record takes one away and adds one.
         moved = 2.0 if known_neighbours(self.neighbours) is Neighbours.REPLACE else 1.0
-        return moved * self._multiplier()
+        noise = moved * self._multiplier()
+        if noise > _LARGEST_MULTIPLIER:
+            raise BadInput(
+                f"so small an epsilon over {self.steps} steps needs noise of {noise:.3g} times the clipping "
+                f"norm (at most {_LARGEST_MULTIPLIER:g} can be drawn): take a larger epsilon, or fewer steps."
+            )
+        return noise
 
     def _multiplier(self) -> float:
-        """Return the noise of one step over its sensitivity."""
-        epsilon, delta = positive("epsilon", self.epsilon), delta_between(self.delta)
-        if not 0.0 < positive("sampling", self.sampling) <= 1.0:
+        """Return the noise of one step over its sensitivity; refuse parameters that cannot be used."""
+        checked_classes(self.classes)
+        whole_number("steps", self.steps)
+        for name in ("epsilon", "reach", "clip", "spread", "sampling"):
+            positive(name, getattr(self, name))
+        delta_between(self.delta)
+        if self.pace is not None:
+            positive("pace", self.pace)
+        if share("momentum", self.momentum) == 1.0:
+            raise BadInput(
+                f"`momentum` was {self.momentum!r}: it must lie below 1, or no step comes to rest.",
+                parameter="momentum",
+            )
+        if self.sampling > 1.0:
             raise BadInput(
                 f"`sampling` was {self.sampling!r}: the chance of a record to be taken is at most 1.",
                 parameter="sampling",
             )
-        steps = self._descent().steps
+        return self._calibrated()
+
+    def _calibrated(self) -> float:
+        """Return the noise of one step over its sensitivity that proves ``epsilon`` at ``delta``."""
         if self.sampling == 1.0:
-            # A hair more, so that rounding cannot make the steps cost more than the whole.
-            return noise_multiplier(epsilon, delta) * math.sqrt(steps) * (1.0 + 1e-12)
+            # Slightly more, so that rounding cannot make the steps cost more than the whole.
+            return noise_multiplier(self.epsilon, self.delta) * math.sqrt(self.steps) * (1.0 + 1e-12)
         if known_neighbours(self.neighbours) is not Neighbours.ZERO_OUT:
             raise BadInput("steps on samples (sampling below 1) are proven for zero-out neighbours only.")
-        return calibrated_multiplier(epsilon, delta, rate=self.sampling, steps=steps)
+        return DPSGD.calibrated(self.epsilon, self.delta, rate=self.sampling, steps=self.steps).multiplier
 
     def fit(
         self,
@@ -367,21 +305,13 @@ class PrivateSoftmax(Learner):
         step of the grid. ``sums`` draws the noised sums, or returns those that were drawn before.
         """
         features, labels = checked_examples(X, y, checked_classes(self.classes))
-        number = checked_number(records, len(features))
+        number = len(features) if records is None else whole_number("records", records, len(features))
         self.guarantee()
         self._forewarn(number, features.shape[1])
         noised = sums or NoisedSums(self._randomness())
         learned, rows, reach = self._prepared(features, labels, number, noised, report)
         head = LinearHead(rows, labels, self.classes, reach=reach, clip=self.clip)
-        weights = self._descent().weights(
-            head,
-            self._step(),
-            noised,
-            records=self.sampling * number,
-            sampled=DPSGD(self._step(), self.sampling, self.steps) if self.sampling < 1.0 else None,
-            report=report,
-        )
-        self._take({**learned, "weights": weights})
+        self._take({**learned, "weights": self._descend(head, number, noised, report)})
         return self
 
     def _prepared(
@@ -394,6 +324,27 @@ class PrivateSoftmax(Learner):
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.floating], float]:
         """Return what is learned before the head, the rows that the head learns from, and their reach."""
         return {}, features, self.reach
+
+    def _descend(self, head: LinearHead, records: int, sums: NoisedSums, report: Report | None) -> Floats:
+        """Return the mean of the last weights of noisy gradient descent on ``head``."""
+        multiplier, pace = self._step(), self.resolved(records)["pace"]
+        sampled = DPSGD(multiplier, self.sampling, self.steps) if self.sampling < 1.0 else None
+        weights = torch.zeros(head.shape, dtype=torch.float64)
+        speed, mean, kept = torch.zeros_like(weights), torch.zeros_like(weights), 0
+
+        def draw(randomness: Randomness) -> NDArray[Any]:
+            taken = None if sampled is None else sampled.sample(len(head), randomness.stream(b"samples"))
+            found = head.noisy(weights, multiplier, randomness.stream(b"gradients"), taken)
+            return np.asarray(found.numpy())
+
+        for step in range(self.steps):
+            speed = self.momentum * speed + torch.from_numpy(sums(draw)) / (self.sampling * records)
+            weights = weights - pace * speed
+            if step + 1 > (1.0 - _LAST) * self.steps:
+                mean, kept = mean + weights, kept + 1
+            if report is not None and is_reported(step, self.steps):
+                report("noisy gradients", (step + 1) / self.steps)
+        return np.asarray((mean / kept).numpy())
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return ``weights`` (1 + d, classes): those of a constant first, then those of features."""
@@ -411,4 +362,4 @@ class PrivateSoftmax(Learner):
         with np.errstate(over="ignore"):  # as in the fit, what is longer than any number counts as zero
             scale = np.linalg.norm(features.astype(np.float64), axis=1, keepdims=True)
         scale = np.maximum(scale, self.reach)
-        return shares(weights, features / scale)
+        return class_probabilities(weights, features / scale)

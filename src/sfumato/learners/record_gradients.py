@@ -34,7 +34,8 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -126,7 +127,7 @@ class RecordGradients:
             randomness="different",
         )
         rows = torch.randn((_ROWS, *shape), generator=torch.Generator().manual_seed(_TRIED))
-        with _refused("cannot be evaluated record by record"), torch.random.fork_rng(devices=[]):
+        with _refuse("cannot be evaluated record by record"), torch.random.fork_rng(devices=[]):
             self(rows, torch.arange(_ROWS) % classes)
 
     def __call__(self, rows: Tensor, labels: Tensor) -> list[Tensor]:
@@ -148,7 +149,7 @@ class RecordGradients:
 
         trained = {name: part.detach() for name, part in self._trained.items()}
         with (
-            _refused(
+            _refuse(
                 "cannot be evaluated on one record alone: its code must not branch on values of a record, "
                 "turn them into numbers of Python or keep them"
             ),
@@ -189,7 +190,7 @@ def checked_model(
         raise BadInput(f"the model is a {type(model).__name__}: a torch module or a learner is needed.")
     _check_layers(model)
     _check_plain((*model.parameters(), *model.buffers()))
-    with _refused("cannot be copied"):
+    with _refuse("cannot be copied"):
         copied = copy.deepcopy(model).train()
     # A model may copy itself as something else.
     _check_plain((*copied.parameters(), *copied.buffers()))
@@ -228,22 +229,19 @@ def _check_plain(parts: Iterable[Tensor]) -> None:
             )
 
 
-class _refused:
-    """Whatever the code of a model raises, as a refusal that says what the model ``fails``.
+@contextmanager
+def _refuse(fails: str) -> Iterator[None]:
+    """Turn whatever the code of a model raises into a refusal that says what the model ``fails``.
 
     Nothing of the data has been used where this stands.
     """
-
-    def __init__(self, fails: str) -> None:
-        self._fails = fails
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, BadInput):
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
-            raise BadInput(f"the model {self._fails} ({reason}).") from None
+    try:
+        yield
+    except BadInput:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        raise BadInput(f"the model {fails} ({reason}).") from None
 
 
 def _initialise(program: Any) -> None:

@@ -21,7 +21,6 @@ on them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,15 +31,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfumato.errors import BadInput
-from sfumato.learners.extractor import Extractor, checked_pictures, in_blocks
-from sfumato.learners.learner import Report
+from sfumato.learners.extractor import Extractor, checked_pictures, checked_shape
 
 Floats = NDArray[np.float64]
 
 
 # Numbers of the widest array held at once: more leaves the cache and is slower.
 _HELD = 512_000
-_BLOCK = 64
 # Added to variances of pictures with values from 0 to 1: groups without contrast stay near 0.
 _EPSILON = 1e-5
 
@@ -159,15 +156,9 @@ class Scattering:
     angles: int = 8
 
     def __post_init__(self) -> None:
-        sizes = len(self.shape) in (2, 3) and all(isinstance(side, int) and side > 0 for side in self.shape)
-        if not sizes or min(self.shape[:2]) < 2**self.scales:
-            raise BadInput(
-                f"`shape` was {self.shape!r}: a picture is (height, width) or (height, width, channels) with "
-                f"sides of at least {2**self.scales} pixels for {self.scales} scales.",
-                parameter="shape",
-            )
         if not 1 <= self.scales <= 6 or not 1 <= self.angles <= 64:
             raise BadInput("a scattering transform has 1 to 6 scales and 1 to 64 angles.")
+        checked_shape(self.shape, least=2**self.scales)
 
     @property
     def channels(self) -> int:
@@ -181,13 +172,12 @@ class Scattering:
         rows, columns = (-(-side // 2**self.scales) for side in self.shape[:2])
         return self.channels * (*self.shape, 1)[2], rows, columns
 
-    def transform(
-        self, pictures: Any, *, report: Callable[[str, float], None] | None = None
-    ) -> NDArray[np.float32]:
+    def transform(self, pictures: Any) -> NDArray[np.float32]:
         """Return features (n, channels, rows, columns) of ``pictures`` (n, *shape) of finite numbers.
 
         Planes of one colour go through in blocks of one size, the last one filled up with zeros, and every
-        step works on columns of which each is one plane: no picture feels another, not even in last bits.
+        step works on columns of which each is one plane: no picture influences another, not even in its last
+        bits.
         """
         given = checked_pictures(pictures, self.shape)
         height, width, colours = (*self.shape, 1)[:3]
@@ -200,8 +190,6 @@ class Scattering:
             block[:, :, len(part) :] = 0.0
             found = self._columns(torch.from_numpy(block)).permute(3, 0, 1, 2)
             out[start : start + self._held] = found[: len(part)].numpy()
-            if report is not None:
-                report("scattering", min(1.0, (start + self._held) / len(planes)))
         return out.reshape(-1, *self.features)
 
     @property
@@ -338,25 +326,18 @@ class ScatteringFeatures(Extractor):
 
     name = "scattering"
     origin = "Fixed wavelets and a normalisation within each picture; nothing is trained."
+    block = 64
 
     def __init__(self, shape: tuple[int, ...], scales: int = 2, groups: int = 27) -> None:
         self.scattering = Scattering(tuple(shape), scales)
         if not isinstance(groups, int) or groups < 1 or self.scattering.channels % groups:
             raise BadInput(
                 f"`groups` was {groups!r}: a whole number that divides the {self.scattering.channels} "
-                "channels "
-                "of one colour is needed.",
+                "channels of one colour is needed.",
                 parameter="groups",
             )
         self.shape, self.scales, self.groups = tuple(shape), scales, groups
         self.dimension = math.prod(self.scattering.features)
-
-    def transform(self, pictures: Any, *, report: Report | None = None) -> NDArray[np.float32]:
-        """Return features (n, d) of ``pictures`` (n, *``shape``), values from 0 to 255."""
-        given = checked_pictures(pictures, self.shape)
-        return in_blocks(
-            self._rows, given, size=_BLOCK, dimension=self.dimension, stage=self.name, report=report
-        )
 
     def _rows(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
         found = self.scattering.transform(block / np.float32(255.0))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.learners.extractor import Extractor, checked_pictures, in_blocks
+from sfumato.learners.extractor import Extractor, checked_pictures
 from sfumato.learners.learner import Report
 
 _SEED = 20_010_801
@@ -30,8 +30,7 @@ _LEAVES = 24
 
 Plane = NDArray[np.float32]
 
-_BLOCK = 256
-# Part of the total variance that is added to each: directions that hardly vary are not blown up.
+# Part of the total variance that is added to each: directions that hardly vary are not enlarged.
 _FLOOR = 1e-3
 # Pictures drawn for each axis.
 _DRAWN = 3
@@ -42,8 +41,6 @@ def drawn_pictures(count: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
     Every second one shows strokes, the others leaves; strokes of pictures with channels are coloured.
     """
-    if len(shape) not in (2, 3) or min(shape) < 1 or count < 1:
-        raise BadInput(f"{count} pictures of shape {shape!r} cannot be drawn: (height, width[, channels]).")
     rng = np.random.default_rng(_SEED)
     places = tuple(axis.astype(np.float32) for axis in np.mgrid[: shape[0], : shape[1]])
     channels = (*shape, 1)[2]
@@ -95,18 +92,19 @@ def _leaves(rng: np.random.Generator, places: tuple[Plane, ...], channels: int) 
 
 
 class Whitened(Extractor):
-    """Features of ``inner`` along the ``dimension`` strongest axes of ``pictures``, which are public.
+    """Features of ``inner`` along the ``dimension`` strongest axes of drawn pictures, which are public.
 
-    Without ``pictures`` they are drawn ones. The axes are :meth:`tensors`, and belong to what is kept of a
+    The axes are :meth:`tensors`, and belong to what is kept of a
     model: two machines may find axes of equal strength in another order.
     """
 
-    def __init__(self, inner: Extractor, *, pictures: Any = None, dimension: int = 1000) -> None:
+    block = 256
+
+    def __init__(self, inner: Extractor, *, dimension: int = 1000) -> None:
         self.inner, self.shape = inner, inner.shape
         self.name = f"whitened-{inner.name}"
-        source = "drawn pictures" if pictures is None else "given pictures"
-        self.origin = f"{inner.origin} Turned and scaled along the axes of {source}, which are public."
-        self._given, self.dimension = pictures, min(dimension, inner.dimension)
+        self.origin = f"{inner.origin} Turned and scaled along the axes of drawn pictures, which are public."
+        self.dimension = min(dimension, inner.dimension)
         self._map: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
 
     def tensors(self) -> dict[str, NDArray[Any]]:
@@ -125,20 +123,18 @@ class Whitened(Extractor):
 
     def transform(self, pictures: Any, *, report: Report | None = None) -> NDArray[np.float32]:
         """Return features (n, dimension), of length 1, of ``pictures`` (n, *``shape``) from 0 to 255."""
-        given = checked_pictures(pictures, self.shape)
-        mean, axes = self._fitted(report)
+        checked_pictures(pictures, self.shape)
+        self._fitted(report)
+        return super().transform(pictures, report=report)
 
-        def rows(block: NDArray[np.float32]) -> NDArray[np.float32]:
-            turned = (self.inner.transform(block) - mean) @ axes
-            return np.asarray(turned / np.maximum(np.linalg.norm(turned, axis=1, keepdims=True), 1e-6))
-
-        return in_blocks(rows, given, size=_BLOCK, dimension=self.dimension, stage=self.name, report=report)
+    def _rows(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
+        mean, axes = self._fitted(None)
+        turned = (self.inner.transform(block) - mean) @ axes
+        return np.asarray(turned / np.maximum(np.linalg.norm(turned, axis=1, keepdims=True), 1e-6))
 
     def _fitted(self, report: Report | None) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         if self._map is None:
-            drawn = (
-                drawn_pictures(_DRAWN * self.dimension, self.shape) if self._given is None else self._given
-            )
+            drawn = drawn_pictures(_DRAWN * self.dimension, self.shape)
             found = self.inner.transform(drawn, report=report).astype(np.float64)
             self._map = _axes(found, self.dimension)
         return self._map

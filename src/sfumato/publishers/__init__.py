@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sfumato.publishers.certified_publisher import RefinedPublisher as RefinedPublisher
     from sfumato.publishers.curvature_publisher import CurvaturePublisher as CurvaturePublisher
     from sfumato.publishers.dpdm import DPDMPublisher as DPDMPublisher
-    from sfumato.publishers.mixture import CosineBasis as CosineBasis
     from sfumato.publishers.publisher import ALIKE as ALIKE
     from sfumato.publishers.publisher import Labelled as Labelled
     from sfumato.publishers.publisher import Publisher as Publisher
@@ -26,7 +25,6 @@ __all__ = [
     "ALIKE",
     "BlurPublisher",
     "CertifiedPublisher",
-    "CosineBasis",
     "CurvaturePublisher",
     "DPDMPublisher",
     "KAnonymityPublisher",
@@ -48,7 +46,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "RefinedPublisher": "certified_publisher",
             "CurvaturePublisher": "curvature_publisher",
             "DPDMPublisher": "dpdm",
-            "CosineBasis": "mixture",
             "ALIKE": "publisher",
             "Labelled": "publisher",
             "Publisher": "publisher",

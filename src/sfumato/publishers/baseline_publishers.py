@@ -18,16 +18,14 @@ unchanged they stand for fewer than ``k`` records; ``"kept"`` publishes them unc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import one_of, positive
-from sfumato.noise import Randomness
-from sfumato.publishers.publisher import Labelled, Progress, ReplacingPublisher, whole_number
+from sfumato.publishers.publisher import Labelled, Pictures, Progress, ReplacingPublisher, whole_number
 
 __all__ = ["BlurPublisher", "KAnonymityPublisher", "PixelationPublisher"]
 
@@ -35,9 +33,9 @@ Array = NDArray[np.float32]
 
 # Lloyd's rounds after which few pictures still change their cluster.
 _ROUNDS = 12
-_BLOCK = 2048
 
 
+@dataclass(eq=False)
 class KAnonymityPublisher(ReplacingPublisher):
     """Publishes for each of at most ``clusters`` clusters the picture nearest to its centre.
 
@@ -45,40 +43,33 @@ class KAnonymityPublisher(ReplacingPublisher):
     or ``"kept"``. Pictures are published in the order of the records that they stand for.
     """
 
+    k: int = 10
+    clusters: int = 1000
+    _: KW_ONLY
+    small: str = "dropped"
+
     unproven = "a real private picture is published with its label for each cluster"
 
-    def __init__(
-        self,
-        k: int = 10,
-        clusters: int = 1000,
-        *,
-        small: str = "dropped",
-        top: float = 255.0,
-        randomness: Randomness | None = None,
-    ) -> None:
-        super().__init__(top=top, randomness=randomness)
-        self.k = whole_number("k", k, 2)
-        self.clusters = whole_number("clusters", clusters, 1)
-        self.small = one_of("small", small, ("dropped", "kept"))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.k = whole_number("k", self.k, 2)
+        self.clusters = whole_number("clusters", self.clusters, 1)
+        self.small = one_of("small", self.small, ("dropped", "kept"))
 
-    def parameters(self) -> Mapping[str, Any]:
-        """Return the public parameters."""
-        return {"k": self.k, "clusters": self.clusters, "small": self.small, **super().parameters()}
+    def _replaced(self, data: Labelled, report: Progress) -> Pictures:
+        from sklearn.cluster import KMeans
 
-    def _replaced(self, data: Labelled, report: Progress) -> tuple[Array, NDArray[np.int64]]:
         if self.clusters > len(data):
             raise BadInput(
                 f"`clusters` was {self.clusters}: there are {len(data)} pictures to put into them.",
                 parameter="clusters",
             )
         rows = data.varied().pictures.reshape(len(data), -1)
-        rng = np.random.default_rng(self.randomness.stream(b"k-anonymity centres").integer(128))
-        centres = rows[rng.choice(len(rows), size=self.clusters, replace=False)]
-        for done in range(_ROUNDS):
-            centres = _means(rows, _nearest(rows, centres), centres)
-            report("clustering", (done + 1) / (_ROUNDS + 1), {})
-        near = _nearest(rows, centres)
-        far = _distances(rows, centres, near)
+        report("clustering", 0.0, {})
+        seed = self.randomness.stream(b"k-anonymity centres").integer(64) % 2**32
+        means = KMeans(self.clusters, init="random", n_init=1, max_iter=_ROUNDS, random_state=seed).fit(rows)
+        near = means.labels_
+        far = np.square(rows - means.cluster_centers_[near]).sum(axis=1)
         members = np.bincount(near, minlength=self.clusters)
         # The first of each cluster when sorted by cluster, then by distance.
         order = np.lexsort((far, near))
@@ -97,34 +88,7 @@ class KAnonymityPublisher(ReplacingPublisher):
         return data.pictures[shown], data.labels[shown]
 
 
-def _nearest(rows: Array, centres: Array) -> NDArray[np.intp]:
-    """Return the nearest centre of each row; of equals the first."""
-    squares = np.square(centres).sum(axis=1)
-    near = np.empty(len(rows), dtype=np.intp)
-    for start in range(0, len(rows), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        near[part] = (squares - 2.0 * (rows[part] @ centres.T)).argmin(axis=1)
-    return near
-
-
-def _distances(rows: Array, centres: Array, near: NDArray[np.intp]) -> Array:
-    """Return the squared distance of each row from its centre."""
-    far = np.empty(len(rows), dtype=np.float32)
-    for start in range(0, len(rows), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        far[part] = np.square(rows[part] - centres[near[part]]).sum(axis=1)
-    return far
-
-
-def _means(rows: Array, near: NDArray[np.intp], centres: Array) -> Array:
-    """Return the mean of the rows nearest to each centre; a centre without rows stays where it is."""
-    order = np.argsort(near, kind="stable")
-    found, first, counts = np.unique(near[order], return_index=True, return_counts=True)
-    moved = centres.copy()
-    moved[found] = np.add.reduceat(rows[order], first, axis=0) / counts[:, None].astype(np.float32)
-    return moved
-
-
+@dataclass(eq=False)
 class PixelationPublisher(ReplacingPublisher):
     """Shows the average of each square of ``block`` × ``block`` pixels; squares at the far edges are cut.
 
@@ -132,40 +96,35 @@ class PixelationPublisher(ReplacingPublisher):
     which classifiers can reach its 97 % on MNIST; with 3 × 3 pixels in all they could not.
     """
 
-    one_to_one: bool = True
+    block: int = 3
+
+    one_to_one = True
     unproven = "a deterministic function of each private picture is published"
 
-    def __init__(self, block: int = 3, *, top: float = 255.0, randomness: Randomness | None = None) -> None:
-        super().__init__(top=top, randomness=randomness)
-        self.block = whole_number("block", block, 1)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.block = whole_number("block", self.block, 1)
 
-    def parameters(self) -> Mapping[str, Any]:
-        """Return the public parameters."""
-        return {"block": self.block, **super().parameters()}
-
-    def _replaced(self, data: Labelled, report: Progress) -> tuple[Array, NDArray[np.int64]]:
+    def _replaced(self, data: Labelled, report: Progress) -> Pictures:
         averages = _averaged(_averaged(data.pictures, self.block, 1), self.block, 2)
         report("pictures pixelated", 1.0, {})
         return averages, data.labels
 
 
+@dataclass(eq=False)
 class BlurPublisher(ReplacingPublisher):
     """Averages around each pixel with a Gaussian weight, ``radius`` its deviation; edges are mirrored."""
 
-    one_to_one: bool = True
+    radius: float = 1.5
+
+    one_to_one = True
     unproven = "a deterministic function of each private picture is published"
 
-    def __init__(
-        self, radius: float = 1.5, *, top: float = 255.0, randomness: Randomness | None = None
-    ) -> None:
-        super().__init__(top=top, randomness=randomness)
-        self.radius = positive("radius", radius)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.radius = positive("radius", self.radius)
 
-    def parameters(self) -> Mapping[str, Any]:
-        """Return the public parameters."""
-        return {"radius": self.radius, **super().parameters()}
-
-    def _replaced(self, data: Labelled, report: Progress) -> tuple[Array, NDArray[np.int64]]:
+    def _replaced(self, data: Labelled, report: Progress) -> Pictures:
         from scipy.ndimage import gaussian_filter
 
         # Beyond a few sizes of the picture a wider blur is the same blur, only slower.

@@ -29,14 +29,14 @@ promise, or not promise, about data of its own.
 training pictures that were not fitted, before covariances were smoothed: strokes hang together more (1.4
 connected pieces a picture instead of 1.9) at the same accuracy (93.1% after 93.2%) with 32 latent dimensions;
 with 10 of them digits are smooth (1.1 pieces) and accuracy falls to 89.6%. Pictures are softer than real ones
-either way, and their Fréchet distance is larger, so nothing is refined unless it is asked for.
+either way, and their Fréchet distance is larger, so refining is optional.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -52,8 +52,9 @@ from sfumato.publishers.publisher import (
     Pictures,
     Progress,
     Publisher,
+    checked_randomness,
     fitted,
-    published_randomness,
+    picture_shape,
     silent,
     whole_number,
 )
@@ -130,6 +131,7 @@ class Partition:
         return Partition(self.centres + (shift * enough[:, None]).reshape(self.centres.shape))
 
 
+@dataclass(eq=False)
 class CertifiedPublisher(Publisher):
     """Publishes pictures of ``shape`` with values from 0 to ``top`` and labels 0…``classes``−1.
 
@@ -139,36 +141,35 @@ class CertifiedPublisher(Publisher):
     number of Fourier features whose class means are released too, by default none. All parameters are public.
     """
 
-    def __init__(
-        self,
-        epsilon: float = REQUIRED,
-        delta: float = DELTA,
-        *,
-        shape: tuple[int, ...] = (28, 28),
-        classes: int = 10,
-        top: float = 255.0,
-        neighbours: str = PUBLICATIONS.neighbours,
-        kept: int = 14,
-        parts: int | None = None,
-        embeddings: int = 0,
-        randomness: Randomness | None = None,
-    ) -> None:
-        self.epsilon = positive("epsilon", epsilon)
-        self.delta = delta_between(delta)
-        self.top = positive("top", top)
-        self.neighbours = Neighbours(neighbours)
-        self.basis = CosineBasis(tuple(shape), kept)
-        self.classes = whole_number("classes", classes, 2)
-        if parts is None:
-            parts = 1 if self.epsilon <= 2.0 else 4 if self.epsilon <= 5.0 else 8
-        self.parts = whole_number("parts", parts, 1)
-        self.embeddings = whole_number("embeddings", embeddings, 0)
-        if self.embeddings % 2:
+    epsilon: float = REQUIRED
+    delta: float = DELTA
+    _: KW_ONLY
+    shape: tuple[int, ...] = (28, 28)
+    classes: int = 10
+    top: float = 255.0
+    neighbours: str = PUBLICATIONS.neighbours
+    kept: int = 14
+    parts: int = None  # type: ignore[assignment]  # by ε unless given
+    embeddings: int = 0
+    randomness: Randomness = None  # type: ignore[assignment]  # the operating system's unless given
+
+    def __post_init__(self) -> None:
+        self.epsilon = positive("epsilon", self.epsilon)
+        self.delta = delta_between(self.delta)
+        self.top = positive("top", self.top)
+        self.neighbours = Neighbours(self.neighbours)
+        self.shape = picture_shape(self.shape, 2)
+        self.basis = CosineBasis(self.shape, whole_number("kept", self.kept, 2))
+        self.classes = whole_number("classes", self.classes, 2)
+        if self.parts is None:
+            self.parts = 1 if self.epsilon <= 2.0 else 4 if self.epsilon <= 5.0 else 8
+        self.parts = whole_number("parts", self.parts, 1)
+        if whole_number("embeddings", self.embeddings, 0) % 2:
             raise BadInput(
-                f"`embeddings` was {embeddings!r}: features come in pairs, so an even number is needed.",
+                f"`embeddings` was {self.embeddings!r}: features come in pairs, so an even number is needed.",
                 parameter="embeddings",
             )
-        self.randomness = published_randomness(randomness)
+        self.randomness = checked_randomness(self.randomness)
         self._mixture: Mixture | Tilted | None = None
 
     def guarantee(self) -> Guarantee:
@@ -231,20 +232,6 @@ class CertifiedPublisher(Publisher):
         pictures = (mixture.pictures(labels, rng) * self.top).astype(np.float32)
         return self._release(pictures, labels.astype(np.int64))
 
-    def parameters(self) -> Mapping[str, Any]:
-        """Return the public parameters."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "shape": list(self.basis.shape),
-            "classes": self.classes,
-            "top": self.top,
-            "neighbours": str(self.neighbours),
-            "kept": self.basis.kept,
-            "parts": self.parts,
-            "embeddings": self.embeddings,
-        }
-
     def shares(self) -> tuple[float, ...]:
         """Return each release's share of μ², together 1: means, rounds, kernel means, moments."""
         rounds = (_ROUND,) * (_ROUNDS if self.parts > 1 else 0)
@@ -266,9 +253,9 @@ class CertifiedPublisher(Publisher):
     ) -> Sums:
         """Release residuals about the centres of ``partition``, with ``share`` of the budget."""
         cells = partition.assign(vectors, labels)
-        # A hair more than m/√s, so that rounding cannot make the shares add up to more than the whole.
+        # Slightly more than m/√s, so that rounding cannot make the shares add up to more than the whole.
         multiplier = self._multiplier() / math.sqrt(share) * (1.0 + 1e-12)
-        plan = CellSums(partition.cells, clip, moments, self.neighbours)
+        plan = CellSums(partition.cells, clip, moments, Neighbours(self.neighbours))
         return plan.release(vectors - partition.flat[cells], cells, multiplier, self._sums)
 
     def _kernel_sums(

@@ -57,11 +57,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 
-from sfumato.errors import BadInput
 from sfumato.mechanisms import Sums
-
-__all__ = ["CosineBasis"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.intp]
@@ -82,7 +81,6 @@ _ROUNDS = 4
 # Of the mean variance of a direction.
 _FLOOR = 0.02
 _TILTING_POOL = 4000
-_STEPS = 50
 # Draws for each picture that is published.
 _DRAWN = 4
 # The least that weights may be worth, in draws of equal weight, of the whole pool.
@@ -95,20 +93,6 @@ class CosineBasis:
 
     shape: tuple[int, ...]
     kept: int = 14
-
-    def __post_init__(self) -> None:
-        sizes = len(self.shape) in (2, 3) and all(isinstance(s, int) and s > 0 for s in self.shape)
-        if not sizes or min(self.shape[:2]) < 2:
-            raise BadInput(
-                f"`shape` was {self.shape!r}: a picture is (height, width) or (height, width, channels), "
-                "2 pixels or more each way.",
-                parameter="shape",
-            )
-        if isinstance(self.kept, bool) or not isinstance(self.kept, int) or self.kept < 2:
-            raise BadInput(
-                f"`kept` was {self.kept!r}: a whole number of frequencies, 2 or more, is needed.",
-                parameter="kept",
-            )
 
     @property
     def dimension(self) -> int:
@@ -409,31 +393,23 @@ def tilt(pool: Array, target: Array, strength: float) -> Array:
 
 
 def _tilt(pool: Array, target: Array, ridge: float) -> Array:
-    """Return the least of the dual plus ridge·‖θ‖²/2, by a damped Newton method."""
-    theta = np.zeros(pool.shape[1])
-    now = _dual(pool, theta, target, ridge)
-    for _ in range(_STEPS):
+    """Return the least of the dual plus ridge·‖θ‖²/2, by Newton's method in a trust region."""
+
+    def dual(theta: Array) -> float:
+        penalty = 0.5 * ridge * theta @ theta - theta @ target
+        return float(logsumexp(pool @ theta) - math.log(len(pool)) + penalty)
+
+    def slope(theta: Array) -> Array:
+        return np.asarray(_weights(pool, theta) @ pool - target + ridge * theta)
+
+    def bend(theta: Array) -> Array:
         weights = _weights(pool, theta)
         mean = weights @ pool
-        bend = (pool.T * weights) @ pool - np.outer(mean, mean)
-        slope = mean - target + ridge * theta
-        step = np.linalg.solve(bend + ridge * np.eye(len(theta)), slope)
-        length = 1.0
-        while (after := _dual(pool, theta - length * step, target, ridge)) > now and length > 1e-6:
-            length *= 0.5
-        if not now - after > 1e-8:
-            break
-        theta, now = theta - length * step, after
-    return theta
+        return np.asarray((pool.T * weights) @ pool - np.outer(mean, mean) + ridge * np.eye(len(theta)))
+
+    start = np.zeros(pool.shape[1])
+    return np.asarray(minimize(dual, start, jac=slope, hess=bend, method="trust-exact").x)
 
 
 def _weights(pool: Array, theta: Array) -> Array:
-    powers = pool @ theta
-    weights = np.exp(powers - powers.max())
-    return np.asarray(weights / weights.sum())
-
-
-def _dual(pool: Array, theta: Array, target: Array, ridge: float) -> float:
-    powers = pool @ theta
-    top = powers.max()
-    return float(top + np.log(np.exp(powers - top).mean()) - theta @ target + 0.5 * ridge * theta @ theta)
+    return np.asarray(softmax(pool @ theta))

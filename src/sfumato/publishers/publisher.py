@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ ALIKE = "all pictures are the same: there is nothing that could be learned from 
 
 
 def silent(stage: str, share: float, facts: Mapping[str, float]) -> None:
-    """Progress that nobody is told."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class Labelled:
     ) -> Labelled:
         """Return pictures ``X`` cut to values from 0 to ``top``, and labels ``y``.
 
-        ``shape`` and ``classes``, where declared, are asked for; otherwise they are read off the data, and
+        ``shape`` and ``classes``, where declared, are required; otherwise they are read off the data, and
         there must be two classes or more. Refuses, in a sentence without any value of the data, pictures that
         are no numbers, not finite or all the same, and labels that are missing or no whole numbers.
         """
@@ -121,7 +122,7 @@ class Publisher(ABC):
 
     one_to_one: bool = False
     randomness: Randomness
-    # How many pictures may be said to have been read, and how often pictures were published since.
+    # The number of pictures read, as far as it is public, and how often pictures were published since.
     _records = _published = 0
     # The noised sums of the last fit, whose streams also draw what is published.
     _sums: NoisedSums
@@ -141,9 +142,11 @@ class Publisher(ABC):
         Without ``n``, as many as the publisher may say there were.
         """
 
-    @abstractmethod
     def parameters(self) -> Mapping[str, Any]:
-        """Return the public parameters as JSON values, for the statement."""
+        """Return the parameters of the constructor, which are public, as JSON values, for the statement."""
+        given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        del given["randomness"]
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
     def claim(self) -> Claim | None:
         """Return what the authors of the method claim, if anything."""
@@ -168,7 +171,7 @@ class Publisher(ABC):
         return Release((pictures, labels), self.statement(), {"pictures": len(pictures)})
 
 
-def published_randomness(randomness: Any) -> Randomness:
+def checked_randomness(randomness: Any) -> Randomness:
     """Return ``randomness`` if a publisher can use it, the operating system's for None."""
     if isinstance(randomness, Keyed) or not isinstance(randomness, Randomness | None):
         raise BadInput(
@@ -183,15 +186,6 @@ def fitted(made: _Made | None) -> _Made:
     if made is None:
         raise BadInput("nothing has been fitted: call fit(X, y) before publish(n).")
     return made
-
-
-def one_noise(epsilon: float | None, multiplier: float | None) -> None:
-    """Refuse that the noise of steps is given both by its ``multiplier`` and by the ε that it proves."""
-    if epsilon is not None and multiplier is not None:
-        raise BadInput(
-            "`epsilon` and `multiplier` were both given: the noise follows from one of them.",
-            parameter="multiplier",
-        )
 
 
 def picture_shape(shape: Any, least: int = 1) -> tuple[int, ...]:
@@ -213,18 +207,23 @@ def whole_number(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
+@dataclass(eq=False)
 class ReplacingPublisher(Publisher):
     """Base of publishers of which nothing is proven, and the reason is ``unproven``.
 
     ``top`` is the largest value of a picture. What stands in the place of the records is published in their
-    order, the same however often it is asked for.
+    order, the same at each call.
     """
 
-    unproven: str
+    _: KW_ONLY
+    top: float = 255.0
+    randomness: Randomness = None  # type: ignore[assignment]  # the operating system's unless given
 
-    def __init__(self, *, top: float = 255.0, randomness: Randomness | None = None) -> None:
-        self.top = positive("top", top)
-        self.randomness = published_randomness(randomness)
+    unproven: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        self.top = positive("top", self.top)
+        self.randomness = checked_randomness(self.randomness)
         self._made: Pictures | None = None
 
     @abstractmethod
@@ -238,16 +237,15 @@ class ReplacingPublisher(Publisher):
     def fit(self, X: Any, y: Any, *, report: Progress | None = None) -> Self:
         """Make the pictures that are published in place of ``X`` (n, h, w[, c]) with labels ``y``."""
         data = Labelled.checked(X, y, top=self.top)
-        pictures, labels = self._replaced(data, report or silent)
-        self._made, self._records = (np.clip(pictures, 0.0, 1.0) * np.float32(self.top), labels), len(labels)
+        self._keep(*self._replaced(data, report or silent))
         return self
+
+    def _keep(self, pictures: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
+        """Publish ``pictures``, with values in [0, 1], and their ``labels`` from now on."""
+        self._made, self._records = (np.clip(pictures, 0.0, 1.0) * np.float32(self.top), labels), len(labels)
 
     def publish(self, n: int | None = None) -> Release[Pictures]:
         """Return the first ``n`` pictures, all without ``n``; at most as many as there are."""
         pictures, labels = fitted(self._made)
         n = self._number(n, most=len(labels))
         return self._release(pictures[:n].copy(), labels[:n].copy())
-
-    def parameters(self) -> Mapping[str, Any]:
-        """Return the public parameters."""
-        return {"top": self.top}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["LEARNERS", "METHODS", "seconds_of"]
 
 # What the extra learn adds.
-_LEARN = ("torch", "opacus", "safetensors")
+_LEARN = ("torch", "safetensors")
 
 
 def imported(module: str, attribute: str | None, what: str) -> Any:
@@ -161,8 +161,6 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "dpdm": ("dpdm", "DPDMPublisher"),
 }
 
-# Which methods import something of the extra learn only when they fit: too late to refuse.
-_LATER = {"vaegan-dp": "opacus"}
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 
@@ -238,6 +236,4 @@ def kind_of_publisher(name: str) -> type[Publisher]:
     """Return the class behind the method ``name``."""
     module, kind = METHODS[chosen(name, METHODS, "method")]
     found: type[Publisher] = imported(f"sfumato.publishers.{module}", kind, f"the method {name}")
-    if name in _LATER:
-        imported(_LATER[name], None, f"the method {name}")
     return found

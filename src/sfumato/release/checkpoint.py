@@ -69,7 +69,7 @@ _RECORD, _LOG, _STATE = "record.json", "sums", "state"
 _COMPARED = {"data": "the data", "code": "the code of the package", "request": "the request"}
 # Rooms whose code decides what a run draws, and libraries that compute for them.
 _COMPUTING = ("io", "learners", "mechanisms", "media", "noise", "privacy", "publishers", "release", "tables")
-_LIBRARIES = ("numpy", "scipy", "torch", "opacus")
+_LIBRARIES = ("numpy", "scipy", "torch")
 # Of one entry of the log: its number, the length of its payload, and the SHA-256 of both with the payload.
 _COUNTS, _DIGEST_BYTES = struct.Struct("<QQ"), 32
 # The size of a log, in bytes, from which on the state of a run takes the place of its sums.

@@ -157,13 +157,10 @@ def class_views(
     profile: ClassProfile | None = getattr(learner, "profile_", None)
     if profile is None:
         return ClassViews(names, tuple(leakage))
-    from sfumato.learners.compact import corrected_allocation, paper_allocation
+    from sfumato.learners.compact import allocations
 
     try:
-        noise = tuple(
-            formula(profile, epsilon=epsilon, delta=delta)
-            for formula in (paper_allocation, corrected_allocation)
-        )
+        noise = allocations(profile, epsilon=epsilon, delta=delta)
     except BadInput as error:
         return ClassViews(names, tuple(leakage), profile, missing=str(error))
     return ClassViews(names, tuple(leakage), profile, noise)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from games import LESS, violations
 
-from sfumato.learners import DPSGD, NoisySum
-from sfumato.noise import Secure
+from sfumato.learners import DPSGD
+from sfumato.noise import NoisedSums, Secure
 
 TOGETHER = 400
 ROUNDS = 50  # 20 000 samples a side
@@ -24,8 +24,9 @@ PLANS = {
 
 
 class WeakDPSGD(DPSGD):
-    def noisy(self, randomness):
-        return NoisySum(self.clip, LESS * self.multiplier, randomness.stream(b"gradient noise"))
+    @property
+    def multipliers(self):
+        return (LESS * self.multiplier,) * self.steps
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=list(PLANS))
@@ -46,14 +47,18 @@ def scores(plan, present):
 
 
 def seen_ratio(plan, present):
-    parameter = torch.nn.Parameter(torch.zeros(TOGETHER))
-    randomness = Secure()
-    noisy = plan.noisy(randomness)
+    parameter, ratio = torch.nn.Parameter(torch.zeros(TOGETHER)), np.zeros(TOGETHER)
     gradients = 1e3 * torch.eye(TOGETHER)
-    ratio = np.zeros(TOGETHER)
-    for taken in plan.samples(TOGETHER, randomness.stream(b"samples")):
-        parameter.grad_sample = gradients[taken] if present else None
-        plan.set_gradients([parameter], noisy, TOGETHER, len(taken) if present else 0)
+
+    def read(_):
         seen = parameter.grad.double().numpy() * (plan.rate * TOGETHER / plan.clip)
-        ratio += np.log1p(plan.rate * np.expm1((seen - 0.5) / plan.multiplier**2))
+        ratio[:] += np.log1p(plan.rate * np.expm1((seen - 0.5) / plan.multiplier**2))
+
+    plan.train(
+        [parameter],
+        TOGETHER,
+        lambda taken, _: [[gradients[taken]]] if present and len(taken) else [],
+        read,
+        NoisedSums(Secure()),
+    )
     return ratio

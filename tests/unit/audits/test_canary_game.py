@@ -312,21 +312,20 @@ def test_every_way_of_training_with_noise_shows_no_more_than_is_proven(way):
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_of_training_with_a_hundredth_of_the_noise_is_caught(way, monkeypatch):
     """The same audit; what is proven stays what it was."""
-    steps = pytest.importorskip("sfumato.learners.private_training")
-    whole = steps._noise
+    steps = pytest.importorskip("sfumato.learners.dp_sgd").DPSGD
+    correlated = pytest.importorskip("sfumato.learners.correlated_noise").StepsInTurn
 
-    def hushed(*given):
-        noise = whole(*given)
+    def hushed(whole):
+        def noise(plan, clipped):
+            noised = whole(plan, clipped)
+            return lambda step, total, drawn: total + 0.01 * (noised(step, total, drawn) - total)
 
-        def hundredth(sums):
-            noisy, variance = noise(sums)
-            return [exact + 0.01 * (part - exact) for exact, part in zip(sums, noisy, strict=True)], (
-                1e-4 * variance
-            )
+        return noise
 
-        return hundredth
-
-    monkeypatch.setattr(steps, "_noise", hushed)
+    variances = steps.variances
+    monkeypatch.setattr(steps, "variances", lambda plan: 1e-4 * variances(plan))
+    for kind in (steps, correlated):
+        monkeypatch.setattr(kind, "noise", hushed(kind.noise))
     found = audited_way(way, Seeded(9))
     assert found.proven.epsilon(DELTA) <= 0.5 * (1.0 + 1e-9)
     assert found.surely_more

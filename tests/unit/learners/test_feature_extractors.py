@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from sfumato.errors import BadInput
-from sfumato.learners.extractor import in_blocks, within_length_one
+from sfumato.learners.extractor import Extractor, within_length_one
 from sfumato.learners.feature_extractors import EXTRACTORS, Pixels, make_extractor
 from sfumato.learners.scattering import Scattering, ScatteringFeatures
 
@@ -143,10 +143,13 @@ def test_rows_that_are_too_long_are_shortened_and_blocks_are_always_full() -> No
     np.testing.assert_array_equal(short[1:], rows[1:])
     sizes = []
 
-    def wide(block):
-        sizes.append(len(block))
-        return block
+    class Wide(Extractor):
+        name, shape, dimension, block = "wide", (2, 1), 2, 2
 
-    found = in_blocks(wide, rows[[0, 1, 2, 0, 1]], size=2, dimension=2, stage="wide")
+        def _rows(self, block):
+            sizes.append(len(block))
+            return block.reshape(-1, 2)
+
+    found = Wide().transform(rows[[0, 1, 2, 0, 1]].reshape(-1, 2, 1))
     assert sizes == [2, 2, 2]
     np.testing.assert_array_equal(found, short[[0, 1, 2, 0, 1]])

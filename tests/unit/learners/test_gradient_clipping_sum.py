@@ -12,8 +12,7 @@ from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
 
 from sfumato.errors import BadInput
-from sfumato.learners import NoisySum
-from sfumato.noise import Seeded
+from sfumato.learners.gradient_clipping import ClippedSum
 
 RADIUS = 2**20
 LARGEST = float(np.finfo(np.float32).max)
@@ -23,10 +22,6 @@ EXTREME = [0.0, -0.0, TINY, -3.0 * TINY, 1.17e-38, 1e-30, -1e-30, 2.0**-20, 1.0 
 EXTREME += [1e18, -1e30, LARGEST, -LARGEST, math.inf, -math.inf, math.nan]
 VALUES = st.one_of(st.sampled_from(EXTREME), st.floats(width=32), st.floats(-2.0, 2.0, width=32))
 CLIPS = st.sampled_from([1e-30, 1e-12, 0.3, 1.0, 7.0, 1e30])
-
-
-def summer(clip=1.0, multiplier=1.0, seed=0):
-    return NoisySum(clip, multiplier, Seeded(seed).stream(b"test"))
 
 
 def brute_force(clip, rows):
@@ -53,7 +48,7 @@ def brute_force(clip, rows):
 @settings(max_examples=300, deadline=None)
 @given(CLIPS, st.lists(VALUES, min_size=1, max_size=7))
 def test_one_example_adds_whole_steps_inside_the_clip(clip, values):
-    (total,) = summer(clip).exact([torch.tensor([values], dtype=torch.float32)])
+    (total,) = ClippedSum(clip).exact([torch.tensor([values], dtype=torch.float32)])
     steps = [int(value) for value in total.tolist()]
     assert total.tolist() == steps
     assert sum(step * step for step in steps) <= RADIUS**2
@@ -73,7 +68,7 @@ def test_sums_are_those_of_the_examples_one_by_one(seed, size, examples):
         for shape in ((3, 5), (4,), ())
     ]
     parts[0][0, 1, 2] = math.nan
-    noisy = summer(0.7)
+    noisy = ClippedSum(0.7)
     alone = [noisy.exact([part[i : i + 1] for part in parts]) for i in range(examples)]
     for number, total in enumerate(noisy.exact(parts)):
         expected = np.sum([row[number].numpy().astype(object) for row in alone], axis=0)
@@ -88,15 +83,15 @@ def test_long_gradients_stay_inside_the_clip_and_close_to_it():
     rng = np.random.default_rng(0)
     rows = torch.from_numpy((10.0 ** rng.uniform(-6, 6, (4, 300_000))).astype(np.float32))
     for row in rows:
-        (total,) = summer().exact([row[None]])
+        (total,) = ClippedSum().exact([row[None]])
         length = math.isqrt(sum(int(step) ** 2 for step in total.tolist()))
         assert RADIUS * (1 - 2**-9) < length <= RADIUS
 
 
 def test_many_examples_add_up_exactly():
     gradients = torch.ones((70_001, 1))
-    (total,) = summer().exact([gradients])
-    (one,) = summer().exact([gradients[:1]])
+    (total,) = ClippedSum().exact([gradients])
+    (one,) = ClippedSum().exact([gradients[:1]])
     assert one.item() == RADIUS - 1
     assert total.item() == 70_001 * one.item()
 
@@ -104,13 +99,13 @@ def test_many_examples_add_up_exactly():
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
 def test_other_kinds_of_numbers_are_taken_as_float32(kind):
     values = torch.tensor([[0.3, -4.0], [1e-3, 0.0]], dtype=kind)
-    assert torch.equal(summer().exact([values])[0], summer().exact([values.float()])[0])
+    assert torch.equal(ClippedSum().exact([values])[0], ClippedSum().exact([values.float()])[0])
 
 
 def test_numbers_beyond_float32_count_as_zero():
     """A gradient of 1e100 has a finite length in float64, but no float32 to be scaled."""
     values = torch.tensor([[1e100, 1.0], [0.5, 0.25]], dtype=torch.float64)
-    assert torch.equal(summer().exact([values])[0], summer().exact([values[1:]])[0])
+    assert torch.equal(ClippedSum().exact([values])[0], ClippedSum().exact([values[1:]])[0])
 
 
 def test_gradients_are_those_of_opacus_but_for_the_grid():
@@ -130,43 +125,18 @@ def test_gradients_are_those_of_opacus_but_for_the_grid():
         loss_reduction="sum",
     )
     opacus.pre_step()
-    for parameter, total in zip(model.parameters(), summer(clip).exact(gradients), strict=True):
+    for parameter, total in zip(model.parameters(), ClippedSum(clip).exact(gradients), strict=True):
         assert torch.allclose(parameter.grad.double(), total * clip / RADIUS, rtol=0.0, atol=1e-5 * clip)
-
-
-def test_noise_is_added_once_to_the_sum_and_alone_where_there_are_no_examples():
-    shapes = [torch.Size((2, 3)), torch.Size(())]
-    gradients = [torch.full((4, 2, 3), 0.1), torch.full((4,), -0.2)]
-    with_examples = summer(2.0, 0.5, seed=3)(gradients, shapes)
-    alone = summer(2.0, 0.5, seed=3)([], shapes)
-    for both, noise, total, shape in zip(
-        with_examples, alone, summer(2.0).exact(gradients), shapes, strict=True
-    ):
-        assert both.dtype == torch.float32
-        assert both.shape == noise.shape == shape
-        assert torch.allclose(both - noise, (total * 2.0 / RADIUS).float(), atol=1e-6)
-        assert noise.abs().min() > 0.0
 
 
 def test_gradients_are_not_modified():
     gradients = torch.tensor([[3.0, math.nan], [0.5, 2.0]])
     before = gradients.clone()
-    summer().exact([gradients])
+    ClippedSum().exact([gradients])
     assert torch.equal(gradients.nan_to_num(9.0), before.nan_to_num(9.0))
 
 
-@pytest.mark.parametrize(
-    ("clip", "multiplier", "word"),
-    [
-        (0.0, 1.0, "clip"),
-        (1e-31, 1.0, "clip"),
-        (1e31, 1.0, "clip"),
-        (math.nan, 1.0, "clip"),
-        (1.0, 0.0, "multiplier"),
-        (1.0, 1e6, "multiplier"),
-        (1.0, "much", "multiplier"),
-    ],
-)
-def test_sizes_that_cannot_be_used_are_refused(clip, multiplier, word):
-    with pytest.raises(BadInput, match=word):
-        summer(clip, multiplier)
+@pytest.mark.parametrize("clip", [0.0, 1e-31, 1e31, math.nan, "much"])
+def test_clipping_norms_that_cannot_be_used_are_refused(clip):
+    with pytest.raises(BadInput, match="clip"):
+        ClippedSum(clip)

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,10 +14,9 @@ from sklearn.datasets import load_digits
 from sfumato.errors import BadInput, Forewarning
 from sfumato.learners import DPSGD, Learner, PrivateSoftmax
 from sfumato.learners.correlated_noise import CorrelatedSteps, Factor, FactoredSteps, Momentum
-from sfumato.learners.dp_sgd import NoiseSchedule
-from sfumato.learners.gradient_clipping import RADIUS, QuantileSum
+from sfumato.learners.gradient_clipping import RADIUS, ClippedSum, Quantiles
 from sfumato.learners.private_fit import fit_private
-from sfumato.noise import Keyed, Seeded
+from sfumato.noise import Keyed, NoisedSums, Seeded
 from sfumato.privacy import DELTA, Guarantee, Neighbours
 
 KEYED = Keyed(b"k" * 32, dataset="digits", version="1", release="1")
@@ -79,7 +79,7 @@ def test_samples_are_accounted_for_and_stated_completely(digits):
     stated = fitted.statement.parameters
     assert (stated["records"], stated["steps"], stated["batch"], stated["clip"]) == (600, 30, 100, 1.0)
     multipliers = tuple(z for z, count in stated["multipliers"] for _ in range(count))
-    again = NoiseSchedule(multipliers, stated["rate"]).guarantee(stated["delta"])
+    again = DPSGD(1.0, stated["rate"], 30, factors=multipliers).guarantee(stated["delta"])
     assert again == fitted.guarantee
     assert again.epsilon() <= 4.0
     assert stated["model"][-1] == "1810 weights"
@@ -214,16 +214,14 @@ def test_quantile_clipping_draws_its_noise_and_moves_its_clip():
     )
     multipliers = tuple(stage[0] for stage in fitted.statement.parameters["multipliers"])
     assert multipliers[1] / multipliers[0] == pytest.approx(2.0)
-    clipped = QuantileSum(
-        2.0, expected=50.0, stream=Seeded(7).stream(b"clipping bits"), quantile=0.2, share=0.4
-    )
-    noise = NoiseSchedule(multipliers, 1.0).noise(Seeded(7).stream(b"gradient noise"), 1.0 / math.sqrt(0.6))
-    weights, clips = model.weight.detach().double(), []
-    for multiplier in multipliers:
-        sums = clipped.exact([torch.zeros(50, 3, 30)])
-        weights = weights - noise(sums)[0][0] * (clipped.clip / RADIUS / 50.0)
-        clips.append(clipped.clip)
-        clipped.advance(multiplier)
+    clipped = ClippedSum(2.0, quantiles=Quantiles(50.0, 0.2, 0.4))
+    noise = DPSGD(1.0, 1.0, 3, factors=multipliers).noise(clipped)
+    sums, weights, clips = NoisedSums(Seeded(7)), model.weight.detach().double(), []
+    for step in range(3):
+        (total,), clip = clipped.exact([torch.zeros(50, 3, 30)]), clipped.clip
+        drawn = sums(partial(noise, step, total.numpy().ravel()))
+        weights = weights - torch.from_numpy(drawn).reshape(3, 30) * (clip / RADIUS / 50.0)
+        clips.append(clip)
     assert clips[0] > clips[1] > clips[2]  # all lengths lie below the clip, and a fifth should
     assert torch.allclose(fitted.model.weight.double(), weights, atol=1e-6)
 
@@ -462,8 +460,8 @@ def test_bad_records_and_labels_are_refused(digits, change, sentence):
         ({"layer_clips": [1.0, 1.0]}, "clipping='layers'"),
         ({"bands": 3}, "noise='correlated'"),
         ({"noise": "correlated", "bands": 100}, "bands"),
-        ({"noise": "correlated", "clipping": "quantile"}, "same clips in all steps"),
-        ({"noise": "correlated", "clipping": "layer-quantiles"}, "same clips in all steps"),
+        ({"noise": "correlated", "clipping": "quantile"}, "same clipping norms in all steps"),
+        ({"noise": "correlated", "clipping": "layer-quantiles"}, "same clipping norms in all steps"),
         ({"noise": "correlated", "factor": Momentum(0.5), "bands": 3}, "`bands` were given with a factor"),
         ({"noise": "correlated", "factor": Factor(np.eye(3))}, "the factor has 3 rows"),
         ({"noise": "correlated", "factor": "root"}, "`factor` was 'root'"),

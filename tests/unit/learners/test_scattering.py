@@ -70,7 +70,7 @@ def test_it_moves_less_than_pixels_do_when_a_digit_is_shifted() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "scales", "message"),
-    [((28,), 2, "a picture is"), ((3, 28), 2, "at least 4 pixels"), ((28, 28), 0, "1 to 6 scales")],
+    [((28,), 2, "a picture is"), ((3, 28), 2, "sides of 4 pixels or more"), ((28, 28), 0, "1 to 6 scales")],
 )
 def test_bad_shapes_are_refused(shape, scales, message) -> None:
     with pytest.raises(BadInput, match=message):

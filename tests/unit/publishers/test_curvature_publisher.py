@@ -105,8 +105,8 @@ def test_inputs_and_torch_s_generator_are_not_modified(digits):
     [
         ({"latent": 0}, "`latent` was 0"),
         ({"centres": 0}, "`centres` was 0"),
-        ({"strategy": "best"}, "no strategy 'best'"),
-        ({"decoder": "deep"}, "'dense' or 'conv'"),
+        ({"strategy": "best"}, "`strategy` must be one of lowest, anywhere"),
+        ({"decoder": "deep"}, "`decoder` must be one of dense, conv"),
         ({"time_budget": 0.0}, "`time_budget` must be"),
         ({"time_budget": -3.0}, "`time_budget` must be"),
         ({"time_budget": float("nan")}, "`time_budget` must be"),
@@ -151,7 +151,7 @@ def test_bad_data_is_refused_before_training_starts(pictures, labels, said):
 def test_a_checkpoint_of_another_model_or_dataset_is_refused_before_training(digits, fitted, path):
     with pytest.raises(BadInput, match="has latent 4, and 5 is asked for"):
         CurvaturePublisher(**SMALL | {"latent": 5}, checkpoint=path).fit(*digits[:2])
-    with pytest.raises(BadInput, match="has decoder dense, and conv is asked for"):
+    with pytest.raises(BadInput, match="has decoder 'dense', and 'conv' is asked for"):
         CurvaturePublisher(**SMALL, decoder="conv", checkpoint=path).fit(*digits[:2])
     with pytest.raises(BadInput, match="has shape"):
         CurvaturePublisher(**SMALL, checkpoint=path).fit(digits[0][:, :, :7], digits[1])

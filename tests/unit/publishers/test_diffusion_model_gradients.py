@@ -1,12 +1,10 @@
-"""Gradients of single examples with several draws each, and the network they are taken of."""
+"""The network of the diffusion model: gradients of single examples, with several draws each, and its rows."""
 
 import pytest
 import torch
-from torch import nn
 
-from sfumato.errors import BadInput
-from sfumato.publishers.diffusion.diffusion_model import Denoiser, UNet
-from sfumato.publishers.diffusion.diffusion_training import ExampleGradients
+from sfumato.publishers.diffusion_model import UNet, denoise, denoising_loss, draw_noise
+from sfumato.publishers.trained_publisher import example_gradients
 
 
 def network(shape=(1, 8, 8)):
@@ -24,11 +22,11 @@ def pictures(count, channels, height, width):
     return drawn, torch.arange(count) % 4
 
 
-def loss_of_one(denoiser, picture, label, levels, noises):
+def loss_of_one(network, picture, label, levels, noises):
     """The mean over draws, one by one, of the squared error of the denoised picture over c_out²."""
     total = torch.zeros(())
     for level, noise in zip(levels, noises, strict=True):
-        denoised = denoiser((picture + level * noise)[None], level[None], label[None])[0]
+        denoised = denoise(network, (picture + level * noise)[None], level[None], label[None])[0]
         total = total + (denoised - picture).square().sum() * (level**2 + 0.25) / (0.5 * level) ** 2
     return total / len(levels)
 
@@ -39,24 +37,30 @@ def test_gradients_with_multiplicity_are_those_of_one_example_and_one_draw_at_a_
     multiplicity, channels, height, width
 ):
     xs, ys = pictures(3, channels, height, width)
-    single, together = network(xs.shape[1:]), network(xs.shape[1:])
-    generator = torch.Generator().manual_seed(7)
-    levels = (
-        torch.randn(3 * multiplicity, generator=generator).mul(1.2).add(0.3).exp().reshape(3, multiplicity)
-    )
-    noises = torch.randn(3 * multiplicity, *xs.shape[1:], generator=generator)
-    noises = noises.reshape(3, multiplicity, *xs.shape[1:])
-    gradients = ExampleGradients(together)
-    again = torch.Generator().manual_seed(7)
-    found = gradients(lambda: Denoiser(together).losses(xs, ys, multiplicity, again), 3)
-    names = {id(parameter): name for name, parameter in together.named_parameters()}
-    named = {names[id(p)]: g for p, g in zip(gradients.parameters, found, strict=True)}
+    made = network(xs.shape[1:])
+    levels, noises = draw_noise(3, multiplicity, xs.shape[1:], torch.Generator().manual_seed(7))
+    blocks = list(example_gradients(made, denoising_loss, at_once=2)(xs, ys, levels, noises))
+    assert [len(block[0]) for block in blocks] == [2, 1]
+    found = [torch.cat(parts) for parts in zip(*blocks, strict=True)]
     for i in range(3):
-        loss = loss_of_one(Denoiser(single), xs[i], ys[i], levels[i], noises[i])
-        wanted = torch.autograd.grad(loss, list(single.parameters()))
+        loss = loss_of_one(made, xs[i], ys[i], levels[i], noises[i])
+        wanted = torch.autograd.grad(loss, list(made.parameters()))
         length = torch.sqrt(sum(part.square().sum() for part in wanted))
-        for (name, _), part in zip(single.named_parameters(), wanted, strict=True):
-            assert (named[name][i] - part).abs().max() <= 1e-5 * length
+        for part, own in zip(wanted, found, strict=True):
+            assert (own[i] - part).abs().max() <= 1e-5 * length
+
+
+def test_a_null_record_leaves_the_gradients_of_others_as_they_are_to_the_last_bit():
+    """What the guarantee needs: a row whose picture is no number touches no other row."""
+    xs, ys = pictures(5, 1, 8, 8)
+    draws = draw_noise(5, 2, (1, 8, 8), torch.Generator().manual_seed(7))
+    null = xs.clone()
+    null[3] = torch.nan
+    of_examples, others = example_gradients(network(), denoising_loss), torch.arange(5) != 3
+    ((*whole,), (*without,)) = (next(of_examples(rows, ys, *draws)) for rows in (xs, null))
+    for part, same in zip(whole, without, strict=True):
+        assert torch.equal(part[others], same[others])
+        assert part.isfinite().all()
 
 
 def test_no_row_of_the_network_meets_another():
@@ -80,38 +84,6 @@ def test_label_and_level_change_what_the_network_predicts():
 
 def test_an_untrained_network_denoises_by_its_public_constants_alone():
     xs, ys = pictures(2, 1, 8, 8)
-    fresh = Denoiser(UNet((1, 8, 8), 4, 8, torch.Generator().manual_seed(0)))
-    assert torch.allclose(
-        fresh(xs, torch.tensor([0.5, 1.0]), ys), xs * torch.tensor([0.5, 0.2])[:, None, None, None]
-    )
-
-
-@pytest.mark.parametrize(
-    "layers",
-    [
-        nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)),
-        nn.Sequential(nn.Linear(4, 4, bias=False)),
-        nn.Sequential(nn.Conv2d(4, 4, 3, groups=2)),
-        nn.Sequential(nn.Conv2d(4, 4, 3, dilation=2)),
-    ],
-)
-def test_layers_without_known_gradients_of_examples_are_refused(layers):
-    with pytest.raises(BadInput, match="layer"):
-        ExampleGradients(layers)
-
-
-def test_a_layer_that_is_used_twice_or_never_is_refused():
-    layer = nn.Linear(3, 3)
-    gradients = ExampleGradients(layer)
-    rows = torch.ones(2, 3)
-    with pytest.raises(BadInput, match="exactly once"):
-        gradients(lambda: layer(layer(rows)), 2)
-    with pytest.raises(BadInput, match="exactly once"):
-        gradients(lambda: rows, 2)
-
-
-def test_pictures_that_are_too_small_and_odd_widths_are_refused():
-    with pytest.raises(BadInput, match="8 × 8 are the least"):
-        network((1, 7, 8))
-    with pytest.raises(BadInput, match="multiple of 8"):
-        UNet((1, 8, 8), 4, 12, torch.Generator())
+    fresh = UNet((1, 8, 8), 4, 8, torch.Generator().manual_seed(0))
+    shrunk = xs * torch.tensor([0.5, 0.2])[:, None, None, None]
+    assert torch.allclose(denoise(fresh, xs, torch.tensor([0.5, 1.0]), ys), shrunk)

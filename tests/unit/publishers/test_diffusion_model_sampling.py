@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from sfumato.publishers.diffusion.diffusion_model import Sampler
+from sfumato.publishers import diffusion_model
+from sfumato.publishers.diffusion_model import draw_pictures
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """Puts a denoiser in the place of networks."""
+    monkeypatch.setattr(diffusion_model, "denoise", lambda network, *given: network(*given))
 
 
 def gaussian(spread):
@@ -16,37 +23,34 @@ def gaussian(spread):
     return denoise
 
 
-@pytest.mark.parametrize("renewal", [0.0, 0.5, 1.0])
-def test_a_gaussian_is_drawn_with_its_own_mean_and_deviation(renewal):
+def test_a_gaussian_is_drawn_with_its_own_mean_and_deviation(known):
     """128,000 pixels: five deviations of their mean (false alarms 6e-7) and 3 % for the finite steps."""
-    drawn = Sampler(300, renewal, lowest=0.003).draw(
-        gaussian(0.15), torch.zeros(2000, dtype=torch.int64), (1, 8, 8), torch.Generator().manual_seed(0)
-    )
+    labels = torch.zeros(2000, dtype=torch.int64)
+    drawn = draw_pictures(gaussian(0.25), labels, (1, 8, 8), 300, torch.Generator().manual_seed(0))
     assert drawn.shape == (2000, 1, 8, 8)
-    assert abs(drawn.mean().item() - 0.2) < 5.0 * 0.15 / 128000**0.5 + 0.003
-    assert drawn.std().item() == pytest.approx(0.15, rel=0.03)
+    assert abs(drawn.mean().item() - 0.2) < 5.0 * 0.25 / 128000**0.5 + 0.003
+    assert drawn.std().item() == pytest.approx(0.25, rel=0.03)
 
 
-@pytest.mark.parametrize("renewal", [0.0, 1.0])
-def test_what_the_denoiser_is_sure_of_is_drawn_exactly_and_cut_to_the_range(renewal):
-    wanted = torch.linspace(-1.5, 1.5, 64).reshape(1, 8, 8)
-    drawn = Sampler(5, renewal).draw(
-        lambda noisy, levels, labels: wanted.expand_as(noisy),
-        torch.zeros(3, dtype=torch.int64),
-        (1, 8, 8),
-        torch.Generator().manual_seed(0),
+def test_what_the_denoiser_is_sure_of_is_drawn_exactly_and_cut_to_the_range(known):
+    wanted, labels = torch.linspace(-1.5, 1.5, 64).reshape(1, 8, 8), torch.zeros(3, dtype=torch.int64)
+    drawn = draw_pictures(
+        lambda noisy, *given: wanted.expand_as(noisy), labels, (1, 8, 8), 5, torch.Generator().manual_seed(0)
     )
     assert torch.equal(drawn, wanted.clamp(-1.0, 1.0).expand(3, 1, 8, 8))
 
 
-def test_levels_fall_from_the_highest_to_none_and_shares_rise_to_the_whole():
-    levels = list(Sampler(14).levels())
-    assert levels[0][0] == pytest.approx(20.0)
-    assert levels[-1] == pytest.approx((0.03, 0.0))
-    assert all(above > below for above, below in levels)
-    shares = []
-    Sampler(2).draw(
-        gaussian(0.1), torch.zeros(600, dtype=torch.int64), (3, 8, 9), torch.Generator(), shares.append
-    )
+def test_levels_fall_from_the_highest_to_the_lowest_and_shares_rise_to_the_whole(known):
+    levels, shares = [], []
+
+    def denoise(noisy, level, labels):
+        levels.append(level[0].item())
+        return torch.zeros_like(noisy)
+
+    draw_pictures(denoise, torch.zeros(600), (3, 8, 9), 14, torch.Generator(), shares.append)
+    assert levels[0] == pytest.approx(20.0)
+    assert levels[13] == pytest.approx(0.03)
+    assert levels[:14] == sorted(levels[:14], reverse=True)
+    assert levels == levels[:14] * 3
     assert shares == sorted(shares)
     assert shares[-1] == 1.0

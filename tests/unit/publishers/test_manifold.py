@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
+from surfaces import Cylinder, Paraboloid, Pseudosphere, Sphere
 from torch import nn
 from torch.func import jacrev, vmap
 
-from sfumato.publishers.geometry import pullback_metric
-from sfumato.publishers.geometry.manifold import Cylinder, Paraboloid, Pseudosphere, Sphere, log_determinant
+from sfumato.publishers.riemannian.manifold import log_determinant, pullback_metric
 
 
 class Decoder(nn.Module):

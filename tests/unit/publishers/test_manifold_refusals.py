@@ -9,18 +9,17 @@ import sys
 import numpy as np
 import pytest
 import torch
+from surfaces import Pseudosphere, Sphere
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import curvature, geodesics, pullback_metric
-from sfumato.publishers.geometry.curvature_measures import eigenvalue_differences
-from sfumato.publishers.geometry.geodesic_solver import curve_energy
-from sfumato.publishers.geometry.manifold import Manifold, Pseudosphere, Sphere, log_determinant
+from sfumato.publishers.riemannian import curvature, geodesics
+from sfumato.publishers.riemannian.manifold import pullback_metric
 
 GOOD = torch.tensor([[1.0, 2.0], [1.5, 0.5]])
 ROW = torch.tensor([[1.0, 2.0], [1.0, math.nan], [math.inf, 1.0]])
 
 
-@pytest.mark.parametrize("function", [pullback_metric, curvature, eigenvalue_differences])
+@pytest.mark.parametrize("function", [pullback_metric, curvature])
 @pytest.mark.parametrize(
     ("z", "sentence"),
     [
@@ -55,52 +54,6 @@ def test_a_metric_that_is_not_smooth_is_told_from_one_that_is_not_finite():
 
 
 @pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        (lambda z: z, "a pair of tensors"),
-        (lambda z: (z, z, z), "a pair of tensors"),
-        (lambda z: (z, None), "a pair of tensors"),
-        (lambda z: (z[:1], z), r"embed of 2 points has a mean of shape \(1, 2\)"),
-        (lambda z: (z, z.sum(dim=1)), r"has a deviation of shape \(2,\)"),
-    ],
-)
-def test_embeddings_of_another_kind(answer, sentence):
-    class Wrong:
-        def embed(self, z):
-            return answer(z)
-
-    with pytest.raises(BadInput, match=sentence):
-        pullback_metric(Wrong(), GOOD)
-    with pytest.raises(BadInput, match=sentence):
-        geodesics(Wrong(), GOOD, GOOD + 1.0)
-
-
-@pytest.mark.parametrize("function", [pullback_metric, curvature])
-def test_operations_without_a_forward_derivative(function):
-    class Distances:
-        def embed(self, z):
-            return torch.cdist(z, GOOD), z
-
-    with pytest.raises(BadInput, match="without a forward derivative in torch, such as cdist"):
-        function(Distances(), GOOD + 1.0)
-
-
-def test_an_embed_that_is_not_written_yet_says_so_itself():
-    class Later:
-        def embed(self, z):
-            raise NotImplementedError("later")
-
-    with pytest.raises(NotImplementedError, match="later"):
-        pullback_metric(Later(), GOOD)
-
-
-def test_a_manifold_is_what_has_embed():
-    assert isinstance(Sphere(), Manifold)
-    with pytest.raises(BadInput, match=r"method embed\(z\), and float has none"):
-        pullback_metric(1.0, GOOD)
-
-
-@pytest.mark.parametrize(
     ("end", "options", "sentence"),
     [
         (GOOD[:1], {}, r"starts \(2, 2\) and ends \(1, 2\)"),
@@ -131,23 +84,6 @@ def test_a_line_that_leaves_the_manifold():
         geodesics(Hole(), start, end, samples=30)
 
 
-@pytest.mark.parametrize("step", [0.0, -1.0, math.nan, math.inf])
-def test_steps_of_differences(step):
-    with pytest.raises(BadInput, match="finite number above 0"):
-        curvature(Sphere(), GOOD, method="differences", step=step)
-
-
-def test_unknown_methods_and_shapes():
-    with pytest.raises(BadInput, match="'exact' or 'differences', not 'guess'"):
-        curvature(Sphere(), GOOD, method="guess")
-    with pytest.raises(BadInput, match=r"shape \(n, d, d\), not \(2, 2\)"):
-        log_determinant(GOOD)
-    with pytest.raises(BadInput, match=r"shape \(n, samples, d\)"):
-        curve_energy(Sphere(), GOOD)
-    with pytest.raises(BadInput, match="samples of curves must be finite: row 1"):
-        curve_energy(Sphere(), ROW[None])
-
-
 def test_without_torch_the_room_opens_and_the_geometry_names_its_extra():
     code = (
         "import sys\n"
@@ -156,11 +92,11 @@ def test_without_torch_the_room_opens_and_the_geometry_names_its_extra():
         "        if name == 'torch':\n            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Absent())\n"
         "import sfumato.publishers\n"
-        "try:\n    import sfumato.publishers.geometry.manifold\n"
+        "try:\n    import sfumato.publishers.riemannian.manifold\n"
         "except ValueError as error:\n    print(type(error).__name__, error)"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed == "BadInput the geometry of a manifold needs torch: pip install 'sfumato[learn]'.\n"
+    assert printed == "BadInput the curvature publisher needs torch: pip install 'sfumato[learn]'.\n"
 
 
 def test_opening_the_room_imports_no_torch():

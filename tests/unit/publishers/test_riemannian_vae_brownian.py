@@ -4,16 +4,23 @@ import math
 
 import pytest
 import torch
+from surfaces import Cylinder, Paraboloid, Sphere
 
-from sfumato.publishers.geometry import geodesics, pullback_metric
-from sfumato.publishers.geometry.manifold import Cylinder, Paraboloid, Sphere
+from sfumato.publishers.riemannian import geodesics
+from sfumato.publishers.riemannian.manifold import log_determinant, pullback_metric
 from sfumato.publishers.riemannian.riemannian_vae import (
     damped_metric,
     divergence,
-    log_transition,
     squared_distance,
     walk,
 )
+
+
+def log_transition(manifold, z, centre, variance):
+    """The log density (n,) at ``z`` of a motion from ``centre`` for times ``variance``: equation 8."""
+    here, there = (log_determinant(damped_metric(manifold, points)) for points in (z, centre))
+    density = -0.5 * z.shape[1] * (2.0 * math.pi * variance).log() + 0.5 * (here - there)
+    return density - squared_distance(manifold, z, centre) / (2.0 * variance)
 
 
 def doubles(*rows):

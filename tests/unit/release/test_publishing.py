@@ -302,14 +302,6 @@ def test_a_missing_extra_is_named_with_the_line_that_adds_it(monkeypatch):
         make_publisher("curvature", {}, FACTS)
 
 
-def test_what_a_fit_would_miss_is_missed_before_anything_is_paid(monkeypatch):
-    pytest.importorskip("torch")
-    monkeypatch.setitem(sys.modules, "opacus", None)
-    with pytest.raises(BadInput, match=r"vaegan-dp needs opacus: pip install 'sfumato\[learn\]'\."):
-        make_publisher("vaegan-dp", {"multiplier": 2.0, "steps": 2}, FACTS)
-    assert make_publisher("dpdm", {"multiplier": 2.0, "steps": 2}, FACTS)
-
-
 def test_a_time_budget_limits_what_trains_and_goes_with_what_does_not():
     assert make_publisher("certified", {"epsilon": 1.0, "time_budget": 60.0}, FACTS)
     pytest.importorskip("torch")

@@ -219,7 +219,7 @@ def test_refusals_of_what_is_true_are_as_rare_as_was_allowed():
 
 @pytest.mark.parametrize("method", ["vaegan-dp", "dpdm"])
 def test_records_left_out_of_noisy_steps_are_absent_and_not_null(method):
-    pytest.importorskip("opacus")
+    pytest.importorskip("torch")
     facts = PublicFacts((8, 8), 255.0, 10, 1797)
     publisher = make_publisher(method, {"multiplier": 2.0, "steps": 2}, facts)
     statement = publisher.statement()
@@ -276,7 +276,7 @@ def test_a_publication_of_which_nothing_is_proven_sets_nothing_aside(place):
 
 
 def test_a_real_audit_of_noisy_steps_is_of_other_neighbours(place):
-    pytest.importorskip("opacus")
+    pytest.importorskip("torch")
     given = {"multiplier": 2.0, "steps": 2}
     done = publish(open_publication("digits.npz", "vaegan-dp", given, classes=10), "out.npz")
     assert done.findings[0].neighbours == "add/remove"

@@ -46,22 +46,19 @@ def class_measures(bench: Bench) -> Measures:
 
 
 def _made(bench: Bench) -> dict[str, Any]:
-    from sfumato.learners.compact import corrected_allocation, paper_allocation
+    from sfumato.learners.compact import allocations
 
     leaks = {
         name: [row.to_dict() for row in class_leakage(*bench.answers(METHODS[name]), confidence=CONFIDENCE)]
         for name in _ATTACKED
     }
     profile = bench.model(METHODS[COMPACT]).profile_
-    allocations = [
-        allocate(profile, epsilon=_EPSILON, delta=DELTA)
-        for allocate in (paper_allocation, corrected_allocation)
-    ]
+    noise = allocations(profile, epsilon=_EPSILON, delta=DELTA)
     return {
         "leakage": leaks,
         # ρ itself leaves the floats in many dimensions; its logarithm stays.
         "profile": [{name: value for name, value in row.items() if name != "rho"} for row in profile.rows()],
-        "allocations": [asdict(one) | {"sigma": one.sigma.tolist()} for one in allocations],
+        "allocations": [asdict(one) | {"sigma": one.sigma.tolist()} for one in noise],
     }
 
 

@@ -18,7 +18,7 @@ from sfumato_reproductions.regenerate import Request
 
 __all__ = ["Page"]
 
-_LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "opacus")
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")
 _SCALE = "Contraction by a constant is a change of ruler"
 
 

@@ -98,7 +98,7 @@ class Figures:
         """Of the paper's attack, with the curvature of the trained decoder beside the paper's measure."""
         import torch
 
-        from sfumato.publishers.geometry import curvature
+        from sfumato.publishers.riemannian import curvature
 
         part, right, members = self._attacked
         model = self.bench.publisher.run.model

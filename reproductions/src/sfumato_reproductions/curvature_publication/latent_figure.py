@@ -39,7 +39,7 @@ def latent_figure(
     """
     import torch
 
-    from sfumato.publishers.geometry import Spline, curvature, curve_length, geodesics
+    from sfumato.publishers.riemannian import curvature, geodesics
 
     classes = np.asarray(labels, dtype=np.int64)
     if model.latent != 2:
@@ -50,16 +50,14 @@ def latent_figure(
     found = geodesics(model, start, end, knots=7, samples=SAMPLES)
     paths = {
         "geodesic": found.curves.samples(SAMPLES)[0],
-        "straight line": Spline(start, end, start.new_zeros((1, 1, 2))).samples(SAMPLES)[0],
+        "straight line": torch.lerp(start, end, torch.linspace(0.0, 1.0, SAMPLES)[:, None]),
     }
     sides, field = _field(model, codes)
     own = curvature(model, codes).double().numpy()
     numbers = {
         "classes": [first, last],
         "converged": bool(found.converged[0]),
-        "length": {
-            name: float(curve_length(model, path.unsqueeze(0)).detach()) for name, path in paths.items()
-        },
+        "length": {name: _length(model, path) for name, path in paths.items()},
         "curvature along": {name: curvature(model, path).tolist() for name, path in paths.items()},
         "median curvature of class": {
             str(label): float(np.median(own[classes == label])) for label in np.unique(classes)
@@ -116,6 +114,15 @@ def latent_figure(
     )
 
 
+def _length(model: RiemannianVAE, path: Tensor) -> float:
+    """The sum of the chords of a path (samples, d) in the data, mean and deviation together."""
+    import torch
+
+    with torch.no_grad():
+        steps = [part.diff(dim=0) for part in model.embed(path)]
+    return float(torch.cat(steps, dim=1).norm(dim=1).sum())
+
+
 def _best(
     model: RiemannianVAE, given: Tensor, codes: Tensor, own: NDArray[np.bool_], label: int
 ) -> list[int]:
@@ -134,7 +141,7 @@ def _field(model: RiemannianVAE, codes: Tensor) -> tuple[tuple[float, float, flo
     """Sides of the part of the plane that holds the records, and K on a grid of it, row by row from below."""
     import torch
 
-    from sfumato.publishers.geometry import curvature
+    from sfumato.publishers.riemannian import curvature
 
     low, high = codes.min(dim=0).values, codes.max(dim=0).values
     low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)

@@ -103,9 +103,8 @@ def _data(request: Request) -> tuple[str, ...]:
 
 def _check_torch() -> None:
     try:
-        import opacus  # noqa: F401
         import torch  # noqa: F401
     except ImportError:
         raise BadInput(
-            "curvature-publication trains networks with torch and opacus: pip install 'sfumato[learn]'."
+            "curvature-publication trains networks with torch: pip install 'sfumato[learn]'."
         ) from None

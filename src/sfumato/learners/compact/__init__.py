@@ -11,19 +11,11 @@ from sfumato.loading import when_used
 if TYPE_CHECKING:
     from sfumato.learners.compact.class_densities import Allocation as Allocation
     from sfumato.learners.compact.class_densities import ClassProfile as ClassProfile
-    from sfumato.learners.compact.class_densities import corrected_allocation as corrected_allocation
-    from sfumato.learners.compact.class_densities import paper_allocation as paper_allocation
+    from sfumato.learners.compact.class_densities import allocations as allocations
     from sfumato.learners.compact.compact_classifier import CompactClassifier as CompactClassifier
     from sfumato.learners.compact.compact_private import CompactPrivate as CompactPrivate
 
-__all__ = [
-    "Allocation",
-    "ClassProfile",
-    "CompactClassifier",
-    "CompactPrivate",
-    "corrected_allocation",
-    "paper_allocation",
-]
+__all__ = ["Allocation", "ClassProfile", "CompactClassifier", "CompactPrivate", "allocations"]
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
     __getattr__, __dir__ = when_used(
@@ -31,8 +23,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
         {
             "Allocation": "class_densities",
             "ClassProfile": "class_densities",
-            "corrected_allocation": "class_densities",
-            "paper_allocation": "class_densities",
+            "allocations": "class_densities",
             "CompactClassifier": "compact_classifier",
             "CompactPrivate": "compact_private",
         },

@@ -9,8 +9,7 @@ Equation 22, Σ Δ_c²/σ_c² ≤ 2ε²/log(1.25/δ), is checked as printed. The
 the classes together would be Σ Δ_c²/σ_c² ≤ ε²/(2 log(1.25/δ)), a quarter of it, which is checked too.
 
 **Guarantee.** An allocation has none: ν_c and η_c are diameters and counts of private records under a map
-trained on them, so the noise itself speaks of them. :func:`class_release_guarantee` says what class-wise
-Gaussian noise proves where σ_c and Δ_c were chosen without the data.
+trained on them, so the noise itself depends on them.
 
 **Densities.** Equation 5 of CompactDP and line 6 of its Algorithm 1: p_c(z) = (1/n_c) Σ_j K_h(z − z_j), with
 K_h(u) = (2πh²)^(−p/2) exp(−‖u‖²/2h²): one Gaussian kernel, one bandwidth for all classes. Densities of
@@ -38,12 +37,13 @@ class. ρ_c leaves the range of floats in many dimensions, so its logarithm is k
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
 
 from sfumato.errors import BadInput
 from sfumato.learners.learner import (
@@ -54,10 +54,9 @@ from sfumato.learners.learner import (
     checked_features,
     whole_number,
 )
-from sfumato.mechanisms import delta_between, known_neighbours, positive, positives, shown
-from sfumato.privacy import RECORD, RECORDS, Guarantee, Neighbours
+from sfumato.mechanisms import delta_between, positive, shown
 
-__all__ = ["Allocation", "ClassProfile", "corrected_allocation", "paper_allocation"]
+__all__ = ["Allocation", "ClassProfile", "allocations"]
 
 
 def examples_of_all_classes(X: Any, y: Any, classes: int | None) -> tuple[NDArray[np.floating], Labels]:
@@ -73,11 +72,11 @@ def examples_of_all_classes(X: Any, y: Any, classes: int | None) -> tuple[NDArra
     features, checked = checked_examples(X, y, whole_number("classes", classes))
     if classes < 2:
         raise BadInput("one class was given: a classifier needs two or more.")
-    each_class_has(2, checked, classes, "a class density")
+    require_records(2, checked, classes, "a class density")
     return features, checked
 
 
-def each_class_has(least: int, labels: Labels, classes: int, what: str) -> None:
+def require_records(least: int, labels: Labels, classes: int, what: str) -> None:
     """Refuse a class with fewer than ``least`` records, which ``what`` needs."""
     counts = np.bincount(labels, minlength=classes)
     short = np.flatnonzero(counts < least)
@@ -152,7 +151,7 @@ class ClassDensities:
     ) -> None:
         self.points, self.labels = checked_examples(points, labels, classes)
         self.classes = classes
-        each_class_has(1, self.labels, classes, "a density")
+        require_records(1, self.labels, classes, "a density")
         given = checked_bandwidth(bandwidth)
         self.bandwidth = adaptive_bandwidth(self.points, self.labels, classes) if given is None else given
         self._points = [self.points[self.labels == kind] for kind in range(classes)]
@@ -162,13 +161,8 @@ class ClassDensities:
         rows, points = checked_features(X, self.points.shape[1]), self._points[kind]
         found = np.empty(len(rows))
         for where, block in squared_distances(rows, points):
-            block *= -0.5 / self.bandwidth**2
-            most = block.max(axis=1)
-            block -= most[:, None]
-            found[where] = most + np.log(np.exp(block, out=block).mean(axis=1))
-        dimension = self.points.shape[1]
-        found -= dimension * (math.log(self.bandwidth) + 0.5 * math.log(2.0 * math.pi))
-        return found
+            found[where] = logsumexp(block * (-0.5 / self.bandwidth**2), axis=1)
+        return found - math.log(len(points)) - _log_kernel(points.shape[1], self.bandwidth)
 
     def log_densities(self, X: NDArray[np.floating]) -> Floats:
         """Return the log-densities of every class at the rows of ``X``: (n, classes)."""
@@ -177,9 +171,7 @@ class ClassDensities:
 
     def probabilities(self, X: NDArray[np.floating]) -> Floats:
         """Return p_c over the sum of all densities, (n, classes): classes count as equally frequent."""
-        logs = self.log_densities(X)
-        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(self.log_densities(X), axis=1))
 
 
 def adaptive_bandwidth(points: NDArray[np.floating], labels: Labels, classes: int) -> float:
@@ -188,7 +180,7 @@ def adaptive_bandwidth(points: NDArray[np.floating], labels: Labels, classes: in
     Of a class with more than 1,000 points, 1,000 evenly spaced ones are looked at. At least a millionth of
     the spread of all points, and refused where all of them coincide.
     """
-    each_class_has(2, labels, classes, "an adaptive bandwidth")
+    require_records(2, labels, classes, "an adaptive bandwidth")
     found = []
     for kind in range(classes):
         own = points[labels == kind]
@@ -280,24 +272,25 @@ class ClassProfile:
 
 def _width_and_density(rows: NDArray[np.floating], bandwidth: float) -> tuple[float, float]:
     """Return the largest distance of two rows, and the log of the mean kernel of all pairs, (i, i) too."""
-    widest, tops, sums = 0.0, [], []
+    widest, logs = 0.0, []
     for _, block in squared_distances(rows, rows):
         widest = max(widest, float(block.max()))
-        block *= -0.5 / bandwidth**2
-        tops.append(float(block.max()))
-        sums.append(float(np.exp(block - tops[-1]).sum()))
-    top = max(tops)
-    total = math.fsum(part * math.exp(own - top) for part, own in zip(sums, tops, strict=True))
-    size = rows.shape[1] * (math.log(bandwidth) + 0.5 * math.log(2.0 * math.pi))
-    return math.sqrt(widest), top + math.log(total) - 2.0 * math.log(len(rows)) - size
+        logs.append(logsumexp(block * (-0.5 / bandwidth**2)))
+    density = float(logsumexp(logs)) - 2.0 * math.log(len(rows)) - _log_kernel(rows.shape[1], bandwidth)
+    return math.sqrt(widest), density
+
+
+def _log_kernel(dimension: int, bandwidth: float) -> float:
+    """Return minus the log of the kernel's largest value, p·log(h√2π)."""
+    return dimension * (math.log(bandwidth) + 0.5 * math.log(2.0 * math.pi))
 
 
 @dataclass(frozen=True)
 class Allocation:
     """The noise ``sigma`` (classes,) of Theorem 3 for ``epsilon`` and ``delta``, and whether it keeps to 22.
 
-    ``spent`` is Σ Δ_c²/σ_c², ``allowed`` the right side of equation 22 as printed, ``sound`` the right side
-    that the Gaussian mechanism would need.
+    ``spent`` is Σ 1/σ_c², ``allowed`` the right side of equation 22 as printed, ``sound`` the right side that
+    the Gaussian mechanism would need. All with Δ = 1.
     """
 
     formula: str
@@ -318,74 +311,11 @@ class Allocation:
         """Whether the condition of the Gaussian mechanism for all classes together holds."""
         return self.spent <= self.sound
 
-    def guarantee(self) -> Guarantee:
-        """Return a guarantee of nothing, with the reason."""
-        return Guarantee.nothing(
-            "the noise is computed from diameters and counts of private classes under a map that was trained "
-            "on them without noise"
-        )
 
-
-def paper_allocation(
-    profile: ClassProfile, *, epsilon: float, delta: float, sensitivity: float | Sequence[float] = 1.0
-) -> Allocation:
-    """Return equation 21 as printed: Δ·ν_c·η_c^(3/2) / (ε·√(2 log(1.25/δ))).
-
-    ``sensitivity`` is Δ, or Δ_c of each class, which then stands in both equations.
-    """
-    return _allocation(profile, epsilon, delta, sensitivity, corrected=False)
-
-
-def corrected_allocation(
-    profile: ClassProfile, *, epsilon: float, delta: float, sensitivity: float | Sequence[float] = 1.0
-) -> Allocation:
-    """Return equation 21 with its root in the numerator: Δ·ν_c·η_c^(3/2)·√(2 log(1.25/δ)) / ε.
-
-    ``sensitivity`` is Δ, or Δ_c of each class, which then stands in both equations.
-    """
-    return _allocation(profile, epsilon, delta, sensitivity, corrected=True)
-
-
-def class_release_guarantee(
-    sigma: Sequence[float] | NDArray[np.float64],
-    sensitivity: float | Sequence[float],
-    *,
-    delta: float,
-    neighbours: str = RECORDS.neighbours,
-) -> Guarantee:
-    """Return that of releasing f_c + N(0, σ_c² I) for every class c, with public constants σ_c and Δ_c.
-
-    Δ_c is the most by which the presence of one record of class c moves f_c, in L2, while the f of other
-    classes stay as they are. A null record in place of one of class c (zero-out) is then one Gaussian of
-    μ = Δ_c/σ_c, and the largest of these holds for all. Another record in its place (replace) may also change
-    its class: it moves f_a by Δ_a and f_b by Δ_b, or one of them by twice that, so that μ ≤ 2 max Δ_c/σ_c.
-
-    Sums of what each record contributes by itself have such a Δ_c. Densities of contracted features have
-    none while the contraction is learned from the same records without noise: all of f moves.
-    """
-    given = _of_classes("sigma", sigma, None)
-    mu = float((_of_classes("sensitivity", sensitivity, len(given)) / given).max())
-    kind = known_neighbours(neighbours)
-    return Guarantee.gaussian(
-        1.0 / (2.0 * mu if kind is Neighbours.REPLACE else mu),
-        unit=RECORD,
-        neighbours=kind,
-        theorem="analytic Gaussian, each record in one class",
-        at_delta=delta_between(delta),
-    )
-
-
-def _allocation(
-    profile: ClassProfile,
-    epsilon: float,
-    delta: float,
-    sensitivity: float | Sequence[float],
-    *,
-    corrected: bool,
-) -> Allocation:
+def allocations(profile: ClassProfile, *, epsilon: float, delta: float) -> tuple[Allocation, Allocation]:
+    """Return the noise of equation 21 as printed, and with its root in the numerator, both with Δ = 1."""
     epsilon, delta = positive("epsilon", epsilon), delta_between(delta)
-    per_class = _of_classes("sensitivity", sensitivity, len(profile.count))
-    shape = per_class * profile.vulnerability * profile.eta**1.5
+    shape = profile.vulnerability * profile.eta**1.5
     if not (shape > 0.0).all():
         raise BadInput(
             f"class {int(np.flatnonzero(shape <= 0.0)[0])} has a diameter of 0, before contraction or after "
@@ -393,22 +323,13 @@ def _allocation(
         )
     logarithm = math.log(1.25 / delta)
     root = math.sqrt(2.0 * logarithm)
-    sigma = shape * root / epsilon if corrected else shape / (epsilon * root)
-    return Allocation(
-        formula="equation 21, corrected" if corrected else "equation 21 as printed",
-        sigma=sigma,
-        epsilon=epsilon,
-        delta=delta,
-        spent=float(np.square(per_class / sigma).sum()),
-        allowed=2.0 * epsilon**2 / logarithm,
-        sound=epsilon**2 / (2.0 * logarithm),
+
+    def allocation(formula: str, sigma: Floats) -> Allocation:
+        spent = float((sigma**-2.0).sum())
+        allowed, sound = 2.0 * epsilon**2 / logarithm, epsilon**2 / (2.0 * logarithm)
+        return Allocation(formula, sigma, epsilon, delta, spent, allowed, sound)
+
+    return (
+        allocation("equation 21 as printed", shape / (epsilon * root)),
+        allocation("equation 21, corrected", shape * root / epsilon),
     )
-
-
-def _of_classes(name: str, value: object, classes: int | None) -> Floats:
-    """Return positive numbers, one for each class; a single number stands for all ``classes``."""
-    found = positives([value] * (classes or 1) if isinstance(value, int | float) else value)
-    if found is None or (classes is not None and len(found) != classes):
-        wanted = "" if classes is None else f" for each of {classes} classes"
-        raise BadInput(f"`{name}` was {shown(value)}: one positive number{wanted} is needed.", parameter=name)
-    return found

@@ -22,6 +22,7 @@ at random, ``references`` of each class; ``None`` takes all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -46,7 +47,7 @@ __all__ = ["CompactClassifier"]
 _SMALLEST_BATCH = 32
 
 
-def references_of(labels: Labels, classes: int, references: int | None, stream: Stream) -> NDArray[np.intp]:
+def draw_references(labels: Labels, classes: int, references: int | None, stream: Stream) -> NDArray[np.intp]:
     """Return at most ``references`` positions of each class, drawn by ``stream``, in rising order."""
     if references is not None:
         references = whole_number("references", references, least=2)
@@ -59,7 +60,7 @@ def references_of(labels: Labels, classes: int, references: int | None, stream: 
     return np.sort(np.concatenate(chosen))
 
 
-def anchors_of(densities: ClassDensities, *, share: float = 0.5) -> NDArray[np.intp]:
+def choose_anchors(densities: ClassDensities, *, share: float = 0.5) -> NDArray[np.intp]:
     """Return positions of the points above the (1 − ``share``) quantile of ``densities`` of their class.
 
     The density of a point counts the point itself, which adds the same to all of a class. A class keeps its
@@ -76,43 +77,60 @@ def anchors_of(densities: ClassDensities, *, share: float = 0.5) -> NDArray[np.i
     return np.sort(np.concatenate(chosen))
 
 
-class CompactClassifier(Learner):
-    """Classifies features (n, d) by class densities in a contracted space.
+@dataclass(eq=False, repr=False)
+class ContractingLearner(Learner):
+    """Base of learners that contract features (n, d) by stage 1 of CompactDP.
 
     ``classes`` None means as many as there are labels. ``bandwidth`` is ``"adaptive"`` or a number in units
     of the features' scale (their root mean square distance from their mean). Of each class ``references``
     records, drawn at random, give its density, and the ``share`` γ of highest density are its anchors.
     ``width`` is that of the hidden layer, ``dimension`` that of contracted features (None: that of features).
     ``whiten`` evens out how much features vary in different directions; contracted features and the profile
-    are then those of whitened features. ``epochs``, ``batch`` (the paper's 4,096, or a tenth of the records
-    where that is less) and ``rate`` (the paper's 0.1) are those of training. Defaults that the paper does not
-    state were chosen on training pictures held back, by ``benchmarks/compact_defaults.py``; a larger
-    ``width`` is slower and a little more accurate. See :mod:`~sfumato.learners.compact.contraction`.
+    are then those of whitened features. ``epochs``, ``batch``, the batch size (the paper's 4,096, or a tenth
+    of the records where that is less), and ``rate``, the learning rate (the paper's 0.1), are those of
+    training. Defaults that the paper does not state were chosen on training pictures held back, by
+    ``benchmarks/compact_defaults.py``; a larger ``width`` is slower and a little more accurate. See
+    :mod:`~sfumato.learners.compact.contraction`.
+
+    After ``fit``: ``network_`` and ``profile_``.
+    """
+
+    _: KW_ONLY
+    classes: int | None = None  # type: ignore[assignment]
+    bandwidth: str | float = "adaptive"
+    share: float = 0.5
+    references: int | None = 100
+    width: int = 1024
+    dimension: int | None = None
+    whiten: bool = False
+    epochs: int = 20
+    batch: int = 4096
+    rate: float = 0.1
+    randomness: Randomness | None = None
+
+    def contract(self, X: Any) -> Floats:
+        """Return g_φ of features ``X`` (n, d), in their units: (n, p)."""
+        network: ContractionNetwork = self._fitted("network_")
+        return network.contract(checked_features(X, self.n_features_in_))
+
+    def _contracted(self, X: Any) -> NDArray[np.float32]:
+        """Return g_φ of features ``X`` (n, d), in units of the network: (n, p)."""
+        network: ContractionNetwork = self._fitted("network_")
+        return network.contracted_units(checked_features(X, self.n_features_in_))
+
+    def _use(self, network: ContractionNetwork, profile: ClassProfile, classes: int) -> None:
+        self.network_, self.profile_ = network, profile
+        self.classes_ = np.arange(classes)
+        self.n_features_in_ = len(network.centre)
+
+
+@dataclass(eq=False, repr=False)
+class CompactClassifier(ContractingLearner):
+    """Classifies features (n, d) by class densities in a contracted space.
 
     After ``fit``: ``network_``, ``densities_`` (in the network's units), ``profile_``, ``bandwidth_`` and
     ``contracted_bandwidth_`` (in the units of the features), ``losses_``, one an epoch.
     """
-
-    classes: int | None  # type: ignore[assignment]
-
-    def __init__(
-        self,
-        *,
-        classes: int | None = None,
-        bandwidth: str | float = "adaptive",
-        share: float = 0.5,
-        references: int | None = 100,
-        width: int = 1024,
-        dimension: int | None = None,
-        whiten: bool = False,
-        epochs: int = 20,
-        batch: int = 4096,
-        rate: float = 0.1,
-        randomness: Randomness | None = None,
-    ) -> None:
-        self.classes, self.bandwidth, self.share, self.references = classes, bandwidth, share, references
-        self.width, self.dimension, self.whiten = width, dimension, whiten
-        self.epochs, self.batch, self.rate, self.randomness = epochs, batch, rate, randomness
 
     def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:
         """Learn the contraction and the class densities from features ``X`` (n, d) and labels ``y`` (n,)."""
@@ -130,11 +148,11 @@ class CompactClassifier(Learner):
             whiten=self.whiten,
             generator=generator,
         )
-        chosen = references_of(labels, classes, self.references, randomness.stream(b"compact references"))
+        chosen = draw_references(labels, classes, self.references, randomness.stream(b"compact references"))
         before = ClassDensities(
             network.in_units(features[chosen]), labels[chosen], classes, bandwidth=fixed or "adaptive"
         )
-        anchors = chosen[anchors_of(before, share=self.share)]
+        anchors = chosen[choose_anchors(before, share=self.share)]
         self.losses_ = train_contraction(
             network,
             features,
@@ -169,34 +187,22 @@ class CompactClassifier(Learner):
     def _set(
         self, network: ContractionNetwork, densities: ClassDensities, profile: ClassProfile, before: float
     ) -> None:
-        self.network_, self.densities_, self.profile_ = network, densities, profile
+        self._use(network, profile, densities.classes)
+        self.densities_ = densities
         self.bandwidth_ = before * network.scale
         self.contracted_bandwidth_ = densities.bandwidth * network.scale
-        self.classes_ = np.arange(densities.classes)
-        self.n_features_in_ = len(network.centre)
-
-    def contract(self, X: Any) -> Floats:
-        """Return g_φ of features ``X`` (n, d), in their units: (n, p)."""
-        network: ContractionNetwork = self._fitted("network_")
-        return network.contract(checked_features(X, self.n_features_in_))
 
     def forms(self, X: Any) -> dict[str, NDArray[np.float32]]:
         """Return records as they look in :meth:`tensors`: contracted, in the units of the network."""
-        network: ContractionNetwork = self._fitted("network_")
-        return {"contracted": network.contracted_units(checked_features(X, self.n_features_in_))}
+        return {"contracted": self._contracted(X)}
 
     def predict_proba(self, X: Any) -> Floats:
         """Return each class's density over the sum, (n, classes): mostly 0 or 1 in many dimensions."""
-        network: ContractionNetwork = self._fitted("network_")
-        return self.densities_.probabilities(
-            network.contracted_units(checked_features(X, self.n_features_in_))
-        )
+        return self._fitted("densities_").probabilities(self._contracted(X))  # type: ignore[no-any-return]
 
     def predict(self, X: Any) -> Labels:
         """Return the class of largest density (equation 5), also where probabilities are all 0 or 1."""
-        network: ContractionNetwork = self._fitted("network_")
-        moved = network.contracted_units(checked_features(X, self.n_features_in_))
-        return np.asarray(self.densities_.log_densities(moved).argmax(axis=1))
+        return np.asarray(self._fitted("densities_").log_densities(self._contracted(X)).argmax(axis=1))
 
     def guarantee(self) -> Guarantee:
         """Return a guarantee of nothing, with the reason."""

@@ -11,38 +11,37 @@ one changed record changes g_φ, and with it the features of all others, so the 
 neighbours.
 
 **Edge cases.** Those of :class:`~sfumato.learners.compact.CompactClassifier`; a δ of 1/n or more, and noise
-beyond any signal, are warned of before training and noted
-(:mod:`~sfumato.learners.warnings_before_training`).
+beyond any signal, are warned of before training and noted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
-from torch.nn.utils import skip_init
+from torch import Tensor
+from torch.nn import Parameter
 
 from sfumato.errors import BadInput
 from sfumato.learners.compact.class_densities import ClassProfile, examples_of_all_classes
-from sfumato.learners.compact.compact_classifier import CompactClassifier
+from sfumato.learners.compact.compact_classifier import CompactClassifier, ContractingLearner
 from sfumato.learners.compact.contraction import ContractionNetwork
-from sfumato.learners.dp_sgd import DPSGD, calibrated_multiplier
-from sfumato.learners.learner import Floats, Labels, Learner, Report, checked_features, whole_number
-from sfumato.learners.warnings_before_training import NoisyRelease
+from sfumato.learners.dp_sgd import DPSGD, Positions
+from sfumato.learners.learner import Floats, Labels, NoisyRelease, Report, whole_number
+from sfumato.learners.private_softmax import class_probabilities
 from sfumato.mechanisms import delta_between, one_of, positive, share
-from sfumato.noise import Randomness
+from sfumato.noise import NoisedSums, Randomness
 from sfumato.privacy import DELTA, RECORD, REQUIRED, Claim, Guarantee, Neighbours, format_upper
 
 __all__ = ["CompactPrivate"]
-_STAGE_ONE = (
-    *("classes", "bandwidth", "share", "references", "width", "dimension", "whiten"),
-    *("epochs", "batch", "rate"),
-)
+
+# Examples whose gradients are held at once.
+_BLOCK = 1024
 
 
 def noisy_head(
@@ -58,93 +57,67 @@ def noisy_head(
 ) -> Floats:
     """Return weights (1 + p, classes), a constant's first: the mean over the last half of the steps.
 
-    Steps have size ``pace`` with ``momentum`` and start from 0; both are post-processing of noisy sums.
+    Stochastic gradient descent of learning rate ``pace`` with ``momentum`` from 0: post-processing of noisy
+    sums.
     """
-    try:
-        from opacus import GradSampleModule
-    except ImportError:
-        raise BadInput("gradients of single examples need Opacus: pip install 'sfumato[learn]'.") from None
-    layer: nn.Linear = skip_init(nn.Linear, features.shape[1], classes)  # type: ignore[no-untyped-call]
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    wrapped = GradSampleModule(layer, loss_reduction="sum")
-    parameters = list(layer.parameters())
-    optimiser = torch.optim.SGD(parameters, lr=pace, momentum=momentum)
-    noisy = training.noisy(randomness)
-    rows, kinds = torch.from_numpy(features), torch.from_numpy(labels)
-    mean, kept = torch.zeros(1 + features.shape[1], classes, dtype=torch.float64), 0
-    for step, taken in enumerate(training.samples(len(rows), randomness.stream(b"head samples"))):
-        if taken.size:
-            # Asked for a gradient, which nobody uses, so that torch's backward hooks do not warn of it.
-            logits = wrapped(rows[taken].requires_grad_())
-            loss = nn.functional.cross_entropy(logits, kinds[taken], reduction="sum")
-            loss.backward()  # type: ignore[no-untyped-call]
-        training.set_gradients(parameters, noisy, len(rows), len(taken))
+    rows = torch.from_numpy(np.pad(features, ((0, 0), (1, 0)), constant_values=1.0))
+    truth = torch.nn.functional.one_hot(torch.from_numpy(labels), classes)
+    weights = Parameter(torch.zeros(rows.shape[1], classes), requires_grad=False)
+    optimiser = torch.optim.SGD([weights], lr=pace, momentum=momentum)
+    total, done = torch.zeros_like(weights, dtype=torch.float64), 0
+
+    def gradients(taken: Positions, _: Randomness) -> Iterator[list[Tensor]]:
+        for start in range(0, len(taken), _BLOCK):
+            some = taken[start : start + _BLOCK]
+            residuals = torch.softmax(rows[some] @ weights, dim=1) - truth[some]
+            yield [rows[some][:, :, None] * residuals[:, None, :]]
+
+    def move(_: float) -> None:
+        nonlocal done
         optimiser.step()
-        if 2 * (step + 1) > training.steps:
-            mean += torch.cat([layer.bias.detach()[None], layer.weight.detach().T]).double()
-            kept += 1
-        if report is not None:
-            report("noisy head", (step + 1) / training.steps)
-    wrapped.to_standard_module()
-    return np.asarray((mean / kept).numpy())
+        done += 1
+        if 2 * done > training.steps:
+            total.add_(weights)
+
+    training.train(
+        [weights],
+        len(rows),
+        gradients,
+        move,
+        NoisedSums(randomness),
+        report=None if report is None else lambda done: report("noisy head", done),
+    )
+    return np.asarray(total.numpy() / (training.steps - training.steps // 2))
 
 
-class CompactPrivate(Learner):
+@dataclass(eq=False, repr=False)
+class CompactPrivate(ContractingLearner):
     """CompactDP + DP-SGD: contracted features, and a head of ``epsilon`` and ``delta`` that do not count.
 
-    ``mode`` is ``"accountant"`` or ``"paper"``. The head makes ``steps`` steps of size ``pace`` with
-    ``momentum``; each takes every record with probability ``sampling`` and clips gradients to ``clip``, in
+    ``mode`` is ``"accountant"`` or ``"paper"``. The head makes ``steps`` steps of learning rate ``pace`` with
+    ``momentum``; each takes every record with probability ``sampling``, and ``clip`` is the clipping norm, in
     units of the features' scale. The rest are parameters of stage 1
-    (:class:`~sfumato.learners.compact.CompactClassifier`).
+    (:class:`~.compact_classifier.ContractingLearner`).
     """
 
-    classes: int | None  # type: ignore[assignment]
-
-    def __init__(
-        self,
-        epsilon: float = REQUIRED,
-        delta: float = DELTA,
-        *,
-        mode: str = "accountant",
-        classes: int | None = None,
-        bandwidth: str | float = "adaptive",
-        share: float = 0.5,
-        references: int | None = 100,
-        width: int = 1024,
-        dimension: int | None = None,
-        whiten: bool = False,
-        epochs: int = 20,
-        batch: int = 4096,
-        rate: float = 0.1,
-        sampling: float = 0.1,
-        steps: int = 100,
-        clip: float = 1.0,
-        pace: float = 2.0,
-        momentum: float = 0.5,
-        randomness: Randomness | None = None,
-    ) -> None:
-        self.epsilon, self.delta, self.mode, self.classes = epsilon, delta, mode, classes
-        self.bandwidth, self.share, self.references, self.width = bandwidth, share, references, width
-        self.dimension, self.whiten, self.epochs, self.batch, self.rate = (
-            dimension,
-            whiten,
-            epochs,
-            batch,
-            rate,
-        )
-        self.sampling, self.steps, self.clip = sampling, steps, clip
-        self.pace, self.momentum, self.randomness = pace, momentum, randomness
+    epsilon: float = REQUIRED
+    delta: float = DELTA
+    _: KW_ONLY
+    mode: str = "accountant"
+    sampling: float = 0.1
+    steps: int = 100
+    clip: float = 1.0
+    pace: float = 2.0
+    momentum: float = 0.5
 
     def fit(self, X: Any, y: Any, *, report: Report | None = None) -> Self:
         """Contract features ``X`` (n, d) by stage 1, then train the head on them with labels ``y`` (n,)."""
         features, labels = examples_of_all_classes(X, y, self.classes)
         training = self._training()
         self._forewarn(*features.shape)
-        stage = CompactClassifier(
-            **{name: getattr(self, name) for name in _STAGE_ONE}, randomness=self.randomness
-        ).fit(features, labels, report=report)
-        return self._head(stage, features, labels, training, report)
+        own = {field.name: getattr(self, field.name) for field in fields(ContractingLearner)}
+        stage = CompactClassifier(**own).fit(features, labels, report=report)
+        return self._fit_head(stage, features, labels, training, report)
 
     def fit_behind(self, stage: CompactClassifier, X: Any, y: Any, *, report: Report | None = None) -> Self:
         """Train the head alone, behind a ``stage`` that was fitted to the same ``X`` and ``y``.
@@ -154,7 +127,7 @@ class CompactPrivate(Learner):
         """
         features, labels = examples_of_all_classes(X, y, self.classes)
         stage._fitted("network_")
-        for name in _STAGE_ONE:
+        for name in stage.public():
             if getattr(stage, name) != getattr(self, name):
                 raise BadInput(
                     f"stage 1 has {name} = {getattr(stage, name)!r}: this learner needs one with "
@@ -162,16 +135,21 @@ class CompactPrivate(Learner):
                 )
         training = self._training()
         self._forewarn(*features.shape)
-        return self._head(stage, features, labels, training, report)
+        return self._fit_head(stage, features, labels, training, report)
 
     def _training(self) -> DPSGD:
         """Return the training that proves ε for features fixed beforehand."""
-        one_of("mode", self.mode, ("accountant", "paper"))
+        self._mode()
         for name in ("sampling", "momentum"):
             share(name, getattr(self, name))
-        return DPSGD(self._multiplier(), self.sampling, self.steps, self.clip)
+        return DPSGD.calibrated(
+            self.epsilon, self.delta, rate=self.sampling, steps=self.steps, clip=self.clip
+        )
 
-    def _head(
+    def _mode(self) -> str:
+        return one_of("mode", self.mode, ("accountant", "paper"))
+
+    def _fit_head(
         self,
         stage: CompactClassifier,
         features: NDArray[np.floating],
@@ -198,22 +176,14 @@ class CompactPrivate(Learner):
         self._take(stage.network_.tensors() | {"profile": stage.profile_.table()} | kept)
         return self
 
-    def contract(self, X: Any) -> Floats:
-        """Return g_φ of features ``X`` (n, d), in their units: (n, p)."""
-        network: ContractionNetwork = self._fitted("network_")
-        return network.contract(checked_features(X, self.n_features_in_))
-
     def predict_proba(self, X: Any) -> Floats:
         """Return the head's probabilities (n, classes) for contracted features."""
-        network: ContractionNetwork = self._fitted("network_")
-        moved = network.contracted_units(checked_features(X, self.n_features_in_))
-        logits = self.coef_[0] + moved @ self.coef_[1:]
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        moved = self._contracted(X)
+        return class_probabilities(self.coef_, moved)
 
     def guarantee(self) -> Guarantee:
         """Return a guarantee of nothing in both modes, with the reason."""
-        one_of("mode", self.mode, ("accountant", "paper"))
+        self._mode()
         return Guarantee.nothing(
             "the contraction is trained on the same records without noise: one changed record changes it and "
             "with it every feature, so the head's inputs are not neighbours",
@@ -223,7 +193,7 @@ class CompactPrivate(Learner):
 
     def claim(self) -> Claim:
         """Return the authors' claim, with the ε and δ that they would name."""
-        paper = one_of("mode", self.mode, ("accountant", "paper")) == "paper"
+        paper = self._mode() == "paper"
         return Claim(
             text="“To maintain (α, ρ)-RDP, the noise can be reduced by a factor of η⁻¹: σ₂ = ησ₁”"
             if paper
@@ -253,17 +223,13 @@ class CompactPrivate(Learner):
         return (first,)
 
     def releases(self, records: int, dimension: int) -> tuple[NoisyRelease, ...]:
-        """Return the gradient sums of all steps, in clips, before any η; two classes if none are given."""
+        """Return the gradient sums of all steps, in clipping norms, before any η."""
         kept = (
             dimension if self.dimension is None else min(whole_number("dimension", self.dimension), dimension)
         )
         weights = (1 + kept) * (2 if self.classes is None else self.classes)
-        noise = self._multiplier() * math.sqrt(self.steps * weights)
+        noise = self._training().multiplier * math.sqrt(self.steps * weights)
         return (NoisyRelease("the gradient sums", "head", self.steps * self.sampling * records, noise),)
-
-    def _multiplier(self) -> float:
-        """Return the noise of one gradient sum in clips, σ₁."""
-        return calibrated_multiplier(self.epsilon, self.delta, rate=self.sampling, steps=self.steps)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return network, class profile, ``head`` (1 + p, classes) and ``run``: multiplier, ε alone, n."""
@@ -275,7 +241,5 @@ class CompactPrivate(Learner):
         self.coef_ = tensors["head"]
         self.multiplier_, self.head_epsilon_ = (float(value) for value in tensors["run"][:2])
         self.records_ = int(tensors["run"][2])
-        self.profile_ = ClassProfile.from_table(tensors["profile"])
-        self.network_ = ContractionNetwork.restored(tensors)
-        self.classes_ = np.arange(self.coef_.shape[1])
-        self.n_features_in_ = len(self.network_.centre)
+        profile = ClassProfile.from_table(tensors["profile"])
+        self._use(ContractionNetwork.restored(tensors), profile, self.coef_.shape[1])

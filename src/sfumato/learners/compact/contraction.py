@@ -36,10 +36,10 @@ from sfumato.learners.learner import Floats, Labels, Report, whole_number
 
 _MOMENTUM = 0.9
 # The hidden layer counts as if its square were this many times as long: a rate of 0.1 is then a good one.
-_LOUDNESS = 50.0
+_HIDDEN_SCALE = 50.0
 # Records contracted at once outside training.
 _ROWS = 4096
-# Directions that vary less than this part of the mean are not blown up to the size of others.
+# Directions that vary less than this part of the mean are not enlarged to the size of others.
 _RIDGE = 0.1
 _NAMES = ("gain", "inner", "inner_bias", "outer", "outer_bias")
 
@@ -51,7 +51,7 @@ class ContractionNetwork(nn.Module):
         super().__init__()
         self.centre, self.scale, self.axes = centre, scale, axes
         dimension = len(centre) if axes is None else axes.shape[1]
-        self.loudness = math.sqrt(_LOUDNESS / width)
+        self.scale_of_hidden = math.sqrt(_HIDDEN_SCALE / width)
         self.gain = nn.Parameter(torch.ones(1))
         self.inner = nn.Parameter(torch.zeros(dimension, width))
         self.inner_bias = nn.Parameter(torch.zeros(width))
@@ -89,7 +89,7 @@ class ContractionNetwork(nn.Module):
     def forward(self, units: Tensor) -> Tensor:
         """Return g_φ in units of the scale."""
         hidden = torch.relu(units @ self.inner + self.inner_bias)
-        return self.gain * units + self.loudness * (hidden @ self.outer) + self.outer_bias
+        return self.gain * units + self.scale_of_hidden * (hidden @ self.outer) + self.outer_bias
 
     def contracted_units(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
         """Return g_φ of features (n, d), in units of the scale: (n, p)."""

@@ -13,24 +13,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
 
-from sfumato.errors import BadInput
-from sfumato.publishers.geometry import Spline, geodesics
-from sfumato.publishers.geometry.manifold import Manifold, latent_points
-from sfumato.publishers.publisher import Progress, whole_number
+from sfumato.publishers.publisher import Progress
+from sfumato.publishers.riemannian.geodesic_solver import Spline, geodesics
+from sfumato.publishers.riemannian.manifold import Manifold, latent_points
 
 __all__ = ["Obfuscator"]
 
 # Points moved at once: their splines and the memory of the descent stay small.
 ROWS = 2048
+# Geodesics are splines of a few knots, which are smooth enough for fewer looks at their energy than samples.
+KNOTS, LOOKS, ITERATIONS, TOLERANCE = 3, 10, 8, 0.01
 
 
 def peaks(curvatures: Tensor, least: int = 0) -> Tensor:
-    """Return the sample of highest curvature, the first where several are equal."""
+    """Return the sample of highest curvature, the first where several are equal: the paper's control."""
     return least + curvatures[:, least:].argmax(dim=1)
 
 
@@ -56,11 +57,6 @@ def anywhere(curvatures: Tensor, least: int = 0) -> Tensor:
     return least + curvatures[:, least:].argmin(dim=1)
 
 
-def highest(curvatures: Tensor, least: int = 0) -> Tensor:
-    """Return the sample of highest curvature: the paper's control."""
-    return peaks(curvatures, least)
-
-
 def halfway(curvatures: Tensor, least: int = 0) -> Tensor:
     """Return the middle of the path, whatever the curvatures: sample ``samples`` // 2, or ``least`` if later.
 
@@ -75,7 +71,7 @@ def halfway(curvatures: Tensor, least: int = 0) -> Tensor:
 
 #: Name -> rule. ``linear`` is the one whose paths are straight lines.
 STRATEGIES: Mapping[str, Callable[[Tensor, int], Tensor]] = MappingProxyType(
-    {"lowest": lowest, "anywhere": anywhere, "highest": highest, "linear": halfway}
+    {"lowest": lowest, "anywhere": anywhere, "highest": peaks, "linear": halfway}
 )
 
 
@@ -114,7 +110,6 @@ class Paths:
         return cls(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
 
 
-@runtime_checkable
 class CentredManifold(Manifold, Protocol):
     """A manifold with centres in its latent space."""
 
@@ -127,15 +122,11 @@ class CentredManifold(Manifold, Protocol):
 class Obfuscator:
     """Moves latent points towards the centre that contributes most at them.
 
-    ``strategy`` says along which path and how far: ``lowest`` (equation 15), ``anywhere`` and ``highest``
-    take a sample of the geodesic by its curvature, ``linear`` the middle of the straight line; see
-    :mod:`sfumato.publishers.riemannian.obfuscator`. ``samples`` are equally spaced in time, the point itself
-    first and the centre last; ``least`` is the first that may be taken, 0 in the paper.
-
-    Geodesics are cubic splines with ``knots``, moved for at most ``iterations`` steps or until a step
-    promises less than ``tolerance`` of the energy, which is summed over ``looks`` times and all components of
-    the data. A spline of a few knots is smooth enough for fewer looks than samples. Equal times are equal
-    distances as far as the geodesic has converged.
+    ``strategy``, one of ``STRATEGIES``, says along which path and how far: ``lowest`` (equation 15),
+    ``anywhere`` and ``highest`` take a sample of the geodesic by its curvature, ``linear`` the middle of the
+    straight line. ``samples`` are equally spaced in time, the point itself first and the centre last;
+    ``least`` is the first that may be taken, 0 in the paper. Equal times are equal distances as far as the
+    geodesic has converged.
     """
 
     def __init__(
@@ -146,35 +137,9 @@ class Obfuscator:
         samples: int = 20,
         strategy: str = "lowest",
         least: int = 0,
-        knots: int = 3,
-        looks: int = 10,
-        iterations: int = 8,
-        tolerance: float = 0.01,
     ) -> None:
-        if not isinstance(model, CentredManifold):
-            raise BadInput(
-                f"{type(model).__name__} has no centres to move points to: "
-                "a model needs embed(z), contributions(z) and centres."
-            )
-        if strategy not in STRATEGIES:
-            raise BadInput(
-                f"there is no strategy {strategy!r}; choose from {', '.join(STRATEGIES)}.",
-                parameter="strategy",
-            )
-        self.model, self.estimator, self.strategy = model, estimator, strategy
-        self.samples, self.least = whole_number("samples", samples, 2), whole_number("least", least, 0)
-        if self.least >= self.samples:
-            raise BadInput(
-                f"`least` was {least}: of {samples} samples the last one is {samples - 1}.", parameter="least"
-            )
-        self.knots, self.looks = whole_number("knots", knots, 1), whole_number("looks", looks, 3)
-        if self.knots > self.looks - 2:
-            raise BadInput(f"{knots} knots do not fit {looks} looks: at most {looks - 2} do.")
-        self.iterations, self.tolerance = whole_number("iterations", iterations, 1), tolerance
-        if not 0.0 <= tolerance < 1.0:
-            raise BadInput(
-                f"`tolerance` was {tolerance!r}: from 0 to below 1 is needed.", parameter="tolerance"
-            )
+        self.model, self.estimator = model, estimator
+        self.samples, self.strategy, self.least = samples, strategy, least
 
     def perturb(self, z: Tensor, *, report: Progress | None = None) -> Tensor:
         """Return the points that stand in for ``z``, ``(n, d)`` both, in the same order."""
@@ -183,7 +148,7 @@ class Obfuscator:
     def paths(self, z: Tensor, *, report: Progress | None = None) -> Paths:
         """Return the paths of all points ``z`` (n, d), with what was estimated and chosen on them.
 
-        Nothing is differentiated: the answer is a constant for whoever trains the model.
+        Nothing is differentiated: to training, the result is a constant.
 
         Raises:
             BadInput: If ``z`` is no finite ``(n, d)`` tensor, or the straight line to a centre leaves the
@@ -204,7 +169,7 @@ class Obfuscator:
             nearest = self.model.contributions(z).argmax(dim=1)
             ends = self.model.centres.detach()[nearest].to(z)
         curves = self._spline(z, ends).samples(self.samples)
-        # Times 0 and 1 are the ends up to rounding; whoever is not moved should be given back exactly.
+        # Times 0 and 1 are the ends up to rounding; a point that is not moved is returned exactly.
         curves[:, 0], curves[:, -1] = z, ends
         with torch.no_grad():
             curvatures = self.estimator(curves.flatten(0, 1)).reshape(len(z), self.samples)
@@ -212,14 +177,7 @@ class Obfuscator:
 
     def _spline(self, start: Tensor, end: Tensor) -> Spline:
         if self.strategy == "linear":
-            return Spline(start, end, start.new_zeros((len(start), self.knots, start.shape[1])))
-        found = geodesics(
-            self.model,
-            start,
-            end,
-            knots=self.knots,
-            samples=self.looks,
-            iterations=self.iterations,
-            tolerance=self.tolerance,
-        )
-        return found.curves
+            return Spline(start, end, start.new_zeros((len(start), KNOTS, start.shape[1])))
+        return geodesics(
+            self.model, start, end, knots=KNOTS, samples=LOOKS, iterations=ITERATIONS, tolerance=TOLERANCE
+        ).curves

@@ -3,13 +3,16 @@
 A checkpoint is written as a whole or not at all, and is refused for another model or another dataset. It
 holds private information: weights that were trained on the private pictures, and a digest of them. It belongs
 beside the private data and is never part of a release. Its file can be read by its owner only (mode 0600). It
-holds tensors and plain values, and is read without running anything that is in it.
+is a line that names the format, the SHA-256 of all that follows, a line of JSON, its *identity*, that
+describes model and data, and tensors and plain values as torch saves them, which are read without running
+anything that is in them.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
+import io
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +23,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.optim import Optimizer
 
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.io import atomic_output
@@ -37,8 +39,8 @@ from sfumato.publishers.riemannian.training_stages import (
     Stage,
 )
 
-# Raised whenever what is inside changes its meaning.
-FORMAT = 1
+# The number is raised whenever what is inside changes its meaning.
+FORMAT = b"sfumato curvature checkpoint 2\n"
 
 ORDER: tuple[type[Stage], ...] = (MeanStage, DeviationStage, CurvatureStage, BilevelStage)
 # Seconds between two reports.
@@ -67,33 +69,26 @@ class Checkpoint:
             BadInput: If the file is no checkpoint, damaged, or one of another architecture or dataset.
         """
         try:
-            content = torch.load(self.path, map_location="cpu", weights_only=True)
+            content = self.path.read_bytes()
         except FileNotFoundError:
             return None
-        except Exception as error:
-            # Damaged bytes are answered with whatever they happen to break, an IndexError among others.
-            raise BadInput(
-                f"{self.path} cannot be read as a checkpoint: give the path of one, or of no file yet."
-            ) from error
-        found = content.get("identity") if isinstance(content, dict) else None
-        if not isinstance(found, dict) or not _same(content.get("format"), FORMAT):
+        if not content.startswith(FORMAT):
             raise BadInput(f"{self.path} is no checkpoint of this version: give another path.")
+        digest, rest = content[len(FORMAT) :][:32], content[len(FORMAT) + 32 :]
+        if hashlib.sha256(rest).digest() != digest:
+            raise BadInput(f"the checkpoint {self.path} is damaged: remove it, or give another path.")
+        line, _, saved = rest.partition(b"\n")
+        found = json.loads(line)
         for name, value in self.identity.items():
-            held = found.get(name)
-            if _same(held, value):
-                continue
-            if name == "data":
+            kept = found.get(name)
+            if name == "data" and kept != value:
                 raise BadInput(f"the checkpoint {self.path} was made from other pictures: give another path.")
-            kind = shown(held).strip("'") if _plain(held) else "of another kind"
-            asked = shown(value).strip("'")
-            raise BadInput(
-                f"the checkpoint {self.path} has {name} {kind}, and {asked} is asked for: give another path."
-            )
-        return dict(content)
-
-    def damaged(self) -> BadInput:
-        """Return the error for a file with the right identity and other content that cannot be used."""
-        return BadInput(f"the checkpoint {self.path} is damaged: remove it, or give another path.")
+            if kept != value:
+                raise BadInput(
+                    f"the checkpoint {self.path} has {name} {shown(kept)}, and {shown(value)} is asked for: "
+                    "give another path."
+                )
+        return dict(torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True))
 
     def write(self, content: Mapping[str, Any]) -> None:
         """Replace the file as a whole; whenever this ends, the old or the new content is there, and no other.
@@ -101,29 +96,18 @@ class Checkpoint:
         Raises:
             BadInput: If there is no such folder, or it cannot be written to.
         """
+        saved = io.BytesIO()
+        torch.save(dict(content), saved)
+        rest = json.dumps(dict(self.identity)).encode() + b"\n" + saved.getvalue()
         try:
             with atomic_output(self.path, mode=0o600) as file:
-                torch.save({**content, "format": FORMAT, "identity": dict(self.identity)}, file)
-        except (SfumatoError, OSError, RuntimeError) as error:
-            # Of a full disk torch knows only that it could not write.
+                file.write(FORMAT + hashlib.sha256(rest).digest() + rest)
+        except (SfumatoError, OSError) as error:
             reason = getattr(error, "strerror", None) or "writing failed"
             raise BadInput(
                 f"the checkpoint {self.path} cannot be written ({reason}): name a file in a folder that "
                 "exists and has room."
             ) from error
-
-
-def _plain(value: Any) -> bool:
-    """Return whether ``value`` is what an identity is made of: a number, a word, or a list of some."""
-    parts = value if isinstance(value, list) else [value]
-    return len(parts) <= 8 and all(
-        isinstance(part, str | float) or (isinstance(part, int) and part.bit_length() <= 64) for part in parts
-    )
-
-
-def _same(held: Any, value: Any) -> bool:
-    """Return whether a file's ``held`` is ``value``; tensors, whose comparison is no bool, never are."""
-    return _plain(held) and type(held) is type(value) and bool(held == value)
 
 
 class Trainer:
@@ -167,7 +151,7 @@ class Trainer:
 
     def _through(self, stage: Stage, clock: _Clock, report: Progress | None) -> None:
         batches = _Batches(len(self.run.pictures), self.run.rates.batch, self.run.seed + 7919 * self.number)
-        saved = told = clock.now()
+        saved = reported = clock.now()
         last = 0.0
         while not self.schedule.ended(self.number, self.steps, clock.now(), last):
             before = clock.now()
@@ -180,10 +164,10 @@ class Trainer:
                 self._save()
                 saved = clock.now()
             over = self.schedule.ended(self.number, self.steps, now, last)
-            if report is not None and (over or now - told >= PACE):
+            if report is not None and (over or now - reported >= PACE):
                 done = self.schedule.share(self.number, self.steps, now, self.began)
                 report(stage.name, sum(SHARES[: self.number]) + SHARES[self.number] * done, facts)
-                told = now
+                reported = now
 
     def _save(self) -> None:
         if self.checkpoint is None:
@@ -209,71 +193,21 @@ class Trainer:
 
     def _resume(self) -> bool:
         content = None if self.checkpoint is None else self.checkpoint.read()
-        if self.checkpoint is None or content is None:
+        if content is None:
             return False
-        try:
-            self._take(content)
-        except Exception as error:
-            # What is missing, of another type or another shape is answered by torch in as many ways.
-            raise self.checkpoint.damaged() from error
-        return True
-
-    def _take(self, content: dict[str, Any]) -> None:
-        """Go on from ``content``; raises whatever it breaks where that is no content of a checkpoint."""
         run = self.run
-        self.number, self.steps = _whole(content["stage"], len(ORDER)), _whole(content["steps"])
-        self.elapsed, self.began = _seconds(content["elapsed"]), _seconds(content["began"])
-        run.seed = _whole(content["seed"])
+        self.number, self.steps = content["stage"], content["steps"]
+        self.elapsed, self.began = content["elapsed"], content["began"]
+        run.seed = content["seed"]
         run.generator.set_state(content["generator"])
         for name in ("model", "critic", "estimator"):
             getattr(run, name).load_state_dict(content[name])
-        if type(content["within"]) is not bool or not isinstance(content["optimisers"], dict):
-            raise ValueError("no state of a stage")
         if content["within"]:
             self.stage = ORDER[self.number](run)
-            self.stage.memory = _memory(content["memory"], self.stage)
+            self.stage.memory = content["memory"]
             for name, optimiser in self.stage.optimisers.items():
-                _restore(optimiser, content["optimisers"][name])
-
-
-def _whole(value: Any, most: int = 2**63) -> int:
-    if type(value) is not int or not 0 <= value <= most:
-        raise ValueError("no count")
-    return value
-
-
-def _seconds(value: Any) -> float:
-    if not isinstance(value, int | float) or not 0.0 <= value < math.inf:
-        raise ValueError("no time")
-    return float(value)
-
-
-def _memory(value: dict[str, Tensor], stage: Stage) -> dict[str, Tensor]:
-    if not all(isinstance(held, Tensor) for held in value.values()):
-        raise ValueError("no memory")
-    if isinstance(stage, CurvatureStage):
-        centres = stage.run.model.centres
-        shape = (len(value["targets"]), centres.shape[1])
-        alike = all(held.dtype == centres.dtype for held in value.values())
-        if not alike or value["points"].shape != shape or value["targets"].shape != shape[:1]:
-            raise ValueError("the memory of another estimator")
-    return value
-
-
-def _restore(optimiser: Optimizer, state: dict[str, Any]) -> None:
-    """Give ``optimiser`` its ``state`` back, if that is one of the same optimiser of the same weights."""
-    usual = _settings(optimiser)
-    optimiser.load_state_dict(state)
-    if _settings(optimiser) != usual:
-        raise ValueError("another optimiser")
-    for parameter, kept in optimiser.state.items():
-        shapes = [kept[name].shape for name in ("step", "exp_avg", "exp_avg_sq")]
-        if shapes != [torch.Size([]), parameter.shape, parameter.shape]:
-            raise ValueError("other weights")
-
-
-def _settings(optimiser: Optimizer) -> list[dict[str, type]]:
-    return [{name: type(value) for name, value in group.items()} for group in optimiser.param_groups]
+                optimiser.load_state_dict(content["optimisers"][name])
+        return True
 
 
 class _Clock:

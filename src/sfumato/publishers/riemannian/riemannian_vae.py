@@ -34,9 +34,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry import pullback_metric
-from sfumato.publishers.geometry.geodesic_solver import curve_energy
-from sfumato.publishers.geometry.manifold import Manifold, log_determinant
+from sfumato.publishers.riemannian.geodesic_solver import curve_energy
+from sfumato.publishers.riemannian.manifold import Manifold, log_determinant, pullback_metric
 
 __all__ = ["Architecture", "RiemannianVAE"]
 
@@ -56,6 +55,8 @@ FLOOR = 1.0
 LEAST_VARIANCE = 1e-3
 # Distances to so many nearest other centres make a bandwidth.
 NEAREST = 3
+# Units of a hidden layer of the curvature estimator.
+HIDDEN = 128
 
 
 def damped_metric(manifold: Manifold, z: Tensor) -> Tensor:
@@ -71,19 +72,6 @@ def squared_distance(manifold: Manifold, start: Tensor, end: Tensor, *, samples:
     times = torch.linspace(0.0, 1.0, samples, dtype=start.dtype, device=start.device).reshape(1, -1, 1)
     lines = torch.lerp(start.unsqueeze(1), end.unsqueeze(1), times)
     return 2.0 * (samples - 1) * curve_energy(manifold, lines)
-
-
-def log_transition(manifold: Manifold, z: Tensor, centre: Tensor, variance: Tensor) -> Tensor:
-    """Return the log density (n,) at ``z`` (n, d) of a motion from ``centre`` for times ``variance`` (n,).
-
-    Equation 8, and with a variance of 1 equation 9.
-    """
-    here, there = (log_determinant(damped_metric(manifold, points)) for points in (z, centre))
-    return (
-        -0.5 * z.shape[1] * (2.0 * math.pi * variance).log()
-        + 0.5 * (here - there)
-        - squared_distance(manifold, z, centre) / (2.0 * variance)
-    )
 
 
 def divergence(
@@ -149,8 +137,6 @@ class Architecture:
                 f"pictures of shape {self.shape} were given: (height, width) or (height, width, channels) "
                 f"with sides from {SMALLEST} to {LARGEST} and 1 or 3 channels are needed."
             )
-        if self.decoder not in ("dense", "conv"):
-            raise BadInput(f"the decoder must be 'dense' or 'conv', not {self.decoder!r}.")
 
     @property
     def channels(self) -> int:
@@ -462,3 +448,61 @@ class RiemannianVAE(nn.Module):
     def decoder_parameters(self) -> list[nn.Parameter]:
         """Return θ of equation 16: the weights of the mean and of the deviation network."""
         return [*self.mean_network.parameters(), *self.deviation.parameters()]
+
+
+class CurvatureEstimator(nn.Module):
+    """K̂(z) > 0 for latent points ``(n, latent)``, to evaluate curvature along a path cheaply.
+
+    K ranges over orders of magnitude, and only its order along a path decides where a point is moved to
+    (equation 15). The network is therefore trained on log K, brought to mean 0 and variance 1, where equation
+    14 is an error relative to K; its answer is turned back into K. What brings points and log K to scale is
+    kept with the weights.
+    """
+
+    centre: Tensor
+    spread: Tensor
+    level: Tensor
+    range: Tensor
+    scaled: Tensor
+
+    def __init__(self, latent: int, *, generator: Generator) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            self.layers = nn.Sequential(
+                *(nn.Linear(latent, HIDDEN), nn.SiLU()),
+                *(nn.Linear(HIDDEN, HIDDEN), nn.SiLU()),
+                nn.Linear(HIDDEN, 1),
+            )
+        for layer in self.layers:
+            if isinstance(layer, nn.Linear):
+                nn.init.kaiming_uniform_(layer.weight, nonlinearity="linear", generator=generator)
+                nn.init.zeros_(layer.bias)
+        self.register_buffer("centre", torch.zeros(latent))
+        self.register_buffer("spread", torch.ones(latent))
+        self.register_buffer("level", torch.zeros(()))
+        self.register_buffer("range", torch.ones(()))
+        self.register_buffer("scaled", torch.tensor(False))
+
+    def standardised(self, z: Tensor) -> Tensor:
+        """Return the network's own output: log K̂(z) less its level, over its range, as ``(n,)``."""
+        answer: Tensor = self.layers((z - self.centre) / self.spread)
+        return answer.squeeze(1)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return K̂ as ``(n,)``, always above 0."""
+        smallest = torch.finfo(z.dtype).tiny
+        return (self.level + self.range * self.standardised(z)).exp().clamp_min(smallest)
+
+    def scale_to(self, points: Tensor, logarithms: Tensor) -> None:
+        """Set the scale of points and of log K from these, the first time; later the scale stays."""
+        if bool(self.scaled):
+            return
+        self.centre.copy_(points.mean(dim=0))
+        self.spread.copy_(_unless_zero(points.std(dim=0, correction=0)))
+        self.level.copy_(logarithms.mean())
+        self.range.copy_(_unless_zero(logarithms.std(correction=0)))
+        self.scaled.fill_(True)
+
+
+def _unless_zero(spread: Tensor) -> Tensor:
+    return torch.where(spread > 0.0, spread, torch.ones_like(spread))

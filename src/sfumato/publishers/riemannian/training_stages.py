@@ -18,12 +18,12 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from sfumato.publishers.geometry import curvature
-from sfumato.publishers.riemannian.curvature_estimator import CurvatureEstimator
+from sfumato.publishers.riemannian.manifold import curvature
 from sfumato.publishers.riemannian.obfuscator import Obfuscator
 from sfumato.publishers.riemannian.riemannian_vae import (
     Architecture,
     Critic,
+    CurvatureEstimator,
     RiemannianVAE,
     critic_loss,
     damped_metric,
@@ -170,7 +170,7 @@ class Stage(ABC):
         """Take one step of an optimiser down ``loss``; only its own parameters change."""
         parameters = [p for group in self.optimisers[name].param_groups for p in group["params"]]
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-        # A step over the edge of what can be computed must not poison the weights: it is left out.
+        # A step whose gradient is not finite is left out, so that the weights stay finite.
         norm = torch.stack([g.norm() for g in gradients if g is not None]).norm()
         if norm.isfinite():
             scale = (self.run.rates.clip / norm.clamp_min(1e-12)).clamp_max(1.0)
@@ -188,7 +188,7 @@ class Stage(ABC):
         return {"critic": judged, "generator": made}
 
 
-# Points whose curvature is computed before the first step, and in each step; it is the dearest number here.
+# Points whose curvature, an expensive number, is computed before the first step, and in each step.
 FIRST, EACH = 512, 64
 # Steps of the estimator on all points known so far, for every time that new ones are added, and their batch.
 REPEATS, BATCH = 10, 256
@@ -229,11 +229,11 @@ class CurvatureStage(Stage):
         return {"curvature": total / REPEATS}
 
     def _known(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        points = on_the_way(self.run, self.run.model.means(self.run.pictures[rows]))
+        points = draw_path_points(self.run, self.run.model.means(self.run.pictures[rows]))
         return points, log_curvature(self.run, points)
 
 
-def on_the_way(run: Run, z: Tensor) -> Tensor:
+def draw_path_points(run: Run, z: Tensor) -> Tensor:
     """Return a uniform point on the straight line from each row of ``z`` to its centre."""
     with torch.no_grad():
         ends = run.model.centres[run.model.contributions(z).argmax(dim=1)]
@@ -336,7 +336,7 @@ class DeviationStage(Stage):
         return run.model.generate(torch.cat([codes, drawn]), run.generator)
 
 
-def unlikelihood(model: RiemannianVAE, flat: Tensor, z: Tensor) -> Tensor:
+def negative_log_likelihood(model: RiemannianVAE, flat: Tensor, z: Tensor) -> Tensor:
     """Return −log p(x|z) of the Gaussian of equation 2 for flat pictures, (n,)."""
     mean, deviation = model.embed(z)
     terms = ((flat - mean) / deviation).square() + 2.0 * deviation.log() + math.log(2.0 * math.pi)
@@ -349,17 +349,17 @@ def negative_elbo(run: Run, x: Tensor) -> tuple[Tensor, dict[str, float]]:
     mean, scale = model.encode(x)
     variance = scale.squeeze(1).square()
     few = min(rates.divergent, len(x))
-    # The walk needs metrics, the dearest part: they are had for the few, and the others stay at their means.
+    # The walk needs metrics, the most expensive part: only a few rows walk, the others stay at their means.
     metric = damped_metric(model, mean[:few])
     moved = walk(mean[:few], variance[:few], metric, run.generator)
-    likely = unlikelihood(model, torch.flatten(x, 1), torch.cat([moved, mean[few:]])).mean()
+    likely = negative_log_likelihood(model, torch.flatten(x, 1), torch.cat([moved, mean[few:]])).mean()
     apart = divergence(model, moved, mean[:few], variance[:few], model.prior, metric=metric).mean()
     facts = {"unlikelihood": float(likely.detach()), "divergence": float(apart.detach())}
     return likely + rates.beta * apart, facts
 
 
 class BilevelStage(Stage):
-    """Upper level: pictures of perturbed points please the critic. Lower level: K̂ stays what K is.
+    """Upper level: the critic accepts pictures of perturbed points. Lower level: K̂ stays near K.
 
     Each step takes (1) a step of the whole autoencoder down its evidence bound, without perturbation, (2) one
     of the critic, private pictures against mean pictures at points moved by the obfuscator, (3) one of the
@@ -392,7 +392,7 @@ class BilevelStage(Stage):
 
         facts["generator"] = self.descend("decoder", generator_loss(run.critic, fake))
 
-        points = on_the_way(run, codes)
+        points = draw_path_points(run, codes)
         error = curvature_error(run, points, log_curvature(run, points))
         facts["curvature"] = self.descend("estimator", error)
         return facts

@@ -1,7 +1,7 @@
-"""Geodesics between pairs of latent points, optimised all at once, and length and energy of curves.
+"""Geodesics between pairs of latent points, optimised all at once, and the energy of curves.
 
-A curve is a straight line plus a cubic spline that is zero at both ends. Its length and energy are measured
-in the data space. ``descend`` minimises many small smooth problems side by side, each with its own steps and
+A curve is a straight line plus a cubic spline that is zero at both ends. Its energy is measured in the data
+space. ``descend`` minimises many small smooth problems side by side, each with its own steps and
 its own memory.
 """
 
@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sfumato.errors import BadInput
-from sfumato.publishers.geometry.manifold import Manifold, embedded, latent_points, pullback_metric
+from sfumato.publishers.riemannian.manifold import Manifold, embedded, latent_points, pullback_metric
 
-__all__ = ["Spline", "curve_length", "geodesics"]
+__all__ = ["geodesics"]
 
 # Curves embedded at once: their samples should stay near the processor.
 CURVES = 64
@@ -29,57 +28,18 @@ def curve_energy(manifold: Manifold, curves: Tensor) -> Tensor:
 
     Equation 4 of Yin et al. (2025), without a factor for the number of samples: for equally spaced times,
     (samples − 1) times this tends to the integral ½ ∫ c′ᵀ G c′ dt over [0, 1].
-
-    Raises:
-        BadInput: If ``curves`` is not finite, or has fewer than two samples.
     """
-    return 0.5 * squared_steps(manifold, _curves(curves)).sum(dim=1)
-
-
-def curve_length(manifold: Manifold, curves: Tensor) -> Tensor:
-    """Return the length of each curve ``(n, samples, d)``, the sum of its chords in the data, as ``(n,)``.
-
-    Never more than the length of the smooth curve through the samples; at least the energy bound: the
-    square of the length is at most 2 (samples − 1) times ``curve_energy``.
-
-    Raises:
-        BadInput: If ``curves`` is not finite, or has fewer than two samples.
-    """
-    return squared_steps(manifold, _curves(curves)).sqrt().sum(dim=1)
-
-
-def squared_steps(manifold: Manifold, curves: Tensor) -> Tensor:
-    """Return ‖Δμ‖² + ‖Δσ‖² between neighbouring samples, ``(n, samples − 1)``."""
     count, samples, dimension = curves.shape
-    parts = embedded(manifold, curves.reshape(count * samples, dimension))
     total = torch.zeros((), dtype=curves.dtype, device=curves.device)
-    for part in parts:
-        total = total + part.reshape(count, samples, -1).diff(dim=1).square().sum(dim=2)
-    return total
+    for part in embedded(manifold, curves.reshape(count * samples, dimension)):
+        total = total + part.reshape(count, samples, -1).diff(dim=1).square().sum(dim=(1, 2))
+    return 0.5 * total
 
 
-def _curves(curves: Any) -> Tensor:
-    if not isinstance(curves, Tensor) or curves.ndim != 3 or curves.shape[1] < 2:
-        given = tuple(curves.shape) if isinstance(curves, Tensor) else type(curves).__name__
-        raise BadInput(
-            f"`curves` must be a tensor of shape (n, samples, d) with 2 samples or more, not {given}.",
-            parameter="curves",
-        )
-    latent_points(curves.flatten(0, 1), "samples of curves")
-    return curves
-
-
+# Moves that the approximate Hessian remembers.
+MEMORY = 8
 # A step is taken if it gains this share of what the slope promises; otherwise it is made this much shorter.
 ARMIJO, SHORTER, SHORTEST = 1e-4, 0.3, 1e-6
-
-
-@dataclass(frozen=True)
-class Descent:
-    """The end of each problem: ``points (n, p)``, ``values (n,)``, and which ones ``converged``."""
-
-    points: Tensor
-    values: Tensor
-    converged: Tensor
 
 
 def descend(
@@ -89,10 +49,10 @@ def descend(
     *,
     iterations: int,
     tolerance: float,
-    memory: int = 8,
-    report: Callable[[float], None] | None = None,
-) -> Descent:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Minimise n problems of p variables at once by limited-memory BFGS; no value ever rises.
+
+    Returns the points (n, p) where they end, their values (n,), and which of them converged.
 
     ``evaluate(points, which)`` gives values and gradients of the problems numbered ``which``, and
     ``scale(gradients, which)`` a first guess of the inverse Hessian times them. A problem has converged, and
@@ -102,11 +62,11 @@ def descend(
     points = start.clone()
     values, slopes = evaluate(points, everyone)
     steps = torch.ones_like(values)
-    past = _Past(start, memory)
+    past = _Past(start)
     directions = -past.times(slopes, everyone, scale)
     converged = torch.zeros_like(values, dtype=torch.bool)
     active = everyone
-    for done in range(iterations):
+    for _ in range(iterations):
         promised = -(slopes[active] * directions[active]).sum(dim=1)
         converged[active] = promised <= tolerance * values[active]
         active = active[~converged[active] & (steps[active] > SHORTEST)]
@@ -123,18 +83,16 @@ def descend(
             points[moved], values[moved], slopes[moved] = tried[good], found[good], turned[good]
             steps[moved] = 1.0
             directions[moved] = -past.times(slopes[moved], moved, scale)
-        if report is not None:
-            report(max((done + 1) / iterations, 1.0 - len(active) / len(start)))
-    return Descent(points, values, converged)
+    return points, values, converged
 
 
 class _Past:
     """The last moves of every problem and how they turned its gradient."""
 
-    def __init__(self, start: Tensor, memory: int) -> None:
-        self.moves = start.new_zeros((memory, *start.shape))
+    def __init__(self, start: Tensor) -> None:
+        self.moves = start.new_zeros((MEMORY, *start.shape))
         self.turns = torch.zeros_like(self.moves)
-        self.weights = start.new_zeros((memory, len(start)))  # 1 / (move · turn); 0 for what is not used
+        self.weights = start.new_zeros((MEMORY, len(start)))  # 1 / (move · turn); 0 for what is not used
         self.count = torch.zeros(len(start), dtype=torch.long, device=start.device)
 
     def add(self, which: Tensor, moves: Tensor, turns: Tensor) -> None:
@@ -178,27 +136,11 @@ class Spline:
     end: Tensor
     offsets: Tensor
 
-    def at(self, times: Tensor) -> Tensor:
-        """Return the points of all curves at ``times`` of shape ``(samples,)``, as ``(n, samples, d)``.
-
-        Raises:
-            BadInput: If a time is outside [0, 1].
-        """
-        if times.ndim != 1 or not bool(((times >= 0) & (times <= 1)).all()):
-            raise BadInput("times of a curve must be a tensor of shape (samples,) with values from 0 to 1.")
-        times = times.to(self.start)
+    def samples(self, count: int) -> Tensor:
+        """Return the points at ``count`` equally spaced times, both ends included, as ``(n, count, d)``."""
+        times = torch.linspace(0.0, 1.0, count, dtype=torch.float64).to(self.start)
         line = torch.lerp(self.start.unsqueeze(1), self.end.unsqueeze(1), times.reshape(1, -1, 1))
         return line + spline_basis(times, self.offsets.shape[1]) @ self.offsets
-
-    def samples(self, count: int) -> Tensor:
-        """Return the points at ``count`` equally spaced times, both ends included, as ``(n, count, d)``.
-
-        Raises:
-            BadInput: If ``count`` is below 2.
-        """
-        if count < 2:
-            raise BadInput(f"a curve needs 2 samples or more, its ends, not {count}.")
-        return self.at(torch.linspace(0.0, 1.0, count, dtype=torch.float64))
 
 
 def spline_basis(times: Tensor, knots: int) -> Tensor:
@@ -236,7 +178,6 @@ def geodesics(
     samples: int = 20,
     iterations: int = 100,
     tolerance: float = 1e-4,
-    report: Callable[[str, float], None] | None = None,
 ) -> Geodesics:
     """Return cubic splines of least energy from each row of ``start`` to that of ``end``, (n, d) both.
 
@@ -267,20 +208,14 @@ def geodesics(
     start, end = start.detach(), end.detach()
     problem = _Problem(manifold, start, end, knots, samples)
     flat = start.new_zeros((len(start), knots * start.shape[1]))
-    ended = descend(
-        problem.energy,
-        flat,
-        problem.scaled(),
-        iterations=iterations,
-        tolerance=tolerance,
-        report=None if report is None else lambda share: report("geodesics", share),
+    offsets, energy, converged = descend(
+        problem.energy, flat, problem.scaled(), iterations=iterations, tolerance=tolerance
     )
-    finite = ended.values.isfinite()  # no energy rises, so one that is not finite was not so at first
+    finite = energy.isfinite()  # no energy rises, so one that is not finite was not so at first
     if not finite.all():
         row = int(finite.int().argmin())
         raise BadInput(f"the straight line of geodesic {row} leaves the manifold: its energy is not finite.")
-    curves = Spline(start, end, ended.points.reshape(len(start), knots, -1))
-    return Geodesics(curves, ended.values, ended.converged)
+    return Geodesics(Spline(start, end, offsets.reshape(len(start), knots, -1)), energy, converged)
 
 
 class _Problem:
@@ -302,7 +237,7 @@ class _Problem:
         with torch.enable_grad():
             moved = offsets.detach().requires_grad_()
             knots = moved.reshape(len(which), self.basis.shape[1], -1)
-            value = 0.5 * squared_steps(self.manifold, self.lines[which] + self.basis @ knots).sum(dim=1)
+            value = curve_energy(self.manifold, self.lines[which] + self.basis @ knots)
             (slope,) = torch.autograd.grad(value.sum(), moved)
         return value.detach(), slope
 

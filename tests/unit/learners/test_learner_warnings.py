@@ -11,7 +11,7 @@ from sfumato.audits import one_run_audit
 from sfumato.errors import BadInput, Forewarning
 from sfumato.learners import CertifiedCompact, PrivateSoftmax, fit_private
 from sfumato.learners.compact import CompactClassifier, CompactPrivate
-from sfumato.learners.warnings_before_training import NoisyRelease, forewarnings
+from sfumato.learners.learner import NoisyRelease, forewarnings
 from sfumato.mechanisms import CellSums
 from sfumato.noise import Seeded
 from sfumato.privacy import Neighbours

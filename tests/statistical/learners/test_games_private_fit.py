@@ -11,19 +11,11 @@ import numpy as np
 import pytest
 import torch
 from games import LESS, violations
+from scipy.linalg import toeplitz
 
-from sfumato.learners import Factor, Momentum, fit_private
-from sfumato.learners.correlated_noise import UNIT, CorrelatedNoise, CorrelatedSteps, FactoredSteps
-from sfumato.learners.dp_sgd import NoiseSchedule
-from sfumato.learners.gradient_clipping import (
-    RADIUS,
-    ClippedSum,
-    LayerQuantileSum,
-    LayerSum,
-    NormalisedSum,
-    QuantileSum,
-    gradient_stretch,
-)
+from sfumato.learners import DPSGD, Factor, Momentum, fit_private
+from sfumato.learners.correlated_noise import UNIT, CorrelatedSteps, FactoredSteps
+from sfumato.learners.gradient_clipping import RADIUS, ClippedSum, Quantiles
 from sfumato.noise import Secure
 from sfumato.privacy import Guarantee
 
@@ -33,6 +25,16 @@ THRESHOLDS = np.linspace(-1.5, 1.5, 9)
 HUGE = 1e6 * torch.eye(TOGETHER)
 
 
+def scheduled(multipliers, rate, stretch=1.0):
+    return DPSGD(stretch, rate, len(multipliers), factors=tuple(multipliers))
+
+
+def seen_of(noise, step, sums):
+    """Noisy sums of each parameter, in clipping norms."""
+    flat = np.concatenate([total.double().numpy().ravel() for total in sums])
+    return np.split(noise(step, flat, Secure()) / RADIUS, np.cumsum([len(total) for total in sums])[:-1])
+
+
 @pytest.mark.parametrize(
     ("multipliers", "rate"),
     [((0.9, 1.4), 1.0), ((0.8, 0.8, 0.5), 0.5)],
@@ -40,19 +42,19 @@ HUGE = 1e6 * torch.eye(TOGETHER)
 )
 def test_a_schedule(multipliers, rate):
     """False-alarm rate 1e-6; 20 000 samples a side; miss rate below 1e-6."""
-    plan = NoiseSchedule(multipliers, rate)
+    plan = scheduled(multipliers, rate)
 
     def scores(present, stretch):
         return np.concatenate([ratio(present, stretch) for _ in range(ROUNDS)])
 
     def ratio(present, stretch):
         found, clipped = np.zeros(TOGETHER), ClippedSum(0.3)
-        noise = plan.noise(Secure().stream(b"noise"), stretch)
-        batches = plan.batches(TOGETHER, Secure().stream(b"samples"))
-        for multiplier, taken in zip(plan.multipliers, batches, strict=True):
+        noise = scheduled(multipliers, rate, stretch).noise(clipped)
+        for step, multiplier in enumerate(plan.multipliers):
+            taken = plan.sample(TOGETHER, Secure().stream(b"samples"))
             empty = [torch.zeros(TOGETHER)]
             sums = clipped.exact([HUGE[taken]]) if present and len(taken) else empty
-            seen = noise(sums)[0][0].numpy() / RADIUS
+            (seen,) = seen_of(noise, step, sums)
             found += np.log1p(rate * np.expm1((seen - 0.5) / multiplier**2))
         return found
 
@@ -64,15 +66,15 @@ def test_a_schedule(multipliers, rate):
 @pytest.mark.parametrize(
     ("clipped", "lengths"),
     [
-        (NormalisedSum(0.01), [1.0]),
-        (LayerSum((0.6, 3.0, 1.5), [[0], [1], [2]]), [0.6, 3.0, 1.5]),
+        (ClippedSum(gamma=0.01), [1.0]),
+        (ClippedSum((0.6, 3.0, 1.5), [[0], [1], [2]]), [0.6, 3.0, 1.5]),
     ],
     ids=["automatic", "layers"],
 )
 def test_a_bound_on_each_record(clipped, lengths):
     """False-alarm rate 1e-6; 20 000 samples a side; miss rate below 1e-6."""
     multiplier = 0.65
-    plan = NoiseSchedule((multiplier,), 1.0)
+    plan = scheduled((multiplier,), 1.0)
     total = math.sqrt(sum(length**2 for length in lengths))
     sums = clipped.exact([HUGE] * len(lengths))
     nothing = [torch.zeros(TOGETHER)] * len(lengths)
@@ -80,10 +82,10 @@ def test_a_bound_on_each_record(clipped, lengths):
     def scores(present, stretch):
         found = []
         for _ in range(ROUNDS):
-            noise = plan.noise(Secure().stream(b"noise"), stretch)
-            seen = noise(sums if present else nothing)[0]
-            along = sum(part.numpy() * length for part, length in zip(seen, lengths, strict=True))
-            found.append((along / (RADIUS * total) - 0.5) / multiplier**2)
+            noise = scheduled((multiplier,), 1.0, stretch).noise(clipped)
+            seen = seen_of(noise, 0, sums if present else nothing)
+            along = sum(part * length for part, length in zip(seen, lengths, strict=True))
+            found.append((along / total - 0.5) / multiplier**2)
         return np.concatenate(found)
 
     guarantee = plan.guarantee(1e-5)
@@ -100,20 +102,22 @@ def test_correlated_noise(steps, period, bands):
     plan = CorrelatedSteps(multiplier, steps, period, bands)
     weak = CorrelatedSteps(LESS * multiplier, steps, period, bands)
     moved = (np.arange(steps) % period == 0).astype(np.float64)
-    way = plan.factor() @ moved
+    column = np.pad(plan.numerators / UNIT, (0, steps - bands))
+    matrix = toeplitz(column, np.zeros(steps))
+    way = matrix @ moved
     sums = ClippedSum(2.0).exact([HUGE])
 
     def scores(drawn, present):
         found = []
         for _ in range(ROUNDS):
-            noise = CorrelatedNoise(drawn, Secure().stream(b"noise"))
-            seen = np.array(
+            noise = drawn.noise(ClippedSum(2.0))
+            seen = np.concatenate(
                 [
-                    noise(sums if present and takes else [torch.zeros(TOGETHER)])[0][0].numpy() / RADIUS
-                    for takes in moved
+                    seen_of(noise, step, sums if present and takes else [torch.zeros(TOGETHER)])
+                    for step, takes in enumerate(moved)
                 ]
             )
-            found.append((way @ (plan.factor() @ seen) - 0.5 * way @ way) / plan.deviation**2)
+            found.append((way @ (matrix @ seen) - 0.5 * way @ way) / plan.deviation**2)
         return np.concatenate(found)
 
     guarantee = plan.guarantee(1e-5)
@@ -147,8 +151,10 @@ def test_noise_of_a_factor(factor, period, signs):
     def scores(drawn, present):
         found = []
         for _ in range(ROUNDS):
-            noise = CorrelatedNoise(drawn, Secure().stream(b"noise"))
-            seen = np.array([noise([present * sign * whole])[0][0].numpy() / RADIUS for sign in signs])
+            noise = drawn.noise(ClippedSum(2.0))
+            seen = np.concatenate(
+                [seen_of(noise, step, [present * sign * whole]) for step, sign in enumerate(signs)]
+            )
             found.append((way @ (matrix @ seen) - 0.5 * way @ way) / plan.deviation**2)
         return np.concatenate(found)
 
@@ -156,6 +162,18 @@ def test_noise_of_a_factor(factor, period, signs):
     assert np.linalg.norm(way) == pytest.approx(plan.sensitivity, rel=1e-6)
     assert not violations(guarantee, scores(plan, 0), scores(plan, 1), THRESHOLDS)
     assert violations(guarantee, scores(weak, 0), scores(weak, 1), THRESHOLDS)
+
+
+class Watched(ClippedSum):
+    """Keeps what was released of its counts, with ``less`` times the noise."""
+
+    def __init__(self, less, *given, **options):
+        super().__init__(*given, **options)
+        self.less = less
+
+    def advance(self, multiplier, stream):
+        self.inside = super().advance(self.less * multiplier, stream)
+        return self.inside
 
 
 @pytest.mark.parametrize(
@@ -169,21 +187,19 @@ def test_quantile_clipping(share, gradient, bit):
     False-alarm rate 1e-6; 3000 samples a side; with a fifth less noise of the named kind, which has most of
     the budget here, μ grows from 3 to 3.7; miss rate 5e-8.
     """
-    z = math.sqrt(2.0) / 3.0
-    plan = NoiseSchedule((z, z), 1.0)
-    stretch = gradient_stretch(share)
+    z, plan = math.sqrt(2.0) / 3.0, scheduled((math.sqrt(2.0) / 3.0,) * 2, 1.0)
+    stretch = Quantiles(1.0, share=share).stretch
+    record = torch.tensor([[1e9]])
 
     def scores(present, gradient=1.0, bit=1.0):
         found = np.zeros(GAMES)
-        stream = Secure().stream(b"bits")
-        record = torch.tensor([[1e9]])
         for game in range(GAMES):
-            clipped = QuantileSum(1.0, expected=1.0, stream=stream, share=share)
-            noise = plan.noise(stream, stretch * gradient)
-            for _ in range(2):
+            clipped = Watched(bit, 1.0, quantiles=Quantiles(1.0, share=share))
+            noise = scheduled((z, z), 1.0, gradient).noise(clipped)
+            for step in range(2):
                 sums = clipped.exact([record]) if present else [torch.zeros(1)]
-                seen = float(noise(sums)[0][0]) / RADIUS
-                inside = 2.0 * (clipped.advance(z * bit) - 0.5)
+                ((seen,),) = seen_of(noise, step, sums)
+                inside = 2.0 * (clipped.inside[0] - 0.5)
                 found[game] += (seen - 0.5) / (z * stretch) ** 2 + (-inside - 0.5) / (z**2 / share)
         return found
 
@@ -204,23 +220,21 @@ def test_layer_quantiles(share, gradient, bit):
     False-alarm rate 1e-6; 3000 samples a side; with a fifth less noise of the named kind, which has most of
     the budget here, μ grows from 3 to 3.7; miss rate 5e-8.
     """
-    z, first = math.sqrt(2.0) / 3.0, np.array([0.6, 3.0, 1.5])
-    plan = NoiseSchedule((z, z), 1.0)
-    stretch = gradient_stretch(share)
+    z, plan = math.sqrt(2.0) / 3.0, scheduled((math.sqrt(2.0) / 3.0,) * 2, 1.0)
+    stretch = Quantiles(1.0, share=share).stretch
     record = [torch.full((1, 1), 1e9)] * 3
     nothing = [torch.zeros(1)] * 3
 
     def scores(present, gradient=1.0, bit=1.0):
         found = np.zeros(GAMES)
-        stream = Secure().stream(b"bits")
         for game in range(GAMES):
-            clipped = LayerQuantileSum(first, [[0], [1], [2]], expected=1.0, stream=stream, share=share)
-            noise = plan.noise(stream, stretch * gradient)
-            for _ in range(2):
+            clipped = Watched(bit, [0.6, 3.0, 1.5], [[0], [1], [2]], quantiles=Quantiles(1.0, share=share))
+            noise = scheduled((z, z), 1.0, gradient).noise(clipped)
+            for step in range(2):
                 way = np.array(clipped.clips) / clipped.clip
-                seen = noise(clipped.exact(record) if present else nothing)[0]
-                along = sum(float(part) * toward for part, toward in zip(seen, way, strict=True)) / RADIUS
-                inside = 2.0 * (np.array(clipped.advance(z * bit)) - 0.5)
+                seen = seen_of(noise, step, clipped.exact(record) if present else nothing)
+                along = np.concatenate(seen) @ way
+                inside = 2.0 * (np.array(clipped.inside) - 0.5)
                 found[game] += (along - 0.5) / (z * stretch) ** 2
                 found[game] += (-inside.sum() - 1.5) / (3.0 * z**2 / share)
         return found

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import chi2
 from sklearn.datasets import load_digits
 
 from sfumato.errors import BadInput
 from sfumato.learners import DPSGD
-from sfumato.noise import Keyed, Seeded
+from sfumato.noise import Keyed, NoisedSums, Seeded
 from sfumato.privacy import DELTA, Neighbours
+from sfumato.publishers.diffusion_model import UNet, denoising_loss, draw_noise
 from sfumato.publishers.dpdm import DPDMPublisher
+from sfumato.publishers.publisher import Labelled, silent
 
 DIGITS = {"shape": (8, 8), "classes": 10, "top": 16.0, "width": 8}
 
@@ -39,7 +42,7 @@ def test_the_default_proves_what_its_page_says():
 def test_epsilon_sets_the_multiplier():
     publisher = DPDMPublisher(epsilon=3.0, delta=1e-6, rate=0.02, steps=50)
     assert 2.95 < publisher.guarantee().epsilon(1e-6) <= 3.0
-    assert publisher.parameters()["multiplier"] == publisher.training.sgd.multiplier
+    assert publisher.parameters()["multiplier"] == publisher.sgd.multiplier
 
 
 def test_a_release_has_pictures_in_range_labels_and_its_statement(fitted):
@@ -95,7 +98,7 @@ def test_progress_tells_steps_and_shares_and_nothing_of_the_data(digits):
     told = []
     publisher = DPDMPublisher(rate=0.1, steps=4, drawing=2, randomness=Seeded(1), **DIGITS)
     publisher.fit(*digits, report=lambda *facts: told.append(facts))
-    assert told == [("training", step / 4, {"step": float(step)}) for step in range(1, 5)]
+    assert told == [("training", step / 4, {}) for step in range(1, 5)]
     publisher.publish(300, report=lambda *facts: told.append(facts))
     assert [(stage, facts) for stage, _, facts in told[4:]] == [("drawing pictures", {})] * 2
     assert told[-1][1] == 1.0
@@ -149,3 +152,67 @@ def test_nothing_is_published_before_fit_or_in_bad_numbers(fitted):
         DPDMPublisher().publish(1)
     with pytest.raises(BadInput, match="`n` was 0"):
         fitted.publish(0)
+
+
+class Recorded(NoisedSums):
+    """Keeps the sums that it drew."""
+
+    def __init__(self, randomness):
+        super().__init__(randomness)
+        self.drawn = []
+
+    def _sum(self, number, drawn):
+        self.drawn.append(drawn())
+        return self.drawn[-1]
+
+
+def first_sum(digits, null=(), **parameters):
+    """The noisy gradient sum of the first step, on all records, of which those in ``null`` are left out.
+
+    A picture of NaN has a gradient that counts as zero: the null record of zero-out neighbours.
+    """
+    publisher, sums = DPDMPublisher(rate=1.0, steps=1, **DIGITS, **parameters), Recorded(Seeded(3))
+    publisher._sums = sums
+    data = Labelled.checked(digits[0][:80], digits[1][:80], top=16.0, classes=10)
+    data.pictures[list(null)] = np.nan
+    publisher._train(data, silent)
+    return sums.drawn[0].astype(np.float64)
+
+
+@pytest.mark.parametrize("multiplicity", [1, 3, 10])
+def test_one_example_moves_the_sum_by_the_clip_at_most_whatever_the_multiplicity(digits, multiplicity):
+    """The noise, 1e-6 of the clipping norm in each of 10,000 entries, is the same on both sides."""
+    options = {"multiplier": 1e-6, "clip": 2.0, "multiplicity": multiplicity}
+    moved = np.linalg.norm(first_sum(digits, **options) - first_sum(digits, [70], **options))
+    assert moved <= 2.0 * (1.0 + 1e-4)
+    assert moved >= 1.99  # gradients are longer than the clip: what is measured is the clip itself
+
+
+@pytest.mark.parametrize(("multiplier", "clip"), [(0.7, 2.0), (3.0, 0.5)])
+def test_noise_of_a_step_has_the_deviation_that_was_promised(digits, multiplier, clip):
+    """With gradients that count as zero, what is left is noise of multiplier · clip.
+
+    False alarms: 2e-7, both sides of the χ² of all entries together.
+    """
+    noise = first_sum(digits, range(80), multiplier=multiplier, clip=clip)
+    ratio = np.square(noise / (multiplier * clip)).sum()
+    assert chi2.ppf(1e-7, len(noise)) <= ratio <= chi2.isf(1e-7, len(noise))
+
+
+def test_the_loss_falls_without_noise(digits):
+    data = load_digits()
+    publisher = DPDMPublisher(rate=0.03, steps=60, multiplier=1e-6, randomness=Seeded(1), **DIGITS)
+    pictures = torch.from_numpy(data.images.astype(np.float32) / 8.0 - 1.0)[:500, None]
+    draws = draw_noise(500, 2, (1, 8, 8), torch.Generator().manual_seed(9))
+    labels = torch.from_numpy(data.target[:500].astype(np.int64))
+
+    def loss(network):
+        def forward(given):
+            return network(*given)
+
+        with torch.no_grad():
+            rows = zip(pictures, labels, *draws, strict=True)
+            return sum(denoising_loss(forward, *row).item() for row in rows)
+
+    fresh = UNet((1, 8, 8), 10, 8, torch.Generator().manual_seed(0))
+    assert loss(publisher.fit(data.images, data.target)._model) < 0.7 * loss(fresh)

@@ -1,4 +1,4 @@
-"""The loop of noisy steps: a run that is carried on from kept sums, or from a kept state, is the same run."""
+"""Trained publishers: a run that is resumed from kept sums, or from a kept state, is the same run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 pytest.importorskip("torch")
-pytest.importorskip("opacus")
 
-from sfumato.noise import NoisedSums, Seeded
+from sfumato.noise import NoisedSums, Secure, Seeded
 from sfumato.publishers import DPDMPublisher, VAEGANDPPublisher
+from sfumato.publishers.trained_publisher import make_generator
 
 DIGITS = load_digits()
 PICTURES, LABELS = DIGITS.images[:200], DIGITS.target[:200].astype(np.int64)
@@ -79,3 +79,13 @@ def test_other_sums_make_other_pictures(make):
     other = Kept([])
     other._randomness = Seeded(4)
     assert not np.array_equal(published(make(), other), expected)
+
+
+def test_generators_of_other_labels_and_other_runs_differ():
+    seeds = [
+        make_generator(randomness.stream(label)).initial_seed()
+        for label in (b"a", b"b")
+        for randomness in (Seeded(1), Seeded(2), Secure(), Secure())
+    ]
+    assert len(set(seeds)) == len(seeds)
+    assert make_generator(Seeded(1).stream(b"a")).initial_seed() == seeds[0]
