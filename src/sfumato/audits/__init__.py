@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from sfumato.audits.canary_game import one_run_audit as one_run_audit
     from sfumato.audits.compactdp_attacks import CONFIGURATIONS as CONFIGURATIONS
     from sfumato.audits.compactdp_attacks import Configuration as Configuration
-    from sfumato.audits.compactdp_attacks import CrossFitted as CrossFitted
     from sfumato.audits.compactdp_attacks import cross_fit as cross_fit
-    from sfumato.audits.compactdp_attacks import from_advantage as from_advantage
     from sfumato.audits.distinguishing_game import distinguish as distinguish
     from sfumato.audits.distinguishing_game import pair_games as pair_games
     from sfumato.audits.embedding_attacks import pairing_attack as pairing_attack
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.audits.learner_audit import audit_learner as audit_learner
     from sfumato.audits.learner_audit import checked_shadows as checked_shadows
     from sfumato.audits.learner_audit import class_leakage as class_leakage
+    from sfumato.audits.learner_audit import from_advantage as from_advantage
     from sfumato.audits.lower_bounds import gaussian_bound as gaussian_bound
     from sfumato.audits.lower_bounds import threshold_bound as threshold_bound
     from sfumato.audits.lower_bounds import usual_delta as usual_delta
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
     from sfumato.audits.roc import roc_curve as roc_curve
     from sfumato.audits.roc import tpr_at_fpr as tpr_at_fpr
     from sfumato.audits.shadow_models import shadow_attack as shadow_attack
-    from sfumato.audits.shadow_models import train_shadows as train_shadows
     from sfumato.audits.speakers import speaker_recognition as speaker_recognition
 
 __all__ = [
@@ -70,7 +68,6 @@ __all__ = [
     "Canaries",
     "ClassLeakage",
     "Configuration",
-    "CrossFitted",
     "Finding",
     "LearnerAudit",
     "OneRunAudit",
@@ -113,7 +110,6 @@ __all__ = [
     "surely_more",
     "threshold_bound",
     "tpr_at_fpr",
-    "train_shadows",
     "usual_delta",
 ]
 
@@ -126,9 +122,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "one_run_audit": "canary_game",
             "CONFIGURATIONS": "compactdp_attacks",
             "Configuration": "compactdp_attacks",
-            "CrossFitted": "compactdp_attacks",
             "cross_fit": "compactdp_attacks",
-            "from_advantage": "compactdp_attacks",
             "distinguish": "distinguishing_game",
             "pair_games": "distinguishing_game",
             "pairing_attack": "embedding_attacks",
@@ -140,6 +134,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "audit_learner": "learner_audit",
             "checked_shadows": "learner_audit",
             "class_leakage": "learner_audit",
+            "from_advantage": "learner_audit",
             "gaussian_bound": "lower_bounds",
             "threshold_bound": "lower_bounds",
             "usual_delta": "lower_bounds",
@@ -170,7 +165,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "roc_curve": "roc",
             "tpr_at_fpr": "roc",
             "shadow_attack": "shadow_models",
-            "train_shadows": "shadow_models",
             "speaker_recognition": "speakers",
         },
     )

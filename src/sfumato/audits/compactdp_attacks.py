@@ -3,81 +3,30 @@
 The attacker knows for some records whether they are members and trains a classifier on what the model says
 about them; the classifier then scores records it has not seen. Members and non-members must come from one
 distribution, or the classifier learns the difference between the distributions.
-
-Two conversions turn attack results into an "empirical ε", as the CompactDP paper uses them. They are
-heuristics: none is a bound on ε in either direction. They exist so that the paper's numbers can be recomputed
-and compared with bounds that hold (``lower_bounds``, ``one_run``).
 """
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.audits.findings import Finding
-from sfumato.audits.lower_bounds import check_delta
 from sfumato.audits.predictions import Predictions, check_comparable
 from sfumato.audits.roc import Placements, finding_from_scores
 from sfumato.errors import BadInput
 
-__all__ = ["CONFIGURATIONS", "Configuration", "CrossFitted", "cross_fit", "from_advantage"]
-
-
-_CAUTION = (
-    "heuristic: a weak attack yields a small number, which says nothing about how private the release is; "
-    "this is no bound on ε"
-)
+__all__ = ["CONFIGURATIONS", "Configuration", "cross_fit"]
 
 Floats = npt.NDArray[np.float64]
 Scorer = Callable[[Predictions], Floats]
+FOLDS = 5
 THREAT = "sees the model's answers and the true labels, and knows of other records whether they are members"
-
-
-@dataclass(frozen=True)
-class Heuristic:
-    """A number called ε by convention, the formula it came from, and why not to rely on it."""
-
-    name: str
-    epsilon: float
-    formula: str
-    caution: str = _CAUTION
-
-
-def from_advantage(advantage: float, *, delta: float) -> Heuristic:
-    """Return log(1 + advantage − 2δ) − log(1 − δ), for a membership advantage TPR − FPR in [−1, 1].
-
-    Negative where the advantage is below δ: a guess. Refused where the logarithm does not exist.
-    """
-    delta = check_delta(delta)
-    if not -1.0 <= advantage <= 1.0:
-        raise BadInput(f"`advantage` was {advantage!r}: it must lie between -1 and 1.", parameter="advantage")
-    inside = 1.0 + advantage - 2.0 * delta
-    if inside <= 0.0:
-        raise BadInput(
-            f"an advantage of {advantage:g} at a delta of {delta:g} has no logarithm here: "
-            "1 + advantage − 2δ must be above 0."
-        )
-    value = math.log(inside) - math.log1p(-delta)
-    return Heuristic("advantage", value, "log(1 + advantage − 2δ) − log(1 − δ)")
-
-
-def from_rates(tpr: float, fpr: float) -> Heuristic:
-    """Return log(TPR/FPR); raise if one of them is 0, since no ratio can be read off what never happened."""
-    for name, rate in (("tpr", tpr), ("fpr", fpr)):
-        if not 0.0 <= rate <= 1.0:
-            raise BadInput(f"`{name}` was {rate!r}: a rate lies between 0 and 1.", parameter=name)
-        if rate == 0.0:
-            raise BadInput(
-                f"`{name}` was 0: log(TPR/FPR) does not exist; take Clopper–Pearson bounds of both instead.",
-                parameter=name,
-            )
-    return Heuristic("rates", math.log(tpr) - math.log(fpr), "log(TPR/FPR)")
 
 
 @dataclass(frozen=True)
@@ -101,7 +50,7 @@ class Configuration:
         """
         check_comparable(members, nonmembers)
         known = np.concatenate([self.features(members), self.features(nonmembers)])
-        if _constant(known):
+        if all_equal(known):
             return lambda predictions: np.zeros(len(predictions))
         truth = np.repeat([1, 0], [len(members), len(nonmembers)])
         trained = self.classifier(seed, len(known))
@@ -219,15 +168,23 @@ class CrossFitted:
     nonmembers: Floats
     placements: Placements
 
+    def finding(self, attack: str, threat: str, confidence: float, note: str = "") -> Finding:
+        """Return the scores as a finding; the AUC is compared within folds, the rates are of all scores."""
+        return finding_from_scores(
+            *(attack, threat, self.members, self.nonmembers),
+            confidence=confidence,
+            note=note,
+            placements=self.placements,
+        )
+
 
 def cross_fit(
     fit: Callable[[Predictions, Predictions], Scorer],
     members: Predictions,
     nonmembers: Predictions,
     *,
-    folds: int = 5,
+    folds: int = FOLDS,
     seed: int = 0,
-    report: Callable[[float], None] | None = None,
 ) -> CrossFitted:
     """Stratified cross-validation: every fold is scored by an attacker trained on the other folds.
 
@@ -251,8 +208,6 @@ def cross_fit(
         scores[0][inside == fold] = score(members.rows(inside == fold))
         scores[1][outside == fold] = score(nonmembers.rows(outside == fold))
         placed.append(Placements.of(scores[0][inside == fold], scores[1][outside == fold]))
-        if report is not None:
-            report((fold + 1) / folds)
     return CrossFitted(*scores, Placements.join(placed))
 
 
@@ -261,7 +216,6 @@ def attack_configurations(
     nonmembers: Predictions,
     *,
     names: Sequence[str] | None = None,
-    folds: int = 5,
     confidence: float = 0.99,
     seed: int = 0,
     report: Callable[[str, float], None] | None = None,
@@ -275,42 +229,19 @@ def attack_configurations(
     take all six well under a minute on one core.
     """
     check_comparable(members, nonmembers)
-    known = {item.name: item for item in CONFIGURATIONS}
-    chosen = list(known) if names is None else list(names)
-    for name in chosen:
-        if name not in known:
-            raise BadInput(f"{name!r} is no configuration: choose among {', '.join(known)}.")
-    if _constant(*(known["enhanced_probs"].features(group) for group in (members, nonmembers))):
+    if all_equal(*(CONFIGURATIONS[0].features(group) for group in (members, nonmembers))):
         raise BadInput("the predictions are the same for every record: there is nothing to attack.")
+    chosen = [item for item in CONFIGURATIONS if names is None or item.name in names]
     findings = []
-    for index, name in enumerate(chosen):
-        item = known[name]
-
-        def step(share: float, index: int = index, name: str = name) -> None:
-            if report is not None:
-                report(f"configuration {name}", (index + share) / len(chosen))
-
-        found = cross_fit(
-            lambda a, b, item=item: item.fit(a, b, seed=seed),  # type: ignore[misc]
-            members,
-            nonmembers,
-            folds=folds,
-            seed=seed,
-            report=step,
-        )
-        findings.append(
-            finding_from_scores(
-                f"configuration {name}",
-                THREAT,
-                found.members,
-                found.nonmembers,
-                confidence=confidence,
-                note=item.description,
-                placements=found.placements,
-            )
-        )
+    for done, item in enumerate(chosen):
+        if report is not None:
+            report(f"configuration {item.name}", done / len(chosen))
+        found = cross_fit(partial(item.fit, seed=seed), members, nonmembers, seed=seed)
+        name = f"configuration {item.name}"
+        findings.append(found.finding(name, THREAT, confidence, note=item.description))
     return tuple(findings)
 
 
-def _constant(*groups: Floats) -> bool:
+def all_equal(*groups: npt.NDArray[Any]) -> bool:
+    """Return whether all rows of all ``groups`` are the same."""
     return all(bool((group == groups[0][0]).all()) for group in groups)

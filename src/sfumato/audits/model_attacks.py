@@ -3,7 +3,7 @@
 **Loss threshold**: members have a smaller loss; one threshold for all records (Yeom et al. 2018), or one for
 each class.
 
-**Label only**: members are answered rightly more often, and more steadily.
+**Label only**: predictions for members are right more often.
 
 **Differences** between members and non-members in accuracy, confidence, entropy and calibration, as CompactDP
 reports them (its appendix H). A difference of 0 is no proof of privacy: the averages may agree where single
@@ -54,30 +54,20 @@ def class_scorer(members: Predictions, nonmembers: Predictions) -> Scorer:
     halfway = (_class_means(members) + _class_means(nonmembers)) / 2.0
 
     def score(predictions: Predictions) -> Floats:
-        logits: Floats = predictions.scaled_logit - halfway[predictions.labels]
-        return logits
+        return np.asarray(predictions.scaled_logit - halfway[predictions.labels])
 
     return score
 
 
 def class_threshold(
-    members: Predictions,
-    nonmembers: Predictions,
-    *,
-    folds: int = 5,
-    confidence: float = 0.99,
-    seed: int = 0,
+    members: Predictions, nonmembers: Predictions, *, confidence: float = 0.99, seed: int = 0
 ) -> Finding:
     """Attack with one threshold for each class, calibrated by stratified cross-validation."""
-    found = cross_fit(class_scorer, members, nonmembers, folds=folds, seed=seed)
-    return finding_from_scores(
+    return cross_fit(class_scorer, members, nonmembers, seed=seed).finding(
         "loss threshold a class",
         "sees the probability the model gives to the true label, and knows of other records whether they are "
         "members",
-        found.members,
-        found.nonmembers,
-        confidence=confidence,
-        placements=found.placements,
+        confidence,
     )
 
 
@@ -85,8 +75,7 @@ def _class_means(known: Predictions) -> Floats:
     logits = known.scaled_logit
     counts = np.bincount(known.labels, minlength=known.classes)
     sums = np.bincount(known.labels, weights=logits, minlength=known.classes)
-    means: Floats = (sums + 10.0 * float(np.mean(logits))) / (counts + 10.0)
-    return means
+    return np.asarray((sums + 10.0 * float(np.mean(logits))) / (counts + 10.0))
 
 
 def model_differences(
@@ -187,8 +176,7 @@ def calibration_errors(group: Predictions, rows: npt.NDArray[np.int64], bins: in
     totals = np.bincount(
         (cells[rows] + offsets).ravel(), weights=gaps[rows].ravel(), minlength=len(rows) * bins
     )
-    errors: Floats = np.abs(totals).reshape(len(rows), bins).sum(axis=1) / rows.shape[1]
-    return errors
+    return np.asarray(np.abs(totals).reshape(len(rows), bins).sum(axis=1) / rows.shape[1])
 
 
 def _normal(value: float, deviation: float, confidence: float) -> tuple[float, float]:
@@ -196,62 +184,14 @@ def _normal(value: float, deviation: float, confidence: float) -> tuple[float, f
     return value - reach, value + reach
 
 
-def share_correct(predicted: npt.ArrayLike, labels: npt.ArrayLike, name: str = "records") -> Floats:
-    """Return the share of a record's answers that are right, shape (n,).
-
-    ``predicted`` holds the labels the model answered, (n,) for one query a record or (n, queries) for
-    several noisy or augmented copies of it. Labels may be of any type that can be compared.
-    """
-    answers, truth = np.asarray(predicted), np.asarray(labels)
-    for array, what in ((answers, "predicted labels"), (truth, "labels")):
-        if array.dtype.kind == "f" and np.isnan(array).any():
-            raise BadInput(f"{what} of {name} hold NaN, first in row {np.argwhere(np.isnan(array))[0, 0]}.")
-    if (answers.dtype.kind in "biuf") != (truth.dtype.kind in "biuf"):
-        raise BadInput(f"of {name}, either labels or predicted labels are numbers: both or neither must be.")
-    if truth.ndim != 1 or truth.size == 0:
-        raise BadInput(f"labels of {name} must be one a record, at least one: got shape {truth.shape}.")
-    if answers.ndim == 1:
-        answers = answers[:, np.newaxis]
-    if answers.ndim != 2 or answers.shape[0] != truth.size or answers.shape[1] == 0:
-        raise BadInput(
-            f"predicted labels of {name} must have shape ({truth.size},) or ({truth.size}, queries): "
-            f"got {np.shape(predicted)}."
-        )
-    share: Floats = np.mean(answers == truth[:, np.newaxis], axis=1)
-    return share
-
-
-def label_only(
-    members: npt.ArrayLike,
-    member_labels: npt.ArrayLike,
-    nonmembers: npt.ArrayLike,
-    nonmember_labels: npt.ArrayLike,
-    *,
-    confidence: float = 0.99,
-) -> Finding:
-    """The correctness gap, or label-only inference with perturbed queries (Choquette-Choo et al. 2021).
-
-    ``members`` and ``nonmembers`` are predicted labels as `share_correct` takes them. With one query a
-    record the AUC is half of one plus the difference in accuracy; with several, a record far from the
-    decision boundary is answered rightly more often, and members are. Both groups must be queried equally
-    often.
-    """
-    first = share_correct(members, member_labels, "members")
-    second = share_correct(nonmembers, nonmember_labels, "non-members")
-    queries = [1 if np.ndim(array) == 1 else np.shape(array)[1] for array in (members, nonmembers)]
-    if queries[0] != queries[1]:
-        raise BadInput(
-            f"`members` were queried {queries[0]} times and non-members {queries[1]} times: "
-            "both must be queried equally often.",
-            parameter="members",
-        )
-    note = f"accuracy {np.mean(first):.4g} on members and {np.mean(second):.4g} on non-members"
-    plural = "" if queries[0] == 1 else f" of {queries[0]} perturbed copies of a record"
+def label_only(members: Predictions, nonmembers: Predictions, *, confidence: float = 0.99) -> Finding:
+    """Attack with whether a record's predicted label is right: the AUC is (1 + the gap in accuracy)/2."""
+    first, second = (group.correct.astype(np.float64) for group in (members, nonmembers))
     return finding_from_scores(
-        "label only" if queries[0] == 1 else "label only, perturbed queries",
-        f"sees only the predicted label{plural}",
+        "label only",
+        "sees only the predicted label",
         first,
         second,
         confidence=confidence,
-        note=note,
+        note=f"accuracy {np.mean(first):.4g} on members and {np.mean(second):.4g} on non-members",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +12,6 @@ from sfumato.audits.findings import Finding, stated_bound
 from sfumato.audits.model_attacks import class_threshold, label_only, loss_threshold, model_differences
 from sfumato.audits.one_run import best_guesses, one_run_bound
 from sfumato.audits.predictions import Predictions, check_comparable
-from sfumato.audits.shadow_models import shadow_attack
-from sfumato.errors import BadInput
 
 __all__ = ["audit_model", "one_run_finding"]
 
@@ -24,10 +22,6 @@ def audit_model(
     members: Predictions,
     nonmembers: Predictions,
     *,
-    shadows: Sequence[tuple[Predictions, Predictions]] | None = None,
-    fair_coins: bool = False,
-    delta: float | None = None,
-    folds: int = 5,
     confidence: float = 0.99,
     seed: int = 0,
     report: Callable[[str, float], None] | None = None,
@@ -36,71 +30,39 @@ def audit_model(
 
     The caller must see to it that both groups come from one distribution and that nobody chose between them
     by looking at the records: a random part of one data set held back from training. Otherwise the attacks
-    find the difference between the distributions and it looks like memory.
+    find the difference between the distributions, which looks like memorisation.
 
-    The battery: loss threshold, loss threshold a class, label only, the six configurations of CompactDP's
-    Table 1, the differences of its appendix H, and, where ``shadows`` are given as `shadow_attack` takes
-    them, the shadow-model attack. LiRA and RMIA need answers of models trained with and without each record:
-    `audit_learner` trains some, where a learner is at hand. Each interval holds with ``confidence``
-    by itself, not all together.
+    The attacks are the loss threshold, the loss threshold for each class, label only, the six configurations
+    of CompactDP's Table 1, and the differences of its appendix H. The shadow-model attack, LiRA and RMIA need
+    other models, which `audit_learner` trains. Each interval holds with ``confidence`` by itself, not all
+    together.
 
     **Bounds on ε.** Rates over the records of one trained model are not those of independent runs, so no
-    lower bound on ε follows from them, and the findings state none. The exception is ``fair_coins``: where
-    each record here was put in or left out of training by its own fair coin, a one-run audit bounds ε at
-    ``delta`` for neighbours that add or remove a record (`one_run_finding`).
+    lower bound on ε follows from them, and the findings state none. Where each record was put in or left out
+    of training by its own fair coin, `one_run_finding` bounds ε.
     """
-    if fair_coins and delta is None:
-        raise BadInput("a bound on ε needs its delta: give one with fair_coins, as 1e-5.")
-    if delta is not None and not fair_coins:
-        raise BadInput(
-            "`delta` was given without fair_coins: one trained model bounds ε only where fair coins chose "
-            "its records.",
-            parameter="delta",
-        )
-
-    step = report or (lambda stage, share: None)
-
-    def within(low: float, high: float) -> Callable[[str, float], None]:
-        return lambda stage, share: step(stage, low + (high - low) * share)
-
-    configured = 0.5 if shadows is not None else 0.9
-    step("thresholds", 0.0)
-    found = [
+    tell = report or (lambda stage, share: None)
+    tell("thresholds", 0.0)
+    found = (
         loss_threshold(members, nonmembers, confidence=confidence),
-        class_threshold(members, nonmembers, folds=folds, confidence=confidence, seed=seed),
-        label_only(
-            members.probabilities.argmax(axis=1),
-            members.labels,
-            nonmembers.probabilities.argmax(axis=1),
-            nonmembers.labels,
-            confidence=confidence,
-        ),
+        class_threshold(members, nonmembers, confidence=confidence, seed=seed),
+        label_only(members, nonmembers, confidence=confidence),
         *attack_configurations(
             members,
             nonmembers,
-            folds=folds,
             confidence=confidence,
             seed=seed,
-            report=within(0.02, configured),
+            report=lambda stage, share: tell(stage, 0.02 + 0.88 * share),
         ),
-    ]
-    if shadows is not None:
-        found.append(
-            shadow_attack(
-                members,
-                nonmembers,
-                shadows,
-                confidence=confidence,
-                seed=seed,
-                report=within(configured, 0.95),
-            )
-        )
-    found.extend(model_differences(members, nonmembers, confidence=confidence, seed=seed))
-    found = [replace(item, note=f"{item.note}; {NO_EPSILON}" if item.note else NO_EPSILON) for item in found]
-    if fair_coins and delta is not None:
-        found.append(one_run_finding(members, nonmembers, delta=delta, confidence=confidence))
-    step("model audited", 1.0)
-    return tuple(found)
+        *model_differences(members, nonmembers, confidence=confidence, seed=seed),
+    )
+    tell("model audited", 1.0)
+    return tuple(map(bounds_no_epsilon, found))
+
+
+def bounds_no_epsilon(finding: Finding) -> Finding:
+    """Return ``finding`` with a note that rates over the records of one model bound no ε."""
+    return replace(finding, note="; ".join(filter(None, (finding.note, NO_EPSILON))))
 
 
 def one_run_finding(

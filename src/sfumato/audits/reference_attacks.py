@@ -16,8 +16,6 @@ and the score of x is the share of z with LR(x, z) ≥ γ.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -31,6 +29,76 @@ __all__ = ["lira", "rmia"]
 Floats = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
 ENOUGH = 32  # shadow models on a side from which a record's own variance is trusted
+GAMMA, A = 2.0, 0.3  # of RMIA, as its authors choose them
+
+
+def lira_scores(
+    target: npt.ArrayLike, shadows: npt.ArrayLike, inside: npt.ArrayLike, *, online: bool = True
+) -> Floats:
+    """Return one score for each record, higher for members.
+
+    ``target`` (n,) are the target's scaled logits of n records, ``shadows`` (models, n) those of the shadow
+    models on the same records, and ``inside`` (models, n) says which model was trained on which record.
+
+    Online, the score is the log-likelihood ratio of the two normals, and each record needs a model inside
+    and one outside. Offline, only models without the record are used, and the score is the one-sided test
+    statistic z = (logit − mean)/deviation, which orders records as the paper's 1 − Pr[N > logit] does.
+
+    The variance is a record's own where every record has at least 32 models on the side, and otherwise one
+    for all records, pooled around their own means.
+    """
+    logits, answers = _aligned(target, shadows, "logits")
+    trained = _mask(inside, answers.shape)
+    mean, variance = _normal(answers, ~trained, "outside")
+    from_outside = (logits - mean) / np.sqrt(variance)
+    if not online:
+        return np.asarray(from_outside)
+    mean, inner = _normal(answers, trained, "inside")
+    from_inside = (logits - mean) / np.sqrt(inner)
+    return np.asarray(0.5 * (from_outside**2 - from_inside**2 + np.log(variance) - np.log(inner)))
+
+
+def lira(
+    target: npt.ArrayLike,
+    members: npt.ArrayLike,
+    shadows: npt.ArrayLike,
+    inside: npt.ArrayLike,
+    *,
+    online: bool = True,
+    confidence: float = 0.99,
+) -> Finding:
+    """Attack the target with `lira_scores`; ``members`` (n,) says which records it was trained on."""
+    return _finding(
+        f"LiRA {'online' if online else 'offline'}",
+        f"sees the probability the model gives to the true label, and trained "
+        f"{len(np.asarray(inside))} models like it {'with and without' if online else 'without'} each record",
+        lira_scores(target, shadows, inside, online=online),
+        members,
+        confidence,
+    )
+
+
+def _normal(answers: Floats, chosen: Booleans, side: str) -> tuple[Floats, Floats]:
+    """Return the mean and the variance of each record over the chosen models, both (n,)."""
+    counts = chosen.sum(axis=0)
+    empty = np.flatnonzero(counts == 0)
+    if empty.size:
+        raise BadInput(
+            f"{empty.size} of {counts.size} records have no shadow model {side}, first record {empty[0]}: "
+            "each needs one at least."
+        )
+    means = np.where(chosen, answers, 0.0).sum(axis=0) / counts
+    squares = np.where(chosen, (answers - means) ** 2, 0.0).sum(axis=0)
+    freedom = int(np.sum(counts - 1))
+    if freedom == 0 or not squares.any():
+        raise BadInput(
+            f"the shadow models {side} show no spread: some record needs two of them with different logits."
+        )
+    pooled = squares.sum() / freedom
+    if counts.min() < ENOUGH:
+        return means, np.full(means.shape, pooled)
+    # A record on which the shadow models happen to agree is not thereby certain.
+    return means, np.maximum(squares / (counts - 1), 1e-4 * pooled)
 
 
 def rmia_scores(
@@ -41,37 +109,34 @@ def rmia_scores(
     *,
     inside: npt.ArrayLike | None = None,
     population_inside: npt.ArrayLike | None = None,
-    gamma: float = 2.0,
-    a: float = 0.3,
 ) -> Floats:
-    """Return one score for each record in [0, 1], higher for members.
+    """Return one score for each record in [0, 1], higher for members: the share of z with LR(x, z) ≥ 2.
 
     ``target`` (n,) are the target's probabilities of the true label of n records and ``references``
     (models, n) those of the reference models; ``population`` (k,) and ``population_references`` (models, k)
     are the same for records z that the target was not trained on.
 
     Offline (``inside`` is None) no reference model was trained on any of the n records. p(x) is the mean of
-    what models with x and without x say, and the former is taken to be a·p_out(x) + 1 − a, so that
-    p(x) = ((1 + a)·p_out(x) + 1 − a)/2. Online, ``inside`` (models, n) says which model was trained on which
-    record; p(x) is the mean of the two averages. ``population_inside`` (models, k) says the same of z.
+    what models with x and without x say, and the former is taken to be a·p_out(x) + 1 − a for a = 0.3, so
+    that p(x) = ((1 + a)·p_out(x) + 1 − a)/2. Online, ``inside`` (models, n) says which model was trained on
+    which record; p(x) is the mean of the two averages. ``population_inside`` (models, k) says the same of z.
     """
-    if not gamma > 0.0 or not np.isfinite(gamma):
+    groups = [
+        _aligned(target, references, "probabilities of records"),
+        _aligned(population, population_references, "probabilities of the population"),
+    ]
+    if any(((values < 0.0) | (values > 1.0 + 1e-6)).any() for group in groups for values in group):
+        raise BadInput("probabilities for RMIA lie outside 0 to 1.")
+    if len(groups[0][1]) != len(groups[1][1]):
         raise BadInput(
-            f"`gamma` was {gamma!r}: it must be a positive number, and 1 or more is usual.", parameter="gamma"
+            f"{len(groups[0][1])} reference models answered about the records and {len(groups[1][1])} about "
+            "the population: they must be the same models."
         )
-    if not 0.0 <= a <= 1.0:
-        raise BadInput(f"`a` was {a!r}: it must lie in 0 to 1.", parameter="a")
-    asked, answers = _rmia_checked(target, references, "records")
-    others, other_answers = _rmia_checked(population, population_references, "population")
-    if len(answers) != len(other_answers):
-        raise BadInput(
-            f"{len(answers)} reference models answered about the records and {len(other_answers)} about the "
-            "population: they must be the same models."
-        )
-    ratios = _ratio(asked, _average(answers, inside, a))
-    thresholds = np.sort(gamma * _ratio(others, _average(other_answers, population_inside, a)))
-    share: Floats = np.searchsorted(thresholds, ratios, side="right") / thresholds.size
-    return share
+    ratios, others = (
+        _ratio(values, _average(answers, mask))
+        for (values, answers), mask in zip(groups, (inside, population_inside), strict=True)
+    )
+    return np.asarray(np.searchsorted(np.sort(GAMMA * others), ratios, side="right") / others.size)
 
 
 def rmia(
@@ -81,48 +146,28 @@ def rmia(
     population: npt.ArrayLike,
     population_references: npt.ArrayLike,
     *,
+    inside: npt.ArrayLike | None = None,
+    population_inside: npt.ArrayLike | None = None,
     confidence: float = 0.99,
-    **options: Any,
 ) -> Finding:
-    """Attack the target with `rmia_scores`, which takes the ``options``.
-
-    ``members`` (n,) says which records it was trained on.
-    """
-    scores = rmia_scores(target, references, population, population_references, **options)
+    """Attack the target with `rmia_scores`; ``members`` (n,) says which records it was trained on."""
     return _finding(
-        f"RMIA {'offline' if options.get('inside') is None else 'online'}",
+        f"RMIA {'offline' if inside is None else 'online'}",
         f"sees the probability the model gives to the true label, also for {np.size(population)} other "
         f"records, and trained {len(np.asarray(references))} models like it",
-        scores,
+        rmia_scores(
+            *(target, references, population, population_references),
+            inside=inside,
+            population_inside=population_inside,
+        ),
         members,
         confidence,
     )
 
 
-def _rmia_checked(target: npt.ArrayLike, references: npt.ArrayLike, name: str) -> tuple[Floats, Floats]:
-    asked = numbers(target, f"{name}: the target's probabilities")
-    answers = numbers(references, f"{name}: the reference models' probabilities")
-    if asked.ndim != 1 or asked.size == 0 or answers.ndim != 2 or answers.shape[1] != asked.size:
-        raise BadInput(
-            f"{name}: the target's probabilities must be (n,) and the reference models' (models, n): "
-            f"got {asked.shape} and {answers.shape}."
-        )
-    if len(answers) == 0:
-        raise BadInput(f"{name}: no reference model was given, and one at least is needed.")
-    for values, whose in ((asked, "target"), (answers, "reference models")):
-        bad = np.argwhere(~((values >= 0.0) & (values <= 1.0 + 1e-6)))
-        if bad.size:
-            raise BadInput(
-                f"{name}: {len(bad)} probabilities of the {whose} are NaN or outside 0 to 1, first for "
-                f"record {bad[0, -1]}."
-            )
-    return asked, answers
-
-
-def _average(answers: Floats, inside: npt.ArrayLike | None, a: float) -> Floats:
+def _average(answers: Floats, inside: npt.ArrayLike | None) -> Floats:
     if inside is None:
-        offline: Floats = ((1.0 + a) * answers.mean(axis=0) + (1.0 - a)) / 2.0
-        return offline
+        return np.asarray(((1.0 + A) * answers.mean(axis=0) + (1.0 - A)) / 2.0)
     trained = _mask(inside, answers.shape)
     counts = trained.sum(axis=0)
     lacking = np.flatnonzero((counts == 0) | (counts == len(trained)))
@@ -133,67 +178,13 @@ def _average(answers: Floats, inside: npt.ArrayLike | None, a: float) -> Floats:
         )
     within = np.where(trained, answers, 0.0).sum(axis=0) / counts
     without = np.where(trained, 0.0, answers).sum(axis=0) / (len(trained) - counts)
-    online: Floats = (within + without) / 2.0
-    return online
+    return np.asarray((within + without) / 2.0)
 
 
 def _ratio(values: Floats, average: Floats) -> Floats:
-    # A label that only the target believes in is infinitely suspicious; one that nobody does is not at all.
+    # A label that only the target predicts is infinitely suspicious; one that no model predicts is not.
     ratio = np.where(values > 0.0, np.inf, 0.0)
     return np.divide(values, average, out=ratio, where=average > 0.0)
-
-
-def lira_scores(
-    target: npt.ArrayLike,
-    shadows: npt.ArrayLike,
-    inside: npt.ArrayLike,
-    *,
-    online: bool = True,
-    enough: int = ENOUGH,
-) -> Floats:
-    """Return one score for each record, higher for members.
-
-    ``target`` (n,) or (n, queries) are the target's scaled logits of n records, or of several copies of each;
-    ``shadows`` (models, n) or (models, n, queries) those of the shadow models on the same records, and
-    ``inside`` (models, n) says which model was trained on which record.
-
-    Online, the score is the log-likelihood ratio of the two normals, and each record needs a model inside
-    and one outside. Offline, only models without the record are used, and the score is the one-sided test
-    statistic z = (logit − mean)/deviation, which orders records as the paper's 1 − Pr[N > logit] does.
-    Copies are treated as independent: log-ratios and z add up.
-
-    The variance is a record's own where every record has at least ``enough`` models on the side, and
-    otherwise one for all records, pooled around their own means.
-    """
-    asked, answers, trained = _checked(target, shadows, inside)
-    outside = _normal(answers, ~trained, "outside", enough)
-    if not online:
-        z: Floats = np.sum((asked - outside[0]) / np.sqrt(outside[1]), axis=1)
-        return z
-    within = _normal(answers, trained, "inside", enough)
-    ratios: Floats = np.sum(_log_density(asked, *within) - _log_density(asked, *outside), axis=1)
-    return ratios
-
-
-def lira(
-    target: npt.ArrayLike,
-    members: npt.ArrayLike,
-    shadows: npt.ArrayLike,
-    inside: npt.ArrayLike,
-    *,
-    online: bool = True,
-    enough: int = ENOUGH,
-    confidence: float = 0.99,
-) -> Finding:
-    """Attack the target with `lira_scores`; ``members`` (n,) says which records it was trained on."""
-    return _finding(
-        f"LiRA {'online' if online else 'offline'}",
-        f"sees the probability the model gives to the true label, and trained "
-        f"{len(np.asarray(inside))} models like it {'with and without' if online else 'without'} each record",
-        lira_scores(target, shadows, inside, online=online, enough=enough),
-        members,
-        confidence,
-    )
 
 
 def _finding(attack: str, threat: str, scores: Floats, members: npt.ArrayLike, confidence: float) -> Finding:
@@ -218,53 +209,19 @@ def _mask(inside: npt.ArrayLike, shape: tuple[int, ...]) -> Booleans:
     return trained
 
 
-def _checked(
-    target: npt.ArrayLike, shadows: npt.ArrayLike, inside: npt.ArrayLike
-) -> tuple[Floats, Floats, Booleans]:
-    asked, answers = numbers(target, "the target's logits"), numbers(shadows, "the shadow models' logits")
-    shape = asked.shape
-    if asked.ndim == 1 and answers.ndim == 2:
-        asked, answers = asked[:, np.newaxis], answers[:, :, np.newaxis]
-    if asked.ndim != 2 or answers.ndim != 3 or answers.shape[1:] != asked.shape or asked.size == 0:
+def _aligned(target: npt.ArrayLike, models: npt.ArrayLike, name: str) -> tuple[Floats, Floats]:
+    """Return values of the target (n,) and of other models (models, n) on the same records, all finite."""
+    own, others = numbers(target, f"the target's {name}"), numbers(models, f"the other models' {name}")
+    if own.ndim != 1 or own.size == 0 or others.ndim != 2 or others.shape[1] != own.size or len(others) == 0:
         raise BadInput(
-            f"the target's logits must be (n,) or (n, queries) and the shadow models' the same behind an "
-            f"axis of models: got {shape} and {np.shape(shadows)}."
+            f"{name} must be (n,) for the target and (models, n) for one other model or more: "
+            f"got {own.shape} and {others.shape}."
         )
-    trained = _mask(inside, answers.shape[:2])
-    for values, name, axis in ((asked, "the target's logits", 0), (answers, "the shadow models' logits", 1)):
+    for values, whose in ((own, "target"), (others, "other models")):
         bad = np.argwhere(~np.isfinite(values))
         if bad.size:
             raise BadInput(
-                f"{name} hold NaN or infinity in {len(bad)} places, first for record {bad[0, axis]}: "
-                "raise probabilities of 0 to a floor first."
+                f"{name} of the {whose} hold NaN or infinity in {len(bad)} places, first for record "
+                f"{bad[0, -1]}."
             )
-    return asked, answers, trained
-
-
-def _normal(answers: Floats, chosen: Booleans, side: str, enough: int) -> tuple[Floats, Floats]:
-    """Return the mean and the variance of each record and query over the chosen models, both (n, queries)."""
-    counts = chosen.sum(axis=0)
-    empty = np.flatnonzero(counts == 0)
-    if empty.size:
-        raise BadInput(
-            f"{empty.size} of {counts.size} records have no shadow model {side}, first record {empty[0]}: "
-            "each needs one at least."
-        )
-    weights = chosen[:, :, np.newaxis].astype(np.float64)
-    means = (answers * weights).sum(axis=0) / counts[:, np.newaxis]
-    squares = (weights * (answers - means) ** 2).sum(axis=0)
-    freedom = int(np.sum(counts - 1))
-    if freedom == 0 or not squares.any():
-        raise BadInput(
-            f"the shadow models {side} show no spread: some record needs two of them with different logits."
-        )
-    pooled = squares.sum(axis=0) / freedom
-    if counts.min() < max(2, enough):
-        return means, np.broadcast_to(pooled, means.shape)
-    # A record on which the shadow models happen to agree is not thereby certain.
-    return means, np.maximum(squares / (counts - 1)[:, np.newaxis], 1e-4 * pooled)
-
-
-def _log_density(values: Floats, mean: Floats, variance: Floats) -> Floats:
-    density: Floats = -0.5 * ((values - mean) ** 2 / variance + np.log(variance))
-    return density
+    return own, others

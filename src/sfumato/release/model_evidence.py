@@ -357,7 +357,6 @@ def audited_model(
             some,
             kinds,
             delta=delta,
-            canaries=0,
             shadows=shadows,
             seed=seed % _SEEDS,
             report=tell,

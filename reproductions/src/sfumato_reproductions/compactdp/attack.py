@@ -13,7 +13,6 @@ import numpy as np
 from sfumato.audits import (
     CONFIGURATIONS,
     Configuration,
-    CrossFitted,
     Predictions,
     cross_fit,
     from_advantage,
@@ -126,18 +125,20 @@ def attack_all(
     found = []
     each = 1.0 - (1.0 - CONFIDENCE) / len(configurations)
     for done, item in enumerate(configurations):
-        fitted = cross_fit(partial(item.fit, seed=seed), inside, outside, folds=folds, seed=seed)
-        found.append(_attack(item.name, fitted, each))
+        found.append(_attack(item, inside, outside, each, folds, seed))
         report("attacking", (done + 1) / len(configurations))
     return tuple(found)
 
 
-def _attack(name: str, fitted: CrossFitted, each: float) -> Attack:
+def _attack(
+    item: Configuration, inside: Predictions, outside: Predictions, each: float, folds: int, seed: int
+) -> Attack:
+    fitted = cross_fit(partial(item.fit, seed=seed), inside, outside, folds=folds, seed=seed)
     low, high = fitted.placements.interval(each)
     rate = tpr_at_fpr(fitted.members, fitted.nonmembers, confidence=CONFIDENCE)
     middle = float(np.median(np.concatenate([fitted.members, fitted.nonmembers])))
     return Attack(
-        name=name,
+        name=item.name,
         auc=fitted.placements.auc,
         low=low,
         high=high,
