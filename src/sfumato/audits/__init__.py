@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from sfumato.audits.auditor_check import self_test as self_test
     from sfumato.audits.canary_game import OneRunAudit as OneRunAudit
     from sfumato.audits.canary_game import one_run_audit as one_run_audit
-    from sfumato.audits.compactdp_attacks import CONFIGURATIONS as CONFIGURATIONS
-    from sfumato.audits.compactdp_attacks import Configuration as Configuration
-    from sfumato.audits.compactdp_attacks import cross_fit as cross_fit
     from sfumato.audits.distinguishing_game import distinguish as distinguish
     from sfumato.audits.distinguishing_game import pair_games as pair_games
     from sfumato.audits.embedding_attacks import pairing_attack as pairing_attack
@@ -36,11 +33,14 @@ if TYPE_CHECKING:
     from sfumato.audits.membership import membership_attacks as membership_attacks
     from sfumato.audits.membership import paper_membership as paper_membership
     from sfumato.audits.memorised_records import stored_records as stored_records
+    from sfumato.audits.model_attacks import CONFIGURATIONS as CONFIGURATIONS
+    from sfumato.audits.model_attacks import Configuration as Configuration
+    from sfumato.audits.model_attacks import audit_model as audit_model
     from sfumato.audits.model_attacks import class_scorer as class_scorer
+    from sfumato.audits.model_attacks import cross_fit as cross_fit
     from sfumato.audits.model_attacks import loss_threshold as loss_threshold
     from sfumato.audits.model_attacks import model_differences as model_differences
-    from sfumato.audits.model_audit import audit_model as audit_model
-    from sfumato.audits.model_audit import one_run_finding as one_run_finding
+    from sfumato.audits.model_attacks import one_run_finding as one_run_finding
     from sfumato.audits.noise_defects import exact_value_leak as exact_value_leak
     from sfumato.audits.one_run import one_run_bound as one_run_bound
     from sfumato.audits.one_run import one_run_gaussian_bound as one_run_gaussian_bound
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from sfumato.audits.reconstruction import informed_inverter as informed_inverter
     from sfumato.audits.reconstruction import posterior_mean as posterior_mean
     from sfumato.audits.reconstruction import ridge_reconstruction as ridge_reconstruction
-    from sfumato.audits.reference_attacks import lira as lira
-    from sfumato.audits.reference_attacks import rmia as rmia
     from sfumato.audits.release_audit import audit as audit
     from sfumato.audits.roc import roc_curve as roc_curve
     from sfumato.audits.roc import tpr_at_fpr as tpr_at_fpr
+    from sfumato.audits.shadow_models import lira as lira
+    from sfumato.audits.shadow_models import rmia as rmia
     from sfumato.audits.shadow_models import shadow_attack as shadow_attack
     from sfumato.audits.speakers import speaker_recognition as speaker_recognition
 
@@ -120,9 +120,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "self_test": "auditor_check",
             "OneRunAudit": "canary_game",
             "one_run_audit": "canary_game",
-            "CONFIGURATIONS": "compactdp_attacks",
-            "Configuration": "compactdp_attacks",
-            "cross_fit": "compactdp_attacks",
             "distinguish": "distinguishing_game",
             "pair_games": "distinguishing_game",
             "pairing_attack": "embedding_attacks",
@@ -142,11 +139,14 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "membership_attacks": "membership",
             "paper_membership": "membership",
             "stored_records": "memorised_records",
+            "CONFIGURATIONS": "model_attacks",
+            "Configuration": "model_attacks",
+            "audit_model": "model_attacks",
             "class_scorer": "model_attacks",
+            "cross_fit": "model_attacks",
             "loss_threshold": "model_attacks",
             "model_differences": "model_attacks",
-            "audit_model": "model_audit",
-            "one_run_finding": "model_audit",
+            "one_run_finding": "model_attacks",
             "exact_value_leak": "noise_defects",
             "one_run_bound": "one_run",
             "one_run_gaussian_bound": "one_run",
@@ -159,11 +159,11 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "informed_inverter": "reconstruction",
             "posterior_mean": "reconstruction",
             "ridge_reconstruction": "reconstruction",
-            "lira": "reference_attacks",
-            "rmia": "reference_attacks",
             "audit": "release_audit",
             "roc_curve": "roc",
             "tpr_at_fpr": "roc",
+            "lira": "shadow_models",
+            "rmia": "shadow_models",
             "shadow_attack": "shadow_models",
             "speaker_recognition": "speakers",
         },

@@ -1,7 +1,7 @@
 """The audit of a learner: attacks on one trained model, by class and by shadow models.
 
 One model is trained on four fifths of the records, the rest being held out. It is attacked by its answers
-(:mod:`~sfumato.audits.model_audit`) and by its contents (:mod:`~sfumato.audits.memorised_records`); with
+(:mod:`~sfumato.audits.model_attacks`) and by its contents (:mod:`~sfumato.audits.memorised_records`); with
 shadow models, fits of the same learner on random halves, also by LiRA, RMIA and an attack network. Of these
 only the search for stored records says something about ε; canaries do
 (:func:`~sfumato.audits.canary_game.one_run_audit`).
@@ -35,16 +35,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audits.canary_game import answers_of, checked_records, fit_twin, guarantee_of
-from sfumato.audits.compactdp_attacks import CONFIGURATIONS, FOLDS, all_equal, attack_configurations
 from sfumato.audits.findings import Finding
 from sfumato.audits.lower_bounds import check_delta
 from sfumato.audits.memorised_records import stored_records
-from sfumato.audits.model_attacks import loss_threshold
-from sfumato.audits.model_audit import audit_model, bounds_no_epsilon
+from sfumato.audits.model_attacks import (
+    CONFIGURATIONS,
+    FOLDS,
+    all_equal,
+    attack_configurations,
+    audit_model,
+    bounds_no_epsilon,
+    loss_threshold,
+)
 from sfumato.audits.predictions import Predictions, check_comparable
-from sfumato.audits.reference_attacks import lira, rmia
 from sfumato.audits.roc import LOW_FPR
-from sfumato.audits.shadow_models import shadow_attack, train_shadows
+from sfumato.audits.shadow_models import lira, rmia, shadow_attack, train_shadows
 from sfumato.errors import BadInput
 from sfumato.privacy import DELTA, Guarantee
 

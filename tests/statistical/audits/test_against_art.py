@@ -17,9 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from sfumato.audits import CONFIGURATIONS, Predictions, class_scorer
-from sfumato.audits.reference_attacks import lira_scores, rmia_scores
 from sfumato.audits.roc import Placements
-from sfumato.audits.shadow_models import train_shadows
+from sfumato.audits.shadow_models import lira_scores, rmia_scores, train_shadows
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import pytest
 from model_targets import CERTAIN, exchangeable, forest
 from scipy import stats
 
-from sfumato.audits.model_audit import audit_model, one_run_finding
+from sfumato.audits.model_attacks import audit_model, one_run_finding
 from sfumato.audits.predictions import Predictions
 from sfumato.errors import BadInput
 

@@ -9,9 +9,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from sfumato.audits.predictions import Predictions
-from sfumato.audits.reference_attacks import rmia, rmia_scores
 from sfumato.audits.roc import auc
-from sfumato.audits.shadow_models import train_shadows
+from sfumato.audits.shadow_models import rmia, rmia_scores, train_shadows
 from sfumato.errors import BadInput
 
 

@@ -9,11 +9,10 @@ from scipy import stats
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from sfumato.audits import reference_attacks
+from sfumato.audits import shadow_models
 from sfumato.audits.predictions import Predictions
-from sfumato.audits.reference_attacks import lira, lira_scores
 from sfumato.audits.roc import auc
-from sfumato.audits.shadow_models import train_shadows
+from sfumato.audits.shadow_models import lira, lira_scores, train_shadows
 from sfumato.errors import BadInput
 
 
@@ -51,7 +50,7 @@ def test_it_sees_what_one_threshold_for_all_records_cannot():
 
 def test_few_shadow_models_share_one_variance_and_many_have_their_own(monkeypatch):
     def found(models, enough):
-        monkeypatch.setattr(reference_attacks, "ENOUGH", enough)
+        monkeypatch.setattr(shadow_models, "ENOUGH", enough)
         target, members, shadows, inside, *_ = world(models)
         return lira(target, members, shadows, inside).value
 

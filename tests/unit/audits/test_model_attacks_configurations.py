@@ -8,7 +8,7 @@ from model_targets import CERTAIN, exchangeable, forest, network, records, regre
 from scipy import stats
 from sklearn.ensemble import RandomForestClassifier
 
-from sfumato.audits.compactdp_attacks import CONFIGURATIONS, attack_configurations, cross_fit
+from sfumato.audits.model_attacks import CONFIGURATIONS, attack_configurations, cross_fit
 from sfumato.audits.predictions import Predictions
 from sfumato.audits.roc import auc
 from sfumato.errors import BadInput
