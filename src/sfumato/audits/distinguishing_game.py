@@ -40,7 +40,6 @@ mechanism bounds that of one step (:mod:`~sfumato.audits.one_run`), at the δ th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -49,7 +48,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audits.findings import Finding, stated_bound
 from sfumato.audits.lower_bounds import Bound, failure_chance, gaussian_bound, threshold_bound
-from sfumato.audits.one_run import guess_bound
+from sfumato.audits.one_run import guess_bound, guess_counts
 from sfumato.audits.reidentification import View, corresponding, rows_of
 from sfumato.audits.roc import auc
 from sfumato.errors import BadInput
@@ -69,7 +68,6 @@ from sfumato.privacy import Neighbours, gaussian_epsilon
 
 __all__ = ["distinguish", "pair_games"]
 
-Floats = NDArray[np.float64]
 Array = NDArray[np.float64]
 
 _FEWEST = 20
@@ -239,9 +237,7 @@ def pair_games(
     *,
     delta: float,
     view: View | None = None,
-    partners: str = "farthest",
     law: str | None = None,
-    guesses: Sequence[int] | None = None,
     unit: str = "record",
     neighbours: Neighbours | str = Neighbours.REPLACE,
     confidence: float = 0.99,
@@ -252,9 +248,8 @@ def pair_games(
     Returns one finding that assumes nothing else; with ``law="gaussian"`` and ``delta`` above 0 two more
     follow, that of the same game against Gaussian trade-off curves and that of the two-row game, which hold
     for Gaussian noise only and say so. With ``law="laplace"`` L1 distances decide instead of squared ones.
-    ``partners`` are ``"random"`` or the ``"farthest"`` of a few drawn at random, by the originals alone. The
-    most certain pairs are guessed, as many as one of ``guesses`` says: numbers fixed beforehand, by default
-    about m^(2/3), a quarter, a half and all of the m pairs; the confidence pays for trying each of them.
+    The most certain pairs are guessed, in one of several numbers of guesses that depend on the number of
+    pairs alone; the confidence pays for trying each of them.
     """
     before, after = corresponding(original, released, view, fewest=_FEWEST)
     if law not in (None, "gaussian", "laplace"):
@@ -263,41 +258,37 @@ def pair_games(
             parameter="law",
         )
     rng = np.random.default_rng(seed)
-    pairs = draw_pairs(before, partners=partners, law=law, rng=rng)
+    pairs = draw_pairs(before, law=law, rng=rng)
     first, second = before[pairs[:, 0]], before[pairs[:, 1]]
     if (first == second).all():
         raise BadInput("the two records of every pair are the same: there is nobody to tell apart.")
     margins = [_margin(after[side], first, second, law) for side in pairs.T]
     coins = rng.integers(0, 2, size=len(pairs))
     scores = np.where(coins == 1, margins[0], margins[1])
-    tried = _numbers_of_guesses(guesses, len(pairs))
-    each = 1.0 - failure_chance(confidence) / len(tried)
-    steps = 1 if Neighbours(neighbours) is Neighbours.REPLACE else 2
+    each = 1.0 - failure_chance(confidence) / len(guess_counts(len(pairs)))
+    game = Neighbours(neighbours)
+    steps = 1 if game is Neighbours.REPLACE else 2
+    change = f"two steps under {game} make one replacement" if steps == 2 else ""
 
-    def told(attack: str, threat: str, bound: Bound, right: float, asked: float, sure: float) -> Finding:
-        change = f"two steps under {Neighbours(neighbours)} make one replacement" if steps == 2 else ""
+    def finding(attack: str, threat: str, bound: Bound, right: int, guesses: int, each: float) -> Finding:
         return Finding.of_count(
-            *(attack, threat, "share of guesses right", int(right), int(asked), sure),
+            *(attack, threat, "share of guesses right", right, guesses, each),
             chance=0.5,
-            note="; ".join(part for part in (ROW_BY_ROW, bound.assumption, change) if part),
-            **stated_bound(bound, unit, Neighbours(neighbours)),
+            note="; ".join(filter(None, (ROW_BY_ROW, bound.assumption, change))),
+            **stated_bound(bound, unit, game),
         )
 
-    def one_row(attack: str, gaussian: bool) -> Finding:
-        bound = guess_bound(
-            *(scores, coins),
-            delta=delta,
-            confidence=confidence,
-            gaussian=gaussian,
-            zero_outs=steps,
-            counts=tried,
-        )
-        return told(attack, _ONE_ROW, bound, bound.numbers["correct"], bound.numbers["guesses"], each)
-
-    found = [one_row("pair game", False)]
+    found = []
+    curves = {"pair game": False, "pair game against Gaussian curves": True}
+    for attack, gaussian in curves.items():
+        if not gaussian or (law == "gaussian" and delta > 0.0):
+            bound = guess_bound(
+                scores, coins, delta=delta, confidence=confidence, gaussian=gaussian, zero_outs=steps
+            )
+            right, guesses = int(bound.numbers["correct"]), int(bound.numbers["guesses"])
+            found.append(finding(attack, _ONE_ROW, bound, right, guesses, each))
     if law == "gaussian" and delta > 0.0:
-        found.append(one_row("pair game against Gaussian curves", True))
-        # There a higher score speaks for the second record of the pair.
+        # A higher score speaks for the second record of the pair.
         bound = gaussian_bound(-margins[0], -margins[1], delta=delta, confidence=confidence, seed=seed)
         mu = bound.numbers["mu"] / steps
         bound = replace(
@@ -307,24 +298,18 @@ def pair_games(
             numbers={**bound.numbers, "mu": mu},
         )
         right = int(np.count_nonzero(margins[0] > 0.0) + np.count_nonzero(margins[1] <= 0.0))
-        found.append(told("pair game of two rows", _TWO_ROWS, bound, right, 2 * len(pairs), confidence))
+        found.append(finding("pair game of two rows", _TWO_ROWS, bound, right, 2 * len(pairs), confidence))
     return tuple(found)
 
 
-def draw_pairs(
-    original: Floats, *, partners: str, law: str | None, rng: np.random.Generator
-) -> NDArray[np.intp]:
-    """Return disjoint pairs of rows (m, 2), chosen by the originals alone; an odd row is left over."""
-    order = rng.permutation(len(original))
-    if partners == "random":
-        return order[: len(order) // 2 * 2].reshape(-1, 2)
-    if partners != "farthest":
-        raise BadInput(
-            f"`partners` was {partners!r}: rows are paired with 'random' or with 'farthest' ones.",
-            parameter="partners",
-        )
-    pairs = np.empty((len(order) // 2, 2), dtype=np.intp)
-    free, left = order, len(order)
+def draw_pairs(original: Array, *, law: str | None, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return disjoint pairs of rows (m, 2), chosen by the originals alone; an odd row is left over.
+
+    Each row is paired with the farthest of a few others drawn at random.
+    """
+    free = rng.permutation(len(original))
+    pairs = np.empty((len(free) // 2, 2), dtype=np.intp)
+    left = len(free)
     for pair in pairs:
         left -= 1
         row = free[left]
@@ -338,25 +323,12 @@ def draw_pairs(
     return pairs
 
 
-def _margin(rows: Floats, first: Floats, second: Floats, law: str | None) -> Floats:
+def _margin(rows: Array, first: Array, second: Array, law: str | None) -> Array:
     """Return how much nearer each row is to the first record of its pair than to the second."""
     if law == "laplace":
         return np.asarray((np.abs(rows - second) - np.abs(rows - first)).sum(axis=1))
     # ‖y − b‖² − ‖y − a‖² without ‖y‖², which would drown the rest under much noise.
     return np.asarray(((2.0 * rows - first - second) * (first - second)).sum(axis=1))
-
-
-def _numbers_of_guesses(guesses: Sequence[int] | None, pairs: int) -> list[int]:
-    """Return the numbers of guesses to try, each once; they depend on the number of pairs alone."""
-    if guesses is None:
-        return sorted({round(1.1 * pairs ** (2.0 / 3.0)), pairs // 4, pairs // 2, pairs})
-    tried = sorted(set(guesses))
-    if not tried or tried[0] < 1 or tried[-1] > pairs:
-        raise BadInput(
-            f"`guesses` must be whole numbers from 1 to the number of pairs, which is {pairs}.",
-            parameter="guesses",
-        )
-    return tried
 
 
 def distinguish(

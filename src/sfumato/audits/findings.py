@@ -179,22 +179,12 @@ class Audit(Evidence):
         strongest = max(bounds, key=lambda item: item.epsilon_lower or 0.0, default=None)
         statement = replace(release.statement, measured=tuple(item.evidence() for item in found))
         measured = replace(release, statement=statement)
-        if strongest is None:
-            return cls(attack="standard audit", findings=found, remarks=tuple(remarks), release=measured)
-        return cls(
-            attack=strongest.attack,
-            epsilon_lower=strongest.epsilon_lower,
-            delta=strongest.delta,
+        head = {"attack": "standard audit"}
+        if strongest is not None:
             # The largest of several bounds holds where all of them do.
-            confidence=1.0 - sum(1.0 - (item.confidence or 0.0) for item in bounds),
-            unit=Unit.parse(strongest.unit or ""),
-            neighbours=Neighbours(strongest.neighbours or ""),
-            delta_lower=strongest.delta_lower,
-            at_epsilon=strongest.at_epsilon,
-            findings=found,
-            remarks=tuple(remarks),
-            release=measured,
-        )
+            together = 1.0 - sum(1.0 - (item.confidence or 0.0) for item in bounds)
+            head = vars(replace(strongest.evidence(), confidence=together, detail=""))
+        return cls(**head, findings=found, remarks=tuple(remarks), release=measured)
 
     @property
     def mechanism_only(self) -> bool:
@@ -299,7 +289,7 @@ def stated_bound(bound: Bound, unit: Unit | str, neighbours: Neighbours | str) -
         "delta": bound.delta,
         "unit": str(unit),
         "neighbours": str(neighbours),
-        "numbers": {name.replace(" ", "_"): float(value) for name, value in bound.numbers.items()},
+        "numbers": {name: float(value) for name, value in bound.numbers.items()},
     }
 
 

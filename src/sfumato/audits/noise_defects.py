@@ -126,7 +126,7 @@ def exact_value_game(
     """
     before, after = _as_released(original, released, None)
     rng = np.random.default_rng(seed)
-    own = draw_pairs(before, partners="farthest", law=None, rng=rng)
+    own = draw_pairs(before, law=None, rng=rng)
     own = np.concatenate([own, own[:, ::-1]])
     record, other, row = before[own[:, 0]], before[own[:, 1]], after[own[:, 0]]
     apart = record != other
