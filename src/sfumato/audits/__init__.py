@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sfumato.audits.canary_game import one_run_audit as one_run_audit
     from sfumato.audits.distinguishing_game import distinguish as distinguish
     from sfumato.audits.distinguishing_game import pair_games as pair_games
-    from sfumato.audits.embedding_attacks import pairing_attack as pairing_attack
+    from sfumato.audits.embedding_attacks import recover_pairs as recover_pairs
     from sfumato.audits.findings import Audit as Audit
     from sfumato.audits.findings import Finding as Finding
     from sfumato.audits.learner_audit import SHADOWS as SHADOWS
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sfumato.audits.lower_bounds import usual_delta as usual_delta
     from sfumato.audits.mechanism_audit import audit_mechanism as audit_mechanism
     from sfumato.audits.membership import membership_attacks as membership_attacks
-    from sfumato.audits.membership import paper_membership as paper_membership
     from sfumato.audits.memorised_records import stored_records as stored_records
     from sfumato.audits.model_attacks import CONFIGURATIONS as CONFIGURATIONS
     from sfumato.audits.model_attacks import Configuration as Configuration
@@ -96,9 +95,8 @@ __all__ = [
     "one_run_finding",
     "one_run_gaussian_bound",
     "pair_games",
-    "pairing_attack",
-    "paper_membership",
     "posterior_mean",
+    "recover_pairs",
     "refutable",
     "ridge_reconstruction",
     "rmia",
@@ -122,7 +120,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "one_run_audit": "canary_game",
             "distinguish": "distinguishing_game",
             "pair_games": "distinguishing_game",
-            "pairing_attack": "embedding_attacks",
+            "recover_pairs": "embedding_attacks",
             "Audit": "findings",
             "Finding": "findings",
             "SHADOWS": "learner_audit",
@@ -137,7 +135,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "usual_delta": "lower_bounds",
             "audit_mechanism": "mechanism_audit",
             "membership_attacks": "membership",
-            "paper_membership": "membership",
             "stored_records": "memorised_records",
             "CONFIGURATIONS": "model_attacks",
             "Configuration": "model_attacks",

@@ -16,27 +16,27 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.audits.findings import Finding
 from sfumato.audits.reidentification import rows_of
 from sfumato.errors import BadInput
-from sfumato.mechanisms import proper_share
+
+_HELD_OUT = 0.2
 
 
 def attribute_inference(
     released: ArrayLike,
     labels: ArrayLike,
     *,
-    held_out: float = 0.2,
     confidence: float = 0.99,
     seed: int = 0,
 ) -> Finding:
     """Return the accuracy with which logistic regression on released rows (n, d′) infers ``labels`` (n,).
 
-    The attacker knows the labels of some released rows and infers those of the rest: a stratified share
-    ``held_out``. Chance is the share of the most frequent label, which somebody names who has seen no
+    The attacker knows the labels of some released rows and infers those of the rest: a stratified fifth.
+    Chance is the share of the most frequent label, which somebody names who has seen no
     release. ``numbers`` holds the paper's privacy score, which compares with 1/C instead.
     """
     features = rows_of(released, "release")
     codes = _codes(labels, len(features))
     counts = np.bincount(codes)
-    test = _stratified_share(codes, proper_share("held_out", held_out), np.random.default_rng(seed))
+    test = _held_out(codes, np.random.default_rng(seed))
     train = np.setdiff1d(np.arange(len(codes)), test)
     guess = logistic_regression(features[train], codes[train]).predict(features[test])
     right, even = int(np.count_nonzero(guess == codes[test])), 1.0 / counts.size
@@ -96,13 +96,13 @@ def _codes(labels: ArrayLike, rows: int) -> NDArray[np.intp]:
     return codes
 
 
-def _stratified_share(codes: NDArray[np.intp], share: float, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the rows to test: of every class the given share, never the whole class."""
+def _held_out(codes: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the rows to test: a fifth of every class, never the whole class."""
     test = []
     for label in range(codes.max() + 1):
         rows = rng.permutation(np.flatnonzero(codes == label))
-        test.append(rows[: min(round(share * rows.size), rows.size - 1)])
+        test.append(rows[: min(round(_HELD_OUT * rows.size), rows.size - 1)])
     chosen = np.sort(np.concatenate(test))
     if not chosen.size:
-        raise BadInput(f"no class has enough rows to hold out a share of {share:g}; give more rows.")
+        raise BadInput(f"no class has enough rows to hold out a share of {_HELD_OUT:g}; give more rows.")
     return chosen

@@ -49,7 +49,7 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.audits.findings import Finding, stated_bound
 from sfumato.audits.lower_bounds import Bound, failure_chance, gaussian_bound, threshold_bound
 from sfumato.audits.one_run import guess_bound, guess_counts
-from sfumato.audits.reidentification import View, corresponding, rows_of
+from sfumato.audits.reidentification import corresponding, rows_of
 from sfumato.audits.roc import auc
 from sfumato.errors import BadInput
 from sfumato.mechanisms import (
@@ -236,7 +236,6 @@ def pair_games(
     released: ArrayLike,
     *,
     delta: float,
-    view: View | None = None,
     law: str | None = None,
     unit: str = "record",
     neighbours: Neighbours | str = Neighbours.REPLACE,
@@ -251,7 +250,7 @@ def pair_games(
     The most certain pairs are guessed, in one of several numbers of guesses that depend on the number of
     pairs alone; the confidence pays for trying each of them.
     """
-    before, after = corresponding(original, released, view, fewest=_FEWEST)
+    before, after = corresponding(original, released, fewest=_FEWEST)
     if law not in (None, "gaussian", "laplace"):
         raise BadInput(
             f"`law` was {law!r}: it must be 'gaussian', 'laplace', or None where it is not known.",

@@ -179,7 +179,7 @@ class Audit(Evidence):
         strongest = max(bounds, key=lambda item: item.epsilon_lower or 0.0, default=None)
         statement = replace(release.statement, measured=tuple(item.evidence() for item in found))
         measured = replace(release, statement=statement)
-        head = {"attack": "standard audit"}
+        head: dict[str, Any] = {"attack": "standard audit"}
         if strongest is not None:
             # The largest of several bounds holds where all of them do.
             together = 1.0 - sum(1.0 - (item.confidence or 0.0) for item in bounds)

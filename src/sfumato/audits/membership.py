@@ -15,8 +15,6 @@ Three attackers compare a candidate with the released rows that they see:
   it asks whether the candidate explains a released row *better than others do*;
 * logistic regression, the classifier of *TADP-RME*, on both of these numbers and on the candidate's distance
   from the centre; it learns from a third of the candidates and is scored on the others.
-
-The paper's own attack (section 6.2.2) is :func:`paper_membership`; it looks at released rows only.
 """
 
 from __future__ import annotations
@@ -29,11 +27,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audits.attribute_attack import logistic_regression
 from sfumato.audits.findings import Finding
-from sfumato.audits.reidentification import View, corresponding, positive_scales, rows_of
+from sfumato.audits.reidentification import corresponding, rows_of
 from sfumato.audits.roc import finding_from_scores
 from sfumato.errors import BadInput
+from sfumato.mechanisms import positive
 
-__all__ = ["membership_attacks", "paper_membership"]
+__all__ = ["membership_attacks"]
 
 Floats = NDArray[np.float64]
 
@@ -49,71 +48,40 @@ def membership_attacks(
     released: ArrayLike,
     *,
     nonmembers: ArrayLike | None = None,
-    view: View | None = None,
-    sigma: ArrayLike | None = None,
+    sigma: float | None = None,
     limit: int = 10_000,
     confidence: float = 0.99,
     seed: int = 0,
-) -> tuple[Finding, Finding, Finding]:
+) -> tuple[Finding, ...]:
     """Run the nearest neighbour, likelihood and logistic regression attacks in one pass over the distances.
 
-    ``view`` maps released rows to the original's columns. ``sigma`` is the deviation of the noise, one
-    number or one a column; without it the attacker estimates one number from the release. At most ``limit``
-    candidates, drawn at random, take part. Chance is an AUC of one half, or, where the caller's
+    ``sigma`` is the deviation of the noise; without it the attacker estimates it from the release. At most
+    ``limit`` candidates, drawn at random, take part. Chance is an AUC of one half, or, where the caller's
     ``nonmembers`` differ from the members already without the release, what that alone gives.
     """
     rng = np.random.default_rng(seed)
-    game = _game(original, released, nonmembers, view, limit, rng)
+    game = _game(original, released, nonmembers, limit, rng)
     nearest, explained, size = _compare(game, sigma)
     features = np.column_stack([np.log(nearest), np.log(explained), size])
+    attackers = (
+        ("nearest neighbour", "trusts the distance to the nearest released row", game.sides(-nearest)),
+        ("likelihood", "weighs which explains it best under Gaussian noise", game.sides(explained)),
+        (
+            "logistic regression",
+            "learns from a third of them, whose membership is known",
+            _held_out_scores(*game.sides(features), 1.0 / 3.0, rng),
+        ),
+    )
     held = f"holds all candidate records and sees {game.sees};"
-    first, second, third = (
+    found = tuple(
         _scored(f"membership by {attack}", f"{held} {way}", scores, confidence, game.note)
-        for attack, way, scores in (
-            ("nearest neighbour", "trusts the distance to the nearest released row", game.sides(-nearest)),
-            ("likelihood", "weighs which explains it best under Gaussian noise", game.sides(explained)),
-            (
-                "logistic regression",
-                "learns from a third of them, whose membership is known",
-                _held_out_scores(*game.sides(features), 1.0 / 3.0, rng),
-            ),
-        )
+        for attack, way, scores in attackers
     )
-    if nonmembers is not None:
-        scores = _held_out_scores(*game.sides(game.candidates), 0.5, rng)
-        blind = _scored("without the release", "", scores, confidence, "")
-        first, second, third = (_against(item, blind) for item in (first, second, third))
-    return first, second, third
-
-
-def paper_membership(
-    released: ArrayLike,
-    nonmembers: ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    seed: int = 0,
-) -> Finding:
-    """Run the paper's attack: logistic regression tells protected members from protected non-members.
-
-    ``released`` (n, d′) are protected members and ``nonmembers`` (m, d′) protected records from outside,
-    or, without them, a random half of the rows. The classifier learns from a random half of both and is
-    scored on the other. Where each row is protected by itself, a protected row carries no trace of which
-    set it belongs to, so the honest score is about 1 whatever the mechanism, even if it does nothing.
-    """
-    rng = np.random.default_rng(seed)
-    inside = rows_of(released, "release", fewest=_FEWEST)
     if nonmembers is None:
-        order = rng.permutation(len(inside))
-        inside, outside = inside[order[::2]], inside[order[1::2]]
-    else:
-        outside = _outside(nonmembers, inside)
-    return _scored(
-        "membership as published",
-        "sees protected rows, knows for half of them whether they are members, and infers it for the rest",
-        _held_out_scores(inside, outside, 0.5, rng),
-        confidence,
-        "looks at protected rows only",
-    )
+        return found
+    scores = _held_out_scores(*game.sides(game.candidates), 0.5, rng)
+    blind = _scored("without the release", "", scores, confidence, "")
+    return tuple(_against(item, blind) for item in found)
 
 
 @dataclass(frozen=True)
@@ -135,12 +103,11 @@ def _game(
     original: ArrayLike,
     released: ArrayLike,
     nonmembers: ArrayLike | None,
-    view: View | None,
     limit: int,
     rng: np.random.Generator,
 ) -> _Game:
     """The honest split; see the head of this module."""
-    before, after = corresponding(original, released, view, fewest=_FEWEST)
+    before, after = corresponding(original, released, fewest=_FEWEST)
     if limit < _FEWEST:
         raise BadInput(
             f"`limit` was {limit}: at least {_FEWEST} candidates must take part.", parameter="limit"
@@ -152,7 +119,12 @@ def _game(
         sees = "the released rows of a random half of them"
         note = "valid for a release made row by row: the other half of its rows was hidden"
     else:
-        outside = _outside(nonmembers, before).astype(np.float64)
+        outside = rows_of(nonmembers, "table of non-members", fewest=_FEWEST).astype(np.float64)
+        if outside.shape[1] != before.shape[1]:
+            raise BadInput(
+                f"the non-members have {outside.shape[1]} columns and the members {before.shape[1]}: both "
+                "must be records of one distribution."
+            )
         outside = outside[rng.permutation(len(outside))[: limit // 2]]
         inside, sees, note = order[: limit // 2], "the release", ""
     candidates = np.concatenate([before[inside], outside])
@@ -161,23 +133,13 @@ def _game(
     return _Game(candidates, np.arange(len(candidates)) < inside.size, after[inside], sees, note)
 
 
-def _outside(nonmembers: ArrayLike, inside: NDArray[Any]) -> NDArray[Any]:
-    outside = rows_of(nonmembers, "table of non-members", fewest=_FEWEST)
-    if outside.shape[1] != inside.shape[1]:
-        raise BadInput(
-            f"the non-members have {outside.shape[1]} columns and the members {inside.shape[1]}: both must "
-            "be records of one distribution."
-        )
-    return outside
-
-
-def _compare(game: _Game, sigma: ArrayLike | None) -> tuple[Floats, Floats, Floats]:
+def _compare(game: _Game, sigma: float | None) -> tuple[Floats, Floats, Floats]:
     """Of each candidate: how near the nearest released row is, how many it explains, how far out it lies.
 
     The first and the last are squared distances. In single precision, measured from the centre of the
     candidates, so that rounding is relative to their spread.
     """
-    scale = np.ones(1) if sigma is None else positive_scales(sigma, game.candidates.shape[1], "sigma")
+    scale = 1.0 if sigma is None else positive("sigma", sigma)
     middle = game.candidates.mean(axis=0)
     candidates, shown = (
         ((side - middle) / scale).astype(np.float32) for side in (game.candidates, game.shown)

@@ -22,37 +22,32 @@ from scipy.special import stdtrit
 
 from sfumato.audits.findings import Finding
 from sfumato.audits.lower_bounds import failure_chance
-from sfumato.audits.reidentification import View, corresponding, equal_rows, positive_scales
+from sfumato.audits.reidentification import corresponding, equal_rows
 from sfumato.errors import BadInput
-from sfumato.mechanisms import proper_share
+from sfumato.mechanisms import positive
 
 __all__ = ["informed_inverter", "posterior_mean", "ridge_reconstruction"]
 
 Floats = NDArray[np.float64]
 
 _FEWEST = 10
+_HELD_OUT = 0.2
 
 
 def ridge_reconstruction(
-    original: ArrayLike,
-    released: ArrayLike,
-    *,
-    held_out: float = 0.2,
-    confidence: float = 0.99,
-    seed: int = 0,
+    original: ArrayLike, released: ArrayLike, *, confidence: float = 0.99, seed: int = 0
 ) -> Finding:
     """Run the paper's attack: ridge regression from released rows (n, d′) to originals (n, d).
 
-    Learned on a random part of the pairs, scored on the share ``held_out``. ``numbers`` holds the paper's
+    Learned on a random part of the pairs, scored on the fifth that is held out. ``numbers`` holds the paper's
     privacy score, the error cut at 1.
     """
     from sklearn.linear_model import Ridge
 
     both = equal_rows(original, released, fewest=_FEWEST)
     before, after = (side.astype(np.float64) for side in both)
-    proper_share("held_out", held_out)
     order = np.random.default_rng(seed).permutation(len(before))
-    cut = min(max(round((1.0 - held_out) * len(order)), 2), len(order) - 2)
+    cut = round((1.0 - _HELD_OUT) * len(order))
     known, tested = order[:cut], order[cut:]
     if (after[known] == after[known[0]]).all():
         raise BadInput("every released column is constant over the rows that the attack learns from.")
@@ -67,22 +62,15 @@ def ridge_reconstruction(
     )
 
 
-def informed_inverter(
-    original: ArrayLike,
-    released: ArrayLike,
-    *,
-    view: View | None = None,
-    confidence: float = 0.99,
-) -> Finding:
-    """Undo the public transform by ``view`` and take what is left as the record.
+def informed_inverter(original: ArrayLike, released: ArrayLike, *, confidence: float = 0.99) -> Finding:
+    """Take the released row, any public transform undone, as the record.
 
     The guess without a release is the mean of the originals, which flatters the guess.
     """
-    before, after = corresponding(original, released, view, fewest=_FEWEST)
-    known = "knows every public parameter, inverts the transform" if view is not None else "sees the release"
+    before, after = corresponding(original, released, fewest=_FEWEST)
     return error_finding(
         "reconstruction by inversion",
-        f"{known} and takes the noisy value as it stands",
+        "knows every public parameter, inverts any transform, and takes the noisy value as it stands",
         before,
         after,
         before.mean(axis=0),
@@ -91,31 +79,24 @@ def informed_inverter(
 
 
 def posterior_mean(
-    original: ArrayLike,
-    released: ArrayLike,
-    *,
-    sigma: ArrayLike,
-    view: View | None = None,
-    confidence: float = 0.99,
-    seed: int = 0,
+    original: ArrayLike, released: ArrayLike, *, sigma: float, confidence: float = 0.99, seed: int = 0
 ) -> Finding:
     """Estimate a record by its mean given its released row, for a Gaussian prior and noise of ``sigma``.
 
-    ``sigma`` is one number or one a column. Mean m and covariance S of the prior are those of a random half
-    of the originals, which is declared public; the attack is scored on the other half. The posterior mean is
-    m + S (S + diag σ²)⁻¹ (y − m).
+    Mean m and covariance S of the prior are those of a random half of the originals, which is declared
+    public; the attack is scored on the other half. The posterior mean is m + S (S + σ²I)⁻¹ (y − m).
     """
-    before, after = corresponding(original, released, view, fewest=_FEWEST)
-    deviations = positive_scales(sigma, before.shape[1], "sigma")
+    before, after = corresponding(original, released, fewest=_FEWEST)
+    sigma = positive("sigma", sigma)
     order = np.random.default_rng(seed).permutation(len(before))
     prior, tested = before[order[::2]], order[1::2]
     before, after = before[tested], after[tested]
     mean = prior.mean(axis=0)
-    spread = (prior - mean) / deviations
+    spread = (prior - mean) / sigma
     # In units of the noise the posterior shrinks each principal axis by s/(s + 1).
     values, axes = np.linalg.eigh(spread.T @ spread / (len(prior) - 1))
     shrink = np.maximum(values, 0.0) / (np.maximum(values, 0.0) + 1.0)
-    guess = mean + ((((after - mean) / deviations) @ axes) * shrink) @ axes.T * deviations
+    guess = mean + (((after - mean) @ axes) * shrink) @ axes.T
     return error_finding(
         "reconstruction by posterior mean",
         "knows the deviation of the noise, and mean and covariance of a random half of the originals, "

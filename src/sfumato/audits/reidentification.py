@@ -1,9 +1,7 @@
 """Re-identification: match every released row to the originals.
 
-Rows of ``original`` (n, d) and ``released`` (n, d′) correspond. A ``view`` maps released rows back into the
-space of the originals where the release has other columns, as ``ReverseManifold.inverse`` does. Where the
-mechanism clips records into declared bounds, pass the clipped originals: the bounds are public and the
-attacker would clip too.
+Rows of ``original`` and ``released``, both (n, d), correspond. Where the mechanism clips records into
+declared bounds, pass the clipped originals: the bounds are public and the attacker would clip too.
 """
 
 from __future__ import annotations
@@ -22,6 +20,8 @@ from sfumato.mechanisms import check_visible
 Floats = NDArray[np.float64]
 View = Callable[[NDArray[Any]], NDArray[Any]]
 
+# Released rows that are matched, at most, and the fewest.
+_LIMIT, _FEWEST = 10_000, 10
 # The originals among which the L1 distance decides: those nearest by the L2 distance, which BLAS computes.
 _SHORTLIST = 50
 # Distances held in memory at once.
@@ -65,34 +65,15 @@ def equal_rows(original: ArrayLike, released: ArrayLike, *, fewest: int) -> tupl
     return before, after
 
 
-def corresponding(
-    original: ArrayLike, released: ArrayLike, view: View | None = None, *, fewest: int = 2
-) -> tuple[Floats, Floats]:
-    """Return both tables in float64 in the space of the originals; raise unless rows correspond."""
+def corresponding(original: ArrayLike, released: ArrayLike, *, fewest: int = 2) -> tuple[Floats, Floats]:
+    """Return both tables in float64; raise unless rows and columns correspond."""
     before, after = equal_rows(original, released, fewest=fewest)
-    if view is not None:
-        after = rows_of(view(after), "view of the release")
     if before.shape != after.shape:
         raise BadInput(
-            f"the original has {before.shape[1]} columns and the release {after.shape[1]}: give a view that "
-            "maps released rows back to the original's columns, such as ReverseManifold.inverse."
+            f"the original has {before.shape[1]} columns and the release {after.shape[1]}: map released rows "
+            "back to the original's columns, as ReverseManifold.inverse does."
         )
     return before.astype(np.float64), after.astype(np.float64)
-
-
-def positive_scales(scale: ArrayLike, columns: int, name: str = "scale") -> Floats:
-    """Return ``scale`` as one positive number for each of ``columns`` columns."""
-    scales = np.asarray(scale, dtype=np.float64)
-    if (
-        scales.ndim > 1
-        or scales.size not in (1, columns)
-        or not (scales > 0.0).all()
-        or np.isinf(scales).any()
-    ):
-        raise BadInput(
-            f"`{name}` must be a positive number, or one for each of the {columns} columns.", parameter=name
-        )
-    return np.broadcast_to(scales, columns).astype(np.float64)
 
 
 def nearest_matching(
@@ -100,54 +81,39 @@ def nearest_matching(
     released: ArrayLike,
     *,
     law: str = "gaussian",
-    scale: ArrayLike = 1.0,
-    view: View | None = None,
-    limit: int = 10_000,
     confidence: float = 0.99,
     seed: int = 0,
-) -> tuple[Finding, Finding]:
+) -> tuple[Finding, ...]:
     """Return how often a row's own original is the most likely of all, and among the five most likely.
 
-    ``law`` is that of the noise, ``"gaussian"`` or ``"laplace"``, and ``scale`` its scale, one number or one
-    for each column. For Gaussian noise of one scale the most likely original is the nearest one. For Laplace
-    noise the L1 distance decides among the fifty originals that are nearest by the L2 distance; an original
-    outside of them counts as missed. At most ``limit`` released rows, drawn at random, are matched against
-    all n originals. Equal distances are ordered at random.
+    ``law`` is that of the noise, ``"gaussian"`` or ``"laplace"``. For Gaussian noise the most likely original
+    is the nearest one. For Laplace noise the L1 distance decides among the fifty originals that are nearest
+    by the L2 distance; an original outside of them counts as missed. At most 10,000 released rows, drawn at
+    random, are matched against all n originals. Equal distances are ordered at random.
     """
-    if law not in ("gaussian", "laplace"):
-        raise BadInput(
-            f"`law` was {law!r}: the likelihood is known for 'gaussian' and 'laplace' noise.", parameter="law"
-        )
-    if limit < 10:
-        raise BadInput(f"`limit` was {limit}: at least 10 released rows must be matched.", parameter="limit")
-    before, after = corresponding(original, released, view, fewest=10)
+    before, after = corresponding(original, released, fewest=_FEWEST)
     if (before == before[0]).all():
         raise BadInput("every original record is the same: there is nobody to tell apart.")
-    scales = positive_scales(scale, before.shape[1])
     rng = np.random.default_rng(seed)
-    rows = np.arange(len(before)) if len(before) <= limit else np.sort(rng.permutation(len(before))[:limit])
-    ranks = _ranks(before / scales, after / scales, rows, rng, _SHORTLIST if law == "laplace" else None)
+    rows = np.arange(len(before))
+    if len(before) > _LIMIT:
+        rows = np.sort(rng.permutation(len(before))[:_LIMIT])
+    ranks = _ranks(before, after, rows, rng, _SHORTLIST if law == "laplace" else None)
     threat = "holds every original record and the release; matches each released row to the nearest original"
-    if law == "laplace" or (scales != 1.0).any():
+    if law == "laplace":
         threat = f"{threat}, by the likelihood under the noise, which he knows"
-    first, second = (
-        Finding.of_count(
-            "re-identification",
-            threat,
-            f"top-{top} matches",
-            int(np.count_nonzero(ranks < top)),
-            ranks.size,
-            confidence,
-            chance=min(1.0, top / len(before)),
-            numbers={
-                "matched": float(np.count_nonzero(ranks < top)),
-                "rows": float(ranks.size),
-                "originals": float(len(before)),
-            },
+    findings = []
+    for top in _TOP:
+        matched = int(np.count_nonzero(ranks < top))
+        numbers = {"matched": matched, "rows": ranks.size, "originals": len(before)}
+        findings.append(
+            Finding.of_count(
+                *("re-identification", threat, f"top-{top} matches", matched, ranks.size, confidence),
+                chance=min(1.0, top / len(before)),
+                numbers={name: float(count) for name, count in numbers.items()},
+            )
         )
-        for top in _TOP
-    )
-    return first, second
+    return tuple(findings)
 
 
 def _ranks(
