@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sfumato.audits.lower_bounds import threshold_bound as threshold_bound
     from sfumato.audits.lower_bounds import usual_delta as usual_delta
     from sfumato.audits.mechanism_audit import audit_mechanism as audit_mechanism
-    from sfumato.audits.membership import membership_attacks as membership_attacks
     from sfumato.audits.memorised_records import stored_records as stored_records
     from sfumato.audits.model_attacks import CONFIGURATIONS as CONFIGURATIONS
     from sfumato.audits.model_attacks import Configuration as Configuration
@@ -49,9 +48,10 @@ if TYPE_CHECKING:
     from sfumato.audits.publication_attacks import nearest_of_class as nearest_of_class
     from sfumato.audits.publication_attacks import refutable as refutable
     from sfumato.audits.publication_attacks import surely_more as surely_more
-    from sfumato.audits.reconstruction import informed_inverter as informed_inverter
-    from sfumato.audits.reconstruction import posterior_mean as posterior_mean
-    from sfumato.audits.reconstruction import ridge_reconstruction as ridge_reconstruction
+    from sfumato.audits.record_attacks import informed_inverter as informed_inverter
+    from sfumato.audits.record_attacks import membership_attacks as membership_attacks
+    from sfumato.audits.record_attacks import posterior_mean as posterior_mean
+    from sfumato.audits.record_attacks import ridge_reconstruction as ridge_reconstruction
     from sfumato.audits.release_audit import audit as audit
     from sfumato.audits.roc import roc_curve as roc_curve
     from sfumato.audits.roc import tpr_at_fpr as tpr_at_fpr
@@ -134,7 +134,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "threshold_bound": "lower_bounds",
             "usual_delta": "lower_bounds",
             "audit_mechanism": "mechanism_audit",
-            "membership_attacks": "membership",
             "stored_records": "memorised_records",
             "CONFIGURATIONS": "model_attacks",
             "Configuration": "model_attacks",
@@ -153,9 +152,10 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "nearest_of_class": "publication_attacks",
             "refutable": "publication_attacks",
             "surely_more": "publication_attacks",
-            "informed_inverter": "reconstruction",
-            "posterior_mean": "reconstruction",
-            "ridge_reconstruction": "reconstruction",
+            "informed_inverter": "record_attacks",
+            "membership_attacks": "record_attacks",
+            "posterior_mean": "record_attacks",
+            "ridge_reconstruction": "record_attacks",
             "audit": "release_audit",
             "roc_curve": "roc",
             "tpr_at_fpr": "roc",

@@ -49,7 +49,7 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.audits.findings import Finding, stated_bound
 from sfumato.audits.lower_bounds import Bound, failure_chance, gaussian_bound, threshold_bound
 from sfumato.audits.one_run import guess_bound, guess_counts
-from sfumato.audits.reidentification import corresponding, rows_of
+from sfumato.audits.record_attacks import corresponding, rows_of
 from sfumato.audits.roc import auc
 from sfumato.errors import BadInput
 from sfumato.mechanisms import (

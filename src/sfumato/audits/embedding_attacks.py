@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audits.findings import Finding
-from sfumato.audits.reidentification import View, rows_of
+from sfumato.audits.record_attacks import View, rows_of
 from sfumato.errors import BadInput
 
 __all__ = ["recover_pairs"]

@@ -49,8 +49,7 @@ from scipy.special import ndtri
 from sfumato.audits.distinguishing_game import ROW_BY_ROW, draw_pairs
 from sfumato.audits.findings import Finding
 from sfumato.audits.lower_bounds import chernoff_upper, failure_chance, interval
-from sfumato.audits.reconstruction import error_finding
-from sfumato.audits.reidentification import corresponding, rows_of
+from sfumato.audits.record_attacks import corresponding, error_finding, rows_of
 from sfumato.errors import BadInput
 from sfumato.privacy import Neighbours
 

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from sfumato.audits.findings import Finding, stated_bound
 from sfumato.audits.one_run import contradicts, guess_bound
-from sfumato.audits.reidentification import nearest_matching
+from sfumato.audits.record_attacks import nearest_matching
 from sfumato.audits.roc import Placements
 from sfumato.errors import BadInput
 from sfumato.privacy import Guarantee, Neighbours

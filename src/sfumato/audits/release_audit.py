@@ -15,13 +15,11 @@ import numpy as np
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato.audits.attribute_attack import attribute_inference
 from sfumato.audits.distinguishing_game import pair_games
 from sfumato.audits.embedding_attacks import see_through
 from sfumato.audits.findings import Audit, Finding
 from sfumato.audits.lower_bounds import check_delta, usual_delta
 from sfumato.audits.mechanism_audit import audit_mechanism
-from sfumato.audits.membership import membership_attacks
 from sfumato.audits.noise_defects import (
     averaging_attack,
     exact_value_game,
@@ -29,8 +27,16 @@ from sfumato.audits.noise_defects import (
     noise_across_rows,
     shared_noise,
 )
-from sfumato.audits.reconstruction import informed_inverter, posterior_mean, ridge_reconstruction
-from sfumato.audits.reidentification import View, nearest_matching, rows_of
+from sfumato.audits.record_attacks import (
+    View,
+    attribute_inference,
+    informed_inverter,
+    membership_attacks,
+    nearest_matching,
+    posterior_mean,
+    ridge_reconstruction,
+    rows_of,
+)
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Mechanism, Release, as_array, declared_domain
 from sfumato.privacy import Guarantee, Neighbours, Statement, Unit

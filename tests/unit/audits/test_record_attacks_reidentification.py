@@ -7,9 +7,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 import sfumato as sf
-from sfumato.audits import reidentification
+from sfumato.audits import record_attacks
 from sfumato.audits.lower_bounds import interval
-from sfumato.audits.reidentification import nearest_matching, rows_of
+from sfumato.audits.record_attacks import nearest_matching, rows_of
 from sfumato.errors import BadInput
 
 X = load_digits().data / 16.0
@@ -86,7 +86,7 @@ def test_other_columns_are_refused() -> None:
 
 
 def test_at_most_the_limit_of_rows_is_matched_among_all_originals(monkeypatch) -> None:
-    monkeypatch.setattr(reidentification, "_LIMIT", 100)
+    monkeypatch.setattr(record_attacks, "_LIMIT", 100)
     first, _ = nearest_matching(X, X)
     assert (first.numbers["rows"], first.numbers["originals"]) == (100, 1797)
     assert first.chance == 1 / 1797

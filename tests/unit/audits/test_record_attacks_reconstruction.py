@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
 import sfumato as sf
-from sfumato.audits.reconstruction import (
+from sfumato.audits.record_attacks import (
     error_finding,
     informed_inverter,
     posterior_mean,

@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import sfumato as sf
-from sfumato.audits.attribute_attack import attribute_inference
 from sfumato.audits.lower_bounds import interval
+from sfumato.audits.record_attacks import attribute_inference
 from sfumato.errors import BadInput
 
 DIGITS = load_digits()

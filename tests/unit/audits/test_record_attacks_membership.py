@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 import sfumato as sf
-from sfumato.audits.membership import membership_attacks
+from sfumato.audits.record_attacks import membership_attacks
 from sfumato.errors import BadInput
 
 X = np.random.default_rng(0).permutation(load_digits().data / 16.0)
