@@ -140,6 +140,21 @@ class Finding:
         return cls(attack, threat, measure, **fields | others)
 
     @classmethod
+    def of_guesses(
+        cls, attack: str, threat: str, bound: Bound, unit: Unit | str, neighbours: Neighbours | str, note: str
+    ) -> Finding:
+        """Return the finding of a game of secret coins; ``bound`` says how many guesses were right."""
+        return cls(
+            attack=attack,
+            threat=threat,
+            measure="share of correct guesses",
+            value=bound.numbers["correct"] / bound.numbers["guesses"],
+            chance=0.5,
+            note="; ".join(filter(None, (note, bound.assumption))),
+            **stated_bound(bound, unit, neighbours),
+        )
+
+    @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Finding:
         """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
         names = (*cls.__dataclass_fields__, "beats_chance")

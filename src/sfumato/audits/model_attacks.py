@@ -31,7 +31,7 @@ import numpy.typing as npt
 from scipy import special
 
 from sfumato.audits import lower_bounds
-from sfumato.audits.findings import Finding, stated_bound
+from sfumato.audits.findings import Finding
 from sfumato.audits.one_run import best_guesses, one_run_bound
 from sfumato.audits.predictions import Predictions, check_comparable
 from sfumato.audits.roc import Placements, finding_from_scores
@@ -504,12 +504,11 @@ def one_run_finding(
     order = np.random.default_rng(0).permutation(coins.size)
     hits = best_guesses((logits - np.median(logits))[order], coins[order])
     bound = one_run_bound(*hits, delta=delta, confidence=confidence)
-    return Finding(
-        attack="one-run audit",
-        threat="sees the probability the model gives to the true label of records chosen by fair coins",
-        measure="share of correct guesses",
-        value=hits[0] / hits[1],
-        chance=0.5,
-        note="for neighbours that add or remove a record; rests on fair coins having chosen the records",
-        **stated_bound(bound, "record", "add/remove"),
+    return Finding.of_guesses(
+        "one-run audit",
+        "sees the probability the model gives to the true label of records chosen by fair coins",
+        bound,
+        "record",
+        "add/remove",
+        "for neighbours that add or remove a record; rests on fair coins having chosen the records",
     )

@@ -394,7 +394,7 @@ def test_the_whole_audit_of_a_learner():
             {"kind": "mislabelled", "canaries": 401},
             "401 mislabelled canaries were asked for among 400 records",
         ),
-        ({"length": 0.0}, "must be above 0 and finite"),
+        ({"X": 0.0 * X}, "must be above 0 and finite"),
         ({"delta": 1.0}, "`delta` was 1.0"),
         ({"neighbours": "swap"}, "are not known"),
         ({"X": X[:, 0]}, "features of shape"),
