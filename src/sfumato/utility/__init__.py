@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
+    from sfumato.utility.assessment import Measure as Measure
     from sfumato.utility.assessment import assess as assess
     from sfumato.utility.distribution import frechet_distance as frechet_distance
     from sfumato.utility.distribution import inception_style_score as inception_style_score
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Choice",
     "Field",
+    "Measure",
     "assess",
     "assess_table",
     "fitted",
@@ -44,6 +46,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
     __getattr__, __dir__ = when_used(
         __name__,
         {
+            "Measure": "assessment",
             "assess": "assessment",
             "frechet_distance": "distribution",
             "inception_style_score": "distribution",

@@ -19,7 +19,7 @@ from sfumato.utility.paired_records import class_labels, label_columns, paired
 from sfumato.utility.probe import ERRORS, Probe, fitted, related, split
 from sfumato.utility.structure_measures import Structure, structure
 
-__all__ = ["assess"]
+__all__ = ["Measure", "assess"]
 
 _NEIGHBOURS = (5, 10, 20)
 _MOST_ROWS = 10_000
@@ -33,15 +33,41 @@ class Measure:
     ``original`` is what the original itself reaches, ``chance`` what a release that says nothing would, where
     these are known; ``better`` says which way is good: "nearer" means nearer to the original. ``margin`` is
     by how much a release that says nothing may seem better than chance; without one, nothing is concluded.
+    ``value`` is None where it could not be measured.
     """
 
     name: str
-    value: float
-    better: Literal["higher", "lower", "nearer"]
+    value: float | None
+    better: Literal["higher", "lower", "nearer"] = "higher"
     original: float | None = None
     chance: float | None = None
     note: str = ""
     margin: float | None = None
+
+    @property
+    def kept(self) -> float | None:
+        """Return how far the value lies between a guess and the original, 0 to 1; None if unknown."""
+        way, gained = self._ahead(self.original), self._ahead(self.value)
+        return None if way is None or gained is None or way <= 0.0 else min(max(gained / way, 0.0), 1.0)
+
+    @property
+    def beats_guessing(self) -> bool | None:
+        """Return whether the value beats a guess by more than chance; None if unknown.
+
+        If the original itself is no better than a guess there is nothing to keep.
+        """
+        gained = self._ahead(self.value)
+        return None if gained is None or self.margin is None or self.kept is None else gained > self.margin
+
+    def _ahead(self, value: float | None) -> float | None:
+        """Return by how much ``value`` is better than a guess; ``better`` says which way is good."""
+        if value is None or self.chance is None:
+            return None
+        if self.better == "nearer":
+            if self.original is None:
+                return None
+            return abs(self.chance - self.original) - abs(value - self.original)
+        return self.chance - value if self.better == "lower" else value - self.chance
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -201,7 +227,7 @@ def _probes(
         across = _accuracy(name, student.scored(before), own, note)
         # What learned nothing from the release may suit all originals at once by luck.
         learned = (found[0].margin or 0.0) < probe.accuracy - probe.chance
-        luck = across.value > probe.chance and not learned and not related(after, groups, seed)
+        luck = (across.value or 0.0) > probe.chance and not learned and not related(after, groups, seed)
         found.append(replace(across, margin=1.0) if luck else across)
     if scored:
         score, best = (
