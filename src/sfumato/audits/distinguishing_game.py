@@ -49,7 +49,7 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.audits.findings import Finding, stated_bound
 from sfumato.audits.lower_bounds import Bound, failure_chance, gaussian_bound, threshold_bound
 from sfumato.audits.one_run import guess_bound, guess_counts
-from sfumato.audits.record_attacks import corresponding, rows_of
+from sfumato.audits.record_attacks import corresponding
 from sfumato.audits.roc import auc
 from sfumato.errors import BadInput
 from sfumato.mechanisms import (
@@ -85,7 +85,7 @@ Method = Literal["likelihood", "classifier", "gaussian"]
 _CHOOSING = {"likelihood": 0.3, "classifier": 0.3, "gaussian": 0.05}
 
 
-def classifier_scores(first: ArrayLike, second: ArrayLike, *, seed: int = 0) -> tuple[Array, Array]:
+def classifier_scores(first: Array, second: Array, *, seed: int = 0) -> tuple[Array, Array]:
     """Return scores of rows ``first`` (n, d) and ``second`` (k, d), higher if ``second`` is likelier.
 
     Half of the rows of each, chosen at random, train the classifier; only the others are scored and returned,
@@ -95,17 +95,8 @@ def classifier_scores(first: ArrayLike, second: ArrayLike, *, seed: int = 0) -> 
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    worlds = [
-        rows_of(outputs, f"table of releases of the {world}", fewest=8)
-        for outputs, world in ((first, "record"), (second, "neighbour"))
-    ]
-    if worlds[0].shape[1] != worlds[1].shape[1]:
-        raise BadInput(
-            f"releases of {worlds[0].shape[1]} and of {worlds[1].shape[1]} columns were given: both worlds "
-            "need the same columns."
-        )
     rng = np.random.default_rng(seed)
-    worlds = [rng.permutation(rows) for rows in worlds]
+    worlds = [rng.permutation(rows) for rows in (first, second)]
     training = [rows[: len(rows) // 2] for rows in worlds]
     judged = [rows[: len(rows) // 4] for rows in training]
     learning = [rows[len(rows) // 4 :] for rows in training]
@@ -113,11 +104,9 @@ def classifier_scores(first: ArrayLike, second: ArrayLike, *, seed: int = 0) -> 
     with threadpool_limits(limits=1, user_api="openmp"):
         qualities = []
         for model in _models(seed):
-            _fit(model, learning)
-            ranks = [model.decision_function(rows) for rows in judged]
+            ranks = [_fit(model, learning).decision_function(rows) for rows in judged]
             qualities.append(auc(ranks[1], ranks[0]))
-        best = _models(seed)[int(np.argmax(qualities))]
-        _fit(best, training)
+        best = _fit(_models(seed)[int(np.argmax(qualities))], training)
         scores = [np.asarray(best.decision_function(rows[len(rows) // 2 :])) for rows in worlds]
     return scores[0], scores[1]
 
@@ -128,33 +117,22 @@ def _models(seed: int) -> list[Any]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    squares = FunctionTransformer(_with_squares)
+    squares = FunctionTransformer(lambda values: np.hstack([values, np.square(values)]))
     regression = make_pipeline(StandardScaler(), squares, StandardScaler(), LogisticRegression(max_iter=1000))
     return [regression, HistGradientBoostingClassifier(random_state=seed)]
 
 
-def _with_squares(values: Array) -> Array:
-    return np.hstack([values, np.square(values)])
+def _fit(model: Any, worlds: list[Array]) -> Any:
+    return model.fit(np.concatenate(worlds), np.repeat([0, 1], [len(rows) for rows in worlds]))
 
 
-def _fit(model: Any, worlds: list[Array]) -> None:
-    labels = np.repeat([0, 1], [len(worlds[0]), len(worlds[1])])
-    model.fit(np.concatenate(worlds), labels)
-
-
-def likelihood_scores(
-    mechanism: Mechanism, record: ArrayLike, neighbour: ArrayLike, outputs: ArrayLike
-) -> Array:
-    """Return the log-likelihood of each of ``outputs`` (n, d) under the neighbour less that under the record.
+def likelihood_scores(mechanism: Mechanism, one: Array, other: Array, released: Array) -> Array:
+    """Return the log-likelihood of each released row (n, d) under the neighbour less that under the record.
 
     Known for Gaussian, Laplace, TrustAdaptive, Personalised with one ε, AdditiveNoise and
-    RandomisedResponse. Records are clipped and put on the grid first, as the mechanism does. Without noise
-    the score is ±inf where an output is one of the two records exactly.
+    RandomisedResponse. ``one`` and ``other`` (d,) are clipped and put on the grid first, as the mechanism
+    does. Without noise the score is ±inf where a release is one of the two records exactly.
     """
-    one, other = check_pair(record, neighbour)
-    released = np.asarray(outputs, dtype=np.float64)
-    if released.ndim != 2 or released.shape[1] != one.size:
-        raise BadInput(f"outputs of shape {released.shape} were given for records of {one.size} columns.")
     check_equal_rows(mechanism)
     if isinstance(mechanism, RandomisedResponse):
         return _response_scores(mechanism, one, other, released)
@@ -167,7 +145,8 @@ def likelihood_scores(
         )
     scale = mechanism._scale(one.size)
     if scale == 0.0:
-        return _exact_scores(one, other, released)
+        is_one, is_other = (released == one).all(axis=1), (released == other).all(axis=1)
+        return np.where(is_one == is_other, 0.0, np.where(is_other, np.inf, -np.inf))
     one, other = clipped(mechanism, one), clipped(mechanism, other)
     if isinstance(mechanism, Laplace):
         return np.asarray((np.abs(released - one) - np.abs(released - other)).sum(axis=1) / scale)
@@ -212,11 +191,6 @@ def check_equal_rows(mechanism: Mechanism) -> None:
 
 def _normal_scores(one: Array, other: Array, released: Array, sigma: float) -> Array:
     return np.asarray((released - 0.5 * (one + other)) @ ((other - one) / sigma) / sigma)
-
-
-def _exact_scores(one: Array, other: Array, released: Array) -> Array:
-    is_one, is_other = (released == one).all(axis=1), (released == other).all(axis=1)
-    return np.where(is_one == is_other, 0.0, np.where(is_other, np.inf, -np.inf))
 
 
 def _response_scores(mechanism: RandomisedResponse, one: Array, other: Array, released: Array) -> Array:
@@ -354,7 +328,8 @@ def distinguish(
             f"`method` was {method!r}: it must be 'likelihood', 'classifier' or 'gaussian'.",
             parameter="method",
         )
-    _check_games(games, 16)
+    if isinstance(games, bool) or not isinstance(games, int) or games < 16:
+        raise BadInput(f"`games` was {games!r}: it must be a whole number, 16 or more.", parameter="games")
     if (record is None) != (neighbour is None):
         raise BadInput("one of record and neighbour is missing: give both, or neither for the worst pair.")
     if record is None or neighbour is None:
@@ -375,15 +350,13 @@ def distinguish(
     return replace(bound, method=f"{bound.method}; {method} scores; {pair}")
 
 
-def play(mechanism: Mechanism, record: ArrayLike, neighbour: ArrayLike, *, games: int) -> tuple[Array, Array]:
-    """Return ``games`` releases of ``record`` and as many of ``neighbour``, each of shape (games, d).
+def play(mechanism: Mechanism, one: Array, other: Array, *, games: int) -> tuple[Array, Array]:
+    """Return ``games`` releases of the record ``one`` (d,) and as many of its neighbour ``other``.
 
     One call of ``perturb`` on equal rows is ``games`` independent releases of one record wherever a mechanism
     draws the noise of every row independently and alike, as those of this package do. One whose rows depend
     on each other must be run once a game instead, and one with an ε for each row is refused.
     """
-    one, other = check_pair(record, neighbour)
-    _check_games(games, 1)
     check_equal_rows(mechanism)
     # The neighbour's rows are numbered on from the record's, so that seeded and keyed noise differ too.
     first = mechanism.perturb(np.tile(one, (games, 1)), 0)
@@ -430,13 +403,6 @@ def _check_neighbours(mechanism: Mechanism, one: Array, other: Array) -> None:
         raise BadInput(
             "neither record nor neighbour is the null value, the centre of the declared domain: under "
             "zero-out neighbours one of them must be."
-        )
-
-
-def _check_games(games: int, least: int) -> None:
-    if isinstance(games, bool) or not isinstance(games, int) or games < least:
-        raise BadInput(
-            f"`games` was {games!r}: it must be a whole number, {least} or more.", parameter="games"
         )
 
 
