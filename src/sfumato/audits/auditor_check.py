@@ -42,8 +42,6 @@ __all__ = ["self_test"]
 
 Report = Callable[[str, float], None]
 
-# Games and repetitions.
-_FULL, _QUICK = (100_000, 200), (50_000, 20)
 # A sound mechanism is audited many times, each time with fewer games than a broken one.
 _SHARE = 5
 # The narrowest terminal that the table is made for.
@@ -396,23 +394,19 @@ class SelfTest:
 
 def self_test(
     *,
-    games: int | None = None,
-    repetitions: int | None = None,
+    games: int = 100_000,
+    repetitions: int = 200,
     confidence: float = 0.99,
     seed: int | None = None,
-    quick: bool = False,
     report: Report | None = None,
 ) -> SelfTest:
     """Try the audit on every broken mechanism once and on every sound one ``repetitions`` times.
 
     A broken mechanism releases each of its two inputs ``games`` times, a sound one a fifth of that in every
-    repetition: 100,000 games and 200 repetitions unless given, 50,000 and 20 when ``quick``. ``confidence``
-    is that of a whole row: several attacks on one mechanism share its error probability. ``report`` is told
-    the stage and the share of it that is done. ``seed`` makes the run repeatable (see above).
+    repetition. ``confidence`` is that of a whole row: several attacks on one mechanism share its error
+    probability. ``report`` is told the stage and the share of it that is done. ``seed`` makes the run
+    repeatable (see above).
     """
-    usual = _QUICK if quick else _FULL
-    games = usual[0] if games is None else games
-    repetitions = usual[1] if repetitions is None else repetitions
     for name, value, least in (("games", games, 1000), ("repetitions", repetitions, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise BadInput(

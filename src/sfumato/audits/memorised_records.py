@@ -123,16 +123,13 @@ def record_forms(model: Any, records: Floats) -> dict[str, Floats]:
     forms: dict[str, Any] = {"as they are": records}
     if hasattr(model, "forms"):
         forms |= model.forms(records)
-    for name, part in (("transformed", model), ("before the last step", _before_last(model))):
+    steps = getattr(model, "steps", None)
+    before_last: Any = model[:-1] if isinstance(steps, list) and len(steps) > 1 else None
+    for name, part in (("transformed", model), ("before the last step", before_last)):
         if hasattr(part, "transform"):
             forms[name] = part.transform(records)
     usable = {name: np.asarray(rows, dtype=np.float64) for name, rows in forms.items()}
     return {name: rows.reshape(len(rows), -1) for name, rows in usable.items() if len(rows) == len(records)}
-
-
-def _before_last(model: Any) -> Any:
-    steps = getattr(model, "steps", None)
-    return model[:-1] if isinstance(steps, list) and len(steps) > 1 else None
 
 
 def _walk(model: Any) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -6,6 +6,7 @@ from the statement's parameters (:mod:`~sfumato.audits.mechanism_audit`), say wh
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -106,7 +107,7 @@ def audit(
         )
     if len(records) < _FEWEST:
         raise BadInput(f"an audit of {len(records)} rows would say nothing; at least {_FEWEST} are needed.")
-    steps = _Steps(report, 9 + len(repeats))
+    steps = _progress(report, 9 + len(repeats))
     findings: list[Finding] = []
     clipped = _clipped(records, release.statement)
     same_columns = view is None and released.shape == records.shape
@@ -142,8 +143,6 @@ def audit(
             f"the view has shape {case.released.shape} and the original {case.clipped.shape}: it must map "
             "released rows to the original's columns."
         )
-    else:
-        steps.skip(4)
     steps("reconstructing by regression")
     findings.append(ridge_reconstruction(clipped, released, confidence=confidence, seed=seed))
     steps("inferring the label")
@@ -166,7 +165,7 @@ def audit(
         )
     except BadInput as refusal:
         remarks.append(f"What the mechanism gives away on worst-case rows was not measured: {refusal}")
-    steps.done()
+    steps("done")
     return Audit.of(release, findings, remarks)
 
 
@@ -179,7 +178,7 @@ def _of_mechanism(
     report: Report | None,
 ) -> Audit:
     """Return the audit of a mechanism alone."""
-    steps = _Steps(report, 1)
+    steps = _progress(report, 1)
     steps("drawing the mechanism anew on worst-case rows")
     statement: Any = source
     if isinstance(source, Release):
@@ -188,7 +187,7 @@ def _of_mechanism(
     found = audit_mechanism(statement, columns=columns, delta=delta, confidence=half, seed=seed)
     if isinstance(source, Mechanism):
         statement = source.statement(columns)
-    steps.done()
+    steps("done")
     return Audit.of(Release[Any](None, statement), found)
 
 
@@ -210,7 +209,7 @@ class _Case:
     seed: int
 
 
-def _compared(steps: _Steps, case: _Case, nonmembers: ArrayLike | None) -> list[Finding]:
+def _compared(steps: Callable[[str], None], case: _Case, nonmembers: ArrayLike | None) -> list[Finding]:
     """Run attacks that compare released rows with records in the same columns."""
     both = (case.clipped, case.released)
     common: dict[str, Any] = {"confidence": case.confidence, "seed": case.seed}
@@ -276,7 +275,7 @@ def _stated_epsilon(statement: Statement, unit: Unit, neighbours: Neighbours) ->
     return 0.0
 
 
-def _pooled(steps: _Steps, case: _Case, repeats: Sequence[NDArray[Any]]) -> list[Finding]:
+def _pooled(steps: Callable[[str], None], case: _Case, repeats: Sequence[NDArray[Any]]) -> list[Finding]:
     """Return what several releases of the same records say together."""
     findings = []
     for other in repeats:
@@ -314,22 +313,13 @@ def _law(proven: Guarantee) -> str | None:
     return "laplace" if isinstance(proven.event, LaplaceDpEvent) else None
 
 
-class _Steps:
-    """Tells the progress of an audit, stage by stage."""
+def _progress(report: Report | None, count: int) -> Callable[[str], None]:
+    """Return what reports the stages of an audit, of which there are ``count`` at most."""
+    stages = itertools.count()
 
-    def __init__(self, report: Report | None, count: int) -> None:
-        self._report, self._count, self._step = report, count, 0
+    def step(stage: str) -> None:
+        share = 1.0 if stage == "done" else next(stages) / count
+        if report is not None:
+            report(f"attacking: {stage}", share)
 
-    def __call__(self, stage: str) -> None:
-        if self._report is not None:
-            self._report(f"attacking: {stage}", self._step / self._count)
-        self._step += 1
-
-    def skip(self, steps: int) -> None:
-        """Leave out stages that do not apply."""
-        self._step += steps
-
-    def done(self) -> None:
-        """Everything was tried."""
-        if self._report is not None:
-            self._report("attacking: done", 1.0)
+    return step

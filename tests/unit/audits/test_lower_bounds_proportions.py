@@ -90,27 +90,6 @@ def test_counts_without_an_error_still_bound():
     assert (beta == 1.0).all()
 
 
-@pytest.mark.parametrize(
-    ("count", "total", "chance", "said"),
-    [
-        (-1, 10, 0.1, "a count lies outside 0 to 10"),
-        (11, 10, 0.1, "a count lies outside 0 to 10"),
-        (1.5, 10, 0.1, "no whole number"),
-        (float("nan"), 10, 0.1, "no whole number"),
-        (0, 0, 0.1, "the total was 0"),
-        (0, 2.5, 0.1, "the total was 2.5"),
-        (1, 10, 0.0, "`chance` was 0.0"),
-        (1, 10, 1.0, "`chance` was 1.0"),
-    ],
-)
-def test_what_is_no_count_is_refused(count, total, chance, said):
-    if 0.0 < chance < 1.0:
-        with pytest.raises(BadInput, match=said):
-            interval(count, total, 1.0 - chance)
-    with pytest.raises(BadInput, match=said):
-        joint_upper((0, 10) if total == 10 else (count, total), (count, total), chance)
-
-
 @pytest.mark.parametrize("confidence", [0.0, 1.0, -0.1, True, float("nan")])
 def test_what_is_no_confidence_is_refused(confidence):
     with pytest.raises(BadInput, match="`confidence` was"):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from sfumato.audits.lower_bounds import (
-    Bound,
     best_threshold,
     count_errors,
     held_out_parts,
@@ -188,18 +187,3 @@ def test_results_repeat_and_inputs_stay():
 def test_what_is_no_game_is_refused(first, second, options, said):
     with pytest.raises(BadInput, match=said):
         threshold_bound(first, second, **({"delta": 0.0} | options))
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "confidence", "said"),
-    [
-        (-0.1, 0.0, 0.99, "epsilon of a bound"),
-        (math.inf, 0.0, 0.99, "epsilon of a bound"),
-        (math.nan, 0.0, 0.99, "epsilon of a bound"),
-        (1.0, 1.0, 0.99, "`delta` was"),
-        (1.0, 0.0, 1.0, "confidence of a bound"),
-    ],
-)
-def test_what_is_no_bound_is_refused(epsilon, delta, confidence, said):
-    with pytest.raises(BadInput, match=said):
-        Bound(epsilon, delta, confidence, "a game")
