@@ -1,8 +1,8 @@
 """Attacks on releases and models, and the lower bounds on ε that they prove.
 
-``sf.audit(release, original=X)`` runs the standard audit of a data release, ``audit_mechanism`` that of its
-mechanism on worst-case rows, which needs no data; ``audit_model`` that of a model,
-``distinguish`` plays a mechanism on its worst pair of neighbours, ``self_test`` checks the auditor.
+``sf.audit(release, original=X)`` runs the standard audit of a data release; with ``mechanism_only=True`` it
+draws the mechanism anew on worst-case rows and needs no data. ``audit_model`` and ``audit_learner`` audit
+models, ``distinguish`` plays a mechanism on its worst pair of neighbours, ``self_test`` checks the auditor.
 """
 
 # Below this line: written by `make index` from the `__all__` of every module.
@@ -25,18 +25,15 @@ if TYPE_CHECKING:
     from sfumato.audits.learner_audit import audit_learner as audit_learner
     from sfumato.audits.learner_audit import checked_shadows as checked_shadows
     from sfumato.audits.learner_audit import class_leakage as class_leakage
-    from sfumato.audits.learner_audit import from_advantage as from_advantage
     from sfumato.audits.lower_bounds import gaussian_bound as gaussian_bound
     from sfumato.audits.lower_bounds import threshold_bound as threshold_bound
     from sfumato.audits.lower_bounds import usual_delta as usual_delta
-    from sfumato.audits.mechanism_audit import audit_mechanism as audit_mechanism
     from sfumato.audits.memorised_records import stored_records as stored_records
     from sfumato.audits.model_attacks import CONFIGURATIONS as CONFIGURATIONS
     from sfumato.audits.model_attacks import Configuration as Configuration
     from sfumato.audits.model_attacks import audit_model as audit_model
     from sfumato.audits.model_attacks import class_scorer as class_scorer
     from sfumato.audits.model_attacks import cross_fit as cross_fit
-    from sfumato.audits.model_attacks import loss_threshold as loss_threshold
     from sfumato.audits.model_attacks import model_differences as model_differences
     from sfumato.audits.model_attacks import one_run_finding as one_run_finding
     from sfumato.audits.noise_defects import exact_value_leak as exact_value_leak
@@ -53,8 +50,6 @@ if TYPE_CHECKING:
     from sfumato.audits.record_attacks import posterior_mean as posterior_mean
     from sfumato.audits.record_attacks import ridge_reconstruction as ridge_reconstruction
     from sfumato.audits.release_audit import audit as audit
-    from sfumato.audits.roc import roc_curve as roc_curve
-    from sfumato.audits.roc import tpr_at_fpr as tpr_at_fpr
     from sfumato.audits.shadow_models import lira as lira
     from sfumato.audits.shadow_models import rmia as rmia
     from sfumato.audits.shadow_models import shadow_attack as shadow_attack
@@ -73,7 +68,6 @@ __all__ = [
     "Predictions",
     "audit",
     "audit_learner",
-    "audit_mechanism",
     "audit_model",
     "audit_publication",
     "checked_shadows",
@@ -82,11 +76,9 @@ __all__ = [
     "cross_fit",
     "distinguish",
     "exact_value_leak",
-    "from_advantage",
     "gaussian_bound",
     "informed_inverter",
     "lira",
-    "loss_threshold",
     "membership_attacks",
     "model_differences",
     "nearest_of_class",
@@ -100,14 +92,12 @@ __all__ = [
     "refutable",
     "ridge_reconstruction",
     "rmia",
-    "roc_curve",
     "self_test",
     "shadow_attack",
     "speaker_recognition",
     "stored_records",
     "surely_more",
     "threshold_bound",
-    "tpr_at_fpr",
     "usual_delta",
 ]
 
@@ -129,18 +119,15 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "audit_learner": "learner_audit",
             "checked_shadows": "learner_audit",
             "class_leakage": "learner_audit",
-            "from_advantage": "learner_audit",
             "gaussian_bound": "lower_bounds",
             "threshold_bound": "lower_bounds",
             "usual_delta": "lower_bounds",
-            "audit_mechanism": "mechanism_audit",
             "stored_records": "memorised_records",
             "CONFIGURATIONS": "model_attacks",
             "Configuration": "model_attacks",
             "audit_model": "model_attacks",
             "class_scorer": "model_attacks",
             "cross_fit": "model_attacks",
-            "loss_threshold": "model_attacks",
             "model_differences": "model_attacks",
             "one_run_finding": "model_attacks",
             "exact_value_leak": "noise_defects",
@@ -157,8 +144,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "posterior_mean": "record_attacks",
             "ridge_reconstruction": "record_attacks",
             "audit": "release_audit",
-            "roc_curve": "roc",
-            "tpr_at_fpr": "roc",
             "lira": "shadow_models",
             "rmia": "shadow_models",
             "shadow_attack": "shadow_models",

@@ -60,7 +60,6 @@ __all__ = [
     "audit_learner",
     "checked_shadows",
     "class_leakage",
-    "from_advantage",
 ]
 
 Indices = NDArray[np.intp]

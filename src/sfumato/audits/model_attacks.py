@@ -43,7 +43,6 @@ __all__ = [
     "audit_model",
     "class_scorer",
     "cross_fit",
-    "loss_threshold",
     "model_differences",
     "one_run_finding",
 ]

@@ -19,8 +19,6 @@ from sfumato.audits.findings import Finding
 from sfumato.audits.lower_bounds import check_scores, failure_chance, interval
 from sfumato.mechanisms import proper_share
 
-__all__ = ["roc_curve", "tpr_at_fpr"]
-
 Floats = npt.NDArray[np.float64]
 
 LOW_FPR = 0.001  # where Carlini et al. (2022) ask for the true positive rate

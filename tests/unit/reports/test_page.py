@@ -18,7 +18,7 @@ from page_reading import Reading
 from sklearn.datasets import load_digits
 
 import sfumato as sf
-from sfumato.audits import Finding, audit_mechanism
+from sfumato.audits import Finding
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
 from sfumato.privacy import Evidence, Guarantee, Statement
@@ -242,7 +242,7 @@ def test_the_file_appears_whole_and_what_is_computed_from_originals_is_its_owner
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
     assert "Not for release." in page
     (tmp_path / "ordinary").touch()
-    anew = audit_mechanism(sf.Gaussian(1.0, 1e-6, clip=1.0), games=1000)
+    anew = sf.audit(sf.Gaussian(1.0, 1e-6, clip=1.0), mechanism_only=True).findings
     bare = [Entry("bare", whole["entries"][0].statement), Entry("anew", whole["entries"][0].statement, anew)]
     travels = write_report(bare, tmp_path / "travels.html")
     assert stat.S_IMODE(travels.stat().st_mode) == stat.S_IMODE((tmp_path / "ordinary").stat().st_mode)
