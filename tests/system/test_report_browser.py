@@ -60,9 +60,7 @@ def reports(tmp_path_factory):
     names = ["<script>window.taken = true</script>", "\"'><img src=x onerror=window.taken=true>", "W" * 500]
     names += ["\u202e\u05e9\u05dc\u05d5\u05dd right to left", "数据" * 100]
     hostile = [replace(good, name=name, findings=found(0.6, 0.1, name)) for name in names]
-    crowd = Frontier(
-        [Point(name, 0.1 * i, float(i), 0.1 * i) for i, name in enumerate(names)], *names[2:4], False
-    )
+    crowd = Frontier([Point(name, 0.1 * i, float(i), 0.1 * i) for i, name in enumerate(names)], names[2])
     write_report(hostile, folder / "hostile.html", title=names[0] + names[2], frontier=crowd, reproduce=names)
     return folder
 
@@ -72,7 +70,6 @@ def entry(name, mechanism, X, y):
     shown = Pictures(
         X[:6].reshape(-1, 8, 8),
         np.asarray(release.value)[:6].reshape(-1, 8, 8),
-        captions=tuple(f"digit {label}" for label in y[:6]),
     )
     overlap = np.random.default_rng(0).integers(0, 11, size=len(X)) / 10.0
     return Entry(

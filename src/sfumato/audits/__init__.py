@@ -1,8 +1,8 @@
 """Attacks on releases and models, and the lower bounds on ε that they prove.
 
-``sf.audit(release, original=X)`` runs the standard audit of a data release, ``audit_mechanism`` that of its
-mechanism on worst-case rows, which needs no data; ``audit_model`` that of a model,
-``distinguish`` plays a mechanism on its worst pair of neighbours, ``self_test`` checks the auditor.
+``sf.audit(release, original=X)`` runs the standard audit of a data release; with ``mechanism_only=True`` it
+draws the mechanism anew on worst-case rows and needs no data. ``audit_model`` and ``audit_learner`` audit
+models, ``distinguish`` plays a mechanism on its worst pair of neighbours, ``self_test`` checks the auditor.
 """
 
 # Below this line: written by `make index` from the `__all__` of every module.
@@ -14,14 +14,9 @@ if TYPE_CHECKING:
     from sfumato.audits.auditor_check import self_test as self_test
     from sfumato.audits.canary_game import OneRunAudit as OneRunAudit
     from sfumato.audits.canary_game import one_run_audit as one_run_audit
-    from sfumato.audits.compactdp_attacks import CONFIGURATIONS as CONFIGURATIONS
-    from sfumato.audits.compactdp_attacks import Configuration as Configuration
-    from sfumato.audits.compactdp_attacks import CrossFitted as CrossFitted
-    from sfumato.audits.compactdp_attacks import cross_fit as cross_fit
-    from sfumato.audits.compactdp_attacks import from_advantage as from_advantage
     from sfumato.audits.distinguishing_game import distinguish as distinguish
     from sfumato.audits.distinguishing_game import pair_games as pair_games
-    from sfumato.audits.embedding_attacks import pairing_attack as pairing_attack
+    from sfumato.audits.embedding_attacks import recover_pairs as recover_pairs
     from sfumato.audits.findings import Audit as Audit
     from sfumato.audits.findings import Finding as Finding
     from sfumato.audits.learner_audit import SHADOWS as SHADOWS
@@ -33,15 +28,14 @@ if TYPE_CHECKING:
     from sfumato.audits.lower_bounds import gaussian_bound as gaussian_bound
     from sfumato.audits.lower_bounds import threshold_bound as threshold_bound
     from sfumato.audits.lower_bounds import usual_delta as usual_delta
-    from sfumato.audits.mechanism_audit import audit_mechanism as audit_mechanism
-    from sfumato.audits.membership import membership_attacks as membership_attacks
-    from sfumato.audits.membership import paper_membership as paper_membership
     from sfumato.audits.memorised_records import stored_records as stored_records
+    from sfumato.audits.model_attacks import CONFIGURATIONS as CONFIGURATIONS
+    from sfumato.audits.model_attacks import Configuration as Configuration
+    from sfumato.audits.model_attacks import audit_model as audit_model
     from sfumato.audits.model_attacks import class_scorer as class_scorer
-    from sfumato.audits.model_attacks import loss_threshold as loss_threshold
+    from sfumato.audits.model_attacks import cross_fit as cross_fit
     from sfumato.audits.model_attacks import model_differences as model_differences
-    from sfumato.audits.model_audit import audit_model as audit_model
-    from sfumato.audits.model_audit import one_run_finding as one_run_finding
+    from sfumato.audits.model_attacks import one_run_finding as one_run_finding
     from sfumato.audits.noise_defects import exact_value_leak as exact_value_leak
     from sfumato.audits.one_run import one_run_bound as one_run_bound
     from sfumato.audits.one_run import one_run_gaussian_bound as one_run_gaussian_bound
@@ -51,16 +45,14 @@ if TYPE_CHECKING:
     from sfumato.audits.publication_attacks import nearest_of_class as nearest_of_class
     from sfumato.audits.publication_attacks import refutable as refutable
     from sfumato.audits.publication_attacks import surely_more as surely_more
-    from sfumato.audits.reconstruction import informed_inverter as informed_inverter
-    from sfumato.audits.reconstruction import posterior_mean as posterior_mean
-    from sfumato.audits.reconstruction import ridge_reconstruction as ridge_reconstruction
-    from sfumato.audits.reference_attacks import lira as lira
-    from sfumato.audits.reference_attacks import rmia as rmia
+    from sfumato.audits.record_attacks import informed_inverter as informed_inverter
+    from sfumato.audits.record_attacks import membership_attacks as membership_attacks
+    from sfumato.audits.record_attacks import posterior_mean as posterior_mean
+    from sfumato.audits.record_attacks import ridge_reconstruction as ridge_reconstruction
     from sfumato.audits.release_audit import audit as audit
-    from sfumato.audits.roc import roc_curve as roc_curve
-    from sfumato.audits.roc import tpr_at_fpr as tpr_at_fpr
+    from sfumato.audits.shadow_models import lira as lira
+    from sfumato.audits.shadow_models import rmia as rmia
     from sfumato.audits.shadow_models import shadow_attack as shadow_attack
-    from sfumato.audits.shadow_models import train_shadows as train_shadows
     from sfumato.audits.speakers import speaker_recognition as speaker_recognition
 
 __all__ = [
@@ -70,14 +62,12 @@ __all__ = [
     "Canaries",
     "ClassLeakage",
     "Configuration",
-    "CrossFitted",
     "Finding",
     "LearnerAudit",
     "OneRunAudit",
     "Predictions",
     "audit",
     "audit_learner",
-    "audit_mechanism",
     "audit_model",
     "audit_publication",
     "checked_shadows",
@@ -86,11 +76,9 @@ __all__ = [
     "cross_fit",
     "distinguish",
     "exact_value_leak",
-    "from_advantage",
     "gaussian_bound",
     "informed_inverter",
     "lira",
-    "loss_threshold",
     "membership_attacks",
     "model_differences",
     "nearest_of_class",
@@ -99,21 +87,17 @@ __all__ = [
     "one_run_finding",
     "one_run_gaussian_bound",
     "pair_games",
-    "pairing_attack",
-    "paper_membership",
     "posterior_mean",
+    "recover_pairs",
     "refutable",
     "ridge_reconstruction",
     "rmia",
-    "roc_curve",
     "self_test",
     "shadow_attack",
     "speaker_recognition",
     "stored_records",
     "surely_more",
     "threshold_bound",
-    "tpr_at_fpr",
-    "train_shadows",
     "usual_delta",
 ]
 
@@ -124,14 +108,9 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "self_test": "auditor_check",
             "OneRunAudit": "canary_game",
             "one_run_audit": "canary_game",
-            "CONFIGURATIONS": "compactdp_attacks",
-            "Configuration": "compactdp_attacks",
-            "CrossFitted": "compactdp_attacks",
-            "cross_fit": "compactdp_attacks",
-            "from_advantage": "compactdp_attacks",
             "distinguish": "distinguishing_game",
             "pair_games": "distinguishing_game",
-            "pairing_attack": "embedding_attacks",
+            "recover_pairs": "embedding_attacks",
             "Audit": "findings",
             "Finding": "findings",
             "SHADOWS": "learner_audit",
@@ -143,15 +122,14 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "gaussian_bound": "lower_bounds",
             "threshold_bound": "lower_bounds",
             "usual_delta": "lower_bounds",
-            "audit_mechanism": "mechanism_audit",
-            "membership_attacks": "membership",
-            "paper_membership": "membership",
             "stored_records": "memorised_records",
+            "CONFIGURATIONS": "model_attacks",
+            "Configuration": "model_attacks",
+            "audit_model": "model_attacks",
             "class_scorer": "model_attacks",
-            "loss_threshold": "model_attacks",
+            "cross_fit": "model_attacks",
             "model_differences": "model_attacks",
-            "audit_model": "model_audit",
-            "one_run_finding": "model_audit",
+            "one_run_finding": "model_attacks",
             "exact_value_leak": "noise_defects",
             "one_run_bound": "one_run",
             "one_run_gaussian_bound": "one_run",
@@ -161,16 +139,14 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "nearest_of_class": "publication_attacks",
             "refutable": "publication_attacks",
             "surely_more": "publication_attacks",
-            "informed_inverter": "reconstruction",
-            "posterior_mean": "reconstruction",
-            "ridge_reconstruction": "reconstruction",
-            "lira": "reference_attacks",
-            "rmia": "reference_attacks",
+            "informed_inverter": "record_attacks",
+            "membership_attacks": "record_attacks",
+            "posterior_mean": "record_attacks",
+            "ridge_reconstruction": "record_attacks",
             "audit": "release_audit",
-            "roc_curve": "roc",
-            "tpr_at_fpr": "roc",
+            "lira": "shadow_models",
+            "rmia": "shadow_models",
             "shadow_attack": "shadow_models",
-            "train_shadows": "shadow_models",
             "speaker_recognition": "speakers",
         },
     )

@@ -45,8 +45,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits.findings import Finding, stated_bound
-from sfumato.audits.lower_bounds import Bound, check_delta, check_scores, failure_chance
+from sfumato.audits.findings import Finding
+from sfumato.audits.lower_bounds import check_delta, check_scores, failure_chance
 from sfumato.audits.one_run import gaussian_mu, guess_bound, impossible
 from sfumato.audits.predictions import Predictions, numbers
 from sfumato.errors import BadInput, Forewarning
@@ -275,7 +275,6 @@ def one_run_audit(
     delta: float = DELTA,
     confidence: float = 0.99,
     chance: float = 1e-6,
-    length: float | None = None,
     seed: int = 0,
     report: Report | None = None,
 ) -> OneRunAudit:
@@ -284,13 +283,12 @@ def one_run_audit(
     ``make`` returns an untrained learner: ``fit(X, y)``, ``predict_proba(X)`` and, where it claims something,
     ``guarantee()``. ``neighbours`` are those of the guarantee unless given; where the guarantee has others,
     or another unit than a record, nothing is proven of the game. What is proven is asked again after
-    training, for learners that must count the records to know. Canaries (see
-    :mod:`~sfumato.audits.canary_game`) have ``length``: by default the ``reach`` of the learner if it has
-    one, else that of the longest record. The findings: a bound from the model's answers and, for a linear
-    model, one from its weights; where the guarantee is that of Gaussian noise, of each also a bound on the
-    Gaussian curve, which is tighter and holds only for such curves. All of these bounds hold together with
-    ``confidence``, each by its share of what that leaves. ``seed`` draws canaries and coins; it must be
-    unknown to the learner.
+    training, for learners that must count the records to know. Canaries are as long as the ``reach`` of the
+    learner if it has one, else as the longest record. The findings: a bound from the model's answers and,
+    for a linear model, one from its weights; where the guarantee is that of Gaussian noise, of each also a
+    bound on the Gaussian curve, which is tighter and holds only for such curves. All of these bounds hold
+    together with ``confidence``, each by its share of what that leaves. ``seed`` draws canaries and coins; it
+    must be unknown to the learner.
     """
     features, labels, classes = checked_records(X, y)
     if isinstance(canaries, bool) or not isinstance(canaries, int) or canaries < _FEWEST:
@@ -307,7 +305,7 @@ def one_run_audit(
     zero_outs = 2 if game is Neighbours.ZERO_OUT and pairs else 1
     rng = np.random.default_rng(seed)
     records = canary_records(
-        kind, features, labels, classes, canaries, length=_length(length, learner, features), rng=rng
+        kind, features, labels, classes, canaries, length=_length(learner, features), rng=rng
     )
     coins = rng.integers(0, 2, canaries)
     tell("training with canaries", 0.0)
@@ -327,38 +325,26 @@ def one_run_audit(
     curves = (False, True) if gaussian_mu(proven) is not None and delta > 0.0 else (False,)
     # The largest of the bounds is what counts, so each must leave room for all of them to hold.
     each = 1.0 - failure_chance(confidence) / (len(seen) * len(curves))
+    note = f"canaries of the kind {kind}, chosen by fair coins"
+    if zero_outs == 2:
+        note += "; a coin chose between two of them, which is two zero-outs, and the bound is for one"
     found, sure = [], False
     for name, threat, certainty in seen:
         for gaussian in curves:
             bound = guess_bound(
                 certainty, coins, delta=delta, confidence=each, gaussian=gaussian, zero_outs=zero_outs
             )
-            found.append(_finding(name, threat, bound, game, kind, zero_outs))
+            curve = ", Gaussian curve" if gaussian else ""
+            attack = f"one-run audit by {name}{curve}"
+            found.append(Finding.of_guesses(attack, threat, bound, RECORD, game, note))
         sure = sure or impossible(certainty, coins, proven, chance=chance / len(seen), zero_outs=zero_outs)
     tell("coins guessed", 1.0)
     return OneRunAudit(tuple(found), proven, canaries, zero_outs, sure, chance, confidence)
 
 
-def _length(length: float | None, learner: Any, features: Floats) -> float:
-    if length is None:
-        reach = getattr(learner, "reach", None)
-        length = float(np.linalg.norm(features, axis=1).max()) if reach is None else float(reach)
+def _length(learner: Any, features: Floats) -> float:
+    reach = getattr(learner, "reach", None)
+    length = float(np.linalg.norm(features, axis=1).max() if reach is None else reach)
     if not 0.0 < length < np.inf:
         raise BadInput(f"canaries were to have the length {length!r}: it must be above 0 and finite.")
     return length
-
-
-def _finding(name: str, threat: str, bound: Bound, game: Neighbours, kind: str, zero_outs: int) -> Finding:
-    correct, guesses = bound.numbers["correct"], bound.numbers["guesses"]
-    note = f"canaries of the kind {kind}, chosen by fair coins"
-    if zero_outs == 2:
-        note += "; a coin chose between two of them, which is two zero-outs, and the bound is for one"
-    return Finding(
-        attack=f"one-run audit by {name}" + (", Gaussian curve" if bound.assumption else ""),
-        threat=threat,
-        measure="share of correct guesses",
-        value=correct / guesses,
-        chance=0.5,
-        note=f"{note}; {bound.assumption}" if bound.assumption else note,
-        **stated_bound(bound, "record", game),
-    )

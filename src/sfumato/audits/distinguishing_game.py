@@ -40,7 +40,6 @@ mechanism bounds that of one step (:mod:`~sfumato.audits.one_run`), at the δ th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -49,8 +48,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audits.findings import Finding, stated_bound
 from sfumato.audits.lower_bounds import Bound, failure_chance, gaussian_bound, threshold_bound
-from sfumato.audits.one_run import guess_bound
-from sfumato.audits.reidentification import View, corresponding, rows_of
+from sfumato.audits.one_run import guess_bound, guess_counts
+from sfumato.audits.record_attacks import corresponding
 from sfumato.audits.roc import auc
 from sfumato.errors import BadInput
 from sfumato.mechanisms import (
@@ -69,7 +68,6 @@ from sfumato.privacy import Neighbours, gaussian_epsilon
 
 __all__ = ["distinguish", "pair_games"]
 
-Floats = NDArray[np.float64]
 Array = NDArray[np.float64]
 
 _FEWEST = 20
@@ -87,7 +85,7 @@ Method = Literal["likelihood", "classifier", "gaussian"]
 _CHOOSING = {"likelihood": 0.3, "classifier": 0.3, "gaussian": 0.05}
 
 
-def classifier_scores(first: ArrayLike, second: ArrayLike, *, seed: int = 0) -> tuple[Array, Array]:
+def classifier_scores(first: Array, second: Array, *, seed: int = 0) -> tuple[Array, Array]:
     """Return scores of rows ``first`` (n, d) and ``second`` (k, d), higher if ``second`` is likelier.
 
     Half of the rows of each, chosen at random, train the classifier; only the others are scored and returned,
@@ -97,17 +95,8 @@ def classifier_scores(first: ArrayLike, second: ArrayLike, *, seed: int = 0) -> 
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    worlds = [
-        rows_of(outputs, f"table of releases of the {world}", fewest=8)
-        for outputs, world in ((first, "record"), (second, "neighbour"))
-    ]
-    if worlds[0].shape[1] != worlds[1].shape[1]:
-        raise BadInput(
-            f"releases of {worlds[0].shape[1]} and of {worlds[1].shape[1]} columns were given: both worlds "
-            "need the same columns."
-        )
     rng = np.random.default_rng(seed)
-    worlds = [rng.permutation(rows) for rows in worlds]
+    worlds = [rng.permutation(rows) for rows in (first, second)]
     training = [rows[: len(rows) // 2] for rows in worlds]
     judged = [rows[: len(rows) // 4] for rows in training]
     learning = [rows[len(rows) // 4 :] for rows in training]
@@ -115,11 +104,9 @@ def classifier_scores(first: ArrayLike, second: ArrayLike, *, seed: int = 0) -> 
     with threadpool_limits(limits=1, user_api="openmp"):
         qualities = []
         for model in _models(seed):
-            _fit(model, learning)
-            ranks = [model.decision_function(rows) for rows in judged]
+            ranks = [_fit(model, learning).decision_function(rows) for rows in judged]
             qualities.append(auc(ranks[1], ranks[0]))
-        best = _models(seed)[int(np.argmax(qualities))]
-        _fit(best, training)
+        best = _fit(_models(seed)[int(np.argmax(qualities))], training)
         scores = [np.asarray(best.decision_function(rows[len(rows) // 2 :])) for rows in worlds]
     return scores[0], scores[1]
 
@@ -130,33 +117,22 @@ def _models(seed: int) -> list[Any]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    squares = FunctionTransformer(_with_squares)
+    squares = FunctionTransformer(lambda values: np.hstack([values, np.square(values)]))
     regression = make_pipeline(StandardScaler(), squares, StandardScaler(), LogisticRegression(max_iter=1000))
     return [regression, HistGradientBoostingClassifier(random_state=seed)]
 
 
-def _with_squares(values: Array) -> Array:
-    return np.hstack([values, np.square(values)])
+def _fit(model: Any, worlds: list[Array]) -> Any:
+    return model.fit(np.concatenate(worlds), np.repeat([0, 1], [len(rows) for rows in worlds]))
 
 
-def _fit(model: Any, worlds: list[Array]) -> None:
-    labels = np.repeat([0, 1], [len(worlds[0]), len(worlds[1])])
-    model.fit(np.concatenate(worlds), labels)
-
-
-def likelihood_scores(
-    mechanism: Mechanism, record: ArrayLike, neighbour: ArrayLike, outputs: ArrayLike
-) -> Array:
-    """Return the log-likelihood of each of ``outputs`` (n, d) under the neighbour less that under the record.
+def likelihood_scores(mechanism: Mechanism, one: Array, other: Array, released: Array) -> Array:
+    """Return the log-likelihood of each released row (n, d) under the neighbour less that under the record.
 
     Known for Gaussian, Laplace, TrustAdaptive, Personalised with one ε, AdditiveNoise and
-    RandomisedResponse. Records are clipped and put on the grid first, as the mechanism does. Without noise
-    the score is ±inf where an output is one of the two records exactly.
+    RandomisedResponse. ``one`` and ``other`` (d,) are clipped and put on the grid first, as the mechanism
+    does. Without noise the score is ±inf where a release is one of the two records exactly.
     """
-    one, other = check_pair(record, neighbour)
-    released = np.asarray(outputs, dtype=np.float64)
-    if released.ndim != 2 or released.shape[1] != one.size:
-        raise BadInput(f"outputs of shape {released.shape} were given for records of {one.size} columns.")
     check_equal_rows(mechanism)
     if isinstance(mechanism, RandomisedResponse):
         return _response_scores(mechanism, one, other, released)
@@ -169,7 +145,8 @@ def likelihood_scores(
         )
     scale = mechanism._scale(one.size)
     if scale == 0.0:
-        return _exact_scores(one, other, released)
+        is_one, is_other = (released == one).all(axis=1), (released == other).all(axis=1)
+        return np.where(is_one == is_other, 0.0, np.where(is_other, np.inf, -np.inf))
     one, other = clipped(mechanism, one), clipped(mechanism, other)
     if isinstance(mechanism, Laplace):
         return np.asarray((np.abs(released - one) - np.abs(released - other)).sum(axis=1) / scale)
@@ -216,11 +193,6 @@ def _normal_scores(one: Array, other: Array, released: Array, sigma: float) -> A
     return np.asarray((released - 0.5 * (one + other)) @ ((other - one) / sigma) / sigma)
 
 
-def _exact_scores(one: Array, other: Array, released: Array) -> Array:
-    is_one, is_other = (released == one).all(axis=1), (released == other).all(axis=1)
-    return np.where(is_one == is_other, 0.0, np.where(is_other, np.inf, -np.inf))
-
-
 def _response_scores(mechanism: RandomisedResponse, one: Array, other: Array, released: Array) -> Array:
     scores = np.zeros(len(released))
     counts = mechanism._counts(one.size)
@@ -238,10 +210,7 @@ def pair_games(
     released: ArrayLike,
     *,
     delta: float,
-    view: View | None = None,
-    partners: str = "farthest",
     law: str | None = None,
-    guesses: Sequence[int] | None = None,
     unit: str = "record",
     neighbours: Neighbours | str = Neighbours.REPLACE,
     confidence: float = 0.99,
@@ -252,52 +221,47 @@ def pair_games(
     Returns one finding that assumes nothing else; with ``law="gaussian"`` and ``delta`` above 0 two more
     follow, that of the same game against Gaussian trade-off curves and that of the two-row game, which hold
     for Gaussian noise only and say so. With ``law="laplace"`` L1 distances decide instead of squared ones.
-    ``partners`` are ``"random"`` or the ``"farthest"`` of a few drawn at random, by the originals alone. The
-    most certain pairs are guessed, as many as one of ``guesses`` says: numbers fixed beforehand, by default
-    about m^(2/3), a quarter, a half and all of the m pairs; the confidence pays for trying each of them.
+    The most certain pairs are guessed, in one of several numbers of guesses that depend on the number of
+    pairs alone; the confidence pays for trying each of them.
     """
-    before, after = corresponding(original, released, view, fewest=_FEWEST)
+    before, after = corresponding(original, released, fewest=_FEWEST)
     if law not in (None, "gaussian", "laplace"):
         raise BadInput(
             f"`law` was {law!r}: it must be 'gaussian', 'laplace', or None where it is not known.",
             parameter="law",
         )
     rng = np.random.default_rng(seed)
-    pairs = draw_pairs(before, partners=partners, law=law, rng=rng)
+    pairs = draw_pairs(before, law=law, rng=rng)
     first, second = before[pairs[:, 0]], before[pairs[:, 1]]
     if (first == second).all():
         raise BadInput("the two records of every pair are the same: there is nobody to tell apart.")
     margins = [_margin(after[side], first, second, law) for side in pairs.T]
     coins = rng.integers(0, 2, size=len(pairs))
     scores = np.where(coins == 1, margins[0], margins[1])
-    tried = _numbers_of_guesses(guesses, len(pairs))
-    each = 1.0 - failure_chance(confidence) / len(tried)
-    steps = 1 if Neighbours(neighbours) is Neighbours.REPLACE else 2
+    each = 1.0 - failure_chance(confidence) / len(guess_counts(len(pairs)))
+    game = Neighbours(neighbours)
+    steps = 1 if game is Neighbours.REPLACE else 2
+    change = f"two steps under {game} make one replacement" if steps == 2 else ""
 
-    def told(attack: str, threat: str, bound: Bound, right: float, asked: float, sure: float) -> Finding:
-        change = f"two steps under {Neighbours(neighbours)} make one replacement" if steps == 2 else ""
+    def finding(attack: str, threat: str, bound: Bound, right: int, guesses: int, each: float) -> Finding:
         return Finding.of_count(
-            *(attack, threat, "share of guesses right", int(right), int(asked), sure),
+            *(attack, threat, "share of guesses right", right, guesses, each),
             chance=0.5,
-            note="; ".join(part for part in (ROW_BY_ROW, bound.assumption, change) if part),
-            **stated_bound(bound, unit, Neighbours(neighbours)),
+            note="; ".join(filter(None, (ROW_BY_ROW, bound.assumption, change))),
+            **stated_bound(bound, unit, game),
         )
 
-    def one_row(attack: str, gaussian: bool) -> Finding:
-        bound = guess_bound(
-            *(scores, coins),
-            delta=delta,
-            confidence=confidence,
-            gaussian=gaussian,
-            zero_outs=steps,
-            counts=tried,
-        )
-        return told(attack, _ONE_ROW, bound, bound.numbers["correct"], bound.numbers["guesses"], each)
-
-    found = [one_row("pair game", False)]
+    found = []
+    curves = {"pair game": False, "pair game against Gaussian curves": True}
+    for attack, gaussian in curves.items():
+        if not gaussian or (law == "gaussian" and delta > 0.0):
+            bound = guess_bound(
+                scores, coins, delta=delta, confidence=confidence, gaussian=gaussian, zero_outs=steps
+            )
+            right, guesses = int(bound.numbers["correct"]), int(bound.numbers["guesses"])
+            found.append(finding(attack, _ONE_ROW, bound, right, guesses, each))
     if law == "gaussian" and delta > 0.0:
-        found.append(one_row("pair game against Gaussian curves", True))
-        # There a higher score speaks for the second record of the pair.
+        # A higher score speaks for the second record of the pair.
         bound = gaussian_bound(-margins[0], -margins[1], delta=delta, confidence=confidence, seed=seed)
         mu = bound.numbers["mu"] / steps
         bound = replace(
@@ -307,24 +271,18 @@ def pair_games(
             numbers={**bound.numbers, "mu": mu},
         )
         right = int(np.count_nonzero(margins[0] > 0.0) + np.count_nonzero(margins[1] <= 0.0))
-        found.append(told("pair game of two rows", _TWO_ROWS, bound, right, 2 * len(pairs), confidence))
+        found.append(finding("pair game of two rows", _TWO_ROWS, bound, right, 2 * len(pairs), confidence))
     return tuple(found)
 
 
-def draw_pairs(
-    original: Floats, *, partners: str, law: str | None, rng: np.random.Generator
-) -> NDArray[np.intp]:
-    """Return disjoint pairs of rows (m, 2), chosen by the originals alone; an odd row is left over."""
-    order = rng.permutation(len(original))
-    if partners == "random":
-        return order[: len(order) // 2 * 2].reshape(-1, 2)
-    if partners != "farthest":
-        raise BadInput(
-            f"`partners` was {partners!r}: rows are paired with 'random' or with 'farthest' ones.",
-            parameter="partners",
-        )
-    pairs = np.empty((len(order) // 2, 2), dtype=np.intp)
-    free, left = order, len(order)
+def draw_pairs(original: Array, *, law: str | None, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return disjoint pairs of rows (m, 2), chosen by the originals alone; an odd row is left over.
+
+    Each row is paired with the farthest of a few others drawn at random.
+    """
+    free = rng.permutation(len(original))
+    pairs = np.empty((len(free) // 2, 2), dtype=np.intp)
+    left = len(free)
     for pair in pairs:
         left -= 1
         row = free[left]
@@ -338,25 +296,12 @@ def draw_pairs(
     return pairs
 
 
-def _margin(rows: Floats, first: Floats, second: Floats, law: str | None) -> Floats:
+def _margin(rows: Array, first: Array, second: Array, law: str | None) -> Array:
     """Return how much nearer each row is to the first record of its pair than to the second."""
     if law == "laplace":
         return np.asarray((np.abs(rows - second) - np.abs(rows - first)).sum(axis=1))
     # ‖y − b‖² − ‖y − a‖² without ‖y‖², which would drown the rest under much noise.
     return np.asarray(((2.0 * rows - first - second) * (first - second)).sum(axis=1))
-
-
-def _numbers_of_guesses(guesses: Sequence[int] | None, pairs: int) -> list[int]:
-    """Return the numbers of guesses to try, each once; they depend on the number of pairs alone."""
-    if guesses is None:
-        return sorted({round(1.1 * pairs ** (2.0 / 3.0)), pairs // 4, pairs // 2, pairs})
-    tried = sorted(set(guesses))
-    if not tried or tried[0] < 1 or tried[-1] > pairs:
-        raise BadInput(
-            f"`guesses` must be whole numbers from 1 to the number of pairs, which is {pairs}.",
-            parameter="guesses",
-        )
-    return tried
 
 
 def distinguish(
@@ -383,7 +328,8 @@ def distinguish(
             f"`method` was {method!r}: it must be 'likelihood', 'classifier' or 'gaussian'.",
             parameter="method",
         )
-    _check_games(games, 16)
+    if isinstance(games, bool) or not isinstance(games, int) or games < 16:
+        raise BadInput(f"`games` was {games!r}: it must be a whole number, 16 or more.", parameter="games")
     if (record is None) != (neighbour is None):
         raise BadInput("one of record and neighbour is missing: give both, or neither for the worst pair.")
     if record is None or neighbour is None:
@@ -404,15 +350,13 @@ def distinguish(
     return replace(bound, method=f"{bound.method}; {method} scores; {pair}")
 
 
-def play(mechanism: Mechanism, record: ArrayLike, neighbour: ArrayLike, *, games: int) -> tuple[Array, Array]:
-    """Return ``games`` releases of ``record`` and as many of ``neighbour``, each of shape (games, d).
+def play(mechanism: Mechanism, one: Array, other: Array, *, games: int) -> tuple[Array, Array]:
+    """Return ``games`` releases of the record ``one`` (d,) and as many of its neighbour ``other``.
 
     One call of ``perturb`` on equal rows is ``games`` independent releases of one record wherever a mechanism
     draws the noise of every row independently and alike, as those of this package do. One whose rows depend
     on each other must be run once a game instead, and one with an ε for each row is refused.
     """
-    one, other = check_pair(record, neighbour)
-    _check_games(games, 1)
     check_equal_rows(mechanism)
     # The neighbour's rows are numbered on from the record's, so that seeded and keyed noise differ too.
     first = mechanism.perturb(np.tile(one, (games, 1)), 0)
@@ -459,13 +403,6 @@ def _check_neighbours(mechanism: Mechanism, one: Array, other: Array) -> None:
         raise BadInput(
             "neither record nor neighbour is the null value, the centre of the declared domain: under "
             "zero-out neighbours one of them must be."
-        )
-
-
-def _check_games(games: int, least: int) -> None:
-    if isinstance(games, bool) or not isinstance(games, int) or games < least:
-        raise BadInput(
-            f"`games` was {games!r}: it must be a whole number, {least} or more.", parameter="games"
         )
 
 

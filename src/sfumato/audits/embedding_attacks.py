@@ -26,11 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.audits.findings import Finding
-from sfumato.audits.reidentification import View, rows_of
+from sfumato.audits.record_attacks import View, rows_of
 from sfumato.errors import BadInput
-from sfumato.mechanisms.transforms import ReverseManifold
 
-__all__ = ["pairing_attack"]
+__all__ = ["recover_pairs"]
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +37,8 @@ Columns = NDArray[np.intp]
 
 # Records that a column is first held against; what fits in them is then checked in every record.
 _WITNESSES = 8
+# The largest |α| that is looked for.
+_LARGEST = 100.0
 # Columns that are tried for α before a release is declared to be no embedding.
 _ATTEMPTS = 16
 # How often αr may turn round in one record, at most, in the search for α.
@@ -67,8 +68,8 @@ class Pairing:
     explained: NDArray[np.bool_]
 
 
-def recover_pairs(released: ArrayLike, *, largest: float = 100.0) -> Pairing:
-    """Return α, at most ``largest`` in absolute value, and the column pairs of a reverse manifold embedding.
+def recover_pairs(released: ArrayLike) -> Pairing:
+    """Return α, at most 100 in absolute value, and the column pairs of a reverse manifold embedding.
 
     Takes the release alone. Columns that are zero in every record are paired with each other in any way,
     since all of them stand for zeros. Refuses what is not an embedding.
@@ -78,13 +79,8 @@ def recover_pairs(released: ArrayLike, *, largest: float = 100.0) -> Pairing:
     columns = table.shape[1]
     if columns % 2:
         raise BadInput(f"the release has {columns} columns, but an embedding has two for each value.")
-    if not 0.0 < largest < math.inf:
-        raise BadInput(
-            f"`largest` was {largest!r}: the largest alpha to look for is a positive number.",
-            parameter="largest",
-        )
     # Columns are read one by one, so each should lie in one piece.
-    search = _Search(np.asarray(table, dtype=np.float64, order="F"), precision, largest)
+    search = _Search(np.asarray(table, dtype=np.float64, order="F"), precision)
     # Columns with the most values that are not zero come first: they have the most to be told apart by.
     filled = np.count_nonzero(table, axis=0)
     order = np.argsort(-filled, kind="stable")[: np.count_nonzero(filled)]
@@ -109,81 +105,14 @@ def recover_pairs(released: ArrayLike, *, largest: float = 100.0) -> Pairing:
     return Pairing(alpha, both, rows, np.array(explained))
 
 
-def pairing_attack(
-    released: ArrayLike,
-    *,
-    transform: ReverseManifold | None = None,
-    largest: float = 100.0,
-    confidence: float = 0.99,
-) -> Finding:
-    """Return the share of embedded columns that a reader with neither α nor the column order recovers.
-
-    With the fitted ``transform`` that made the release, a column counts as recovered where it equals one
-    that the holder of the key gets by inverting it; without, where its pair satisfies the equation of the
-    embedding in every record. Chance is that of a random pairing.
-    """
-    found = recover_pairs(released, largest=largest)
-    count, way = int(found.explained.sum()), "that fit the embedding's equation in every record"
-    if transform is not None:
-        count, way = _equal_columns(found, transform.inverse(released)), "that equal one of the key holder's"
-    note = f"columns {way}; the order of the columns among each other is not recovered"
-    return pairing_finding(found, count, note, confidence)
-
-
-def pairing_finding(found: Pairing, count: int, note: str, confidence: float) -> Finding:
-    """Return the finding that ``count`` of the pairs were recovered."""
-    total = len(found.pairs)
-    return Finding.of_count(
-        "pairing",
-        "sees only the release; knows that it is a reverse manifold embedding, but neither alpha nor "
-        "the column order",
-        "share of columns recovered",
-        count,
-        total,
-        confidence,
-        chance=0.5 / (2 * total - 1),
-        numbers={
-            "alpha": found.alpha,
-            "pairs": float(total),
-            "recovered": float(count),
-            "explained": float(found.explained.sum()),
-        },
-        note=note,
-    )
-
-
-def _equal_columns(found: Pairing, truth: NDArray[np.floating]) -> int:
-    """Return how many recovered columns equal a column of ``truth``."""
-    true = truth.astype(np.float64)
-    # The sign of a value is uncertain where its cosine vanishes, so sizes are compared there.
-    sure = np.abs(np.cos(found.alpha * np.abs(found.rows))) > 1e-4
-    size = np.abs(true)
-    slack = 64.0 * float(np.finfo(truth.dtype).eps)
-    count = 0
-    for column, known in zip(found.rows.T, sure.T, strict=True):
-        candidates = np.arange(true.shape[1])
-        for row in np.argsort(-np.abs(column), kind="stable")[:_WITNESSES]:
-            near = np.abs(size[row, candidates] - abs(column[row])) <= slack * abs(column[row])
-            candidates = candidates[near]
-        for candidate in candidates:
-            other = np.where(known, true[:, candidate], np.abs(true[:, candidate]))
-            own = np.where(known, column, np.abs(column))
-            if (np.abs(own - other) <= slack * np.abs(column)).all():
-                count += 1
-                break
-    return count
-
-
 class _Search:
     """One release, and how exactly its columns must satisfy the equation of the embedding."""
 
-    def __init__(self, table: Floats, precision: float, largest: float) -> None:
-        self.table = table
-        self.precision = precision
-        self.largest = largest
+    def __init__(self, table: Floats, precision: float) -> None:
+        self.table, self.precision = table, precision
 
     def alpha(self, columns: Columns) -> float:
-        """The smallest α with which some column finds a partner that fits in every record."""
+        """Return the smallest α with which some column finds a partner that fits in every record."""
         for column in map(int, columns[:_ATTEMPTS]):
             others = columns[columns != column]
             best = math.inf
@@ -195,12 +124,12 @@ class _Search:
             if best < math.inf:
                 return best
         raise BadInput(
-            f"the release is no reverse manifold embedding: no alpha up to {self.largest:g} makes two of its "
+            f"the release is no reverse manifold embedding: no alpha up to {_LARGEST:g} makes two of its "
             "columns the cosine and the sine of one value in every record."
         )
 
     def partner(self, column: int, others: Columns, alpha: float) -> tuple[int, bool, bool]:
-        """The best partner of a column, whether the column is the cosine, and whether every record fits."""
+        """Return the best partner of a column, whether the column is the cosine, and whether it fits."""
         rows = self._witnesses(column)
         own, their = self.table[rows, column][:, None], self.table[np.ix_(rows, others)]
         # In units of the rounding, the worst record of each partner, in both roles of the column.
@@ -213,30 +142,29 @@ class _Search:
         return int(others[index]), bool(role == 0), False
 
     def _holds(self, cosine: int, sine: int, alpha: float) -> bool:
-        """Whether two columns fit the embedding in every record."""
+        """Return whether two columns fit the embedding in every record."""
         return bool(self._error(self.table[:, cosine], self.table[:, sine], alpha).max() <= 1.0)
 
     def _error(self, cosine: Floats, sine: Floats, alpha: float) -> Floats:
-        """|b − r sin(αr)| over what rounding explains; at most 1 for a true pair."""
+        """Return |b − r sin(αr)| over what rounding explains; at most 1 for a true pair."""
         size = np.hypot(cosine, sine)
         off = self.precision * (1.0 + abs(alpha) * size) + self._rounded_angle(size)
         slack = _ROUNDINGS * size * off
-        error: Floats = np.abs(sine - size * np.sin(alpha * size)) / np.where(size > 0.0, slack, 1.0)
-        return error
+        return np.asarray(np.abs(sine - size * np.sin(alpha * size)) / np.where(size > 0.0, slack, 1.0))
 
     def _rounded_angle(self, size: Floats) -> Floats:
-        """What rounding αx in double precision changes, at the largest of all α that embed a grid alike."""
-        return float(np.finfo(np.float64).eps) * self.largest * size
+        """Return what rounding αx changes, at the largest of all α that embed a grid alike."""
+        return float(np.finfo(np.float64).eps) * _LARGEST * size
 
     def _witnesses(self, column: int) -> Columns:
-        """Records in which a column is not zero, from rather small to the largest."""
+        """Return records in which a column is not zero, from rather small to the largest."""
         size = np.abs(self.table[:, column])
         rows = np.argsort(size, kind="stable")[size.size - np.count_nonzero(size) :]
         places = np.linspace(0.1 * (rows.size - 1), rows.size - 1, min(rows.size, _WITNESSES))
         return np.asarray(rows[places.astype(int)])
 
     def _possible(self, column: int, others: Columns, is_cosine: bool) -> Iterator[tuple[float, int]]:
-        """Every α that one witness allows, with the partner for which the other witnesses confirm it."""
+        """Yield every α that one witness allows, with the partner for which the others confirm it."""
         rows = self._witnesses(column)
         # A value that is not zero has neither its cosine nor its sine at zero.
         others = others[(self.table[np.ix_(rows, others)] != 0.0).all(axis=0)]
@@ -246,7 +174,7 @@ class _Search:
         size = np.hypot(own, their)
         sine = (their if is_cosine else own) / size
         angle, radius = np.arcsin(np.clip(sine[0], -1.0, 1.0)), size[0]
-        turns = int(min(self.largest * float(radius.max()) / (2.0 * math.pi) + 1.0, _TURNS))
+        turns = int(min(_LARGEST * float(radius.max()) / (2.0 * math.pi) + 1.0, _TURNS))
         # How far each sine may be off, and the arcsine of the first: near ±1 it loses half of its digits.
         off = _ROUNDINGS * (self.precision + self._rounded_angle(size))
         lost = off[0] / np.maximum(np.sqrt(np.maximum(1.0 - sine[0] ** 2, 0.0)), np.sqrt(off[0]))
@@ -255,14 +183,14 @@ class _Search:
                 alphas = (principal + 2.0 * math.pi * turn) / radius
                 slack = off + (lost / radius + np.abs(alphas) * off[0]) * size
                 near = np.abs(np.sin(alphas * size) - sine) <= slack
-                fits = near.all(axis=0) & (np.abs(alphas) <= self.largest) & (alphas != 0.0)
+                fits = near.all(axis=0) & (np.abs(alphas) <= _LARGEST) & (alphas != 0.0)
                 for index in np.flatnonzero(fits):
                     alpha = _refined(float(alphas[index]), size[:, index], sine[:, index])
                     yield alpha, int(others[index])
 
 
 def _refined(alpha: float, size: Floats, sine: Floats) -> float:
-    """α by a few Gauss–Newton steps on sin(αr) = s over the witnesses."""
+    """Return α by a few Gauss–Newton steps on sin(αr) = s over the witnesses."""
     for _ in range(5):
         slope = size * np.cos(alpha * size)
         if not (bend := float(slope @ slope)):
@@ -317,7 +245,19 @@ def see_through(original: Floats, released: Floats, confidence: float, seed: int
     note = "the embedding is inverted; the attacks below look at what it was applied to"
     note += ", columns matched with known rows" if shuffled else ""
     note += f", in the {len(order) - learned.size} rows that it was not learned from"
-    finding = pairing_finding(found, int(found.explained.sum()), note, confidence)
+    total, count = len(found.pairs), int(found.explained.sum())
+    finding = Finding.of_count(
+        "pairing",
+        "sees only the release; knows that it is a reverse manifold embedding, but neither alpha nor "
+        "the column order",
+        "share of columns recovered",
+        count,
+        total,
+        confidence,
+        chance=0.5 / (2 * total - 1),
+        numbers={"alpha": found.alpha, "pairs": float(total), "recovered": float(count)},
+        note=note,
+    )
     return SeenThrough(view, finding, not shuffled, np.setdiff1d(np.arange(len(order)), learned))
 
 

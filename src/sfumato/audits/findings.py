@@ -140,6 +140,21 @@ class Finding:
         return cls(attack, threat, measure, **fields | others)
 
     @classmethod
+    def of_guesses(
+        cls, attack: str, threat: str, bound: Bound, unit: Unit | str, neighbours: Neighbours | str, note: str
+    ) -> Finding:
+        """Return the finding of a game of secret coins; ``bound`` says how many guesses were right."""
+        return cls(
+            attack=attack,
+            threat=threat,
+            measure="share of correct guesses",
+            value=bound.numbers["correct"] / bound.numbers["guesses"],
+            chance=0.5,
+            note="; ".join(filter(None, (note, bound.assumption))),
+            **stated_bound(bound, unit, neighbours),
+        )
+
+    @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Finding:
         """Read what ``to_dict`` wrote, refusing anything else in a sentence."""
         names = (*cls.__dataclass_fields__, "beats_chance")
@@ -179,22 +194,12 @@ class Audit(Evidence):
         strongest = max(bounds, key=lambda item: item.epsilon_lower or 0.0, default=None)
         statement = replace(release.statement, measured=tuple(item.evidence() for item in found))
         measured = replace(release, statement=statement)
-        if strongest is None:
-            return cls(attack="standard audit", findings=found, remarks=tuple(remarks), release=measured)
-        return cls(
-            attack=strongest.attack,
-            epsilon_lower=strongest.epsilon_lower,
-            delta=strongest.delta,
+        head: dict[str, Any] = {"attack": "standard audit"}
+        if strongest is not None:
             # The largest of several bounds holds where all of them do.
-            confidence=1.0 - sum(1.0 - (item.confidence or 0.0) for item in bounds),
-            unit=Unit.parse(strongest.unit or ""),
-            neighbours=Neighbours(strongest.neighbours or ""),
-            delta_lower=strongest.delta_lower,
-            at_epsilon=strongest.at_epsilon,
-            findings=found,
-            remarks=tuple(remarks),
-            release=measured,
-        )
+            together = 1.0 - sum(1.0 - (item.confidence or 0.0) for item in bounds)
+            head = vars(replace(strongest.evidence(), confidence=together, detail=""))
+        return cls(**head, findings=found, remarks=tuple(remarks), release=measured)
 
     @property
     def mechanism_only(self) -> bool:
@@ -299,7 +304,7 @@ def stated_bound(bound: Bound, unit: Unit | str, neighbours: Neighbours | str) -
         "delta": bound.delta,
         "unit": str(unit),
         "neighbours": str(neighbours),
-        "numbers": {name.replace(" ", "_"): float(value) for name, value in bound.numbers.items()},
+        "numbers": {name: float(value) for name, value in bound.numbers.items()},
     }
 
 

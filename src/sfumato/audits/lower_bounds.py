@@ -23,15 +23,15 @@ The attacker sees one release and says "neighbour" when its score is above a thr
 
 so ε ≥ log((1 − δ − β)/α) and ε ≥ log((1 − δ − α)/β). The threshold is chosen on games that are then put
 aside. On the others, which it does not depend on, the two errors are counted, and Clopper–Pearson bounds on
-both together (:func:`~sfumato.audits.lower_bounds.joint_upper`) hold with ``confidence``; with them both
-inequalities hold at once, so the larger ε may be taken.
+both together (:func:`joint_upper`) hold with ``confidence``. Both inequalities hold at the true errors, so ε
+is at least the smallest value, over these bounds, of the larger of the two.
 
 **Gaussian bound**, if the privacy of the pair is that of Gaussian noise.
 
 Between N(0, 1) and N(μ, 1) a test of type I error α has a type II error of at least Φ(Φ⁻¹(1 − α) − μ) (Dong,
 Roth & Su 2022), so μ ≥ Φ⁻¹(1 − α) − Φ⁻¹(β). The threshold is chosen on games that are then put aside; on the
 others both errors are counted, and the smallest value of that difference over the Clopper–Pearson bounds of
-:func:`~sfumato.audits.lower_bounds.joint_upper` is below μ with ``confidence``.
+:func:`joint_upper` is below μ with ``confidence``.
 
 ε is then read off the curve of μ at δ: far below the error rates that any number of games can measure. This
 is why it is so much larger than what :func:`threshold_bound` reports, and why it is
@@ -56,10 +56,9 @@ where k ≥ mq̄, and that grows with q̄ up to k/m; likewise P(S ≤ k − 1) w
 not be alike. ∎
 
 q and p are measured: the components of n releases are n·m independent coins with the mean chances q̄ and p̄,
-and the same inequality bounds those from their counts
-(:func:`~sfumato.audits.lower_bounds.chernoff_upper`), each but for half of what may go wrong. The events are
-chosen on releases that are then put aside. No law of the noise is assumed, only that components are
-independent.
+and the same inequality bounds those from their counts (:func:`chernoff_upper`), each but for half of what may
+go wrong. The events are chosen on releases that are then put aside. No law of the noise is assumed, only that
+components are independent.
 """
 
 from __future__ import annotations
@@ -122,30 +121,12 @@ class Bound:
     assumption: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon >= 0.0):
-            raise BadInput(f"the epsilon of a bound was {self.epsilon!r}: it must be finite, 0 or more.")
-        check_delta(self.delta)
-        if not 0.0 < self.confidence < 1.0:
-            raise BadInput(f"the confidence of a bound was {self.confidence!r}: it must lie between 0 and 1.")
-
-
-def clopper_pearson_lower(count: int, total: int, chance: float) -> float:
-    """Return what lies above the true probability with at most ``chance``, for ``count`` of ``total``."""
-    _check_counts(count, total, chance)
-    return 0.0 if count == 0 else float(special.betaincinv(count, total - count + 1.0, chance))
-
-
-def clopper_pearson_upper(count: int, total: int, chance: float) -> float:
-    """Return what lies below the true probability with at most ``chance``, for ``count`` of ``total``."""
-    _check_counts(count, total, chance)
-    return float(_upper(count, total, np.asarray(chance)))
-
 
 def interval(count: int, total: int, confidence: float = 0.99) -> tuple[float, float]:
-    """Return an interval that holds the true probability with at least ``confidence``, two-sided."""
+    """Return the two-sided Clopper–Pearson interval, which holds the probability with ``confidence``."""
     chance = failure_chance(confidence) / 2.0
-    return clopper_pearson_lower(count, total, chance), clopper_pearson_upper(count, total, chance)
+    low = 0.0 if count == 0 else float(special.betaincinv(count, total - count + 1.0, chance))
+    return low, float(_upper(count, total, np.asarray(chance)))
 
 
 def joint_upper(first: tuple[int, int], second: tuple[int, int], chance: float) -> tuple[Array, Array]:
@@ -154,8 +135,6 @@ def joint_upper(first: tuple[int, int], second: tuple[int, int], chance: float) 
     ``first`` and ``second`` are (count, total) of two independent counts. A function that falls in both
     arguments is, at the true pair, at least its smallest value over the pairs.
     """
-    for count, total in (first, second):
-        _check_counts(count, total, chance)
     log_q = -0.5 * float(special.chdtri(4.0, chance))  # −2·log of a product of two uniforms is χ² with 4
     levels = np.exp(np.linspace(log_q, 0.0, _PAIRS + 1))
     # From one level c to the next, the first bound is largest at the lower c, the second at the upper one.
@@ -167,7 +146,6 @@ def chernoff_upper(count: int, total: int, chance: float) -> float:
 
     The coins may have chances of their own: P(S ≤ s) ≤ e^{−n·KL(s/n ‖ p̄)} for s ≤ n·p̄ (Hoeffding 1963).
     """
-    _check_counts(count, total, chance)
     share, most = count / total, -math.log(chance) / total
     low, high = share, 1.0
     while high - low > 1e-12 * high:
@@ -194,15 +172,6 @@ def _upper(count: int, total: int, levels: Array) -> Array:
     return np.asarray(special.betainccinv(count + 1.0, float(total - count), levels))
 
 
-def _check_counts(count: int, total: int, chance: float) -> None:
-    if isinstance(total, bool) or int(total) != total or total < 1:
-        raise BadInput(f"the total was {total!r}: a proportion needs a whole number of trials, 1 or more.")
-    if not 0.0 < chance < 1.0:
-        raise BadInput(f"`chance` was {chance!r}: it must lie strictly between 0 and 1.", parameter="chance")
-    if not (0 <= count <= total and count == math.floor(count)):
-        raise BadInput(f"a count lies outside 0 to {total}, or is no whole number: it was {count!r}.")
-
-
 def threshold_bound(
     first: ArrayLike,
     second: ArrayLike,
@@ -219,22 +188,42 @@ def threshold_bound(
     certainty, NaN is refused, and equal scores always fall on one side of the threshold together. The share
     ``held_out`` of both chooses the threshold. ε is never negative and always finite.
     """
-    delta, chance = check_delta(delta), failure_chance(confidence)
-    choosing, judging = held_out_parts(first, second, held_out=held_out, seed=seed)
-    threshold = best_threshold(
-        *choosing, lambda alpha, beta: np.maximum(_epsilon(alpha, beta, delta), _epsilon(beta, alpha, delta))
-    )
-    errors = count_errors(*judging, threshold)
-    alpha, beta = joint_upper(*errors, chance)
-    forth, back = _epsilon(alpha, beta, delta), _epsilon(beta, alpha, delta)
-    tight = int(np.argmin(forth)) if forth.min() >= back.min() else int(np.argmin(back))
+    delta = check_delta(delta)
+
+    def largest(alpha: Array, beta: Array) -> Array:
+        return np.maximum(_epsilon(alpha, beta, delta), _epsilon(beta, alpha, delta))
+
+    epsilon, numbers = _play(first, second, largest, largest, confidence, held_out, seed)
     return Bound(
-        epsilon=max(float(forth.min()), float(back.min()), 0.0),
+        epsilon=max(epsilon, 0.0),
         delta=delta,
         confidence=float(confidence),
         method="threshold game, Clopper–Pearson on games that did not choose the threshold",
-        numbers=game_numbers(threshold, errors, float(alpha[tight]), float(beta[tight])),
+        numbers=numbers,
     )
+
+
+def _play(
+    first: ArrayLike,
+    second: ArrayLike,
+    value: Callable[[Array, Array], Array],
+    worth: Callable[[Array, Array], Array],
+    confidence: float,
+    held_out: float,
+    seed: int,
+) -> tuple[float, dict[str, float]]:
+    """Return what ``value`` of the errors (α, β) is at least, and the counts behind it.
+
+    ``value`` falls in both errors. Games that are put aside choose the threshold where ``worth`` is largest.
+    """
+    chance = failure_chance(confidence)
+    choosing, judging = held_out_parts(first, second, held_out=held_out, seed=seed)
+    threshold = best_threshold(*choosing, worth)
+    errors = count_errors(*judging, threshold)
+    alpha, beta = joint_upper(*errors, chance)
+    values = value(alpha, beta)
+    tight = int(np.argmin(values))
+    return float(values[tight]), game_numbers(threshold, errors, float(alpha[tight]), float(beta[tight]))
 
 
 def check_scores(scores: ArrayLike, name: str, *, fewest: int = 1) -> Array:
@@ -294,12 +283,12 @@ def game_numbers(threshold: float, errors: Errors, alpha: float, beta: float) ->
     """Return the counts behind a threshold game; ``alpha`` and ``beta`` are the bounds that decided."""
     return {
         "threshold": float(np.nan_to_num(threshold)),
-        "false positives": errors[0][0],
-        "record games": errors[0][1],
-        "false negatives": errors[1][0],
-        "neighbour games": errors[1][1],
-        "alpha upper": alpha,
-        "beta upper": beta,
+        "false_positives": errors[0][0],
+        "record_games": errors[0][1],
+        "false_negatives": errors[1][0],
+        "neighbour_games": errors[1][1],
+        "alpha_upper": alpha,
+        "beta_upper": beta,
     }
 
 
@@ -328,16 +317,12 @@ def gaussian_bound(
     Scores are those of :func:`threshold_bound`. ``delta`` must be above 0, since no
     Gaussian noise has a finite ε at 0. The bound states its assumption; μ is among its numbers.
     """
-    delta, chance = needs_delta(delta), failure_chance(confidence)
-    choosing, judging = held_out_parts(first, second, held_out=held_out, seed=seed)
+    delta = needs_delta(delta)
     # Where both errors are equal: there the difference is measured best, and few games find that place.
-    threshold = best_threshold(*choosing, lambda alpha, beta: -np.maximum(alpha, beta))
-    errors = count_errors(*judging, threshold)
-    alpha, beta = joint_upper(*errors, chance)
-    candidates = _mu(alpha, beta)
-    tight = int(np.argmin(candidates))
-    mu = max(float(candidates[tight]), 0.0)
-    numbers = game_numbers(threshold, errors, float(alpha[tight]), float(beta[tight]))
+    found, numbers = _play(
+        *(first, second, _mu, lambda alpha, beta: -np.maximum(alpha, beta)), confidence, held_out, seed
+    )
+    mu = max(found, 0.0)
     return Bound(
         epsilon=gaussian_epsilon(mu, delta),
         delta=delta,
@@ -372,16 +357,14 @@ class _Count(NamedTuple):
     beta: float
 
 
-def component_bound(
-    first: Array, second: Array, *, delta: float, confidence: float = 0.99, held_out: float = 0.1
-) -> Bound:
+def component_bound(first: Array, second: Array, *, delta: float, confidence: float = 0.99) -> Bound:
     """Bound ε at ``delta`` from below by scores (games, components) of a record and of its neighbour.
 
     A score above 0 speaks for the neighbour, ±inf means certainty. Components must be independent given the
-    record; two or more games each are needed, of which the share ``held_out`` chooses what is counted.
+    record; two or more games each are needed, of which a tenth chooses what is counted.
     """
     delta, chance = check_delta(delta), failure_chance(confidence)
-    cuts = [min(max(round(held_out * len(world)), 1), len(world) - 1) for world in (first, second)]
+    cuts = [min(max(round(0.1 * len(world)), 1), len(world) - 1) for world in (first, second)]
     trial, worlds = (first[: cuts[0]], second[: cuts[1]]), (first[cuts[0] :], second[cuts[1] :])
     event = max(_EVENTS, key=lambda event: _best(*_happened(*trial, *event), delta, chance).epsilon)
     one, other = _happened(*worlds, *event)

@@ -69,8 +69,6 @@ from sfumato.media.images import ContentAdaptive, PictureMechanism, footprint, p
 from sfumato.noise import Randomness, Seeded
 from sfumato.privacy import Guarantee, Statement, Unit
 
-__all__ = ["audit_mechanism"]
-
 Array = NDArray[np.float64]
 Scores = tuple[Array, Array]
 Drawn = Mechanism | Rows

@@ -37,8 +37,8 @@ Floats = NDArray[np.float64]
 _SAME = 1e-3
 # Shorter records have too few directions to be told apart by these alone.
 _DIRECTED = 8
-# Distances held in memory at once, and objects of a model that are looked into.
-_BLOCK, _MOST_OBJECTS = 1 << 22, 100_000
+# Objects of a model that are looked into.
+_MOST_OBJECTS = 100_000
 _THREAT = "reads the model and looks for records among the rows of its arrays"
 
 
@@ -123,16 +123,13 @@ def record_forms(model: Any, records: Floats) -> dict[str, Floats]:
     forms: dict[str, Any] = {"as they are": records}
     if hasattr(model, "forms"):
         forms |= model.forms(records)
-    for name, part in (("transformed", model), ("before the last step", _before_last(model))):
+    steps = getattr(model, "steps", None)
+    before_last: Any = model[:-1] if isinstance(steps, list) and len(steps) > 1 else None
+    for name, part in (("transformed", model), ("before the last step", before_last)):
         if hasattr(part, "transform"):
             forms[name] = part.transform(records)
     usable = {name: np.asarray(rows, dtype=np.float64) for name, rows in forms.items()}
     return {name: rows.reshape(len(rows), -1) for name, rows in usable.items() if len(rows) == len(records)}
-
-
-def _before_last(model: Any) -> Any:
-    steps = getattr(model, "steps", None)
-    return model[:-1] if isinstance(steps, list) and len(steps) > 1 else None
 
 
 def _walk(model: Any) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -188,17 +185,13 @@ def _found(stored: Floats, records: Floats) -> NDArray[np.bool_]:
     """Return which of ``records`` (n, w) are among the rows ``stored`` (m, w)."""
     middle = records.mean(axis=0)
     spread = float(np.sqrt(np.square(records - middle).sum(axis=1).mean()))
-    found = np.zeros(len(records), dtype=bool)
     if not len(stored) or not np.isfinite(spread) or spread == 0.0:
-        return found
-    kept, sizes = stored - middle, np.square(stored - middle).sum(axis=1)
-    height = max(1, _BLOCK // len(kept))
-    for start in range(0, len(records), height):
-        some = records[start : start + height] - middle
-        nearest = (sizes - 2.0 * some @ kept.T).argmin(axis=1)
-        distance = np.sqrt(np.square(some - kept[nearest]).sum(axis=1))
-        found[start : start + height] = distance <= _SAME * spread
-    return found
+        return np.zeros(len(records), dtype=bool)
+    from sklearn.metrics import pairwise_distances_argmin
+
+    nearest = pairwise_distances_argmin(records - middle, stored - middle)
+    distance = np.linalg.norm(records - stored[nearest], axis=1)
+    return np.asarray(distance <= _SAME * spread)
 
 
 def _directions(rows: Floats) -> Floats:

@@ -49,8 +49,7 @@ from scipy.special import ndtri
 from sfumato.audits.distinguishing_game import ROW_BY_ROW, draw_pairs
 from sfumato.audits.findings import Finding
 from sfumato.audits.lower_bounds import chernoff_upper, failure_chance, interval
-from sfumato.audits.reconstruction import error_finding
-from sfumato.audits.reidentification import View, corresponding, rows_of
+from sfumato.audits.record_attacks import corresponding, error_finding, rows_of
 from sfumato.errors import BadInput
 from sfumato.privacy import Neighbours
 
@@ -58,14 +57,11 @@ __all__ = ["exact_value_leak"]
 
 Floats = NDArray[np.float64]
 
+# How often a test for shared noise may raise a false alarm.
+_FALSE_ALARM = 1e-6
 
-def exact_value_leak(
-    original: ArrayLike,
-    released: ArrayLike,
-    *,
-    view: View | None = None,
-    confidence: float = 0.99,
-) -> Finding:
+
+def exact_value_leak(original: ArrayLike, released: ArrayLike, *, confidence: float = 0.99) -> Finding:
     """Return the share of values, but their column's most frequent one, that are released exactly.
 
     A value counts as released exactly where the released one equals it, or equals its rounding to single
@@ -73,7 +69,7 @@ def exact_value_leak(
     belonged to other records, computed from all pairs of rows and not from a sample of them. Noise on the
     grid of the data itself leaves some values as they were, and then beats this chance without any fault.
     """
-    before, after = _as_released(original, released, view)
+    before, after = _as_released(original, released)
     rows, columns = before.shape
     equal = before == after
     telling = np.empty(before.shape, dtype=bool)
@@ -124,9 +120,9 @@ def exact_value_game(
     that on ε is left out, since none is finite. Under neighbours two steps of which make one replacement,
     what holds of a step gives (2ε, (1 + e^ε)·δ) for the game, and the bounds are those of a step.
     """
-    before, after = _as_released(original, released, None)
+    before, after = _as_released(original, released)
     rng = np.random.default_rng(seed)
-    own = draw_pairs(before, partners="farthest", law=None, rng=rng)
+    own = draw_pairs(before, law=None, rng=rng)
     own = np.concatenate([own, own[:, ::-1]])
     record, other, row = before[own[:, 0]], before[own[:, 1]], after[own[:, 0]]
     apart = record != other
@@ -156,10 +152,10 @@ def exact_value_game(
     )
 
 
-def _as_released(original: ArrayLike, released: ArrayLike, view: View | None) -> tuple[Floats, Floats]:
-    """Both tables; the originals in single precision if the release is."""
-    before, after = corresponding(original, released, view)
-    if view is None and rows_of(released, "release").dtype == np.float32:
+def _as_released(original: ArrayLike, released: ArrayLike) -> tuple[Floats, Floats]:
+    """Return both tables; the originals in single precision if the release is."""
+    before, after = corresponding(original, released)
+    if rows_of(released, "release").dtype == np.float32:
         before = before.astype(np.float32).astype(np.float64)
     return before, after
 
@@ -205,98 +201,82 @@ def _clustered(
 
 
 def shared_noise(
-    original: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    other: ArrayLike | None = None,
-    view: View | None = None,
-    false_alarm: float = 1e-6,
-    confidence: float = 0.99,
+    original: ArrayLike, first: ArrayLike, second: ArrayLike, *, confidence: float = 0.99
 ) -> Finding:
-    """Test whether two releases share noise, and return what their best mix leaves of it.
+    """Test whether two releases of ``original`` share noise, and return what their best mix leaves of it.
 
-    ``second`` is another release of ``original``: the value is the deviation of the noise that the best mix
-    of both leaves, as a share of the less noisy one's, and chance is what independent noises would leave. 0
-    means that the table is given away. Nested tiers share noise by design: there the noisier release is the
-    other one plus fresh noise, ``numbers["nested"]`` is 1, and the value is 1, for the mix tells no more
-    than the better release alone. Where ``other`` is given, ``second`` is a release of that table, of the
-    same shape, and the value is the size of the correlation of the noises.
-
-    ``numbers["alarm"]`` is 1 where the test finds shared noise, at most ``false_alarm`` of the time in vain.
+    The value is the deviation of the noise that the best mix of both leaves, as a share of the less noisy
+    one's, and chance is what independent noises would leave. 0 means that the table is given away. Nested
+    tiers share noise by design: there the noisier release is the other one plus fresh noise,
+    ``numbers["nested"]`` is 1, and the value is 1, for the mix tells no more than the better release alone.
+    ``numbers["alarm"]`` is 1 where the test finds shared noise, at most once in 10⁶ in vain.
     """
-    e = _noise(original, first, view)
-    f = _noise(original if other is None else other, second, view)
-    if e.shape != f.shape:
-        raise BadInput(
-            f"the releases have shapes {e.shape} and {f.shape}, but only tables of one shape can share noise."
-        )
-    limit = _limit(false_alarm, len(e))
+    e, f = _noise(original, first), _noise(original, second)
+    limit = _limit(_FALSE_ALARM, len(e))
     test = _Test(e, f)
     alarm = abs(test.statistic) > limit
-    said = "the noises were not drawn independently" if alarm else "no shared noise was found"
-    numbers = {"alarm": float(alarm), "threshold": limit, "false_alarm": false_alarm}
-    threat = "has the originals and sees both releases"
-    found = _finding("shared noise", threat, test, numbers, said, confidence)
-    if other is not None:
-        return found
     quiet, loud = (e, f) if test.variances[0] <= test.variances[1] else (f, e)
     nested = alarm and abs(_Test(quiet, loud - quiet).statistic) <= limit
+    note = "the noises were not drawn independently" if alarm else "no shared noise was found"
     if nested:
-        said = "the noisier release is the other plus fresh noise, as in nested tiers: it tells nothing more"
-    reach = test.reach(confidence)
-    value = test.noise_left(test.correlation)
+        note = "the noisier release is the other plus fresh noise, as in nested tiers: it tells nothing more"
+    value, reach = test.noise_left(test.correlation), test.reach(confidence)
     possible = np.linspace(max(test.correlation - reach, -1.0), min(test.correlation + reach, 1.0), 101)
-    left = [test.noise_left(float(correlation)) for correlation in possible]
-    return replace(
-        found,
+    left = [value, *(test.noise_left(float(correlation)) for correlation in possible)]
+    return Finding(
+        attack="shared noise",
+        threat="has the originals and sees both releases",
         measure="noise left in a mix",
         value=value,
         chance=test.noise_left(0.0),
-        interval=(min(*left, value), max(*left, value)),
+        interval=(min(left), max(left)),
+        confidence=confidence,
         higher_is_worse=False,
-        numbers=dict(found.numbers) | {"nested": float(nested)},
-        note=said,
+        numbers=test.numbers(limit) | {"nested": float(nested)},
+        note=note,
     )
 
 
 def noise_across_rows(
-    original: ArrayLike,
-    released: ArrayLike,
-    *,
-    view: View | None = None,
-    false_alarm: float = 1e-6,
-    confidence: float = 0.99,
-    seed: int = 0,
+    original: ArrayLike, released: ArrayLike, *, confidence: float = 0.99, seed: int = 0
 ) -> Finding:
     """Test whether rows of one release share noise, so that their differences are released without any.
 
     Rows are compared in pairs, drawn at random and at distances of 1, 2, 4, … rows, where a generator that
     restarts with every block would repeat itself. The strongest of these tests is reported; together they
-    raise a false alarm at most ``false_alarm`` of the time.
+    raise a false alarm at most once in 10⁶.
     """
-    e = _noise(original, released, view)
+    e = _noise(original, released)
     order = np.random.default_rng(seed).permutation(len(e))
     pairs = [order[: len(e) // 2 * 2].reshape(2, -1)]
     for power in range((len(e) // 2).bit_length()):
         rows = np.arange(len(e) - (1 << power))
         rows = rows[(rows >> power) % 2 == 0]
         pairs.append(np.stack([rows, rows + (1 << power)]))
-    limit = _limit(false_alarm / len(pairs), len(e) // 2)
+    limit = _limit(_FALSE_ALARM / len(pairs), len(e) // 2)
     best = max((_Test(e[own], e[its]) for own, its in pairs), key=lambda test: abs(test.statistic))
     alarm = abs(best.statistic) > limit
-    numbers = {"alarm": float(alarm), "threshold": limit, "false_alarm": false_alarm}
-    said = "rows share noise, so their differences are bare" if alarm else "no noise shared by rows was found"
     # The strongest of several correlations is reported, so each interval must hold for all.
-    each = 1.0 - failure_chance(confidence) / len(pairs)
-    threat = "has the originals and sees the release"
-    found = _finding("noise shared by rows", threat, best, numbers, said, each)
-    return replace(found, confidence=confidence)
+    reach = best.reach(1.0 - failure_chance(confidence) / len(pairs))
+    size = abs(best.correlation)
+    return Finding(
+        attack="noise shared by rows",
+        threat="has the originals and sees the release",
+        measure="correlation of noises",
+        value=size,
+        chance=0.0,
+        interval=(max(0.0, size - reach), min(1.0, size + reach)),
+        confidence=confidence,
+        numbers=best.numbers(limit),
+        note="rows share noise, so their differences are bare"
+        if alarm
+        else "no noise shared by rows was found",
+    )
 
 
-def _noise(original: ArrayLike, released: ArrayLike, view: View | None) -> Floats:
+def _noise(original: ArrayLike, released: ArrayLike) -> Floats:
     """Return what a release adds to the records, without its component along each record."""
-    before, after = corresponding(original, released, view)
+    before, after = corresponding(original, released)
     noise = after - before
     size = np.einsum("ij,ij->i", before, before)
     along = np.einsum("ij,ij->i", noise, before) / np.where(size > 0.0, size, 1.0)
@@ -311,11 +291,6 @@ def _noise(original: ArrayLike, released: ArrayLike, view: View | None) -> Float
 
 def _limit(false_alarm: float, rows: int) -> float:
     """Return the threshold of the test, which no number of ``rows`` below its square could reach."""
-    if not 0.0 < false_alarm < 1.0:
-        raise BadInput(
-            f"`false_alarm` was {false_alarm!r}: it must lie strictly between 0 and 1.",
-            parameter="false_alarm",
-        )
     limit = math.sqrt(2.0 * math.log(2.0 / false_alarm))
     if rows <= limit**2:
         raise BadInput(
@@ -335,21 +310,31 @@ class _Test:
         spread = math.sqrt(float((self.products**2).sum()))
         self.statistic = float(self.products.sum()) / spread if spread > 0.0 else 0.0
 
+    def numbers(self, limit: float) -> dict[str, float]:
+        """Return the test's numbers for a finding."""
+        return {
+            "alarm": float(abs(self.statistic) > limit),
+            "threshold": limit,
+            "false_alarm": _FALSE_ALARM,
+            "correlation": self.correlation,
+            "statistic": self.statistic,
+        }
+
     @property
     def correlation(self) -> float:
-        """From −1 to 1."""
+        """Return the correlation of the noises, from −1 to 1."""
         size = math.sqrt(self.variances[0]) * math.sqrt(self.variances[1])
         return float(np.clip(float(self.products.sum()) / size, -1.0, 1.0))
 
     def reach(self, confidence: float) -> float:
-        """Half the width of the interval of the correlation: normal, by its influence function on rows."""
+        """Return half the width of the correlation's interval: normal, by its influence function on rows."""
         one, two = self.variances
         own = self.squares[0] / one + self.squares[1] / two
         influence = self.products / math.sqrt(one * two) - self.correlation / 2.0 * own
         return -float(ndtri(failure_chance(confidence) / 2.0)) * float(np.linalg.norm(influence))
 
     def noise_left(self, correlation: float) -> float:
-        """The deviation of the best unbiased mix, over that of the less noisy one, at a given correlation."""
+        """Return the deviation of the best unbiased mix, over that of the less noisy release."""
         low, high = sorted(math.sqrt(variance) for variance in self.variances)
         ratio = high / low
         apart = 1.0 + ratio**2 - 2.0 * correlation * ratio
@@ -357,77 +342,44 @@ class _Test:
         return math.sqrt((1.0 - correlation**2) / apart) * ratio if apart > 1e-12 * ratio**2 else 1.0
 
 
-def _finding(
-    attack: str, threat: str, test: _Test, numbers: dict[str, float], said: str, confidence: float
-) -> Finding:
-    size = abs(test.correlation)
-    reach = test.reach(confidence)
-    return Finding(
-        attack=attack,
-        threat=threat,
-        measure="correlation of noises",
-        value=size,
-        chance=0.0,
-        interval=(max(0.0, size - reach), min(1.0, size + reach)),
-        confidence=confidence,
-        numbers=numbers | {"correlation": test.correlation, "statistic": test.statistic},
-        note=said,
-    )
-
-
 def averaging_attack(
-    original: ArrayLike,
-    releases: Sequence[ArrayLike],
-    *,
-    view: View | None = None,
-    confidence: float = 0.99,
+    original: ArrayLike, releases: Sequence[ArrayLike], *, confidence: float = 0.99
 ) -> Finding:
     """Return the normalised error ‖x̂ − x‖/‖x‖ of the mean over two or more ``releases`` of the same records.
 
-    ``numbers`` holds the mean squared error of a value after k releases (``mse_1``, ``mse_2``, ``mse_4``, …
-    and that after the last) and the law a + b/k that it follows: ``falling`` is b, the variance of the noise
-    that is fresh in each release, ``staying`` is a, the shared noise and the bias of clipping, which no
-    averaging removes. ``misfit`` is the largest difference between law and measurement, as a share of a + b;
-    ``identical`` is 1 where all releases are the same. ``error_of_one`` is the normalised error of the first
-    release alone.
+    The mean squared error of a value after k releases is a + b/k: ``numbers["falling"]`` is b, the variance
+    of the noise that is fresh in each release, ``numbers["staying"]`` is a, the shared noise and the bias of
+    clipping, which no averaging removes. ``identical`` is 1 where all releases are the same, and
+    ``error_of_one`` is the normalised error of the first release alone.
     """
-    if len(releases) < 2:
-        raise BadInput(f"averaging needs at least two releases of the same records, not {len(releases)}.")
-    before, first = corresponding(original, releases[0], view)
-    # Errors are summed rather than released values, so that the originals drop out exactly.
-    total: NDArray[np.float64] = np.zeros_like(before)
-    alone, identical = 0.0, True
-    measured: dict[int, float] = {}
-    for count, release in enumerate(releases, start=1):
-        after = corresponding(original, release, view)[1]
-        identical = identical and np.array_equal(after, first)
-        error = after - before
-        total += error
-        alone += float(np.mean(error**2)) / len(releases)
-        if count & (count - 1) == 0 or count == len(releases):
-            measured[count] = float(np.mean((total / count) ** 2))
+    count = len(releases)
+    if count < 2:
+        raise BadInput(f"averaging needs at least two releases of the same records, not {count}.")
+    before, first = corresponding(original, releases[0])
+    # Errors are averaged rather than released values, so that the originals drop out exactly.
+    errors = [corresponding(original, release)[1] - before for release in releases]
+    mean = np.mean(errors, axis=0)
+    identical = all(np.array_equal(error, errors[0]) for error in errors)
+    alone, together = float(np.mean(np.square(errors))), float(np.mean(np.square(mean)))
     # The mean of the errors and their spread add up to what they are alone.
-    falling = 0.0 if identical else (alone - measured[count]) * count / (count - 1)
-    staying = alone - falling
-    misfit = max(abs(value - staying - falling / k) for k, value in measured.items())
+    falling = 0.0 if identical else (alone - together) * count / (count - 1)
+    blind = before.mean(axis=0)
     found = error_finding(
         "averaging",
         f"sees {count} releases of the same records and takes their mean",
         before,
-        before + total / count,
-        before.mean(axis=0),
+        before + mean,
+        blind,
         confidence,
         "the releases are identical: averaging gains nothing and nothing more is owed"
         if identical
         else "the error falls with every further release: each must be paid for",
     )
-    one = error_finding("", "", before, first, before.mean(axis=0), confidence)
-    numbers = {f"mse_{k}": value for k, value in measured.items()} | {
+    numbers = {
         "falling": falling,
-        "staying": staying,
-        "misfit": misfit / alone if alone > 0.0 else 0.0,
+        "staying": alone - falling,
         "identical": float(identical),
-        "error_of_one": one.value,
+        "error_of_one": error_finding("", "", before, first, blind, confidence).value,
         "releases": float(count),
     }
     return replace(found, numbers=dict(found.numbers) | numbers)

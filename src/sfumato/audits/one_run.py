@@ -77,7 +77,7 @@ rule out for such a mechanism is a lower bound on its ε under ``zero-out``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -266,16 +266,14 @@ def guess_bound(
     confidence: float = 0.99,
     gaussian: bool = False,
     zero_outs: int = 1,
-    counts: Sequence[int] | None = None,
 ) -> Bound:
     """Return the largest of the bounds for several numbers of guesses, jointly with ``confidence``.
 
-    ``certainty`` is above 0 where a coin is guessed to be 1 and its size orders the guesses. ``counts`` are
-    the numbers of guesses: they must depend on the number of coins alone, as those do that are tried unless
-    given. ``gaussian`` bounds μ under the assumption of a Gaussian trade-off curve. ``zero_outs`` is 2 where
+    ``certainty`` is above 0 where a coin is guessed to be 1 and its size orders the guesses. ``gaussian``
+    bounds μ under the assumption of a Gaussian trade-off curve. ``zero_outs`` is 2 where
     turning a coin is two zero-outs, and the bound is for one.
     """
-    tried = _counts(coins.size) if counts is None else counts
+    tried = guess_counts(coins.size)
     each = 1.0 - failure_chance(confidence) / len(tried)
     bounded = one_run_gaussian_bound if gaussian else one_run_bound
     found = [
@@ -301,7 +299,7 @@ def impossible(
     """
     if proven.proves_nothing:
         return False
-    counts = _counts(coins.size)
+    counts = guess_counts(coins.size)
     each, mu = chance / len(counts), gaussian_mu(proven)
     for count in counts:
         hits = best_guesses(certainty, coins, guesses=count)
@@ -348,7 +346,7 @@ def _usual_count(size: int) -> int:
     return min(size, round(1.5 * math.pow(size, 2.0 / 3.0)))
 
 
-def _counts(size: int) -> list[int]:
+def guess_counts(size: int) -> list[int]:
     """Return the numbers of guesses that are tried among ``size`` coins; they depend on nothing else."""
     return sorted({max(1, size // 10), _usual_count(size), max(1, size // 2), size})
 

@@ -84,47 +84,40 @@ class Predictions:
     @property
     def true_probability(self) -> Floats:
         """Return the probability of the true label, as the model gave it."""
-        picked: Floats = self.probabilities[np.arange(len(self)), self.labels]
-        return picked
+        return np.asarray(self.probabilities[np.arange(len(self)), self.labels])
 
     @property
     def loss(self) -> Floats:
         """Return the cross-entropy of the true label, −log max(p, floor)."""
-        losses: Floats = -np.log(np.maximum(self.true_probability, self.floor))
-        return losses
+        return np.asarray(-np.log(np.maximum(self.true_probability, self.floor)))
 
     @property
     def confidence(self) -> Floats:
         """Return the largest probability."""
-        highest: Floats = self.probabilities.max(axis=1)
-        return highest
+        return np.asarray(self.probabilities.max(axis=1))
 
     @property
     def entropy(self) -> Floats:
         """Return the entropy in nats; a probability of 0 contributes nothing."""
-        nats: Floats = special.entr(self.probabilities).sum(axis=1)
-        return nats
+        return np.asarray(special.entr(self.probabilities).sum(axis=1))
 
     @property
     def correct(self) -> Booleans:
         """Return whether the true label has the largest probability (of equals, the first one counts)."""
-        hits: Booleans = self.probabilities.argmax(axis=1) == self.labels
-        return hits
+        return np.asarray(self.probabilities.argmax(axis=1) == self.labels)
 
     @property
     def gap(self) -> Floats:
         """Return the largest probability minus the second largest."""
         top = np.partition(self.probabilities, self.classes - 2, axis=1)[:, -2:]
-        difference: Floats = top[:, 1] - top[:, 0]
-        return difference
+        return np.asarray(top[:, 1] - top[:, 0])
 
     @property
     def margin(self) -> Floats:
         """Return the probability of the true label minus the largest other one; negative if wrong."""
         others = self.probabilities.copy()
         others[np.arange(len(self)), self.labels] = -np.inf
-        difference: Floats = self.true_probability - others.max(axis=1)
-        return difference
+        return np.asarray(self.true_probability - others.max(axis=1))
 
     @property
     def scaled_logit(self) -> Floats:
@@ -135,8 +128,7 @@ class Predictions:
         others = self.probabilities.copy()
         others[np.arange(len(self)), self.labels] = 0.0
         rest = np.maximum(others.sum(axis=1), self.floor)
-        logits: Floats = np.log(np.maximum(self.true_probability, self.floor)) - np.log(rest)
-        return logits
+        return np.asarray(np.log(np.maximum(self.true_probability, self.floor)) - np.log(rest))
 
 
 def check_comparable(first: Predictions, second: Predictions) -> None:

@@ -34,9 +34,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits.findings import Finding, stated_bound
+from sfumato.audits.findings import Finding
 from sfumato.audits.one_run import contradicts, guess_bound
-from sfumato.audits.reidentification import nearest_matching
+from sfumato.audits.record_attacks import nearest_matching
 from sfumato.audits.roc import Placements
 from sfumato.errors import BadInput
 from sfumato.privacy import Guarantee, Neighbours
@@ -56,7 +56,6 @@ _PROBABILITY = 0.1
 # Fewer coins than this bound nothing.
 _FEWEST = 10
 
-_BLOCK = 1 << 22  # distances held in memory at once
 _LEARNED = 2000  # records that the map is learned from; beyond them it hardly gets better
 _RIDGE = 1e-3  # of the mean variance
 _TRIALS = 4  # numbers of guesses that are tried, at most, the best of which is found
@@ -195,9 +194,14 @@ def audit_publication(
     tell("looking for the records", 0.3)
     first = score(canaries.first)
     second = None if canaries.second is None else score(canaries.second)
+    certainty = first - np.median(first) if second is None else first - second
+    bound = guess_bound(certainty, canaries.coins, delta=delta, confidence=confidence)
+    threat = _MAP if one_to_one else _PICTURES
+    decided = "who was there" if second is None else "which of two records was there"
+    note = f"fair coins decided {decided}"
     tell("records looked for", 1.0)
     return (
-        _bound(first, second, canaries, one_to_one, delta, confidence),
+        Finding.of_guesses("one-run audit", threat, bound, "record", canaries.neighbours, note),
         _membership(first, second, canaries.coins, one_to_one, confidence),
         *linked,
     )
@@ -229,22 +233,18 @@ def nearest_of_class(
     rows: NDArray[Any], labels: Labels, targets: NDArray[Any], target_labels: Labels
 ) -> tuple[Floats, NDArray[np.intp]]:
     """Return each row's distance to the nearest target of its label, and which; (∞, −1) without any."""
+    from sklearn.metrics import pairwise_distances_argmin
+
     far = np.full(len(rows), np.inf)
     which = np.full(len(rows), -1, dtype=np.intp)
     for label in np.unique(labels):
         mine, theirs = np.flatnonzero(labels == label), np.flatnonzero(target_labels == label)
-        if not theirs.size:
-            continue
-        others = np.asarray(targets[theirs], dtype=np.float64)
-        centre = others.mean(axis=0)
-        others = others - centre
-        half = np.einsum("ij,ij->i", others, others) / 2.0
-        for start in range(0, mine.size, max(1, _BLOCK // theirs.size)):
-            part = mine[start : start + max(1, _BLOCK // theirs.size)]
-            block = np.asarray(rows[part], dtype=np.float64) - centre
-            nearest = (half - block @ others.T).argmin(axis=1)
-            which[part] = theirs[nearest]
-            far[part] = np.linalg.norm(block - others[nearest], axis=1)
+        if theirs.size:
+            own, others = (np.asarray(part, dtype=np.float64) for part in (rows[mine], targets[theirs]))
+            centre = others.mean(axis=0)  # rounding is then relative to the spread
+            nearest = pairwise_distances_argmin(own - centre, others - centre)
+            which[mine] = theirs[nearest]
+            far[mine] = np.linalg.norm(own - others[nearest], axis=1)
     return far, which
 
 
@@ -256,29 +256,6 @@ def learned_map(rows: NDArray[Any], images: NDArray[Any]) -> Callable[[NDArray[A
     penalty = _RIDGE * max(float(given.var(axis=0).sum()), 1e-12)
     learned = Ridge(alpha=penalty).fit(given, wanted)
     return lambda more: np.asarray(learned.predict(np.asarray(more, dtype=np.float64)))
-
-
-def _bound(
-    first: Floats,
-    second: Floats | None,
-    canaries: Canaries,
-    one_to_one: bool,
-    delta: float,
-    confidence: float,
-) -> Finding:
-    """Return the largest of several one-run bounds, which hold together with ``confidence``."""
-    certainty = first - np.median(first) if second is None else first - second
-    bound = guess_bound(certainty, canaries.coins, delta=delta, confidence=confidence)
-    what = "who was there" if second is None else "which of two records was there"
-    return Finding(
-        attack="one-run audit",
-        threat=_MAP if one_to_one else _PICTURES,
-        measure="share of correct guesses",
-        value=bound.numbers["correct"] / bound.numbers["guesses"],
-        chance=0.5,
-        note=f"fair coins decided {what}",
-        **stated_bound(bound, "record", canaries.neighbours),
-    )
 
 
 def _membership(

@@ -6,6 +6,7 @@ from the statement's parameters (:mod:`~sfumato.audits.mechanism_audit`), say wh
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,13 +16,11 @@ import numpy as np
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato.audits.attribute_attack import attribute_inference
 from sfumato.audits.distinguishing_game import pair_games
 from sfumato.audits.embedding_attacks import see_through
 from sfumato.audits.findings import Audit, Finding
 from sfumato.audits.lower_bounds import check_delta, usual_delta
 from sfumato.audits.mechanism_audit import audit_mechanism
-from sfumato.audits.membership import membership_attacks
 from sfumato.audits.noise_defects import (
     averaging_attack,
     exact_value_game,
@@ -29,8 +28,16 @@ from sfumato.audits.noise_defects import (
     noise_across_rows,
     shared_noise,
 )
-from sfumato.audits.reconstruction import informed_inverter, posterior_mean, ridge_reconstruction
-from sfumato.audits.reidentification import View, nearest_matching, rows_of
+from sfumato.audits.record_attacks import (
+    View,
+    attribute_inference,
+    informed_inverter,
+    membership_attacks,
+    nearest_matching,
+    posterior_mean,
+    ridge_reconstruction,
+    rows_of,
+)
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Mechanism, Release, as_array, declared_domain
 from sfumato.privacy import Guarantee, Neighbours, Statement, Unit
@@ -100,11 +107,12 @@ def audit(
         )
     if len(records) < _FEWEST:
         raise BadInput(f"an audit of {len(records)} rows would say nothing; at least {_FEWEST} are needed.")
-    steps = _Steps(report, 9 + len(repeats))
+    steps = _progress(report, 9 + len(repeats))
     findings: list[Finding] = []
     clipped = _clipped(records, release.statement)
+    same_columns = view is None and released.shape == records.shape
     steps("looking for exact values")
-    if view is None and released.shape == records.shape:
+    if same_columns:
         findings.append(exact_value_leak(records, released, confidence=confidence))
     steps("seeing through transforms")
     seen = see_through(clipped, released, confidence, seed) if view is None else None
@@ -112,16 +120,29 @@ def audit(
     if seen is not None:
         findings.append(seen.finding)
         view, tested = seen.view, seen.tested
-    certain = seen is None or seen.certain
-    # Where columns are others, no value of the release is one of the original's own.
-    plain = records[tested] if view is None and released.shape == records.shape else None
+
+    def visible(rows: NDArray[Any]) -> NDArray[Any]:
+        """Return released rows in the columns of the originals."""
+        return rows[tested] if view is None else rows_of(view(rows[tested]), "view of the release")
+
     case = _Case(
-        clipped[tested], plain, released[tested], release.statement, view, certain, delta, confidence, seed
+        clipped[tested],
+        # Where columns are others, no value of the release is one of the original's own.
+        records[tested] if same_columns else None,
+        visible(released),
+        release.statement,
+        seen is None or seen.certain,
+        delta,
+        confidence,
+        seed,
     )
-    if view is not None or released.shape == records.shape:
+    if case.released.shape == case.clipped.shape:
         findings += _compared(steps, case, nonmembers)
-    else:
-        steps.skip(4)
+    elif view is not None:
+        raise BadInput(
+            f"the view has shape {case.released.shape} and the original {case.clipped.shape}: it must map "
+            "released rows to the original's columns."
+        )
     steps("reconstructing by regression")
     findings.append(ridge_reconstruction(clipped, released, confidence=confidence, seed=seed))
     steps("inferring the label")
@@ -129,7 +150,9 @@ def audit(
         findings.append(attribute_inference(released, labels, confidence=confidence, seed=seed))
     if repeats:
         others = [_rows(item.value, "release") for item in repeats]
-        findings += _pooled(steps, case, others, len(records), tested)
+        if any(value.shape != released.shape for value in others):
+            raise BadInput("releases that are pooled must have the same rows and columns.")
+        findings += _pooled(steps, case, [visible(value) for value in others])
     steps("drawing the mechanism anew on worst-case rows")
     remarks = []
     try:
@@ -142,7 +165,7 @@ def audit(
         )
     except BadInput as refusal:
         remarks.append(f"What the mechanism gives away on worst-case rows was not measured: {refusal}")
-    steps.done()
+    steps("done")
     return Audit.of(release, findings, remarks)
 
 
@@ -155,7 +178,7 @@ def _of_mechanism(
     report: Report | None,
 ) -> Audit:
     """Return the audit of a mechanism alone."""
-    steps = _Steps(report, 1)
+    steps = _progress(report, 1)
     steps("drawing the mechanism anew on worst-case rows")
     statement: Any = source
     if isinstance(source, Release):
@@ -164,46 +187,46 @@ def _of_mechanism(
     found = audit_mechanism(statement, columns=columns, delta=delta, confidence=half, seed=seed)
     if isinstance(source, Mechanism):
         statement = source.statement(columns)
-    steps.done()
+    steps("done")
     return Audit.of(Release[Any](None, statement), found)
 
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """What every attack is given; ``certain`` says that the view shows what was noised, column for column.
+    """What the attacks are given: clipped records and released rows in the same columns.
 
     ``records`` are the originals before clipping, where released values may be compared with theirs.
+    ``certain`` says that ``released`` shows what was noised, column for column.
     """
 
     clipped: Floats
     records: NDArray[Any] | None
     released: NDArray[Any]
     statement: Statement
-    view: View | None
     certain: bool
     delta: float
     confidence: float
     seed: int
 
 
-def _compared(steps: _Steps, case: _Case, nonmembers: ArrayLike | None) -> list[Finding]:
+def _compared(steps: Callable[[str], None], case: _Case, nonmembers: ArrayLike | None) -> list[Finding]:
     """Run attacks that compare released rows with records in the same columns."""
     both = (case.clipped, case.released)
-    common: dict[str, Any] = {"view": case.view, "confidence": case.confidence}
-    drawn = {**common, "seed": case.seed}
-    sigma = _deviation(case)
+    common: dict[str, Any] = {"confidence": case.confidence, "seed": case.seed}
+    # The deviation of the noise, which an attacker knows from the public parameters.
+    sigma = float(np.sqrt(np.mean(np.square(case.released.astype(np.float64) - case.clipped))))
     steps("matching rows with records")
     law = _law(case.statement.proven) or "gaussian"
-    findings: list[Finding] = [*nearest_matching(*both, law=law, **drawn)]
+    findings: list[Finding] = [*nearest_matching(*both, law=law, **common)]
     steps("telling members from others")
     outside = None if nonmembers is None else _clipped(_rows(nonmembers, "nonmembers"), case.statement)
-    findings += membership_attacks(*both, nonmembers=outside, sigma=sigma or None, **drawn)
+    findings += membership_attacks(*both, nonmembers=outside, sigma=sigma or None, **common)
     steps("reconstructing records")
-    findings.append(informed_inverter(*both, **common))
+    findings.append(informed_inverter(*both, confidence=case.confidence))
     if sigma > 0.0:
-        findings.append(posterior_mean(*both, sigma=sigma, **drawn))
+        findings.append(posterior_mean(*both, sigma=sigma, **common))
     if sigma > 0.0 and case.certain:
-        findings.append(noise_across_rows(*both, **drawn))
+        findings.append(noise_across_rows(*both, **common))
     steps("playing the pair game")
     return findings + _bounds(case)
 
@@ -222,7 +245,7 @@ def _bounds(case: _Case) -> list[Finding]:
         "confidence": 1.0 - (1.0 - _half(case.confidence)) / count,
         "seed": case.seed,
     }
-    found = list(pair_games(case.clipped, case.released, law=law, view=case.view, **common))
+    found = list(pair_games(case.clipped, case.released, law=law, **common))
     if case.records is not None:
         stated = _stated_epsilon(case.statement, Unit(unit), proven.neighbours)
         found.append(exact_value_game(case.records, case.released, at_epsilon=stated, **common))
@@ -252,20 +275,13 @@ def _stated_epsilon(statement: Statement, unit: Unit, neighbours: Neighbours) ->
     return 0.0
 
 
-def _pooled(
-    steps: _Steps, case: _Case, repeats: Sequence[NDArray[Any]], rows: int, tested: NDArray[np.intp]
-) -> list[Finding]:
-    """Return what several releases of the same ``rows`` records say together, in the rows ``tested``."""
-    if any(value.shape != (rows, case.released.shape[1]) for value in repeats):
-        raise BadInput("releases that are pooled must have the same rows and columns.")
-    values = [case.released, *(value[tested] for value in repeats)]
-    common: dict[str, Any] = {"view": case.view, "confidence": case.confidence}
+def _pooled(steps: Callable[[str], None], case: _Case, repeats: Sequence[NDArray[Any]]) -> list[Finding]:
+    """Return what several releases of the same records say together."""
     findings = []
-    for other in values[1:]:
+    for other in repeats:
         steps("comparing releases")
-        findings.append(shared_noise(case.clipped, values[0], other, **common))
-    findings.append(averaging_attack(case.clipped, values, **common))
-    return findings
+        findings.append(shared_noise(case.clipped, case.released, other, confidence=case.confidence))
+    return [*findings, averaging_attack(case.clipped, [case.released, *repeats], confidence=case.confidence)]
 
 
 def _rows(values: Any, name: str) -> NDArray[Any]:
@@ -290,12 +306,6 @@ def _clipped(records: NDArray[Any], statement: Statement) -> Floats:
     return np.asarray(np.clip(values, box.low, box.high))
 
 
-def _deviation(case: _Case) -> float:
-    """Return the deviation of the noise, which an attacker knows from the public parameters."""
-    seen = case.released if case.view is None else case.view(case.released)
-    return float(np.sqrt(np.mean(np.square(np.asarray(seen, dtype=np.float64) - case.clipped))))
-
-
 def _law(proven: Guarantee) -> str | None:
     """Return the law of the noise if the proven column says Gaussian or Laplace noise alone."""
     if isinstance(proven.event, GaussianDpEvent):
@@ -303,22 +313,13 @@ def _law(proven: Guarantee) -> str | None:
     return "laplace" if isinstance(proven.event, LaplaceDpEvent) else None
 
 
-class _Steps:
-    """Tells the progress of an audit, stage by stage."""
+def _progress(report: Report | None, count: int) -> Callable[[str], None]:
+    """Return what reports the stages of an audit, of which there are ``count`` at most."""
+    stages = itertools.count()
 
-    def __init__(self, report: Report | None, count: int) -> None:
-        self._report, self._count, self._step = report, count, 0
+    def step(stage: str) -> None:
+        share = 1.0 if stage == "done" else next(stages) / count
+        if report is not None:
+            report(f"attacking: {stage}", share)
 
-    def __call__(self, stage: str) -> None:
-        if self._report is not None:
-            self._report(f"attacking: {stage}", self._step / self._count)
-        self._step += 1
-
-    def skip(self, steps: int) -> None:
-        """Leave out stages that do not apply."""
-        self._step += steps
-
-    def done(self) -> None:
-        """Everything was tried."""
-        if self._report is not None:
-            self._report("attacking: done", 1.0)
+    return step

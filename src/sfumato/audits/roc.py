@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,6 @@ from scipy import special
 from sfumato.audits.findings import Finding
 from sfumato.audits.lower_bounds import check_scores, failure_chance, interval
 from sfumato.mechanisms import proper_share
-
-__all__ = ["roc_curve", "tpr_at_fpr"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -135,57 +134,35 @@ def roc_curve(members: npt.ArrayLike, nonmembers: npt.ArrayLike) -> tuple[Floats
     return fpr, tpr, np.concatenate([[np.inf], levels])
 
 
-@dataclass(frozen=True)
-class TruePositiveRate:
-    """The share of members an attacker flags while flagging at most ``fpr`` of the non-members.
-
-    ``threshold`` is the lowest score at which records may be flagged so that the empirical false positive
-    rate, ``empirical_fpr``, is at most ``fpr``. ``interval`` holds the true positive rate of that threshold
-    with probability ``confidence`` (Clopper–Pearson: the threshold depends on non-members alone, so it is
-    exact), and ``fpr_upper`` is the upper end of the same interval for its false positive rate (the
-    threshold is an order statistic of the non-members, for which the bound is exact too). ``resolved`` is
-    False where there are fewer than 1/fpr non-members, so that one of them above the threshold would
-    already be too many; ``note`` says so in a sentence, and is empty otherwise.
-    """
+class TruePositiveRate(NamedTuple):
+    """The share of members above a threshold, its Clopper–Pearson interval, and a note, empty if resolved."""
 
     rate: float
     interval: tuple[float, float]
-    confidence: float
-    fpr: float
-    empirical_fpr: float
-    fpr_upper: float
-    threshold: float
-    resolved: bool
     note: str
 
 
 def tpr_at_fpr(
     members: npt.ArrayLike, nonmembers: npt.ArrayLike, fpr: float = LOW_FPR, *, confidence: float = 0.99
 ) -> TruePositiveRate:
-    """Return the true positive rate at the lowest threshold whose empirical FPR is at most ``fpr``."""
+    """Return the true positive rate at the lowest threshold whose empirical FPR is at most ``fpr``.
+
+    The interval is exact, since the threshold depends on non-members alone. The note says so where there are
+    fewer than 1/fpr non-members, so that one of them above the threshold would already be too many.
+    """
     first, second = _checked(members, nonmembers)
     proper_share("fpr", fpr)
     allowed = math.floor(fpr * second.size + 1e-9)
     # Everything strictly above this non-member may be flagged; it may not be, nor may its ties.
     barrier = np.sort(second)[second.size - 1 - allowed]
-    flagged, false = first[first > barrier], second[second > barrier]
+    flagged = int(np.count_nonzero(first > barrier))
     note = ""
     if allowed == 0:
         note = (
             f"{second.size} non-members cannot resolve a false positive rate of {fpr:g}: "
             f"the threshold stands above all of them, and at least {math.ceil(1 / fpr - 1e-9)} are needed."
         )
-    return TruePositiveRate(
-        rate=flagged.size / first.size,
-        interval=interval(flagged.size, first.size, confidence),
-        confidence=confidence,
-        fpr=fpr,
-        empirical_fpr=false.size / second.size,
-        fpr_upper=interval(false.size, second.size, confidence)[1],
-        threshold=float(np.min(np.concatenate([flagged, false]), initial=np.inf)),
-        resolved=allowed > 0,
-        note=note,
-    )
+    return TruePositiveRate(flagged / first.size, interval(flagged, first.size, confidence), note)
 
 
 def finding_from_scores(
@@ -214,7 +191,7 @@ def finding_from_scores(
     if placements.tied == 1.0:
         warning = "every record has the same score, so this attacker can only guess"
     elif ends[1] < 0.5:
-        warning = "the whole interval lies below a half: a reader who turns the score round would win"
+        warning = "the whole interval lies below a half: a reader who inverts the score would win"
     return Finding(
         attack=attack,
         threat=threat,

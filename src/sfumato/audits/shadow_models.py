@@ -1,13 +1,20 @@
-"""Shadow models: models like the target, trained on other records, and the attack network they train.
+"""Attacks by shadow models, which are models like the target: an attack network, LiRA and RMIA.
 
-The attack network is a perceptron with hidden layers of 256, 128 and 64 units and dropout 0.3, trained on
+**Attack network**: a perceptron with hidden layers of 256, 128 and 64 units and dropout 0.3, trained on
 tuples (output, label, membership) of the shadow models (Shokri et al. 2017).
 
-**Held-out records** give members and non-members of one distribution: a random part is not trained on.
+**LiRA**, the likelihood ratio attack (Carlini et al. 2022), online and offline. Over models trained with a
+record, the scaled logit log p/(1 − p) of its true label is close to normal, and so it is over models trained
+without it. Shadow models give the two means and variances of each record, and the target's own logit is
+judged by them.
 
-CompactDP (section 4.1) trains on 80% of the training records and takes the other 20% as non-members. Nobody
-looks at a record to decide where it goes, so an attack that tells the two parts apart has found the model's
-memory and not a difference between two distributions.
+**RMIA**, the robust membership inference attack (Zarifzadeh, Liu & Shokri 2024), online and offline. A record
+x is compared with many records z of the population that the target has not seen. With p(·|θ) the target's
+probability of the true label and p(·) its average over reference models,
+
+    LR(x, z) = (p(x|θ) / p(x)) / (p(z|θ) / p(z)),
+
+and the score of x is the share of z with LR(x, z) ≥ γ.
 """
 
 from __future__ import annotations
@@ -18,136 +25,59 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import NDArray
 
 from sfumato.audits.canary_game import fit_twin
 from sfumato.audits.findings import Finding
-from sfumato.audits.predictions import Predictions, check_comparable
+from sfumato.audits.predictions import Predictions, check_comparable, numbers
 from sfumato.audits.roc import finding_from_scores
 from sfumato.errors import BadInput
-from sfumato.mechanisms import as_array, proper_share
 
-__all__ = ["shadow_attack", "train_shadows"]
-
-
-Indices = NDArray[np.intp]
+__all__ = ["lira", "rmia", "shadow_attack"]
 
 Floats = npt.NDArray[np.float64]
 Scorer = Callable[[Predictions], Floats]
 Booleans = npt.NDArray[np.bool_]
+ENOUGH = 32  # shadow models on a side from which a record's own variance is trusted
+GAMMA, A = 2.0, 0.3  # of RMIA, as its authors choose them
 HIDDEN = (256, 128, 64)
 DROPOUT = 0.3
+EPOCHS = 20
 STEPS = 200  # at most, in an epoch; batches hold 256 tuples or more
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Which records a model is trained on, ``members``, and which are held out of it, ``nonmembers``."""
-
-    members: Indices
-    nonmembers: Indices
-
-
-def held_out(records: int, *, share: float = 0.2, seed: int = 0) -> HeldOut:
-    """Hold out ``share`` of ``records`` records, rounded to a whole number, each equally likely.
-
-    Both parts are in ascending order. The split depends on ``records``, ``share`` and ``seed`` alone. Refused
-    where a part would be empty.
-    """
-    proper_share("share", share)
-    count = round(share * records)
-    if not 0 < count < records:
-        raise BadInput(
-            f"holding out {share:g} of {records} records leaves one part empty: members and non-members are "
-            "both needed."
-        )
-    order = np.random.default_rng(seed).permutation(records)
-    return HeldOut(np.sort(order[count:]), np.sort(order[:count]))
-
-
-@dataclass(frozen=True, eq=False)
 class Shadows:
-    """What shadow models answer about the records they were drawn from.
-
-    ``predictions`` are those of each model on all n records, ``inside`` (models, n) says which of them it
-    was trained on, and ``models`` are the models themselves, empty where only their answers are known.
-    """
+    """Predictions of each shadow model on all n records, and which it was trained on, (models, n)."""
 
     predictions: tuple[Predictions, ...]
     inside: Booleans
-    models: tuple[Any, ...] = ()
-
-    def __post_init__(self) -> None:
-        inside = np.array(self.inside)
-        sizes = {len(item) for item in self.predictions}
-        if not self.predictions or len(sizes) > 1 or inside.shape != (len(self.predictions), *sizes):
-            raise BadInput(
-                f"shadow models need one set of predictions each, all on the same records, and a mask "
-                f"(models, records): got {len(self.predictions)} sets and a mask of shape {inside.shape}."
-            )
-        if inside.dtype != np.bool_:
-            raise BadInput(f"the mask of shadow models must hold True and False: got {inside.dtype}.")
-        for index, row in enumerate(inside):
-            if row.all() or not row.any():
-                raise BadInput(
-                    f"shadow model {index} has records of one kind only: it needs some it was trained on "
-                    "and some it was not."
-                )
-        inside.setflags(write=False)
-        object.__setattr__(self, "inside", inside)
 
     def pairs(self) -> list[tuple[Predictions, Predictions]]:
         """Return for each model its predictions on records it was trained on, and on those it was not."""
         both = zip(self.predictions, self.inside, strict=True)
         return [(item.rows(inside), item.rows(~inside)) for item, inside in both]
 
-    def scaled_logits(self) -> Floats:
-        """Return the scaled logits of the true label by each model, (models, n), as LiRA takes them."""
-        return np.stack([item.scaled_logit for item in self.predictions])
-
-    def true_probabilities(self) -> Floats:
-        """Return the probabilities of the true label by each model, (models, n), as RMIA takes them."""
-        return np.stack([item.true_probability for item in self.predictions])
-
-    def ask(self, X: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Predictions, ...]:
-        """Return what each model answers about other records; needs the models."""
-        if not self.models:
-            raise BadInput("these shadow models are known by their answers only: they cannot be asked again.")
-        classes, floor = self.predictions[0].classes, self.predictions[0].floor
-        return tuple(_answer(model, np.asarray(X), np.asarray(y), classes, floor) for model in self.models)
-
 
 def train_shadows(
     factory: Callable[[int], Any],
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
-    count: int = 100,
+    records: Floats,
+    labels: npt.NDArray[np.int64],
+    count: int,
     seed: int = 0,
     *,
-    floor: float = 1e-12,
     report: Callable[[str, float], None] | None = None,
 ) -> Shadows:
-    """Train ``count`` models, each on half of the records ``X`` (n, …) with labels ``y`` (0 to C − 1).
+    """Train ``count`` models, each on half of ``records`` (n, d) with ``labels`` from 0 to C − 1.
 
     ``factory(seed)`` makes an untrained model with ``fit(X, y)`` and ``predict_proba(X)``. Models come in
     pairs whose halves complement each other, so that every record is inside ⌊count/2⌋ or ⌈count/2⌉ models.
     For the attack network and the offline attacks the records must not include the target's; for the online
     attacks they are the very records that are asked about.
     """
-    records, labels = as_array(X, "the records"), as_array(y, "the labels")
-    if count < 1:
-        raise BadInput(f"`count` was {count}: train at least one shadow model.", parameter="count")
-    if records.ndim < 1 or labels.ndim != 1 or len(records) != len(labels) or len(labels) < 2:
-        raise BadInput(
-            f"shadow models need at least two records with one label each: "
-            f"got {records.shape} and labels {labels.shape}."
-        )
-    if labels.dtype.kind not in "biu" or labels.min() < 0 or labels.max() < 1:
-        raise BadInput("labels of shadow models must be whole numbers from 0, of two classes or more.")
     classes = int(labels.max()) + 1
     rng = np.random.default_rng(seed)
     inside = np.zeros((count, len(labels)), dtype=np.bool_)
-    models, answers = [], []
+    answers = []
     for index in range(count):
         if index % 2:
             inside[index] = ~inside[index - 1]
@@ -158,28 +88,26 @@ def train_shadows(
             raise BadInput(f"shadow model {index} would be trained on a single class: give more records.")
         model = factory(int(rng.integers(2**31 - 1)))
         fit_twin(model, records[chosen], labels[chosen])
-        models.append(model)
-        answers.append(_answer(model, records, labels, classes, floor))
+        answers.append(_predictions(model, records, labels, classes))
         if report is not None:
             report("shadow models", (index + 1) / count)
-    return Shadows(tuple(answers), inside, tuple(models))
+    return Shadows(tuple(answers), inside)
 
 
-def _answer(model: Any, X: npt.NDArray[Any], y: npt.NDArray[Any], classes: int, floor: float) -> Predictions:
-    answered = np.asarray(model.predict_proba(X), dtype=np.float64)
+def _predictions(model: Any, X: npt.NDArray[Any], y: npt.NDArray[Any], classes: int) -> Predictions:
+    probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
     known = getattr(model, "classes_", None)
-    if known is None or answered.ndim != 2 or answered.shape[1] == classes:
-        return Predictions(answered, y, floor)
-    # A model that never saw some class has no column for it.
-    full = np.zeros((len(answered), classes))
-    full[:, np.asarray(known, dtype=np.int64)] = answered
-    return Predictions(full, y, floor)
+    if known is not None and probabilities.ndim == 2 and probabilities.shape[1] != classes:
+        # A model that never saw some class has no column for it.
+        full = np.zeros((len(probabilities), classes))
+        full[:, np.asarray(known, dtype=np.int64)] = probabilities
+        probabilities = full
+    return Predictions(probabilities, y)
 
 
 def train_attack_network(
     shadows: Sequence[tuple[Predictions, Predictions]],
     *,
-    epochs: int = 20,
     seed: int = 0,
     report: Callable[[str, float], None] | None = None,
 ) -> Scorer:
@@ -194,8 +122,6 @@ def train_attack_network(
         import torch
     except ImportError:
         raise BadInput("the shadow-model attack needs torch: pip install 'sfumato[learn]'.") from None
-    if epochs < 1:
-        raise BadInput(f"`epochs` was {epochs}: train for at least one.", parameter="epochs")
     flat = [item for pair in shadows for item in pair]
     if not flat:
         raise BadInput("no shadow models were given: train at least one.")
@@ -214,20 +140,20 @@ def train_attack_network(
         network = _network(torch, inputs.shape[1])
         optimiser = torch.optim.Adam(network.parameters(), lr=1e-3, weight_decay=1e-4)
         criterion = torch.nn.BCEWithLogitsLoss()
-        for epoch in range(epochs):
+        for epoch in range(EPOCHS):
             for batch in torch.split(torch.randperm(len(inputs)), max(256, -(-len(inputs) // STEPS))):
                 optimiser.zero_grad()
                 criterion(network(inputs[batch]).squeeze(1), truth[batch]).backward()
                 optimiser.step()
             if report is not None:
-                report("attack network", (epoch + 1) / epochs)
+                report("attack network", (epoch + 1) / EPOCHS)
     network.eval()
 
     def score(predictions: Predictions) -> Floats:
         check_comparable(flat[0], predictions)
-        asked = torch.tensor((_features(predictions) - centre) / spread, dtype=torch.float32)
+        rows = torch.tensor((_features(predictions) - centre) / spread, dtype=torch.float32)
         with torch.no_grad():
-            return np.asarray(network(asked).squeeze(1).numpy(), dtype=np.float64)
+            return np.asarray(network(rows).squeeze(1).numpy(), dtype=np.float64)
 
     return score
 
@@ -250,7 +176,6 @@ def shadow_attack(
     nonmembers: Predictions,
     shadows: Sequence[tuple[Predictions, Predictions]],
     *,
-    epochs: int = 20,
     confidence: float = 0.99,
     seed: int = 0,
     report: Callable[[str, float], None] | None = None,
@@ -260,7 +185,7 @@ def shadow_attack(
     The shadow models' records must come from the target's distribution and must not be the target's.
     """
     check_comparable(members, nonmembers)
-    score = train_attack_network(shadows, epochs=epochs, seed=seed, report=report)
+    score = train_attack_network(shadows, seed=seed, report=report)
     return finding_from_scores(
         "shadow models",
         f"sees the model's answers and trained {len(shadows)} models like it on other records of "
@@ -269,3 +194,198 @@ def shadow_attack(
         score(nonmembers),
         confidence=confidence,
     )
+
+
+def lira_scores(
+    target: npt.ArrayLike, shadows: npt.ArrayLike, inside: npt.ArrayLike, *, online: bool = True
+) -> Floats:
+    """Return one score for each record, higher for members.
+
+    ``target`` (n,) are the target's scaled logits of n records, ``shadows`` (models, n) those of the shadow
+    models on the same records, and ``inside`` (models, n) says which model was trained on which record.
+
+    Online, the score is the log-likelihood ratio of the two normals, and each record needs a model inside
+    and one outside. Offline, only models without the record are used, and the score is the one-sided test
+    statistic z = (logit − mean)/deviation, which orders records as the paper's 1 − Pr[N > logit] does.
+
+    The variance is a record's own where every record has at least 32 models on the side, and otherwise one
+    for all records, pooled around their own means.
+    """
+    logits, answers = _aligned(target, shadows, "logits")
+    trained = _mask(inside, answers.shape)
+    mean, variance = _normal(answers, ~trained, "outside")
+    from_outside = (logits - mean) / np.sqrt(variance)
+    if not online:
+        return np.asarray(from_outside)
+    mean, inner = _normal(answers, trained, "inside")
+    from_inside = (logits - mean) / np.sqrt(inner)
+    return np.asarray(0.5 * (from_outside**2 - from_inside**2 + np.log(variance) - np.log(inner)))
+
+
+def lira(
+    target: npt.ArrayLike,
+    members: npt.ArrayLike,
+    shadows: npt.ArrayLike,
+    inside: npt.ArrayLike,
+    *,
+    online: bool = True,
+    confidence: float = 0.99,
+) -> Finding:
+    """Attack the target with `lira_scores`; ``members`` (n,) says which records it was trained on."""
+    return _finding(
+        f"LiRA {'online' if online else 'offline'}",
+        f"sees the probability the model gives to the true label, and trained "
+        f"{len(np.asarray(inside))} models like it {'with and without' if online else 'without'} each record",
+        lira_scores(target, shadows, inside, online=online),
+        members,
+        confidence,
+    )
+
+
+def _normal(answers: Floats, chosen: Booleans, side: str) -> tuple[Floats, Floats]:
+    """Return the mean and the variance of each record over the chosen models, both (n,)."""
+    counts = chosen.sum(axis=0)
+    empty = np.flatnonzero(counts == 0)
+    if empty.size:
+        raise BadInput(
+            f"{empty.size} of {counts.size} records have no shadow model {side}, first record {empty[0]}: "
+            "each needs one at least."
+        )
+    means = np.where(chosen, answers, 0.0).sum(axis=0) / counts
+    squares = np.where(chosen, (answers - means) ** 2, 0.0).sum(axis=0)
+    freedom = int(np.sum(counts - 1))
+    if freedom == 0 or not squares.any():
+        raise BadInput(
+            f"the shadow models {side} show no spread: some record needs two of them with different logits."
+        )
+    pooled = squares.sum() / freedom
+    if counts.min() < ENOUGH:
+        return means, np.full(means.shape, pooled)
+    # A record on which the shadow models happen to agree is not thereby certain.
+    return means, np.maximum(squares / (counts - 1), 1e-4 * pooled)
+
+
+def rmia_scores(
+    target: npt.ArrayLike,
+    references: npt.ArrayLike,
+    population: npt.ArrayLike,
+    population_references: npt.ArrayLike,
+    *,
+    inside: npt.ArrayLike | None = None,
+    population_inside: npt.ArrayLike | None = None,
+) -> Floats:
+    """Return one score for each record in [0, 1], higher for members: the share of z with LR(x, z) ≥ 2.
+
+    ``target`` (n,) are the target's probabilities of the true label of n records and ``references``
+    (models, n) those of the reference models; ``population`` (k,) and ``population_references`` (models, k)
+    are the same for records z that the target was not trained on.
+
+    Offline (``inside`` is None) no reference model was trained on any of the n records. p(x) is the mean of
+    what models with x and without x say, and the former is taken to be a·p_out(x) + 1 − a for a = 0.3, so
+    that p(x) = ((1 + a)·p_out(x) + 1 − a)/2. Online, ``inside`` (models, n) says which model was trained on
+    which record; p(x) is the mean of the two averages. ``population_inside`` (models, k) says the same of z.
+    """
+    groups = [
+        _aligned(target, references, "probabilities of records"),
+        _aligned(population, population_references, "probabilities of the population"),
+    ]
+    if any(((values < 0.0) | (values > 1.0 + 1e-6)).any() for group in groups for values in group):
+        raise BadInput("probabilities for RMIA lie outside 0 to 1.")
+    if len(groups[0][1]) != len(groups[1][1]):
+        raise BadInput(
+            f"{len(groups[0][1])} reference models answered about the records and {len(groups[1][1])} about "
+            "the population: they must be the same models."
+        )
+    ratios, others = (
+        _ratio(values, _average(answers, mask))
+        for (values, answers), mask in zip(groups, (inside, population_inside), strict=True)
+    )
+    return np.asarray(np.searchsorted(np.sort(GAMMA * others), ratios, side="right") / others.size)
+
+
+def rmia(
+    target: npt.ArrayLike,
+    members: npt.ArrayLike,
+    references: npt.ArrayLike,
+    population: npt.ArrayLike,
+    population_references: npt.ArrayLike,
+    *,
+    inside: npt.ArrayLike | None = None,
+    population_inside: npt.ArrayLike | None = None,
+    confidence: float = 0.99,
+) -> Finding:
+    """Attack the target with `rmia_scores`; ``members`` (n,) says which records it was trained on."""
+    return _finding(
+        f"RMIA {'offline' if inside is None else 'online'}",
+        f"sees the probability the model gives to the true label, also for {np.size(population)} other "
+        f"records, and trained {len(np.asarray(references))} models like it",
+        rmia_scores(
+            *(target, references, population, population_references),
+            inside=inside,
+            population_inside=population_inside,
+        ),
+        members,
+        confidence,
+    )
+
+
+def _average(answers: Floats, inside: npt.ArrayLike | None) -> Floats:
+    if inside is None:
+        return np.asarray(((1.0 + A) * answers.mean(axis=0) + (1.0 - A)) / 2.0)
+    trained = _mask(inside, answers.shape)
+    counts = trained.sum(axis=0)
+    lacking = np.flatnonzero((counts == 0) | (counts == len(trained)))
+    if lacking.size:
+        raise BadInput(
+            f"{lacking.size} of {counts.size} records lack a reference model inside or outside, first record "
+            f"{lacking[0]}: each needs one of both."
+        )
+    within = np.where(trained, answers, 0.0).sum(axis=0) / counts
+    without = np.where(trained, 0.0, answers).sum(axis=0) / (len(trained) - counts)
+    return np.asarray((within + without) / 2.0)
+
+
+def _ratio(values: Floats, average: Floats) -> Floats:
+    # A label that only the target predicts is infinitely suspicious; one that no model predicts is not.
+    ratio = np.where(values > 0.0, np.inf, 0.0)
+    return np.divide(values, average, out=ratio, where=average > 0.0)
+
+
+def _finding(attack: str, threat: str, scores: Floats, members: npt.ArrayLike, confidence: float) -> Finding:
+    truth = np.asarray(members)
+    if truth.dtype != np.bool_ or truth.shape != scores.shape or truth.all() or not truth.any():
+        raise BadInput(
+            f"`members` must be True or False for each of the {scores.size} records, some of each: "
+            f"got {truth.dtype} of shape {truth.shape}.",
+            parameter="members",
+        )
+    return finding_from_scores(attack, threat, scores[truth], scores[~truth], confidence=confidence)
+
+
+def _mask(inside: npt.ArrayLike, shape: tuple[int, ...]) -> Booleans:
+    """Return which model was trained on which record, (models, n); raise for another shape."""
+    trained = np.asarray(inside)
+    if trained.dtype != np.bool_ or trained.shape != shape:
+        raise BadInput(
+            f"the mask must be True or False for each model and record, shape {shape}: "
+            f"got {trained.dtype} of shape {trained.shape}."
+        )
+    return trained
+
+
+def _aligned(target: npt.ArrayLike, models: npt.ArrayLike, name: str) -> tuple[Floats, Floats]:
+    """Return values of the target (n,) and of other models (models, n) on the same records, all finite."""
+    own, others = numbers(target, f"the target's {name}"), numbers(models, f"the other models' {name}")
+    if own.ndim != 1 or own.size == 0 or others.ndim != 2 or others.shape[1] != own.size or len(others) == 0:
+        raise BadInput(
+            f"{name} must be (n,) for the target and (models, n) for one other model or more: "
+            f"got {own.shape} and {others.shape}."
+        )
+    for values, whose in ((own, "target"), (others, "other models")):
+        bad = np.argwhere(~np.isfinite(values))
+        if bad.size:
+            raise BadInput(
+                f"{name} of the {whose} hold NaN or infinity in {len(bad)} places, first for record "
+                f"{bad[0, -1]}."
+            )
+    return own, others

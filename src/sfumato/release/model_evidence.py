@@ -354,7 +354,6 @@ def audited_model(
             some,
             kinds,
             delta=delta,
-            canaries=0,
             shadows=shadows,
             seed=seed % _SEEDS,
             report=tell,

@@ -120,7 +120,7 @@ def usefulness(
     A linear classifier learns from what was released and is tested on the records that were left out, beside
     one that learned from originals; the Fréchet distance over pixels says how alike both are spread.
     """
-    from sfumato.utility import frechet_distance, pixels
+    from sfumato.utility import frechet_distance
 
     first, second, tested = (_rows(data, top, rng) for data in (fitted, released, left_out))
     measures: list[dict[str, Any]] = []
@@ -144,8 +144,9 @@ def usefulness(
             remarks.append(str(refusal))
     if len(first[1]) > 1 and len(second[1]) > 1:
         try:
-            apart = frechet_distance(first[0], second[0], extractor=pixels())
-            measures.append({"name": apart.name, "value": apart.value, "better": "lower", "note": apart.note})
+            apart, note = frechet_distance(first[0], second[0])
+            name = "Fréchet distance over pixels"
+            measures.append({"name": name, "value": apart, "better": "lower", "note": note})
         except BadInput as refusal:
             remarks.append(str(refusal))
     return {"measures": measures, "remarks": remarks}

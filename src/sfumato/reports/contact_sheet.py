@@ -73,13 +73,11 @@ class Pictures:
 
     ``before`` and ``after`` are ``(m, h, w)`` or ``(m, h, w, 3)``, the same m (64 at most), sizes may differ.
     ``span`` is what black and white stand for; released values outside of it are shown as black or white.
-    ``captions`` are none or m.
     """
 
     before: NDArray[Any]
     after: NDArray[Any]
     span: tuple[float, float] = (0.0, 1.0)
-    captions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("before", "after"):
@@ -101,9 +99,6 @@ class Pictures:
             raise BadInput(
                 f"the span of pictures was {self.span!r}: it must be two numbers, the lower first."
             )
-        object.__setattr__(self, "captions", tuple(self.captions))
-        if self.captions and len(self.captions) != len(self.before):
-            raise BadInput(f"{len(self.captions)} captions were given for {len(self.before)} pictures.")
 
     @property
     def clipped(self) -> float:
@@ -119,11 +114,10 @@ class Pictures:
 
     def shots(self) -> list[Shot]:
         """Return each original beside its release, ready for a page."""
-        before, after = self.levels(self.before), self.levels(self.after)
-        captions = self.captions or tuple(str(number + 1) for number in range(len(before)))
+        pairs = zip(self.levels(self.before), self.levels(self.after), strict=True)
         return [
-            Shot(caption, (View.of("original", old, "png"), View.of("released", new, "png")))
-            for caption, old, new in zip(captions, before, after, strict=True)
+            Shot(str(number), (View.of("original", before, "png"), View.of("released", after, "png")))
+            for number, (before, after) in enumerate(pairs, start=1)
         ]
 
 
@@ -143,14 +137,8 @@ class ContactSheet:
     legend: str = _LEGEND
 
     def __post_init__(self) -> None:
-        counts = {len(self.captions), len(self.before), len(self.maps), len(self.after)}
-        if len(counts) != 1 or not 0 < len(self.captions) <= _MOST_ROWS:
-            raise BadInput(
-                f"a contact sheet shows 1 to {_MOST_ROWS} pictures, each with its map and its release."
-            )
-        for views in zip(self.before, self.maps, self.after, strict=True):
-            if len({_sides(view) for view in views}) != 1:
-                raise BadInput("the three views of a picture must be bytes (h, w, 3) of the same size.")
+        if not 0 < len(self.captions) <= _MOST_ROWS:
+            raise BadInput(f"a contact sheet shows 1 to {_MOST_ROWS} pictures, not {len(self.captions)}.")
 
     def shots(self) -> list[Shot]:
         """Return the rows of the sheet, ready for a page."""
@@ -162,9 +150,3 @@ class ContactSheet:
             )
             for caption, *views in rows
         ]
-
-
-def _sides(view: NDArray[Any]) -> tuple[int, ...]:
-    if view.dtype != np.uint8 or view.ndim != 3 or view.shape[2] != 3 or not view.size:
-        raise BadInput(f"a view of a contact sheet had the shape {view.shape}: it must be bytes (h, w, 3).")
-    return view.shape

@@ -83,7 +83,7 @@ def render_report(
     title: str = "Privacy report",
     date: str | None = None,
     budget: Balance | Budget | None = None,
-    frontier: Frontier | Sequence[Point] | None = None,
+    frontier: Frontier | None = None,
     reproduce: Sequence[str] | None = None,
     private: bool = False,
 ) -> str:
@@ -92,14 +92,10 @@ def render_report(
     ``reproduce`` holds commands, and comments behind a #, one a line. The same arguments give the same bytes:
     a date is printed only if one is given, and nothing about the machine or its user ever is.
     """
-    told = tuple(entries)
-    if not told:
+    if not entries:
         raise BadInput("a report needs at least one release, and none was given.")
-    if not all(isinstance(entry, Entry) for entry in told):
-        raise BadInput("a report is made of entries: Entry(name, statement, …) for each release.")
-    sections = [ReleaseSection(number, entry) for number, entry in enumerate(told, start=1)]
+    sections = [ReleaseSection(number, entry) for number, entry in enumerate(entries, start=1)]
     spent = Budget(budget) if isinstance(budget, Balance) else budget
-    edge = frontier if frontier is None or isinstance(frontier, Frontier) else Frontier(frontier)
     style, script = Markup(_template("style.css")), Markup(_template("script.js"))
     return (
         environment()
@@ -111,14 +107,14 @@ def render_report(
             style=style,
             script=script,
             policy=_policy(style, script),
-            summary=summary(told),
-            private=private or any(entry.from_originals for entry in told),
-            alarm=alarm(told),
+            summary=summary(entries),
+            private=private or any(entry.from_originals for entry in entries),
+            alarm=alarm(entries),
             sections=sections,
-            utility=utility_rows([entry.measures for entry in told]),
-            remarks=remarks([(entry.name, entry.utility) for entry in told]),
-            frontier=edge,
-            frontier_plots=[] if edge is None else FrontierPlot.drawn(edge),
+            utility=utility_rows([entry.measures for entry in entries]),
+            remarks=remarks([(entry.name, entry.utility) for entry in entries]),
+            frontier=frontier,
+            frontier_plots=[] if frontier is None else FrontierPlot.drawn(frontier),
             budget=None if spent is None else _budget(spent),
             reproduce=[line for text in reproduce or () for line in text.splitlines()],
             weak_attack=WEAK_ATTACK,

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import BadInput
 from sfumato.reports.page_text import at_least, at_most, plain, share, shortened
 from sfumato.utility import Choice, knee
 from sfumato.utility import frontier as frontier_of
@@ -170,27 +169,10 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Frontier:
-    """The points of a frontier and what their numbers are called.
-
-    ``measured`` names the attack's number; ``measured_is_epsilon`` says that it is a lower bound on ε, which
-    is drawn on the axis of the proven ε. Any other number gets a plot of its own.
-    """
+    """The points of a frontier, and what their utility is called."""
 
     points: Sequence[Point]
     utility: str = "utility"
-    measured: str = "measured ε, lower bound"
-    measured_is_epsilon: bool = True
-
-    def __post_init__(self) -> None:
-        points = tuple(Point(*point) for point in self.points)
-        for number, point in enumerate(points, start=1):
-            if not isinstance(point.label, str):
-                raise BadInput(f"point {number} of the frontier is called {point.label!r}: it must be text.")
-            for value in point[1:]:
-                known = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-                if value is not None and not known:
-                    raise BadInput(f"point {number} of the frontier holds something that is no number.")
-        object.__setattr__(self, "points", points)
 
 
 @dataclass(frozen=True)
@@ -208,65 +190,56 @@ class Mark:
 
 @dataclass(frozen=True)
 class FrontierPlot:
-    """A drawing of a frontier on one canvas."""
+    """A drawing of a frontier on one canvas; a measured ε stands on the axis of the proven one."""
 
     axes: Axes
     marks: list[Mark]
     line: str
     gutter: float | None
-    attack: bool
 
     @classmethod
-    def drawn(cls, frontier: Frontier) -> list[list[FrontierPlot]]:
-        """Return the plots of a frontier on every canvas, without plots that have no point."""
-        plots = [[cls._of(frontier, canvas, attack=False) for canvas in (WIDE, NARROW)]]
-        if not frontier.measured_is_epsilon:
-            plots.append([cls._of(frontier, canvas, attack=True) for canvas in (WIDE, NARROW)])
-        return [sizes for sizes in plots if sizes[0].marks]
+    def drawn(cls, frontier: Frontier) -> list[FrontierPlot]:
+        """Return the frontier on every canvas; empty without a point to draw."""
+        plots = [cls._of(frontier, canvas) for canvas in (WIDE, NARROW)]
+        return plots if plots[0].marks else []
 
     @classmethod
-    def _of(cls, frontier: Frontier, canvas: Canvas, *, attack: bool) -> FrontierPlot:
+    def _of(cls, frontier: Frontier, canvas: Canvas) -> FrontierPlot:
         numbered = [
             (number, point)
             for number, point in enumerate(frontier.points, start=1)
-            if math.isfinite(point.utility) and (not attack or _finite(point.measured) is not None)
+            if math.isfinite(point.utility)
         ]
-        losses = [_finite(point.measured if attack else point.proven) for _, point in numbered]
+        losses = [_finite(point.proven) for _, point in numbered]
+        measured = [_finite(point.measured) for _, point in numbered]
+        utilities = [point.utility for _, point in numbered]
         left, right, top, bottom = canvas.inner
         gutter = None
         if None in losses:
             gutter, right = right - 12.0, right - _GUTTER
-        measured = [
-            _finite(point.measured) if frontier.measured_is_epsilon else None for _, point in numbered
-        ]
-        known = [value for value in (*losses, *measured) if value is not None]
-        scale = Scale.around(known, left, right) if attack else Scale.of_epsilon(known, left, right)
-        y = Scale.around([point.utility for _, point in numbered], bottom, top)
-        title = "ε, on a scale of log(1 + ε)" if scale.logarithmic else "ε"
-        title = shortened(frontier.measured, canvas.letters) if attack else title
-        utilities = [point.utility for _, point in numbered]
+        scale = Scale.of_epsilon([loss for loss in (*losses, *measured) if loss is not None], left, right)
+        y = Scale.around(utilities, bottom, top)
         chain = _best(losses, utilities)
         turn = _knee(chain, losses, utilities, scale)
         marks = []
         for place, ((number, point), loss, low) in enumerate(zip(numbered, losses, measured, strict=True)):
-            at = scale(loss) if loss is not None else gutter or 0.0
             marks.append(
                 Mark(
                     number=number,
-                    x=at,
+                    x=scale(loss) if loss is not None else gutter or 0.0,
                     y=y(point.utility),
                     measured_x=None if low is None else scale(low),
                     bounded=loss is not None,
                     knee=place == turn,
-                    label=_said(frontier, number, point),
+                    label=_label(frontier, number, point),
                 )
             )
+        title = "ε, on a scale of log(1 + ε)" if scale.logarithmic else "ε"
         return cls(
             axes=Axes(canvas, scale, y, title, shortened(frontier.utility, canvas.letters)),
             marks=marks,
             line=_stairs([(marks[i].x, marks[i].y) for i in chain], right),
             gutter=gutter,
-            attack=attack,
         )
 
 
@@ -297,18 +270,16 @@ def _stairs(places: Sequence[tuple[float, float]], end: float) -> str:
     return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in rest) + f"H{end}"
 
 
-def _said(frontier: Frontier, number: int, point: Point) -> str:
-    proven = _finite(point.proven)
-    measured = _finite(point.measured)
-    said = [
+def _label(frontier: Frontier, number: int, point: Point) -> str:
+    proven, measured = _finite(point.proven), _finite(point.measured)
+    parts = [
         f"{number}: {point.label}",
         f"{frontier.utility} {plain(point.utility)}",
         "nothing proven" if proven is None else f"proven ε = {at_most(proven)}",
     ]
     if measured is not None:
-        text = at_least(measured) if frontier.measured_is_epsilon else plain(measured)
-        said.append(f"{frontier.measured}: {text}")
-    return "; ".join(said)
+        parts.append(f"measured ε, lower bound: {at_least(measured)}")
+    return "; ".join(parts)
 
 
 def _finite(value: float | None) -> float | None:

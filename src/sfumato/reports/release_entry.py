@@ -18,7 +18,8 @@ from sfumato.privacy import Comparison, Evidence, Statement
 from sfumato.reports.contact_sheet import ContactSheet, Pictures
 from sfumato.reports.page_text import share
 from sfumato.reports.plots import NARROW, WIDE, Axes, Canvas, Scale
-from sfumato.reports.utility_section import ClassTable, Measured, measured
+from sfumato.reports.utility_section import ClassTable, measured
+from sfumato.utility import Measure
 
 __all__ = ["Budget", "BurnDown", "Entry", "Step", "thinned"]
 
@@ -124,18 +125,9 @@ class Entry:
     classes: Sequence[ClassTable] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
+        if not self.name.strip():
             raise BadInput(f"a release of the report was named {self.name!r}: it must have a name.")
-        if not isinstance(self.statement, Statement):
-            raise BadInput(f"the release {self.name!r} of the report came without a statement.")
-        object.__setattr__(self, "findings", tuple(self.findings))
-        if not all(isinstance(finding, Finding) for finding in self.findings):
-            raise BadInput(f"the findings of {self.name!r} hold something that is no Finding.")
-        if self.pictures is not None and not isinstance(self.pictures, Pictures):
-            raise BadInput(f"the pictures of {self.name!r} are no Pictures(before, after).")
         measured(self.utility, self.name)
-        if self.neighbourhood is not None:
-            object.__setattr__(self, "neighbourhood", _shares(self.name, self.neighbourhood))
 
     @property
     def from_originals(self) -> bool:
@@ -148,7 +140,7 @@ class Entry:
         return bool(looked or self.measures or self.classes) or any(part is not None for part in shown)
 
     @property
-    def measures(self) -> tuple[Measured, ...]:
+    def measures(self) -> tuple[Measure, ...]:
         """Return the utility measures of the release."""
         return measured(self.utility, self.name)
 
@@ -201,14 +193,3 @@ class Entry:
         """Return ``item`` at the joint confidence of all bounds, because it was chosen among them."""
         told = item.bounds and item.confidence is not None
         return replace(item, confidence=1.0 - self.false_alarm_rate) if told else item
-
-
-def _shares(name: str, values: Any) -> NDArray[np.float64]:
-    shares = np.array(values, dtype=np.float64)
-    if shares.ndim != 1 or shares.size == 0:
-        raise BadInput(
-            f"the neighbourhood of {name!r} had the shape {shares.shape}: it must be one number a row."
-        )
-    if not ((shares >= 0.0) & (shares <= 1.0)).all():
-        raise BadInput(f"the neighbourhood of {name!r} holds values that are no shares from 0 to 1.")
-    return shares

@@ -13,11 +13,13 @@ import numpy as np
 
 from sfumato.errors import BadInput
 from sfumato.reports.page_text import at_most, plain, shortened
+from sfumato.utility import Measure
 
 __all__ = ["ClassTable"]
 
 # From this share of the way from a guess to the original on, a measure is called nearly as good.
 _NEARLY = 0.9
+_NUMBERS = ("value", "original", "chance", "margin")
 _BETTER = {"lower": "smaller is better", "nearer": "nearer to the original is better"}
 
 
@@ -33,52 +35,6 @@ class ClassTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
-    def __post_init__(self) -> None:
-        widths = {len(row) for row in self.rows}
-        if not self.columns or widths - {len(self.columns)}:
-            raise BadInput(
-                f"the table {self.title!r} has {len(self.columns)} columns and rows of "
-                f"{', '.join(map(str, sorted(widths))) or 'no'} texts: as many as columns are needed."
-            )
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One measure of a release, with the values for the original and for a release without information."""
-
-    name: str
-    value: float | None
-    original: float | None = None
-    chance: float | None = None
-    better: str = "higher"
-    note: str = ""
-    margin: float | None = None
-
-    @property
-    def kept(self) -> float | None:
-        """Return how far the value lies between a guess and the original, 0 to 1; None if unknown."""
-        way, gained = self._ahead(self.original), self._ahead(self.value)
-        return None if way is None or gained is None or way <= 0.0 else min(max(gained / way, 0.0), 1.0)
-
-    @property
-    def beats_guessing(self) -> bool | None:
-        """Return whether the value beats a guess by more than chance; None if unknown.
-
-        If the original itself is no better than a guess there is nothing to keep.
-        """
-        gained = self._ahead(self.value)
-        return None if gained is None or self.margin is None or self.kept is None else gained > self.margin
-
-    def _ahead(self, value: float | None) -> float | None:
-        """Return by how much ``value`` is better than a guess; ``better`` says which way is good."""
-        if value is None or self.chance is None:
-            return None
-        if self.better == "nearer":
-            if self.original is None:
-                return None
-            return abs(self.chance - self.original) - abs(value - self.original)
-        return self.chance - value if self.better == "lower" else value - self.chance
-
 
 @dataclass(frozen=True)
 class UtilityVerdict:
@@ -89,15 +45,15 @@ class UtilityVerdict:
     sentence: str
 
 
-def measured(utility: Mapping[str, Any], release: str) -> tuple[Measured, ...]:
+def measured(utility: Mapping[str, Any], release: str) -> tuple[Measure, ...]:
     """Return the measures in ``utility``: names with a number or None, or an ``Assessment`` document."""
     listed = utility.get("measures")
     if isinstance(listed, Sequence) and not isinstance(listed, str):
         return tuple(_from_document(one, release) for one in listed)
-    return tuple(Measured(str(name), _number(value, name, release)) for name, value in utility.items())
+    return tuple(Measure(str(name), _number(value, name, release)) for name, value in utility.items())
 
 
-def utility_verdict(measures: Sequence[Measured]) -> UtilityVerdict:
+def utility_verdict(measures: Sequence[Measure]) -> UtilityVerdict:
     """Return whether a release beats a guess, from the measures that have a margin of chance."""
     judged = [one for one in measures if one.beats_guessing is not None]
     if not judged:
@@ -133,7 +89,7 @@ def remarks(releases: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
     ]
 
 
-def utility_rows(releases: Sequence[Sequence[Measured]]) -> list[dict[str, Any]]:
+def utility_rows(releases: Sequence[Sequence[Measure]]) -> list[dict[str, Any]]:
     """Return each measure with its number in every release, in order of appearance."""
     rows = []
     for name in dict.fromkeys(one.name for release in releases for one in release):
@@ -144,7 +100,7 @@ def utility_rows(releases: Sequence[Sequence[Measured]]) -> list[dict[str, Any]]
     return rows
 
 
-def _cell(one: Measured | None) -> dict[str, str]:
+def _cell(one: Measure | None) -> dict[str, str]:
     """Return a number of the table, the numbers to compare it with, and notes on it."""
     if one is None:
         return {"value": plain(None), "beside": "", "note": ""}
@@ -156,13 +112,12 @@ def _cell(one: Measured | None) -> dict[str, str]:
     return {"value": plain(one.value), "beside": beside, "note": "; ".join(filter(None, [note, one.note]))}
 
 
-def _from_document(one: Any, release: str) -> Measured:
+def _from_document(one: Any, release: str) -> Measure:
     if not isinstance(one, Mapping) or "name" not in one or "value" not in one:
         raise BadInput(f"the utility of {release!r} lists something that is no measure with name and value.")
-    keys = ("value", "original", "chance", "margin")
-    value, original, chance, margin = (_number(one.get(key), one["name"], release) for key in keys)
-    better, note = str(one.get("better") or "higher"), str(one.get("note") or "")
-    return Measured(str(one["name"]), value, original, chance, better, note, margin)
+    numbers = {key: _number(one.get(key), one["name"], release) for key in _NUMBERS}
+    better: Any = str(one.get("better") or "higher")
+    return Measure(str(one["name"]), better=better, note=str(one.get("note") or ""), **numbers)
 
 
 def _number(value: Any, name: Any, release: str) -> float | None:

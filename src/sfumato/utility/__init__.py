@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
+    from sfumato.utility.assessment import Measure as Measure
     from sfumato.utility.assessment import assess as assess
-    from sfumato.utility.distribution import Extractor as Extractor
     from sfumato.utility.distribution import frechet_distance as frechet_distance
     from sfumato.utility.distribution import inception_style_score as inception_style_score
-    from sfumato.utility.distribution import pixels as pixels
-    from sfumato.utility.distribution import principal_components as principal_components
     from sfumato.utility.frontiers import Choice as Choice
     from sfumato.utility.frontiers import frontier as frontier
     from sfumato.utility.frontiers import knee as knee
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Choice",
-    "Extractor",
     "Field",
+    "Measure",
     "assess",
     "assess_table",
     "fitted",
@@ -39,8 +37,6 @@ __all__ = [
     "knee",
     "lag",
     "linear_probe",
-    "pixels",
-    "principal_components",
     "psnr",
     "ssim",
     "structure",
@@ -50,12 +46,10 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
     __getattr__, __dir__ = when_used(
         __name__,
         {
+            "Measure": "assessment",
             "assess": "assessment",
-            "Extractor": "distribution",
             "frechet_distance": "distribution",
             "inception_style_score": "distribution",
-            "pixels": "distribution",
-            "principal_components": "distribution",
             "Choice": "frontiers",
             "frontier": "frontiers",
             "knee": "frontiers",

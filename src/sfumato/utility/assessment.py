@@ -13,23 +13,16 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.privacy import format_table
 from sfumato.utility.distances import Progress
-from sfumato.utility.distribution import (
-    Extractor,
-    columns,
-    cosine_similarity,
-    frechet_distance,
-    inception_style_score,
-    pixels,
-    probabilities,
-)
+from sfumato.utility.distribution import cosine_similarity, frechet_distance, inception_style_score
 from sfumato.utility.image_measures import psnr, ssim
-from sfumato.utility.paired_records import class_labels, label_columns, paired, rows_of
+from sfumato.utility.paired_records import class_labels, label_columns, paired
 from sfumato.utility.probe import ERRORS, Probe, fitted, related, split
 from sfumato.utility.structure_measures import Structure, structure
 
-__all__ = ["assess"]
+__all__ = ["Measure", "assess"]
 
 _NEIGHBOURS = (5, 10, 20)
+_MOST_ROWS = 10_000
 _WIDEST = 1024  # features up to which a Fréchet distance is worth its time
 
 
@@ -40,15 +33,41 @@ class Measure:
     ``original`` is what the original itself reaches, ``chance`` what a release that says nothing would, where
     these are known; ``better`` says which way is good: "nearer" means nearer to the original. ``margin`` is
     by how much a release that says nothing may seem better than chance; without one, nothing is concluded.
+    ``value`` is None where it could not be measured.
     """
 
     name: str
-    value: float
-    better: Literal["higher", "lower", "nearer"]
+    value: float | None
+    better: Literal["higher", "lower", "nearer"] = "higher"
     original: float | None = None
     chance: float | None = None
     note: str = ""
     margin: float | None = None
+
+    @property
+    def kept(self) -> float | None:
+        """Return how far the value lies between a guess and the original, 0 to 1; None if unknown."""
+        way, gained = self._ahead(self.original), self._ahead(self.value)
+        return None if way is None or gained is None or way <= 0.0 else min(max(gained / way, 0.0), 1.0)
+
+    @property
+    def beats_guessing(self) -> bool | None:
+        """Return whether the value beats a guess by more than chance; None if unknown.
+
+        If the original itself is no better than a guess there is nothing to keep.
+        """
+        gained = self._ahead(self.value)
+        return None if gained is None or self.margin is None or self.kept is None else gained > self.margin
+
+    def _ahead(self, value: float | None) -> float | None:
+        """Return by how much ``value`` is better than a guess; ``better`` says which way is good."""
+        if value is None or self.chance is None:
+            return None
+        if self.better == "nearer":
+            if self.original is None:
+                return None
+            return abs(self.chance - self.original) - abs(value - self.original)
+        return self.chance - value if self.better == "lower" else value - self.chance
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -104,10 +123,6 @@ def assess(
     labels: Any = None,
     *,
     image_shape: tuple[int, ...] | None = None,
-    view: Any = None,
-    data_range: float | None = None,
-    features: Extractor | None = None,
-    most_rows: int = 10_000,
     seed: int = 0,
     report: Progress | None = None,
 ) -> Assessment:
@@ -115,16 +130,12 @@ def assess(
 
     Always: neighbourhoods and distances. With ``labels``: a linear probe, whose features are all columns but
     those that hold nothing but the label. Where release and original have equally many columns: cosine
-    similarity over ``features`` (default: the columns). With ``image_shape``, (height, width) or (height,
-    width, channels), PSNR and SSIM over ``data_range`` (default: 255 for bytes, 1 for other values in [0,
-    1]). With ``image_shape`` or ``features``, the Fréchet distance over the features; with ``image_shape``
-    and labels, an inception-style score over a classifier that learned from originals. For tables see
-    :func:`~sfumato.utility.table_utility.assess_table`. Where the columns differ, ``view`` can say what the
-    release looks like in the space of the original, such as the result of a transform's inverse: an array, or
-    a function that makes it from ``released``. With ``image_shape``, ``features`` is given pictures of that
-    shape.
+    similarity. With ``image_shape``, (height, width) or (height, width, channels), also PSNR and SSIM of
+    bytes, or of values in [0, 1], and the Fréchet distance over pixels; with labels too, an inception-style
+    score over a classifier that learned from originals. For tables see
+    :func:`~sfumato.utility.table_utility.assess_table`.
 
-    Beyond ``most_rows`` records, so many are drawn with ``seed``; neighbours are still sought among all.
+    Beyond 10,000 records, so many are drawn with ``seed``; neighbours are still sought among all.
 
     **Edge cases.** Unusable input is refused: rows that do not match, NaN, labels that do not fit or are of
     one class. A measure that is not defined for this release (all distances equal, constant columns) is left
@@ -132,12 +143,13 @@ def assess(
     """
     first, second = paired(original, released)
     numbered = None if labels is None else class_labels(labels, len(first), least=2)
-    seen = _seen(view, released, first, second)
     _check_shape(image_shape, first)
     tell = report or (lambda stage, share: None)
     chosen = np.arange(len(first))
-    if len(first) > most_rows:
-        chosen = np.sort(np.random.default_rng(seed).choice(len(first), most_rows, replace=False))
+    if len(first) > _MOST_ROWS:
+        chosen = np.sort(np.random.default_rng(seed).choice(len(first), _MOST_ROWS, replace=False))
+    before, after = first[chosen], second[chosen]
+    same_columns = before.shape == after.shape
     measures: list[Measure] = []
     remarks: list[str] = []
 
@@ -148,23 +160,19 @@ def assess(
             remarks.append(str(refusal))
 
     if len(chosen) < len(first):
-        remarks.append(f"of {len(first):,} rows, {most_rows:,} were drawn at random for all but neighbours.")
+        remarks.append(f"of {len(first):,} rows, {_MOST_ROWS:,} were drawn at random for all but neighbours.")
     tell("probe", 0.0)
-    before, after = first[chosen], second[chosen]
-    look = None if seen is None else seen[chosen]
     if numbered is None:
         remarks.append("no labels were given, so there is no linear probe.")
     else:
-        told = numbered[chosen]
-        removed = label_columns(before, told)
+        classes = numbered[chosen]
+        removed = label_columns(before, classes)
         if removed.any():
             remarks.append(f"columns that hold nothing but the label are no features: {int(removed.sum())}.")
-
-        def probes() -> list[Measure]:
-            pictured = look if image_shape is not None and not removed.any() else None
-            return _probes(_without(removed, before), _without(removed, after), pictured, told, seed)
-
-        attempt(probes)
+        scored = image_shape is not None and same_columns and not removed.any()
+        attempt(
+            lambda: _probes(_without(removed, before), _without(removed, after), classes, seed, scored=scored)
+        )
     tell("distances", 0.3)
     kept: list[Structure] = []
 
@@ -175,7 +183,7 @@ def assess(
                 first,
                 second,
                 neighbours=sizes,
-                most_rows=most_rows,
+                most_rows=_MOST_ROWS,
                 seed=seed,
                 report=lambda stage, share: tell(stage, 0.3 + 0.4 * share),
             )
@@ -184,29 +192,27 @@ def assess(
 
     attempt(geometry)
     tell("pictures and distributions", 0.7)
-    if look is None:
+    if not same_columns:
         remarks.append(
-            f"the release has {second.shape[1]} columns and the original {first.shape[1]}: without a view of "
-            "the release in the original's space, no pictures, embeddings or distributions are compared."
+            f"the release has {second.shape[1]} columns and the original {first.shape[1]}: no pictures or "
+            "distributions are compared."
         )
     else:
-        extractor = features or (columns() if image_shape is None else pixels())
-        shape = (len(chosen), *(image_shape or first.shape[1:]))
-        shown, seen = before.reshape(shape), look.reshape(shape)
         if image_shape is not None:
-            attempt(lambda: _psnr(shown, seen, data_range))
-            attempt(lambda: _ssim(shown, seen, data_range))
-        attempt(lambda: _cosine(shown, seen, extractor))
-        if image_shape is not None or features is not None:
-            attempt(lambda: _frechet(shown, seen, extractor))
+            pictures = [rows.reshape(len(rows), *image_shape) for rows in (before, after)]
+            attempt(lambda: _psnr(*pictures))
+            attempt(lambda: _ssim(*pictures))
+        attempt(lambda: _cosine(before, after, "columns" if image_shape is None else "pixels"))
+        if image_shape is not None:
+            attempt(lambda: _frechet(before, after))
     tell("done", 1.0)
     return Assessment(tuple(measures), tuple(remarks), len(first), kept[0] if kept else None)
 
 
 def _probes(
-    before: NDArray[Any], after: NDArray[Any], look: NDArray[Any] | None, groups: NDArray[np.intp], seed: int
+    before: NDArray[Any], after: NDArray[Any], groups: NDArray[np.intp], seed: int, *, scored: bool
 ) -> list[Measure]:
-    """Run all that needs a classifier; each of the two is fitted once."""
+    """Run all that needs a classifier, each of the two fitted once; with ``scored`` also that of pictures."""
     parts = split(groups, seed=seed, test_share=0.2)
     learner = fitted(before, groups, parts)
     student = fitted(after, groups, parts)
@@ -221,12 +227,15 @@ def _probes(
         across = _accuracy(name, student.scored(before), own, note)
         # What learned nothing from the release may suit all originals at once by luck.
         learned = (found[0].margin or 0.0) < probe.accuracy - probe.chance
-        luck = across.value > probe.chance and not learned and not related(after, groups, seed)
+        luck = (across.value or 0.0) > probe.chance and not learned and not related(after, groups, seed)
         found.append(replace(across, margin=1.0) if luck else across)
-    if look is not None:
-        classifier = probabilities(learner.model, "logistic regression on originals")
-        score, best = (inception_style_score(rows[parts[1]], extractor=classifier) for rows in (look, before))
-        found.append(Measure(score.name, score.value, "higher", best.value, 1.0))
+    if scored:
+        score, best = (
+            inception_style_score(learner.model.predict_proba(rows[parts[1]].astype(np.float64)))
+            for rows in (after, before)
+        )
+        name = "inception-style score over logistic regression on originals"
+        found.append(Measure(name, score, "higher", best, 1.0))
     return found
 
 
@@ -269,8 +278,8 @@ def _structural(found: Structure) -> list[Measure]:
     return measures
 
 
-def _psnr(before: NDArray[Any], after: NDArray[Any], data_range: float | None) -> list[Measure]:
-    span = _range(before) if data_range is None else data_range
+def _psnr(before: NDArray[Any], after: NDArray[Any]) -> list[Measure]:
+    span = _range(before)
     ratios = psnr(before, after, data_range=span)
     changed = np.isfinite(ratios)
     if not changed.any():
@@ -281,26 +290,22 @@ def _psnr(before: NDArray[Any], after: NDArray[Any], data_range: float | None) -
     return [Measure("mean PSNR in dB", float(ratios[changed].mean()), "higher", note=note)]
 
 
-def _ssim(before: NDArray[Any], after: NDArray[Any], data_range: float | None) -> list[Measure]:
-    span = _range(before) if data_range is None else data_range
+def _ssim(before: NDArray[Any], after: NDArray[Any]) -> list[Measure]:
+    span = _range(before)
     value = float(ssim(before, after, data_range=span).mean())
     return [Measure("mean SSIM", value, "higher", 1.0, note=f"range {span:g}")]
 
 
-def _cosine(before: NDArray[Any], after: NDArray[Any], extractor: Extractor) -> list[Measure]:
-    value = float(cosine_similarity(before, after, extractor=extractor).mean())
-    return [Measure(f"mean cosine similarity over {extractor.name}", value, "higher", 1.0)]
+def _cosine(before: NDArray[Any], after: NDArray[Any], over: str) -> list[Measure]:
+    value = float(cosine_similarity(before, after).mean())
+    return [Measure(f"mean cosine similarity over {over}", value, "higher", 1.0)]
 
 
-def _frechet(before: NDArray[Any], after: NDArray[Any], extractor: Extractor) -> list[Measure]:
-    width = extractor(before[:1]).shape[1]
-    if width > _WIDEST:
-        raise BadInput(
-            f"a Fréchet distance over {width} {extractor.name} takes too long; name fewer features, such as "
-            "principal_components of public records."
-        )
-    found = frechet_distance(before, after, extractor=extractor)
-    return [Measure(found.name, found.value, "lower", 0.0, note=found.note)]
+def _frechet(before: NDArray[Any], after: NDArray[Any]) -> list[Measure]:
+    if before.shape[1] > _WIDEST:
+        raise BadInput(f"a Fréchet distance over {before.shape[1]} pixels takes too long.")
+    value, note = frechet_distance(before, after)
+    return [Measure("Fréchet distance over pixels", value, "lower", 0.0, note=note)]
 
 
 def _range(pictures: NDArray[Any]) -> float:
@@ -308,9 +313,7 @@ def _range(pictures: NDArray[Any]) -> float:
         return 255.0
     if pictures.min() >= 0 and pictures.max() <= 1:
         return 1.0
-    raise BadInput(
-        "pictures are neither bytes nor in [0, 1]; say with data_range how far black is from white."
-    )
+    raise BadInput("pictures are neither bytes nor in [0, 1], so their range from black to white is unknown.")
 
 
 def _check_shape(image_shape: tuple[int, ...] | None, first: NDArray[Any]) -> None:
@@ -322,13 +325,3 @@ def _check_shape(image_shape: tuple[int, ...] | None, first: NDArray[Any]) -> No
             "(height, width) or (height, width, channels) with as many.",
             parameter="image_shape",
         )
-
-
-def _seen(view: Any, released: Any, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any] | None:
-    """Return the release in the space of the original, or None if nothing says how it looks there."""
-    if view is None:
-        return second if second.shape == first.shape else None
-    rows = rows_of(view(released) if callable(view) else view, "view")
-    if rows.shape != first.shape:
-        raise BadInput(f"the view has shape {rows.shape}; it must have that of the original, {first.shape}.")
-    return rows

@@ -16,9 +16,9 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from sfumato.audits import CONFIGURATIONS, Predictions, class_scorer, train_shadows
-from sfumato.audits.reference_attacks import lira_scores, rmia_scores
+from sfumato.audits import CONFIGURATIONS, Predictions, class_scorer
 from sfumato.audits.roc import Placements
+from sfumato.audits.shadow_models import lira_scores, rmia_scores, train_shadows
 
 pytestmark = pytest.mark.slow
 
@@ -176,10 +176,12 @@ def shadow_placements(factory, X, y, answers, members, known):
     floor = 1e-3
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        shadows = train_shadows(factory, X, y, 8, floor=floor)
-    logits = Predictions(answers.probabilities, y, floor).scaled_logit
-    scores = {"LiRA online": lira_scores(logits, shadows.scaled_logits(), shadows.inside)}
-    chances = shadows.true_probabilities()
+        shadows = train_shadows(factory, X, y, 8)
+    logits, *others = (
+        Predictions(item.probabilities, y, floor).scaled_logit for item in (answers, *shadows.predictions)
+    )
+    scores = {"LiRA online": lira_scores(logits, np.stack(others), shadows.inside)}
+    chances = np.stack([item.true_probability for item in shadows.predictions])
     scores["RMIA online"] = rmia_scores(
         answers.true_probability,
         chances,

@@ -15,8 +15,9 @@ from scipy.stats import binom
 
 import sfumato as sf
 from sfumato import mechanisms
-from sfumato.audits import audit_mechanism, release_audit
+from sfumato.audits import release_audit
 from sfumato.audits.embedding_attacks import see_through
+from sfumato.audits.mechanism_audit import audit_mechanism
 from sfumato.mechanisms import transforms
 
 AUDITS, ALLOWED, CONFIDENCE = 100, 4, 1.0 - 1e-3

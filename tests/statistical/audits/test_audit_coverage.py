@@ -82,7 +82,9 @@ def test_gaussian_games_with_scores_of_little_information():
 def _guessed(mechanism, rng, canaries, guesses):
     coins = rng.integers(0, 2, canaries)
     released = mechanism.perturb(np.where(coins == 1, 1.0, -1.0)[:, None])
-    return best_guesses(likelihood_scores(mechanism, [-1.0], [1.0], released), coins, guesses=guesses)
+    return best_guesses(
+        likelihood_scores(mechanism, np.array([-1.0]), np.array([1.0]), released), coins, guesses=guesses
+    )
 
 
 @pytest.mark.parametrize("guesses", [None, 1000])

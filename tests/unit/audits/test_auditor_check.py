@@ -5,11 +5,19 @@ import json
 import numpy as np
 import pytest
 
-from sfumato.audits.auditor_check import SelfTest, self_test
-from sfumato.audits.zoo import broken
-from sfumato.audits.zoo.suspect import equality_scores
-from sfumato.audits.zoo.trials import Attempt, BrokenVerdict, SoundVerdict, alarms_allowed, try_broken
+from sfumato.audits.auditor_check import (
+    Attempt,
+    BrokenVerdict,
+    SelfTest,
+    SoundVerdict,
+    alarms_allowed,
+    self_test,
+    specimens,
+    try_broken,
+)
+from sfumato.audits.zoo.suspect import Specimen, equality_scores
 from sfumato.errors import BadInput
+from sfumato.privacy import Guarantee
 
 
 @pytest.fixture(scope="module")
@@ -21,15 +29,15 @@ def quick():
 def test_a_run_catches_the_broken_and_clears_the_sound(quick):
     assert quick.passed
     assert len(quick.broken) >= 14
-    assert "records mixed before clipping" in {row.name for row in quick.broken}
-    assert "gradients of single records" in {row.name for row in quick.sound}
+    assert "records mixed before clipping" in {row.specimen.name for row in quick.broken}
+    assert "gradients of single records" in {row.specimen.name for row in quick.sound}
     assert len(quick.sound) >= 8
     assert quick.sound_games == 10_000
     for row in quick.broken:
-        assert row.measured > row.epsilon
+        assert row.measured > row.specimen.epsilon
         assert row.by
-    for row in quick.sound:
-        assert row.typical <= row.largest
+    for row in quick.to_dict()["sound"]:
+        assert row["typical_measured"] <= row["largest_measured"]
 
 
 def test_the_table_names_every_mechanism_and_fits_the_terminal(quick):
@@ -38,18 +46,18 @@ def test_the_table_names_every_mechanism_and_fits_the_terminal(quick):
         assert max(map(len, table.splitlines())) <= width
         words = "".join(table.split())
         for row in quick.broken:
-            assert "".join(row.mistake.split()) in words
+            assert "".join(row.specimen.mistake.split()) in words
     assert quick.table(10) == quick.table(72)
     wide = quick.table(200)
     for row in (*quick.broken, *quick.sound):
-        assert row.name in wide
+        assert row.specimen.name in wide
     assert str(quick) == quick.table(100)
 
 
 def test_the_footnote_says_what_the_attacks_knew(quick):
     text = " ".join(quick.table(100).split())
     assert "What this does not show" in text
-    only = [row.name for row in quick.broken if not row.by_strangers]
+    only = [row.specimen.name for row in quick.broken if not row.by_strangers]
     assert "Laplace noise in floats" in only  # no classifier reads the last bits
     assert f"Found only by an attack that knew what to look for ({len(only)})" in text
     assert "classical formula at epsilon 15" in text.split("assume normal scores")[1]
@@ -63,15 +71,15 @@ def test_a_run_is_json_and_can_be_repeated(quick, few_trees):
     assert row["promised_epsilon"] < row["measured_epsilon"]
     assert row["caught"] is True
     assert {attempt["attack"] for attempt in row["attempts"]} >= {"classifier", "equalities"}
-    assert "exact-value game" in quick.broken[-1].by
-    assert quick.sound[-1].name == "Gaussian, keyed embedding, audited"
+    assert "exact-value game" in quick.to_dict()["broken"][-1]["by"]
+    assert quick.sound[-1].specimen.name == "Gaussian, keyed embedding, audited"
     told = []
     again = self_test(
         games=1000, repetitions=1, seed=5, report=lambda stage, share: told.append((stage, share))
     )
     assert again == self_test(games=1000, repetitions=1, seed=5)
-    assert again.broken[0] == try_broken(broken()[0], games=1000, confidence=0.99, seed=5)
-    assert again.broken[0] != try_broken(broken()[0], games=1000, confidence=0.99, seed=6)
+    assert again.broken[0] == try_broken(specimens()[0], games=1000, confidence=0.99, seed=5)
+    assert again.broken[0] != try_broken(specimens()[0], games=1000, confidence=0.99, seed=6)
     # Progress is told.
     assert told[0] == ("broken mechanisms", 0.0)
     assert told[-1] == ("sound mechanisms", 1.0)
@@ -97,11 +105,12 @@ def test_what_is_no_self_test_is_refused_in_a_sentence(options, word):
 
 
 def broken_row(*attempts):
-    return BrokenVerdict("x", "A mistake.", "nothing", True, 1.0, 0.0, attempts)
+    specimen = Specimen(name="x", promised=Guarantee.pure(1.0), mistake="A mistake.", hint="nothing")
+    return BrokenVerdict(specimen, attempts)
 
 
 def sound_row(alarms, strict):
-    return SoundVerdict("y", 1.0, 0.0, 0.9, 1.1, alarms, strict, alarms_allowed(200, 0.99), 200)
+    return SoundVerdict(Specimen(name="y", promised=Guarantee.pure(1.0)), (0.9,) * 200, alarms, strict, 0.99)
 
 
 def result(broken, sound):

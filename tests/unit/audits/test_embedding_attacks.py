@@ -25,6 +25,8 @@ def test_a_secret_order_is_undone_with_known_records():
     seen = see_through(X, embedded, 0.99)
     assert not seen.certain
     assert seen.finding.value == 1.0
+    assert seen.finding.beats_chance
+    assert seen.finding.chance == pytest.approx(1.0 / (2 * 127))
     # Columns that are constant in the records cannot be told apart; all others are where they belong.
     telling = X.std(axis=0) > 0.03
     error = np.abs(seen.view(embedded) - NOISED).max(axis=0)

@@ -32,13 +32,13 @@ def test_mu_is_the_formula_at_the_errors_it_reports():
     bound = gaussian_bound(*_quantiles(1.0, 1000), delta=1e-3, confidence=0.9)
     numbers = bound.numbers
     alpha, beta = joint_upper(
-        (int(numbers["false positives"]), int(numbers["record games"])),
-        (int(numbers["false negatives"]), int(numbers["neighbour games"])),
+        (int(numbers["false_positives"]), int(numbers["record_games"])),
+        (int(numbers["false_negatives"]), int(numbers["neighbour_games"])),
         0.1,
     )
     assert numbers["mu"] == pytest.approx((-ndtri(alpha) - ndtri(beta)).min(), rel=1e-12)
-    assert numbers["mu"] == pytest.approx(-ndtri(numbers["alpha upper"]) - ndtri(numbers["beta upper"]))
-    assert (numbers["record games"], numbers["neighbour games"]) == (900, 900)
+    assert numbers["mu"] == pytest.approx(-ndtri(numbers["alpha_upper"]) - ndtri(numbers["beta_upper"]))
+    assert (numbers["record_games"], numbers["neighbour_games"]) == (900, 900)
 
 
 def test_any_rising_map_of_the_scores_gives_the_same_bound():

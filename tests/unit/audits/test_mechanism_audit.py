@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.audits import Finding, audit_mechanism
-from sfumato.audits.mechanism_audit import mechanism_of
+from sfumato.audits import Finding
+from sfumato.audits.mechanism_audit import audit_mechanism, mechanism_of
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Rows
 from sfumato.privacy import Statement

@@ -12,12 +12,11 @@ from sklearn.svm import SVC
 
 from sfumato.audits.learner_audit import audit_learner
 from sfumato.audits.memorised_records import model_arrays, stored_records
-from sfumato.audits.shadow_models import held_out
 from sfumato.errors import BadInput
 from sfumato.privacy import DELTA, Guarantee, Neighbours
 
-SPLIT = held_out(900, share=0.3, seed=5)
-INSIDE, OUTSIDE = FEATURES[SPLIT.members], FEATURES[SPLIT.nonmembers]
+MEMBERS, NONMEMBERS = np.split(np.random.default_rng(5).permutation(900), [630])
+INSIDE, OUTSIDE = FEATURES[MEMBERS], FEATURES[NONMEMBERS]
 
 
 def holding(**arrays):
@@ -35,7 +34,7 @@ def holding(**arrays):
     ids=["nearest", "neighbours", "behind a scaler", "support vectors"],
 )
 def test_learners_that_keep_records_are_found_out(model, least):
-    found = stored_records(model.fit(INSIDE, LABELS[SPLIT.members]), INSIDE, OUTSIDE)
+    found = stored_records(model.fit(INSIDE, LABELS[MEMBERS]), INSIDE, OUTSIDE)
     assert found.value >= least
     assert found.chance == 0.0
     assert found.beats_chance
@@ -46,7 +45,7 @@ def test_learners_that_keep_records_are_found_out(model, least):
 
 def test_anchors_of_a_compact_model_name_members():
     learn = pytest.importorskip("sfumato.learners.compact")
-    model = learn.CompactClassifier(epochs=1, width=32).fit(INSIDE, LABELS[SPLIT.members])
+    model = learn.CompactClassifier(epochs=1, width=32).fit(INSIDE, LABELS[MEMBERS])
     found = stored_records(model, INSIDE, OUTSIDE)
     assert found.numbers["members_found"] == len(model.densities_.points) > 200
     assert found.numbers["nonmembers_found"] == 0
@@ -82,7 +81,7 @@ def test_nobody_is_accused_who_holds_no_records():
     """Random weights, sums and noisy records: none is equal to a record."""
     rng = np.random.default_rng(0)
     weights = rng.normal(size=(64, 300))
-    sums = np.stack([INSIDE[LABELS[SPLIT.members] == kind].mean(axis=0) for kind in range(10)])
+    sums = np.stack([INSIDE[LABELS[MEMBERS] == kind].mean(axis=0) for kind in range(10)])
     noisy = INSIDE + 0.05 * rng.normal(size=INSIDE.shape)
     found = stored_records(holding(weights=weights, sums=sums, noisy=noisy), INSIDE, OUTSIDE)
     assert (found.value, found.chance, found.epsilon_lower) == (0.0, 0.0, 0.0)
@@ -145,7 +144,7 @@ class Storing(NoisySums):
 
 
 def test_a_learner_that_stores_records_contradicts_its_proof():
-    found = audit_learner(lambda: Storing(1.0, "zero-out", 0), FEATURES[:200], LABELS[:200], canaries=0)
+    found = audit_learner(lambda: Storing(1.0, "zero-out", 0), FEATURES[:200], LABELS[:200])
     stored = found.findings[-1]
     assert (stored.attack, str(stored.neighbours)) == ("stored records", "zero-out")
     assert stored.epsilon_lower > 0.5

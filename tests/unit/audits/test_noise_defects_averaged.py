@@ -21,11 +21,8 @@ def test_independent_noise_averages_away() -> None:
     mechanism = sf.Gaussian(20.0, 1e-5, clip=1.0)
     found = averaging_attack(UNIT, [mechanism.release(UNIT).value for _ in range(10)])
     variance = mechanism.sigma(64) ** 2
-    for k in (1, 2, 4, 8, 10):
-        assert found.numbers[f"mse_{k}"] == pytest.approx(variance / k, rel=WIDE)
     assert found.numbers["falling"] == pytest.approx(variance, rel=WIDE)
     assert abs(found.numbers["staying"]) < WIDE * variance
-    assert found.numbers["misfit"] < 2.0 * WIDE
     assert found.numbers["identical"] == 0
     assert found.value == pytest.approx(found.numbers["error_of_one"] / np.sqrt(10), rel=WIDE)
     assert "each must be paid for" in found.note
@@ -45,7 +42,6 @@ def test_keyed_noise_gives_nothing_more() -> None:
     found = averaging_attack(UNIT, [mechanism.release(UNIT).value for _ in range(3)])
     assert found.numbers["identical"] == 1
     assert found.numbers["falling"] == 0
-    assert found.numbers["mse_1"] == pytest.approx(found.numbers["mse_3"])
     assert found.value == pytest.approx(found.numbers["error_of_one"])
     assert "nothing more is owed" in found.note
 
@@ -64,14 +60,6 @@ def test_one_release_that_differs_makes_them_not_identical() -> None:
     other = released.copy()
     other[3, 4] += 1e-9
     assert averaging_attack(UNIT, [released, released, other]).numbers["identical"] == 0
-
-
-def test_a_view_is_looked_through() -> None:
-    releases = [sf.Gaussian(20.0, 1e-5, clip=1.0).release(UNIT).value for _ in range(2)]
-    embedding = sf.ReverseManifold(1.0, b"0123456789abcdef").fit(UNIT)
-    embedded = [embedding.transform(released) for released in releases]
-    through = averaging_attack(UNIT, embedded, view=embedding.inverse)
-    assert through.value == pytest.approx(averaging_attack(UNIT, releases).value, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from page_reading import Reading
 from sklearn.datasets import load_digits
 
 import sfumato as sf
-from sfumato.audits import Finding, audit_mechanism
+from sfumato.audits import Finding
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
 from sfumato.privacy import Evidence, Guarantee, Statement
@@ -181,7 +181,7 @@ def test_numbers_that_are_none_are_told_in_words(entry):
     finding = replace(entry.findings[0], interval=(-math.inf, math.inf), numbers={"ratio": math.nan})
     utility = {"a": math.nan, "b": math.inf, "c": None, "d": np.float32(0.5)}
     points = [Point("a", math.nan, math.inf, math.nan), Point("b", 1.0, math.nan, 2.0)]
-    page = render_report([replace(entry, findings=(finding,), utility=utility)], frontier=points)
+    page = render_report([replace(entry, findings=(finding,), utility=utility)], frontier=Frontier(points))
     shell = re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL)
     assert not re.search(r"\b(nan|inf)\b|[\">]None[\"<]", shell)
     assert 'data-value="Infinity">nothing' in page
@@ -242,7 +242,7 @@ def test_the_file_appears_whole_and_what_is_computed_from_originals_is_its_owner
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
     assert "Not for release." in page
     (tmp_path / "ordinary").touch()
-    anew = audit_mechanism(sf.Gaussian(1.0, 1e-6, clip=1.0), games=1000)
+    anew = sf.audit(sf.Gaussian(1.0, 1e-6, clip=1.0), mechanism_only=True).findings
     bare = [Entry("bare", whole["entries"][0].statement), Entry("anew", whole["entries"][0].statement, anew)]
     travels = write_report(bare, tmp_path / "travels.html")
     assert stat.S_IMODE(travels.stat().st_mode) == stat.S_IMODE((tmp_path / "ordinary").stat().st_mode)
@@ -282,13 +282,9 @@ def test_a_refusal_leaves_an_older_report_as_it_was(whole, entry, tmp_path):
         write_report([entry], tmp_path / "missing" / "report.html")
 
 
-@pytest.mark.parametrize(
-    ("entries", "sentence"),
-    [([], "at least one release"), (["R"], "made of entries")],
-)
-def test_a_report_of_nothing_is_refused(entries, sentence, tmp_path):
-    with pytest.raises(BadInput, match=sentence):
-        write_report(entries, tmp_path / "report.html")
+def test_a_report_of_nothing_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="at least one release"):
+        write_report([], tmp_path / "report.html")
     assert os.listdir(tmp_path) == []
 
 
@@ -296,15 +292,8 @@ def test_a_report_of_nothing_is_refused(entries, sentence, tmp_path):
     ("changes", "sentence"),
     [
         ({"name": " "}, "must have a name"),
-        ({"statement": "words"}, "without a statement"),
-        ({"findings": ("words",)}, "no Finding"),
-        ({"pictures": np.zeros((2, 8, 8))}, "no Pictures"),
         ({"utility": {"accuracy": "high"}}, "neither a number nor None"),
         ({"utility": {"measures": ["accuracy"]}}, "no measure with name and value"),
-        ({"neighbourhood": np.zeros((2, 2))}, "one number a row"),
-        ({"neighbourhood": np.array([])}, "one number a row"),
-        ({"neighbourhood": np.array([0.5, np.nan])}, "no shares"),
-        ({"neighbourhood": np.array([1.5])}, "no shares"),
     ],
 )
 def test_an_entry_that_cannot_be_told_is_refused(entry, changes, sentence):

@@ -41,10 +41,8 @@ def test_hostile_text_stays_text_wherever_it_stands(text):
         (text,),
     )
     finding = Finding(text, text, text, 0.5, 0.5, (0.4, 0.6), 0.99, numbers={text: 1.0}, note=text)
-    entry = Entry(
-        text, statement, (finding,), {text: 1.0}, Pictures(image, image, captions=(text,)), None, {text: text}
-    )
-    frontier = Frontier([Point(text, 0.5, 1.0)], text, text)
+    entry = Entry(text, statement, (finding,), {text: 1.0}, Pictures(image, image), None, {text: text})
+    frontier = Frontier([Point(text, 0.5, 1.0)], text)
     given = {"title": text, "date": text, "frontier": frontier, "reproduce": [text]}
     page = render_report([entry], **given)
     plain = render_report(

@@ -52,8 +52,7 @@ def test_whole_numbers_and_percentages_are_written_as_such():
 
 
 def drawn(*points):
-    ((wide, _),) = FrontierPlot.drawn(Frontier(points))
-    return wide
+    return FrontierPlot.drawn(Frontier([Point(*point) for point in points]))[0]
 
 
 def test_the_line_joins_the_releases_that_no_other_beats():
@@ -80,8 +79,8 @@ def test_the_knee_stands_farthest_above_the_straight_line(points, number):
 
 
 def test_points_of_which_nothing_is_proven_stand_beyond_the_axis():
-    frontier = Frontier([Point("a", 0.5, 1.0, 0.4), ("b", 0.9, None, 3.0), Point("c", 0.8, math.inf)])
-    ((wide, narrow),) = FrontierPlot.drawn(frontier)
+    frontier = Frontier([Point("a", 0.5, 1.0, 0.4), Point("b", 0.9, None, 3.0), Point("c", 0.8, math.inf)])
+    (wide, narrow) = FrontierPlot.drawn(frontier)
     assert (wide.axes.canvas, narrow.axes.canvas) == (WIDE, NARROW)
     assert [mark.bounded for mark in wide.marks] == [True, False, False]
     assert wide.marks[1].x == wide.marks[2].x == wide.gutter > wide.axes.x.end
@@ -92,23 +91,9 @@ def test_points_of_which_nothing_is_proven_stand_beyond_the_axis():
 
 def test_a_utility_that_is_no_number_is_not_drawn():
     frontier = Frontier([Point("a", math.nan, 1.0), Point("b", 0.5, 1.0)])
-    ((wide, _),) = FrontierPlot.drawn(frontier)
+    (wide, _) = FrontierPlot.drawn(frontier)
     assert [mark.number for mark in wide.marks] == [2]
     assert FrontierPlot.drawn(Frontier([Point("a", math.nan, 1.0)])) == []
-
-
-def test_an_attack_that_is_no_epsilon_gets_a_plot_of_its_own():
-    frontier = Frontier([Point("a", 0.5, 1.0, 0.52), Point("b", 0.9, None, 0.97)], "accuracy", "AUC", False)
-    proven, attack = (sizes[0] for sizes in FrontierPlot.drawn(frontier))
-    assert all(mark.measured_x is None for mark in (*proven.marks, *attack.marks))
-    assert attack.gutter is None
-    assert attack.axes.x_title == "AUC"
-
-
-@pytest.mark.parametrize("points", [[(1, 0.5, 1.0)], [("a", "b")], [("a", 0.5, True)]])
-def test_a_frontier_of_something_else_is_refused(points):
-    with pytest.raises(BadInput, match="point 1 of the frontier"):
-        Frontier(points)
 
 
 def test_every_row_is_in_one_bar():
@@ -234,7 +219,6 @@ def test_pictures_are_shown_on_their_span():
         ({"after": np.zeros((3, 4, 4))}, "2 pictures before and 3 after"),
         ({"before": np.zeros((65, 1, 1)), "after": np.zeros((65, 1, 1))}, "at most 64"),
         ({"span": (1.0, 1.0)}, "span"),
-        ({"captions": ("one",)}, "1 captions were given for 2"),
     ],
 )
 def test_pictures_that_cannot_be_shown_are_refused(changes, sentence):

@@ -1,8 +1,5 @@
 """Tables with a row for each class: as many texts as columns, escaped like all others."""
 
-import pytest
-
-from sfumato.errors import BadInput
 from sfumato.privacy import Guarantee, Statement
 from sfumato.reports import Entry
 from sfumato.reports.page import render_report
@@ -19,8 +16,3 @@ def test_a_table_of_classes_is_shown_and_its_texts_are_harmless():
     assert "&lt;b&gt;cats" in page
     assert "<b>cats" not in page
     assert 'id="classes"' not in render_report([Entry("model", STATEMENT)])
-
-
-def test_rows_of_other_lengths_are_refused():
-    with pytest.raises(BadInput, match="has 2 columns and rows of 1, 2 texts"):
-        ClassTable("leakage", "", ("Class", "AUC"), [("cats",), ("dogs", "0.7")])

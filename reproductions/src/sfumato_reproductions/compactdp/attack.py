@@ -13,11 +13,8 @@ import numpy as np
 from sfumato.audits import (
     CONFIGURATIONS,
     Configuration,
-    CrossFitted,
     Predictions,
     cross_fit,
-    from_advantage,
-    tpr_at_fpr,
 )
 from sfumato_reproductions.compactdp.protocol import CONFIDENCE, DELTA
 from sfumato_reproductions.proportions import interval
@@ -96,7 +93,9 @@ class Attack:
             interval(self.flagged, self.members, each),
             interval(self.falsely, self.nonmembers, each),
         )
-        advantages = [from_advantage(value, delta=DELTA).epsilon for value in (tpr - fpr, a - d, b - c)]
+        advantages = [
+            math.log(1.0 + value - 2.0 * DELTA) - math.log1p(-DELTA) for value in (tpr - fpr, a - d, b - c)
+        ]
         return Heuristics(Range(*advantages), Range(_ratio(tpr, fpr), _ratio(a, d), _ratio(b, c)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,24 +125,26 @@ def attack_all(
     found = []
     each = 1.0 - (1.0 - CONFIDENCE) / len(configurations)
     for done, item in enumerate(configurations):
-        fitted = cross_fit(partial(item.fit, seed=seed), inside, outside, folds=folds, seed=seed)
-        found.append(_attack(item.name, fitted, each))
+        found.append(_attack(item, inside, outside, each, folds, seed))
         report("attacking", (done + 1) / len(configurations))
     return tuple(found)
 
 
-def _attack(name: str, fitted: CrossFitted, each: float) -> Attack:
+def _attack(
+    item: Configuration, inside: Predictions, outside: Predictions, each: float, folds: int, seed: int
+) -> Attack:
+    fitted = cross_fit(partial(item.fit, seed=seed), inside, outside, folds=folds, seed=seed)
     low, high = fitted.placements.interval(each)
-    rate = tpr_at_fpr(fitted.members, fitted.nonmembers, confidence=CONFIDENCE)
+    rates = fitted.finding(item.name, item.description, CONFIDENCE).numbers
     middle = float(np.median(np.concatenate([fitted.members, fitted.nonmembers])))
     return Attack(
-        name=name,
+        name=item.name,
         auc=fitted.placements.auc,
         low=low,
         high=high,
-        tpr=rate.rate,
-        tpr_low=rate.interval[0],
-        tpr_high=rate.interval[1],
+        tpr=rates["tpr_at_0.1%_fpr"],
+        tpr_low=rates["tpr_at_0.1%_fpr_low"],
+        tpr_high=rates["tpr_at_0.1%_fpr_high"],
         flagged=int(np.count_nonzero(fitted.members >= middle)),
         members=fitted.members.size,
         falsely=int(np.count_nonzero(fitted.nonmembers >= middle)),

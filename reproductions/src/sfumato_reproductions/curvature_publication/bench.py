@@ -50,11 +50,6 @@ class Bench:
         """How many parameters the classifier has."""
         return self.judge.parameters
 
-    @property
-    def features(self) -> str:
-        """What the Fréchet distance is named after."""
-        return f"the features of a network trained on {len(self.data.public):,} public pictures"
-
     def method(self, method: Method) -> Measured:
         """``method`` from memory, or published, learned from and attacked now."""
         name = method.name
@@ -129,9 +124,8 @@ class Bench:
         membership = attack_all(data, learned, published, **asked)
         frechet = None
         if published is not data.private:
-            features = self.judge.features(self.features)
-            frechet = frechet_distance(data.private.pictures, published.pictures, extractor=features).value
-        given = self.judge.probabilities(self.features)
+            both = (self.judge.features(part.pictures) for part in (data.private, published))
+            frechet, _ = frechet_distance(*both)
         measured = Measured(
             method=name,
             published=len(published),
@@ -140,7 +134,7 @@ class Bench:
             tail_accuracy=learned.accuracy(data.tests, data.tail),
             membership=membership,
             frechet=frechet,
-            score=inception_style_score(published.pictures, extractor=given).value,
+            score=inception_style_score(self.judge.probabilities(published.pictures)),
             proven=proven,
             seconds=seconds,
             learning=learning,

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audits import Predictions
-from sfumato.utility import Extractor
 from sfumato_reproductions.curvature_publication.imbalance import TOP, Floats, Part
 
 __all__ = ["FEATURES", "Learned", "learn", "planar", "seeded"]
@@ -46,15 +45,15 @@ class Learned:
         right = _answers(self.model, part.pictures).argmax(axis=1) == part.labels
         return float(np.mean(right if classes is None else right[np.isin(part.labels, classes)]))
 
-    def features(self, name: str) -> Extractor:
+    def features(self, pictures: NDArray[Any]) -> NDArray[np.float64]:
         """The values before the last layer, to measure distances of distributions over."""
-        return Extractor(name, lambda pictures: _answers(self.before, pictures))
+        return np.asarray(_answers(self.before, pictures), dtype=np.float64)
 
-    def probabilities(self, name: str) -> Extractor:
+    def probabilities(self, pictures: NDArray[Any]) -> NDArray[np.float64]:
         """Its class probabilities."""
         from scipy.special import softmax
 
-        return Extractor(name, lambda pictures: softmax(_answers(self.model, pictures), axis=1))
+        return np.asarray(softmax(_answers(self.model, pictures), axis=1), dtype=np.float64)
 
 
 def learn(

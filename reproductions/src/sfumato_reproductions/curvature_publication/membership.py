@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits import Predictions, class_scorer, roc_curve
+from sfumato.audits import Predictions, class_scorer
 from sfumato_reproductions.curvature_publication.candidates import (
     AS_THE_PAPER,
     MATCHED,
@@ -110,7 +110,11 @@ def _by_loss(answers: tuple[Predictions, Predictions], chosen: Candidates) -> Ca
 
 def _threshold(members: Floats64, nonmembers: Floats64) -> tuple[float, float]:
     """From which score on a record is called a member, and the advantage of that among known ones."""
-    false, true, thresholds = roc_curve(members, nonmembers)
+    from sklearn.metrics import roc_curve
+
+    truth = np.repeat([1, 0], [len(members), len(nonmembers)])
+    scores = np.concatenate([members, nonmembers])
+    false, true, thresholds = roc_curve(truth, scores, drop_intermediate=False)
     best = int(np.argmax(true - false))
     return float(thresholds[best]), float(true[best] - false[best])
 

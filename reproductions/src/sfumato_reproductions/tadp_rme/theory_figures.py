@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audits import pairing_attack
 from sfumato.mechanisms.transforms import ReverseManifold
 from sfumato_reproductions.datasets import load
 from sfumato_reproductions.tadp_rme.figure import Drawing, axes_row, tidy
+from sfumato_reproductions.tadp_rme.measures import pairs_recovered
 from sfumato_reproductions.tadp_rme.protocol import EPSILON, Run
 from sfumato_reproductions.tadp_rme.settings import gaussian, release
 
@@ -109,4 +109,4 @@ def _achieved(noised: Any, dimensions: int) -> float:
     columns = np.random.default_rng(dimensions).permutation(noised.shape[1])[:dimensions]
     rows = noised[:, columns]
     shuffled = ReverseManifold(math.pi, key=_ORDER).fit(rows)
-    return pairing_attack(shuffled.transform(rows), transform=shuffled).value
+    return pairs_recovered(shuffled.transform(rows), shuffled)

@@ -5,11 +5,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.loading import when_used
 
-if TYPE_CHECKING:
-    from sfumato.audits.zoo.trials import broken as broken
-    from sfumato.audits.zoo.trials import sound as sound
-
-__all__ = ["broken", "sound"]
+__all__: list[str] = []
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
-    __getattr__, __dir__ = when_used(__name__, {"broken": "trials", "sound": "trials"})
+    __getattr__, __dir__ = when_used(__name__, {})

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from model_targets import CERTAIN, exchangeable, forest, records
+from model_targets import CERTAIN, exchangeable, forest
 from scipy import stats
-from sklearn.ensemble import RandomForestClassifier
 
-from sfumato.audits.model_audit import audit_model, one_run_finding
+from sfumato.audits.model_attacks import audit_model, one_run_finding
 from sfumato.audits.predictions import Predictions
-from sfumato.audits.shadow_models import train_shadows
 from sfumato.errors import BadInput
 
 BATTERY = [
@@ -21,7 +19,6 @@ BATTERY = [
     "configuration probs_correctness",
     "configuration label_only",
     "configuration confidence_only_enhanced",
-    "shadow models",
     "difference in accuracy",
     "difference in confidence",
     "difference in entropy",
@@ -34,14 +31,8 @@ def small(group, count):
 
 
 def test_the_battery_finds_out_a_forest_and_states_no_epsilon():
-    pytest.importorskip("torch")
-    X, y = records(1600)
-    shadows = train_shadows(lambda seed: RandomForestClassifier(15, random_state=seed), X[1200:], y[1200:], 2)
     told = []
-    members, nonmembers = forest()
-    found = audit_model(
-        members, nonmembers, shadows=shadows.pairs(), report=lambda stage, share: told.append(share)
-    )
+    found = audit_model(*forest(), report=lambda stage, share: told.append(share))
     assert [item.attack for item in found] == BATTERY
     assert all(item.beats_chance for item in found if item.attack != "difference in calibration error")
     for item in found:
@@ -55,7 +46,7 @@ def test_the_battery_finds_nothing_in_exchangeable_records():
     """False-alarm rate 1e-6 a finding."""
     members, nonmembers = exchangeable()
     found = audit_model(small(members, 300), small(nonmembers, 300), confidence=CERTAIN)
-    assert [item.attack for item in found] == [name for name in BATTERY if name != "shadow models"]
+    assert [item.attack for item in found] == BATTERY
     for item in found:
         assert item.interval[0] <= item.chance <= item.interval[1], item
 
@@ -75,6 +66,10 @@ def test_one_run_with_fair_coins_bounds_epsilon():
     bounds = [one_run_finding(*coin_world(2.0, seed), delta=0.0).epsilon_lower for seed in range(200)]
     assert np.sum(np.array(bounds) > 2.0) <= stats.binom.isf(1e-6, 200, 0.01)
     assert np.median(bounds) > 1.0
+    found = one_run_finding(*coin_world(4.0, 0, 600), delta=1e-5)
+    assert 1.0 < found.epsilon_lower < 4.0
+    assert (found.delta, found.evidence().epsilon_lower) == (1e-5, found.epsilon_lower)
+    assert "add or remove a record" in found.note
     silent = [one_run_finding(*coin_world(0.0, seed), delta=0.0).epsilon_lower for seed in range(200)]
     assert np.sum(np.array(silent) > 0.0) <= stats.binom.isf(1e-6, 200, 0.01)
 
@@ -107,20 +102,6 @@ def test_equal_answers_give_nothing_away_whatever_their_order():
     found = one_run_finding(answers.rows(np.arange(1000)), answers.rows(np.arange(1000, 2000)), delta=0.0)
     assert abs(found.value - 0.5) < 0.2
     assert found.epsilon_lower == 0.0
-
-
-def test_the_audit_bounds_epsilon_only_with_fair_coins_and_a_delta():
-    members, nonmembers = coin_world(4.0, 0, 600)
-    last = audit_model(members, nonmembers, fair_coins=True, delta=1e-5)[-1]
-    assert last.attack == "one-run audit"
-    assert 1.0 < last.epsilon_lower < 4.0
-    assert last.delta == 1e-5
-    assert "add or remove a record" in last.note
-    assert last.evidence().epsilon_lower == last.epsilon_lower
-    with pytest.raises(BadInput, match="needs its delta"):
-        audit_model(members, nonmembers, fair_coins=True)
-    with pytest.raises(BadInput, match="`delta` was given without fair_coins"):
-        audit_model(members, nonmembers, delta=1e-5)
 
 
 def test_bad_input_is_refused_in_a_sentence():

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from sfumato.audits.compactdp_attacks import Heuristic, from_advantage, from_rates
+from sfumato.audits.findings import Finding
+from sfumato.audits.learner_audit import from_advantage, heuristics_of
 from sfumato.errors import BadInput
 
 
@@ -15,19 +16,32 @@ def test_advantage(advantage, delta):
     assert found.epsilon == pytest.approx(math.log((1 + advantage - 2 * delta) / (1 - delta)), abs=1e-15)
 
 
-@pytest.mark.parametrize(("tpr", "fpr"), [(0.5, 0.001), (1.0, 1.0), (0.001, 0.01)])
-def test_rates(tpr, fpr):
-    assert from_rates(tpr, fpr).epsilon == pytest.approx(math.log(tpr / fpr), abs=1e-12)
+def converted(tpr, delta=1e-5):
+    numbers = {"advantage": 0.1, "tpr_at_0.1%_fpr": tpr}
+    return heuristics_of(Finding("loss threshold", "", "AUC", 0.6, 0.5, numbers=numbers), delta=delta)
+
+
+@pytest.mark.parametrize("tpr", [0.5, 0.001, 1.0])
+def test_rates_at_a_false_positive_rate_of_a_thousandth(tpr):
+    (_, rates), missing = converted(tpr)
+    assert rates.epsilon == pytest.approx(math.log(tpr / 0.001), abs=1e-12)
+    assert not missing
 
 
 def test_each_is_labelled_a_heuristic_and_no_bound():
-    found = [from_advantage(0.1, delta=0.0), from_rates(0.2, 0.1)]
-    assert len({item.name for item in found}) == 2
+    found, _ = converted(0.2)
+    assert [item.name for item in found] == ["advantage", "rates"]
     for item in found:
-        assert isinstance(item, Heuristic)
         assert "heuristic" in item.caution
         assert "weak attack yields a small number" in item.caution
         assert "no bound" in item.caution
+
+
+def test_a_conversion_that_does_not_exist_is_said_to_be_missing():
+    found, missing = converted(0.0, delta=0.6)
+    assert not found
+    assert "heuristic advantage: an advantage of 0.1 at a delta of 0.6 has no logarithm" in missing[0]
+    assert missing[1] == "heuristic rates: log(TPR/FPR) does not exist for a true positive rate of 0"
 
 
 @pytest.mark.parametrize(
@@ -38,10 +52,6 @@ def test_each_is_labelled_a_heuristic_and_no_bound():
         (lambda: from_advantage(-1.0, delta=0.0), "has no logarithm"),
         (lambda: from_advantage(-0.9, delta=0.1), "has no logarithm"),
         (lambda: from_advantage(0.1, delta=1.0), "`delta` was 1.0"),
-        (lambda: from_rates(0.0, 0.1), "`tpr` was 0"),
-        (lambda: from_rates(0.1, 0.0), "`fpr` was 0"),
-        (lambda: from_rates(1.1, 0.1), "`tpr` was 1.1"),
-        (lambda: from_rates(0.1, math.nan), "`fpr` was nan"),
     ],
 )
 def test_what_has_no_conversion_is_refused(convert, said):

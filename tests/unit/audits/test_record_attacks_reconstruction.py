@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
 import sfumato as sf
-from sfumato.audits.reconstruction import (
+from sfumato.audits.record_attacks import (
     error_finding,
     informed_inverter,
     posterior_mean,
@@ -49,11 +49,10 @@ def test_ridge_is_scored_on_rows_it_did_not_learn_from() -> None:
 
 def test_the_informed_inverter_undoes_an_embedding_completely() -> None:
     embedding = sf.ReverseManifold(2.0, b"0123456789abcdef")
-    found = informed_inverter(X, embedding.fit_transform(X), view=embedding.inverse)
+    found = informed_inverter(X, embedding.inverse(embedding.fit_transform(X)))
     assert found.value < 1e-14
     assert found.beats_chance
     assert not found.higher_is_worse
-    assert "inverts the transform" in found.threat
 
 
 def test_the_informed_inverter_keeps_the_noise() -> None:
@@ -67,13 +66,13 @@ def test_the_posterior_mean_is_that_of_two_gaussians() -> None:
     rng = np.random.default_rng(2)
     mixing = rng.normal(0.0, 1.0, (5, 5))
     records = 3.0 + rng.normal(0.0, 1.0, (4000, 5)) @ mixing
-    sigma = np.array([0.2, 1.0, 3.0, 0.5, 2.0])
+    sigma = 1.5
     noised = records + rng.normal(0.0, sigma, records.shape)
     found = posterior_mean(records, noised, sigma=sigma, seed=3)
     order = np.random.default_rng(3).permutation(len(records))
     public, original, released = records[order[::2]], records[order[1::2]], noised[order[1::2]]
     mean, prior = public.mean(axis=0), np.cov(public.T)
-    guess = mean + (released - mean) @ np.linalg.solve(prior + np.diag(sigma**2), prior)
+    guess = mean + (released - mean) @ np.linalg.solve(prior + sigma**2 * np.eye(5), prior)
     assert found.value == pytest.approx(_relative(guess, original), rel=1e-9)
     assert found.chance == pytest.approx(_relative(mean, original))
 
@@ -129,10 +128,9 @@ RIDGE, INVERT, POSTERIOR = ridge_reconstruction, informed_inverter, posterior_me
         (RIDGE, X, X[:-1], {}, "1797 rows and the release 1796"),
         (RIDGE, X[:9], X[:9], {}, "has 9 rows"),
         (RIDGE, X, np.ones((1797, 5)), {}, "every released column is constant"),
-        (RIDGE, X, X, {"held_out": 0.0}, "`held_out` must lie strictly between 0 and 1"),
         (RIDGE, X, X, {"confidence": 1.0}, "`confidence` was 1"),
         (RIDGE, np.where(X > 0.99, np.nan, X), X, {}, "of the original is not a finite number"),
-        (INVERT, X, X[:, :3], {}, "give a view"),
+        (INVERT, X, X[:, :3], {}, "map released rows back"),
         (INVERT, np.zeros((20, 3)), np.ones((20, 3)), {}, "fewer than two records differ from zero"),
         (POSTERIOR, X, X, {"sigma": 0.0}, "`sigma` must be a positive number"),
     ],

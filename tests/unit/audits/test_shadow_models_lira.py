@@ -9,26 +9,22 @@ from scipy import stats
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
+from sfumato.audits import shadow_models
 from sfumato.audits.predictions import Predictions
-from sfumato.audits.reference_attacks import lira, lira_scores
 from sfumato.audits.roc import auc
-from sfumato.audits.shadow_models import train_shadows
+from sfumato.audits.shadow_models import lira, lira_scores, train_shadows
 from sfumato.errors import BadInput
 
 
-def world(models, queries=None, n=1500, seed=0):
+def world(models, n=1500, seed=0):
     """Logits exactly as LiRA imagines them: each record has two normals, and members shift by its own gap."""
     rng = np.random.default_rng(seed)
     hardness, gap, scale = rng.normal(0, 4, n), rng.exponential(1.0, n), rng.uniform(0.3, 1.5, n)
     members = rng.random(n) < 0.5
     inside = rng.permuted(np.arange(models)[:, None] % 2 == np.zeros((1, n)), axis=0)
-    shape = () if queries is None else (queries,)
 
     def draw(within):
-        middle, spread = hardness + gap * within, np.broadcast_to(scale, within.shape)
-        if shape:
-            middle, spread = middle[..., None], spread[..., None]
-        return middle + spread * rng.normal(size=(*within.shape, *shape))
+        return hardness + gap * within + scale * rng.normal(size=within.shape)
 
     return draw(members), members, draw(inside), inside, hardness, gap, scale
 
@@ -52,13 +48,14 @@ def test_it_sees_what_one_threshold_for_all_records_cannot():
     assert lira(target, members, shadows, inside, online=False).value > 0.72
 
 
-def test_few_shadow_models_share_one_variance_and_many_have_their_own():
-    target, members, shadows, inside, *_ = world(8)
-    shared, own = (lira(target, members, shadows, inside, enough=enough).value for enough in (32, 2))
-    assert shared > own
-    target, members, shadows, inside, *_ = world(200)
-    shared, own = (lira(target, members, shadows, inside, enough=enough).value for enough in (1000, 32))
-    assert own > shared
+def test_few_shadow_models_share_one_variance_and_many_have_their_own(monkeypatch):
+    def found(models, enough):
+        monkeypatch.setattr(shadow_models, "ENOUGH", enough)
+        target, members, shadows, inside, *_ = world(models)
+        return lira(target, members, shadows, inside).value
+
+    assert found(8, 32) > found(8, 2)
+    assert found(200, 32) > found(200, 1000)
 
 
 def test_the_shared_variance_is_pooled_around_the_records_own_means():
@@ -76,21 +73,6 @@ def test_the_online_score_is_the_ratio_of_two_normals_of_their_own_widths():
     assert lira_scores([3.0], shadows, inside) == pytest.approx([expected])
 
 
-def test_queries_add_up():
-    target, members, shadows, inside, *_ = world(64, queries=4)
-    whole = lira_scores(target, shadows, inside)
-    parts = [lira_scores(target[:, q], shadows[:, :, q], inside) for q in range(4)]
-    assert whole == pytest.approx(np.sum(parts, axis=0))
-    assert (
-        lira(target, members, shadows, inside).value
-        > lira(target[:, 0], members, shadows[:, :, 0], inside).value
-    )
-    z = lira_scores(target, shadows, inside, online=False)
-    assert z == pytest.approx(
-        np.sum([lira_scores(target[:, q], shadows[:, :, q], inside, online=False) for q in range(4)], axis=0)
-    )
-
-
 def forest(seed):
     return RandomForestClassifier(15, min_samples_leaf=3, random_state=seed)
 
@@ -99,38 +81,50 @@ def regression(seed):
     return LogisticRegression(C=10.0, max_iter=300)
 
 
+def logits(models, X, y):
+    return np.stack([Predictions(model.predict_proba(X), y, 0.01).scaled_logit for model in models])
+
+
 @cache
 def game(factory):
     """A target trained on half of 400 records, 12 online shadow models, and the same asked about others."""
     X, y = records(800)
     members = np.random.default_rng(1).permutation(400) < 200
     model = factory(0).fit(X[:400][members], y[:400][members])
-    online = train_shadows(factory, X[:400], y[:400], 12, floor=0.01)
-    asked = Predictions(model.predict_proba(X), y, 0.01)
-    others = np.stack([item.scaled_logit for item in online.ask(X[400:], y[400:])])
-    return asked.scaled_logit, members, online, others
+    made = []
+
+    def kept(seed):
+        made.append(factory(seed))
+        return made[-1]
+
+    inside = train_shadows(kept, X[:400], y[:400], 12).inside
+    return (
+        logits([model], X, y)[0],
+        members,
+        inside,
+        logits(made, X[:400], y[:400]),
+        logits(made, X[400:], y[400:]),
+    )
 
 
 @pytest.mark.parametrize("online", [True, False])
 def test_a_forest_that_remembers_is_found_out(online):
     """Better than chance at 1 − 1e-6, and better than the plain logit."""
-    logits, members, shadows, _ = game(forest)
-    found = lira(
-        logits[:400], members, shadows.scaled_logits(), shadows.inside, online=online, confidence=CERTAIN
-    )
+    target, members, inside, shadows, _ = game(forest)
+    found = lira(target[:400], members, shadows, inside, online=online, confidence=CERTAIN)
     assert found.value > 0.82
     assert found.beats_chance
-    assert found.value > auc(logits[:400][members], logits[:400][~members])
+    assert found.value > auc(target[:400][members], target[:400][~members])
     assert found.attack == ("LiRA online" if online else "LiRA offline")
 
 
 @pytest.mark.parametrize("factory", [forest, regression])
 def test_nothing_is_found_where_the_target_saw_no_record(factory):
     """False-alarm rate 1e-6: 400 records outside of the target and of all shadow models, split by coins."""
-    logits, _, _, others = game(factory)
+    target, *_, others = game(factory)
     coins = np.random.default_rng(0).random(400) < 0.5
     nowhere = np.zeros(others.shape, dtype=bool)
-    low, high = lira(logits[400:], coins, others, nowhere, online=False, confidence=CERTAIN).interval
+    low, high = lira(target[400:], coins, others, nowhere, online=False, confidence=CERTAIN).interval
     assert low <= 0.5 <= high
 
 
@@ -153,9 +147,9 @@ MASK = np.array([[True, False], [False, True], [True, False], [False, True]])
             [0.0, np.nan],
             GOOD,
             MASK,
-            "the target's logits hold NaN or infinity in 1 places, first for record 1",
+            "logits of the target hold NaN or infinity in 1 places, first for record 1",
         ),
-        ([0.0, 1.0], GOOD + np.array([0.0, np.inf]), MASK, "the shadow models' logits hold NaN or infinity"),
+        ([0.0, 1.0], GOOD + np.array([0.0, np.inf]), MASK, "logits of the other models hold NaN or infinity"),
         ([0.0], GOOD, MASK, "got (1,) and (4, 2)"),
         ([[0.0], [1.0]], GOOD, MASK, "got (2, 1) and (4, 2)"),
         ([], np.empty((4, 0)), MASK, "got (0,)"),
