@@ -146,14 +146,19 @@ class AdditiveMechanism(Mechanism):
         factors = self._relative(first, len(X))
         out = [np.empty(X.shape, dtype=X.dtype) for _ in rungs]
 
+        plain = type(self)._finish is AdditiveMechanism._finish and not np.any(domain.centre)
+
         def write(stream: Stream, rows: slice, cells: Array) -> None:
             each = None if factors is None else np.repeat(factors[rows], columns)
-            for tier, drawn in enumerate(rounded.draw(stream, cells.size, relative=each)):
-                values = drawn.reshape(cells.shape)
-                values += cells
-                values *= step
-                values += domain.centre
-                out[tier][rows] = self._finish(stream, values, X[rows])
+            if plain:
+                noised = [tier[rows].reshape(-1) for tier in out]
+            else:
+                noised = list(np.empty((len(out), cells.size)))
+            rounded.add(stream, cells.reshape(-1), step, noised, relative=each)
+            if not plain:
+                for tier, values in zip(out, noised, strict=True):
+                    shaped = values.reshape(cells.shape) + domain.centre
+                    tier[rows] = self._finish(stream, shaped, X[rows])
 
         self._each_stream(X, first, lambda block, at: domain.cells(finite(block, at), step), write)
         return out
