@@ -44,12 +44,24 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sfumato.errors import BadInput
-from sfumato.noise.randomness import Stream
+from sfumato.noise.keyed import Keyed
+from sfumato.noise.randomness import Randomness, Secure, Stream, each_block
 
 if TYPE_CHECKING:
     import mpmath
 
-__all__ = ["LAPLACE", "MAX_SCALE", "NORMAL", "Law", "Rounded", "grid_step", "mpmath_context", "onto_grid"]
+__all__ = [
+    "LAPLACE",
+    "MAX_SCALE",
+    "NORMAL",
+    "Law",
+    "Rounded",
+    "gaussian_noise",
+    "grid_step",
+    "laplace_noise",
+    "mpmath_context",
+    "onto_grid",
+]
 
 Words = NDArray[np.uint64]
 Where = slice | NDArray[np.intp]
@@ -71,6 +83,8 @@ _MOST_DOUBT = 1.0 / 16.0
 _BLOCK = 1 << 16
 # How many draws are worked on at once, so that they stay in the cache of a processor.
 _CACHED = 1 << 15
+# How many values of an array one thread draws at a time.
+_ARRAY_BLOCK = 1 << 20
 # Below this many draws, building the table costs more than it saves.
 _TABLE_WORTH = 1 << 14
 _tables: dict[str, tuple[Array, Array, float]] = {}
@@ -476,3 +490,57 @@ def _square_floor(ratio: float) -> float:
     """Return ⌊ratio²⌋, computed exactly, as a float: it is compared with sums held in floats."""
     square = Fraction(ratio) ** 2
     return float(square.numerator // square.denominator)
+
+
+def gaussian_noise(
+    sigma: float,
+    size: int | tuple[int, ...],
+    *,
+    grid: float | None = None,
+    randomness: Randomness | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Return N(0, σ²) noise rounded to multiples of ``grid``, a power of two (default: about σ/4096)."""
+    return _noise(NORMAL, sigma, size, grid, randomness, threads)
+
+
+def laplace_noise(
+    scale: float,
+    size: int | tuple[int, ...],
+    *,
+    grid: float | None = None,
+    randomness: Randomness | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Return Laplace noise of ``scale`` rounded to multiples of ``grid`` (default: about scale/4096)."""
+    return _noise(LAPLACE, scale, size, grid, randomness, threads)
+
+
+def _noise(
+    law: Law,
+    scale: float,
+    size: int | tuple[int, ...],
+    grid: float | None,
+    randomness: Randomness | None,
+    threads: int | None,
+) -> NDArray[np.float64]:
+    if not (math.isfinite(scale) and scale > 0):
+        raise BadInput(f"a noise scale must be a positive number, not {scale!r}.")
+    step = grid_step(scale, scale) if grid is None else grid
+    if not step > 0 or math.frexp(step)[0] != 0.5:
+        raise BadInput(f"a grid must be a power of two such as 2**-10, not {grid!r}.")
+    if isinstance(randomness, Keyed):
+        # The same draw at two scales would give away what it was added to.
+        raise BadInput("keyed noise belongs to the content of a unit: release it by a mechanism.")
+    source = Secure() if randomness is None else randomness
+    rounded = Rounded(law, [scale / step])
+    out = np.empty(size)
+    flat = out.reshape(1, -1)
+
+    def draw(block: int) -> None:
+        part = flat[:, block * _ARRAY_BLOCK : (block + 1) * _ARRAY_BLOCK]
+        rounded.draw(source.stream(block.to_bytes(8, "little")), part.shape[1], out=part)
+        np.multiply(part, step, out=part)
+
+    each_block(draw, -(-flat.shape[1] // _ARRAY_BLOCK), threads)
+    return out
