@@ -1,11 +1,9 @@
-"""Clip values and round them to a public grid.
+"""The public grid, and Gaussian and Laplace noise that has exactly the distribution of rounded real noise.
 
-The step is a power of two chosen from declared parameters alone. Values are rounded toward zero,
+**Grid.** The step is a power of two chosen from declared parameters alone. Values are rounded toward zero,
 so that a record inside the ball stays inside it; the norm is then checked in integers.
 
-Normal and Laplace noise rounded to the integers, with exactly the distribution of rounded real noise.
-
-A 64-bit word w stands for all uniforms u in [w, w+1)/2⁶⁴. Three attempts, each for what the one
+**Noise.** A 64-bit word w stands for all uniforms u in [w, w+1)/2⁶⁴. Three attempts, each for what the one
 before could not decide:
 
 1. Lines near the quantile function from a table, finer toward the tails, with a bound on their error.

@@ -1,17 +1,8 @@
-"""Random bits and exact uniform choices (integers, coins, permutations) from AES-256 in counter mode.
+"""Random streams of AES-256 in counter mode, exact uniform choices from them, and threads that draw.
 
 Streams are keyed by the operating system, by a secret, or by a seed. A :class:`Randomness` hands out
 :class:`Stream` objects, one for each block of work, so that threads never share a generator and a keyed or
-seeded run does not depend on how many threads ran.
-
-Run independent blocks of work on several threads; NumPy and AES release the interpreter lock.
-
-The noised sums of one run, in order: each step draws from streams of its own.
-
-A run that learns, publishes or federates reads private records through sums with noise alone, one after the
-other. It hands the computation of each to :class:`NoisedSums`. Whoever keeps the sums of a run may return one
-that was drawn before in place of drawing it (:mod:`sfumato.release.checkpoint`): streams are named by the
-number of the step, so that a step that is not drawn again shifts no other.
+seeded run does not depend on how many threads ran. NumPy and AES release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -178,7 +169,12 @@ Draw = Callable[[Randomness], NDArray[Any]]
 
 
 class NoisedSums:
-    """Draws the sums of one run; ``count`` is the number of the next one.
+    """Draws the noised sums of one run, in order; ``count`` is the number of the next one.
+
+    A run that learns, publishes or federates reads private records through such sums alone. A subclass that
+    keeps them may return a sum that was drawn before in place of drawing it
+    (:mod:`sfumato.release.checkpoint`): streams are named by the number of the step, so that a step that is
+    not drawn again shifts no other.
 
     ``state`` is what a run that goes on from there made of the sums before ``count``; None where it begins
     with the first.
