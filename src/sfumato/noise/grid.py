@@ -344,7 +344,7 @@ class Rounded:
         z = self.law.quantile((rank + 0.5) * 2.0**-64)
         total = np.cumsum(np.where(upper, -z, z) * scales, axis=0)
         doubt = scales * (self.law.error(z) + 1.1 * self.law.steepness * spread) + 2.0**-51 * np.abs(total)
-        out = np.rint(total)
+        out: Array = np.rint(total)
         doubtful = np.abs(total - out) >= 0.5 - np.cumsum(doubt, axis=0)
         doubtful |= rank < 8.0  # where the bound on the spread would not hold
         for draw in np.flatnonzero(doubtful.any(axis=0)):

@@ -24,7 +24,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from sfumato.errors import BadInput
 from sfumato.privacy.analytic_gaussian import check_alpha, check_epsilon
@@ -76,6 +76,15 @@ class _DpEvent:
         guarantee.__dict__.pop("_dp_event", None)
 
 
+class About(TypedDict, total=False):
+    """What a guarantee is about, where that is not replaced records; its theorem, and its headline's δ."""
+
+    unit: Unit | str
+    neighbours: Neighbours | str
+    theorem: str
+    at_delta: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Guarantee:
     """An upper bound on privacy loss: what may change, how, and the theorem that bounds it.
@@ -124,104 +133,57 @@ class Guarantee:
             )
 
     @classmethod
-    def gaussian(
-        cls,
-        noise_multiplier: float,
-        *,
-        unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
-        theorem: str = "analytic Gaussian",
-        at_delta: float = 0.0,
-    ) -> Self:
+    def gaussian(cls, noise_multiplier: float, **about: Unpack[About]) -> Self:
         """Return the guarantee of Gaussian noise of deviation ``noise_multiplier`` × L2 sensitivity.
 
         The accounting is exact (Balle & Wang 2018).
         """
-        return cls._of(GaussianEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
+        return cls._of(GaussianEvent(noise_multiplier), "analytic Gaussian", about)
 
     @classmethod
-    def laplace(
-        cls,
-        noise_multiplier: float,
-        *,
-        unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
-        theorem: str = "Laplace mechanism",
-        at_delta: float = 0.0,
-    ) -> Self:
+    def laplace(cls, noise_multiplier: float, **about: Unpack[About]) -> Self:
         """Return the guarantee of Laplace noise of scale ``noise_multiplier`` × L1 sensitivity.
 
         It is pure, with ε = 1/``noise_multiplier``.
         """
-        return cls._of(LaplaceEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
+        return cls._of(LaplaceEvent(noise_multiplier), "Laplace mechanism", about)
 
     @classmethod
-    def randomised_response(
-        cls,
-        epsilon: float,
-        buckets: int,
-        *,
-        unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
-        theorem: str = "k-ary randomised response",
-        at_delta: float = 0.0,
-    ) -> Self:
+    def randomised_response(cls, epsilon: float, buckets: int, **about: Unpack[About]) -> Self:
         """Return that of one of ``buckets`` answers, the true one e^ε times as likely as each other one."""
         if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 2:
             raise BadInput(
                 f"`buckets` was {buckets!r}: randomised response needs a whole number ≥ 2.",
                 parameter="buckets",
             )
-        return cls._of(response_event(check_epsilon(epsilon), buckets), unit, neighbours, theorem, at_delta)
+        event = response_event(check_epsilon(epsilon), buckets)
+        return cls._of(event, "k-ary randomised response", about)
 
     @classmethod
-    def pure(
-        cls,
-        epsilon: float,
-        *,
-        unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
-        theorem: str = "pure ε-DP",
-        at_delta: float = 0.0,
-    ) -> Self:
+    def pure(cls, epsilon: float, **about: Unpack[About]) -> Self:
         """Return the guarantee of any ε-DP mechanism.
 
         Binary randomised response dominates it (Kairouz, Oh & Viswanath 2015).
         """
-        return cls._of(response_event(check_epsilon(epsilon), 2), unit, neighbours, theorem, at_delta)
+        return cls._of(response_event(check_epsilon(epsilon), 2), "pure ε-DP", about)
 
     @classmethod
-    def approximate(
-        cls,
-        epsilon: float,
-        delta: float,
-        *,
-        unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
-        theorem: str = "(ε, δ)-DP",
-    ) -> Self:
+    def approximate(cls, epsilon: float, delta: float, **about: Unpack[About]) -> Self:
         """Return that of any (ε, δ)-DP mechanism: ``pure(epsilon)`` with slack and ``at_delta`` ``delta``."""
-        made = cls.pure(epsilon, unit=unit, neighbours=neighbours, theorem=theorem, at_delta=delta)
-        return made.changed(slack=delta)
+        event = response_event(check_epsilon(epsilon), 2)
+        return cls._of(event, "(ε, δ)-DP", {"at_delta": delta, **about}).changed(slack=delta)
 
     @classmethod
     def nothing(
         cls, reason: str, unit: Unit | str = RECORD, neighbours: Neighbours | str = Neighbours.REPLACE
     ) -> Self:
         """Return a guarantee that proves nothing, with the reason."""
-        return cls(unit=Unit.parse(unit), neighbours=Neighbours(neighbours), event=None, theorem=reason)
+        return cls._of(None, reason, {"unit": unit, "neighbours": neighbours})
 
     @classmethod
-    def _of(
-        cls, event: Event, unit: Unit | str, neighbours: Neighbours | str, theorem: str, at_delta: float
-    ) -> Self:
-        return cls(
-            unit=Unit.parse(unit),
-            neighbours=Neighbours(neighbours),
-            event=event,
-            theorem=theorem,
-            at_delta=at_delta,
-        )
+    def _of(cls, event: Event | None, theorem: str, about: About) -> Self:
+        fields: Any = {"theorem": theorem, **about}
+        return cls(event=event, **fields)
 
     @property
     def proves_nothing(self) -> bool:
