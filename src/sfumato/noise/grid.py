@@ -481,7 +481,7 @@ def _integer_norms(cells: Array, norm: str) -> Array:
     """Return Σ|k| or Σk² of integer rows; exact below 2⁵³, which ``radius / step`` is kept under."""
     if norm == "l1":
         return np.asarray(np.abs(cells).sum(axis=1))
-    return np.asarray(np.einsum("ij,ij->i", cells, cells))
+    return np.asarray(np.vecdot(cells, cells))
 
 
 def _square_floor(ratio: float) -> float:

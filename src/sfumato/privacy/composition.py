@@ -1,10 +1,6 @@
-"""Composition theorems as plain numbers, parallel composition, and Gaussian noise correlated over time.
+"""Parallel composition, and Gaussian noise that is correlated over time.
 
-``basic_composition``, ``advanced_composition``, ``rdp_composition``, ``zcdp_composition`` and
-``pld_composition`` compute the cost of k runs by five methods, for figures and comparisons. What a release
-promises is computed by ``Guarantee.compose``. Events are read as in ``events``: they describe the worst pair
-of neighbours itself. ``pld_composition`` holds for a plan fixed in advance; under adaptive choice of
-parameters it is not a bound.
+What releases of the same data promise together is computed by ``Guarantee.compose``.
 
 **Correlated noise.** Noise n = L w with w independent and L lower triangular. Reading L⁻¹y instead of y loses
 nothing, so the release equals independent noise on L⁻¹x: correlation multiplies the sensitivity by a factor
@@ -20,22 +16,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import BadInput
-from sfumato.privacy.analytic_gaussian import check_delta, check_epsilon
-from sfumato.privacy.events import as_event, curve_of, repeat_event
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.privacy_loss import Curve, GaussianLoss, LaplaceLoss, Loss, ResponseLoss, rdp_epsilon
+from sfumato.privacy.privacy_loss import Curve, GaussianLoss, LaplaceLoss, Loss, ResponseLoss
 from sfumato.privacy.unit import Neighbours
 
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-__all__ = ["advanced_composition", "ar1_factor", "ar1_matrix", "correlated_gaussian", "rdp_composition"]
+__all__ = ["ar1_factor", "ar1_matrix", "correlated_gaussian"]
 
 FrameOrClip = Literal["frame", "clip"]
 
@@ -59,15 +50,6 @@ def ar1_matrix(beta: float, T: int) -> NDArray[np.float64]:
     lower = np.where(lag >= 0, beta ** np.maximum(lag, 0).astype(np.float64), 0.0)
     lower[:, 1:] *= math.sqrt((1.0 - beta) * (1.0 + beta))
     return lower
-
-
-def correlated_factor(lower: ArrayLike, unit: FrameOrClip = "frame") -> float:
-    """Return the factor on the L2 sensitivity under noise L w: exact per frame, an upper bound per clip."""
-    unit = _check_unit(unit)
-    inverse = _inverse(lower)
-    if unit == "frame":
-        return float(np.max(np.linalg.norm(inverse, axis=0)))
-    return float(np.linalg.norm(inverse, 2))
 
 
 def correlated_gaussian(
@@ -141,43 +123,6 @@ def _check_unit(unit: FrameOrClip) -> FrameOrClip:
     return unit
 
 
-def basic_composition(epsilon: float, delta: float, k: int) -> tuple[float, float]:
-    """Return (kε, kδ), the δ at most 1 (Dwork & Roth 2014, Theorem 3.16); pure DP has ``delta`` = 0."""
-    epsilon, delta, k = check_epsilon(epsilon), _check_approximation(delta), _check_times(k)
-    return k * epsilon, min(1.0, k * delta)
-
-
-def advanced_composition(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[float, float]:
-    """Return (ε√(2k ln(1/δ′)) + kε(e^ε − 1), kδ + δ′) (Dwork, Rothblum & Vadhan 2010).
-
-    It may exceed ``basic_composition``; the caller compares. Infinite where e^ε overflows.
-    """
-    epsilon, delta, k = check_epsilon(epsilon), _check_approximation(delta), _check_times(k)
-    delta_prime = check_delta(delta_prime)
-    drift = k * epsilon * math.expm1(epsilon) if epsilon < 700.0 else math.inf
-    return epsilon * math.sqrt(2.0 * k * math.log(1.0 / delta_prime)) + drift, min(
-        1.0, k * delta + delta_prime
-    )
-
-
-def rdp_composition(event: DpEvent, k: int, delta: float) -> float:
-    """Return ε at ``delta`` of ``k`` runs of ``event``, by Rényi DP."""
-    return rdp_epsilon(curve_of(repeat_event(as_event(event), _check_times(k))).parts, check_delta(delta))
-
-
-def zcdp_composition(rho: float, k: int, delta: float) -> float:
-    """Return ε = kρ + 2√(kρ ln(1/δ)) of ``k`` ρ-zCDP mechanisms (Bun & Steinke 2016, Proposition 1.3)."""
-    if not (math.isfinite(rho) and rho >= 0.0):
-        raise BadInput(f"`rho` was {rho!r}: it must be a finite number, 0 or more.", parameter="rho")
-    total = _check_times(k) * rho
-    return total + 2.0 * math.sqrt(total * math.log(1.0 / check_delta(delta)))
-
-
-def pld_composition(event: DpEvent, k: int, delta: float) -> float:
-    """Return ε at ``delta`` of ``k`` runs of ``event``, by its privacy loss distribution or a closed form."""
-    return curve_of(repeat_event(as_event(event), _check_times(k))).epsilon(check_delta(delta))
-
-
 def parallel(
     guarantees: Iterable[Guarantee], *, partition: Literal["public", "data"], delta: float | None = None
 ) -> Guarantee:
@@ -247,15 +192,3 @@ def _single_size(loss: Loss) -> tuple[object, float]:
         return ("response", loss.buckets), loss.pure
     kind, size = _single_size(loss.base)
     return ("sampled", kind, loss.rate), size
-
-
-def _check_times(k: int) -> int:
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise BadInput(f"`k` was {k!r}: it must be a whole number, 1 or more.", parameter="k")
-    return k
-
-
-def _check_approximation(delta: float) -> float:
-    if not 0.0 <= delta < 1.0:
-        raise BadInput(f"`delta` was {delta!r}: it must be at least 0 and below 1.", parameter="delta")
-    return float(delta)

@@ -158,6 +158,8 @@ def as_dp_event(event: Event) -> DpEvent:
 
     if isinstance(event, PureEvent):
         return dp.ZCDpEvent(rho=0.0, xi=event.epsilon)
+    if isinstance(event, ComposedEvent):
+        return dp.ComposedDpEvent([as_dp_event(inner) for inner in event.events])
     _, (_, theirs, fields) = _form_of(event)
     values = {name: _each_inner(getattr(event, name), as_dp_event) for name in fields.values()}
     return getattr(dp, theirs)(**values)
