@@ -13,7 +13,6 @@ from sfumato.loading import when_used
 
 if TYPE_CHECKING:
     from sfumato.privacy.amplification import poisson as poisson
-    from sfumato.privacy.amplification import poisson_epsilon as poisson_epsilon
     from sfumato.privacy.amplification import shuffled_epsilon as shuffled_epsilon
     from sfumato.privacy.analytic_gaussian import classical_sigma as classical_sigma
     from sfumato.privacy.analytic_gaussian import gaussian_epsilon as gaussian_epsilon
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.formatting import printable as printable
     from sfumato.privacy.formatting import wrap_text as wrap_text
     from sfumato.privacy.guarantee import Guarantee as Guarantee
-    from sfumato.privacy.information_bounds import pure_information as pure_information
     from sfumato.privacy.privacy_loss import ORDERS as ORDERS
     from sfumato.privacy.privacy_loss import Curve as Curve
     from sfumato.privacy.privacy_loss import GaussianLoss as GaussianLoss
@@ -88,9 +86,7 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "poisson",
-    "poisson_epsilon",
     "printable",
-    "pure_information",
     "require_fields",
     "shuffled_epsilon",
     "wrap_text",
@@ -101,7 +97,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
         __name__,
         {
             "poisson": "amplification",
-            "poisson_epsilon": "amplification",
             "shuffled_epsilon": "amplification",
             "classical_sigma": "analytic_gaussian",
             "gaussian_epsilon": "analytic_gaussian",
@@ -129,7 +124,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "printable": "formatting",
             "wrap_text": "formatting",
             "Guarantee": "guarantee",
-            "pure_information": "information_bounds",
             "ORDERS": "privacy_loss",
             "Curve": "privacy_loss",
             "GaussianLoss": "privacy_loss",

@@ -17,13 +17,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.privacy_loss import GaussianLoss, LaplaceLoss, amplified
 from sfumato.privacy.unit import Neighbours
 
-__all__ = ["poisson", "poisson_epsilon", "shuffled_epsilon"]
-
-
-def poisson_epsilon(epsilon: float, rate: float) -> float:
-    """Return log(1 + q(e^ε − 1)): the ε of an ε-DP mechanism on a Poisson sample of rate q (add/remove)."""
-    epsilon, rate = check_epsilon(epsilon), _check_rate(rate)
-    return amplified(epsilon, rate) if rate > 0.0 else 0.0
+__all__ = ["poisson", "shuffled_epsilon"]
 
 
 def poisson(guarantee: Guarantee, rate: float) -> Guarantee:
