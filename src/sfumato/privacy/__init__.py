@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.privacy.amplification import poisson as poisson
-    from sfumato.privacy.amplification import shuffled_epsilon as shuffled_epsilon
     from sfumato.privacy.analytic_gaussian import classical_sigma as classical_sigma
     from sfumato.privacy.analytic_gaussian import gaussian_epsilon as gaussian_epsilon
     from sfumato.privacy.analytic_gaussian import gaussian_mu as gaussian_mu
     from sfumato.privacy.composition import ar1_factor as ar1_factor
     from sfumato.privacy.composition import ar1_matrix as ar1_matrix
     from sfumato.privacy.composition import correlated_gaussian as correlated_gaussian
+    from sfumato.privacy.composition import poisson as poisson
+    from sfumato.privacy.composition import shuffled_epsilon as shuffled_epsilon
     from sfumato.privacy.defaults import AUDIO as AUDIO
     from sfumato.privacy.defaults import DELTA as DELTA
     from sfumato.privacy.defaults import FEDERATED as FEDERATED
@@ -96,14 +96,14 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
     __getattr__, __dir__ = when_used(
         __name__,
         {
-            "poisson": "amplification",
-            "shuffled_epsilon": "amplification",
             "classical_sigma": "analytic_gaussian",
             "gaussian_epsilon": "analytic_gaussian",
             "gaussian_mu": "analytic_gaussian",
             "ar1_factor": "composition",
             "ar1_matrix": "composition",
             "correlated_gaussian": "composition",
+            "poisson": "composition",
+            "shuffled_epsilon": "composition",
             "AUDIO": "defaults",
             "DELTA": "defaults",
             "FEDERATED": "defaults",

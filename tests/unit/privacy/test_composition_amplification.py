@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
 from sfumato.privacy import Guarantee, poisson, shuffled_epsilon
-from sfumato.privacy.amplification import shuffle
+from sfumato.privacy.composition import shuffle
 from sfumato.privacy.privacy_loss import amplified
 
 
