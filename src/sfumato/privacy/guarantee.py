@@ -16,7 +16,7 @@ Slacks add up under composition: writing H for the divergence, c for an output o
 and C, D for its two laws, H_α(C×P ‖ D×Q) = ∫ H_{αD(c)/C(c)}(P ‖ Q) dC(c), so a slack δ₀ in the second
 mechanism, being the same at every order, comes out of the integral as δ₀; adaptively chosen mechanisms too.
 
-**Groups** of Poisson-sampled Gaussians. A step draws each unit into its sample with probability q and releases
+**Groups** of sampled Gaussians. A step draws each unit into its sample with probability q and releases
 f(sample) + N(0, σ²), where one unit more or less (or zeroed out) in the sample moves f by at most σμ. Let two
 data sets be k such changes apart, some of them additions and others removals as may be. Toss the same coins
 for both. Then j ~ Bin(k, q) of the changes are in the sample of a step, and f moves by at most jσμ.
