@@ -7,6 +7,14 @@ from sfumato.loading import when_used
 
 if TYPE_CHECKING:
     from sfumato.mechanisms.additive import AdditiveNoise as AdditiveNoise
+    from sfumato.mechanisms.additive import Ball as Ball
+    from sfumato.mechanisms.additive import Box as Box
+    from sfumato.mechanisms.additive import Gaussian as Gaussian
+    from sfumato.mechanisms.additive import Laplace as Laplace
+    from sfumato.mechanisms.additive import Personalised as Personalised
+    from sfumato.mechanisms.additive import declared_domain as declared_domain
+    from sfumato.mechanisms.additive import noise_multiplier as noise_multiplier
+    from sfumato.mechanisms.additive import two_bounds as two_bounds
     from sfumato.mechanisms.base import NESTED as NESTED
     from sfumato.mechanisms.base import ExpectedError as ExpectedError
     from sfumato.mechanisms.base import Mechanism as Mechanism
@@ -22,15 +30,8 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.cell_sums import CellSums as CellSums
     from sfumato.mechanisms.cell_sums import Sums as Sums
     from sfumato.mechanisms.directional import IndependentDirectional as IndependentDirectional
-    from sfumato.mechanisms.domain import Ball as Ball
-    from sfumato.mechanisms.domain import Box as Box
-    from sfumato.mechanisms.domain import declared_domain as declared_domain
-    from sfumato.mechanisms.domain import two_bounds as two_bounds
-    from sfumato.mechanisms.gaussian import Gaussian as Gaussian
-    from sfumato.mechanisms.gaussian import noise_multiplier as noise_multiplier
+    from sfumato.mechanisms.directional import MatrixVariateGaussian as MatrixVariateGaussian
     from sfumato.mechanisms.grid_tensor import GridTensorLDP as GridTensorLDP
-    from sfumato.mechanisms.laplace import Laplace as Laplace
-    from sfumato.mechanisms.matrix_variate import MatrixVariateGaussian as MatrixVariateGaussian
     from sfumato.mechanisms.model_parameters import HessianClipped as HessianClipped
     from sfumato.mechanisms.model_parameters import LayerAdaptive as LayerAdaptive
     from sfumato.mechanisms.parameter_options import Option as Option
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.parameters import share as share
     from sfumato.mechanisms.parameters import shown as shown
     from sfumato.mechanisms.parameters import whole as whole
-    from sfumato.mechanisms.personalised import Personalised as Personalised
     from sfumato.mechanisms.privunit import PrivUnit as PrivUnit
     from sfumato.mechanisms.privunit import PrivUnitG as PrivUnitG
     from sfumato.mechanisms.randomised_response import RandomisedResponse as RandomisedResponse
@@ -77,9 +77,9 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.tensor_ldp import TensorLDP as TensorLDP
     from sfumato.mechanisms.tensor_ldp import WeightedTensorLDP as WeightedTensorLDP
     from sfumato.mechanisms.tensor_ldp import saliency_weights as saliency_weights
-    from sfumato.mechanisms.tensor_structure import Projection as Projection
-    from sfumato.mechanisms.tensor_structure import SymmetricTensors as SymmetricTensors
     from sfumato.mechanisms.tensors import UNITS as UNITS
+    from sfumato.mechanisms.tensors import Projection as Projection
+    from sfumato.mechanisms.tensors import SymmetricTensors as SymmetricTensors
     from sfumato.mechanisms.tensors import TensorMechanism as TensorMechanism
     from sfumato.mechanisms.tiers import ResponseTier as ResponseTier
     from sfumato.mechanisms.tiers import Tier as Tier
@@ -175,6 +175,14 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
         __name__,
         {
             "AdditiveNoise": "additive",
+            "Ball": "additive",
+            "Box": "additive",
+            "Gaussian": "additive",
+            "Laplace": "additive",
+            "Personalised": "additive",
+            "declared_domain": "additive",
+            "noise_multiplier": "additive",
+            "two_bounds": "additive",
             "NESTED": "base",
             "ExpectedError": "base",
             "Mechanism": "base",
@@ -190,15 +198,8 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "CellSums": "cell_sums",
             "Sums": "cell_sums",
             "IndependentDirectional": "directional",
-            "Ball": "domain",
-            "Box": "domain",
-            "declared_domain": "domain",
-            "two_bounds": "domain",
-            "Gaussian": "gaussian",
-            "noise_multiplier": "gaussian",
+            "MatrixVariateGaussian": "directional",
             "GridTensorLDP": "grid_tensor",
-            "Laplace": "laplace",
-            "MatrixVariateGaussian": "matrix_variate",
             "HessianClipped": "model_parameters",
             "LayerAdaptive": "model_parameters",
             "Option": "parameter_options",
@@ -228,7 +229,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "share": "parameters",
             "shown": "parameters",
             "whole": "parameters",
-            "Personalised": "personalised",
             "PrivUnit": "privunit",
             "PrivUnitG": "privunit",
             "RandomisedResponse": "randomised_response",
@@ -245,9 +245,9 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "TensorLDP": "tensor_ldp",
             "WeightedTensorLDP": "tensor_ldp",
             "saliency_weights": "tensor_ldp",
-            "Projection": "tensor_structure",
-            "SymmetricTensors": "tensor_structure",
             "UNITS": "tensors",
+            "Projection": "tensors",
+            "SymmetricTensors": "tensors",
             "TensorMechanism": "tensors",
             "ResponseTier": "tiers",
             "Tier": "tiers",

@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.additive import check_fits, check_inside, two_bounds
 from sfumato.mechanisms.base import ExpectedError, finite
-from sfumato.mechanisms.domain import check_fits, check_inside, two_bounds
 from sfumato.mechanisms.parameters import (
     Epsilon,
     Outside,

@@ -50,11 +50,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.additive import AdditiveMechanism
+from sfumato.mechanisms.additive import AdditiveMechanism, Ball, Domain, Norm, noise_multiplier
 from sfumato.mechanisms.base import ExpectedError, Release, as_array, held, numbers
 from sfumato.mechanisms.directional import check_fits, stretches
-from sfumato.mechanisms.domain import Ball, Domain, Norm
-from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import (
     Clip,
     Delta,

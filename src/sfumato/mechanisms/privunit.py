@@ -87,8 +87,8 @@ from numpy.typing import NDArray
 from scipy.special import betaincc, chdtrc, gammaln, ndtr
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.additive import check_fits
 from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
-from sfumato.mechanisms.domain import check_fits
 from sfumato.mechanisms.parameters import Epsilon, Radius, RandomSource, positive
 from sfumato.noise import NORMAL, Rounded, Stream, mpmath_context
 from sfumato.privacy import RECORD, REQUIRED, Claim, Guarantee, Neighbours

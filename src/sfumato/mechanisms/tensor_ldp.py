@@ -37,9 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.additive import AdditiveMechanism
+from sfumato.mechanisms.additive import AdditiveMechanism, Domain, check_inside, one_box, two_bounds
 from sfumato.mechanisms.base import ExpectedError
-from sfumato.mechanisms.domain import Domain, check_inside, one_box, two_bounds
 from sfumato.mechanisms.parameters import (
     Delta,
     Epsilon,

@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.additive import AdditiveMechanism
+from sfumato.mechanisms.additive import AdditiveMechanism, Domain, declared_domain, noise_multiplier
 from sfumato.mechanisms.base import Release, check_finite, records
-from sfumato.mechanisms.domain import Domain, declared_domain
-from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import (
     Bounds,
     Clip,

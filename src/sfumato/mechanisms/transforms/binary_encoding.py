@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.additive import Box, declared_domain
 from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
-from sfumato.mechanisms.domain import Box, declared_domain
 from sfumato.mechanisms.parameters import BOUNDS, Parameter, RandomSource, positive, shown
 from sfumato.mechanisms.randomised_response import keep_threshold
 from sfumato.noise import coins, each_block

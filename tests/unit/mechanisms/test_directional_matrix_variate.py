@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.mechanisms.matrix_variate import MatrixVariateGaussian
+from sfumato.mechanisms.directional import MatrixVariateGaussian
 from sfumato.privacy import gaussian_epsilon, gaussian_mu
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
