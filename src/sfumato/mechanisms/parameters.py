@@ -98,7 +98,10 @@ class Parameter:
 @cache
 def parameters_of(kind: type) -> Mapping[str, Parameter]:
     """Return the declaration of every parameter of ``kind``, by Python name, with its type and default."""
-    hints = get_type_hints(kind.__init__, include_extras=True)  # type: ignore[misc]
+    # Parameters stand in the body of a class that is a dataclass, else in the signature of ``__init__``.
+    owner = next(base for base in kind.__mro__ if "__init__" in vars(base))
+    declaring: Any = owner if "__dataclass_fields__" in vars(owner) else owner.__init__  # type: ignore[misc]
+    hints = get_type_hints(declaring, include_extras=True)
     found: dict[str, Parameter] = {}
     for name, taken in inspect.signature(kind).parameters.items():
         metadata = getattr(hints.get(name), "__metadata__", ())
@@ -212,13 +215,14 @@ def in_range(name: str, value: Any) -> Any:
     return value
 
 
-def whole(name: str, value: Any, largest: int, what: str = "number") -> int:
-    """``value`` as an int, if it is a whole ``what`` from 1 to ``largest``."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
-        raise BadInput(
-            f"`{name}` must be a whole {what}, 1 or more and at most {largest:,}, not {shown(value)}.",
-            parameter=name,
-        )
+def whole(
+    name: str, value: Any, largest: int | None = None, what: str = "number", *, smallest: int = 1
+) -> int:
+    """Return ``value`` as an int, if it is a whole ``what`` from ``smallest`` to ``largest``."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or value < smallest or (largest is not None and value > largest):
+        accepted = f", {smallest} or more" if largest is None else f" from {smallest} to {largest:,}"
+        raise BadInput(f"`{name}` must be a whole {what}{accepted}, not {shown(value)}.", parameter=name)
     return int(value)
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms.additive import Laplace
 from sfumato.mechanisms.base import ExpectedError, Mechanism, Release, check_visible, finite, held
-from sfumato.mechanisms.parameters import Parameter, numeric, one_of, positive, shown
+from sfumato.mechanisms.parameters import Parameter, numeric, one_of, positive, shown, whole
 from sfumato.privacy import Claim, Guarantee
 
 __all__ = ["UNITS", "Projection", "SymmetricTensors", "TensorMechanism"]
@@ -140,6 +140,7 @@ _WEIGHTS = ("auto", "l2", "l1", "none")
 _MOST_COMPONENTS = 1 << 24
 
 
+@dataclass(eq=False, repr=False)
 class SymmetricTensors(Mechanism):
     """Releases symmetric tensors of ``order`` k, (n, d, …, d) or as rows (n, dᵏ), by ``mechanism``.
 
@@ -150,22 +151,15 @@ class SymmetricTensors(Mechanism):
     """
 
     kinds = ()
-    units = ()
 
-    def __init__(
-        self,
-        mechanism: Annotated[
-            Mechanism | None, Parameter("Mechanism that releases the independent components.")
-        ] = None,
-        *,
-        order: Annotated[int, Parameter("Order of the tensors.")] = 2,
-        weights: Annotated[
-            str, Parameter("What an independent component is multiplied by.", choices=_WEIGHTS)
-        ] = "auto",
-    ) -> None:
-        self.mechanism = mechanism
-        self.order = order
-        self.weights = weights
+    mechanism: Annotated[
+        Mechanism | None, Parameter("Mechanism that releases the independent components.")
+    ] = None
+    _: KW_ONLY
+    order: Annotated[int, Parameter("Order of the tensors.")] = 2
+    weights: Annotated[
+        str, Parameter("What an independent component is multiplied by.", choices=_WEIGHTS)
+    ] = "auto"
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """What the mechanism proves of the independent components."""
@@ -265,11 +259,7 @@ class SymmetricTensors(Mechanism):
         return times if asked == "l1" or (asked == "auto" and isinstance(inner, Laplace)) else np.sqrt(times)
 
     def _order(self) -> int:
-        if isinstance(self.order, bool) or not isinstance(self.order, int | np.integer) or self.order < 1:
-            raise BadInput(
-                f"`order` must be a positive whole number, not {shown(self.order)}.", parameter="order"
-            )
-        return int(self.order)
+        return whole("order", self.order)
 
     def _inner(self) -> Mechanism:
         if not isinstance(self.mechanism, Mechanism):
