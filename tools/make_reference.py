@@ -70,7 +70,7 @@ def _tables(rows: Sequence[Row]) -> str:
 
 
 def _declared(kind: type) -> list[Any]:
-    return list(imported("sfumato.mechanisms.parameters").parameters_of(kind).values())
+    return list(imported("sfumato.mechanisms.registry").parameters_of(kind).values())
 
 
 def _call(kind: type) -> str:

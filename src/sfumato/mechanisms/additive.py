@@ -50,7 +50,6 @@ from sfumato.mechanisms.parameters import (
     Delta,
     Epsilon,
     NeighboursName,
-    Parameter,
     RandomSource,
     delta_between,
     known_neighbours,
@@ -58,8 +57,8 @@ from sfumato.mechanisms.parameters import (
     one_of,
     positive,
     positives,
-    shown,
 )
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.noise import LAPLACE, NORMAL, Law, Rounded, Stream, grid_step, onto_grid
 from sfumato.privacy import DELTA, RECORD, RECORDS, REQUIRED, Claim, Guarantee, Neighbours, Unit, gaussian_mu
 

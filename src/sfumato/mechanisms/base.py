@@ -27,7 +27,8 @@ from typing_extensions import TypeVar
 
 import sfumato
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import delta_between, known_neighbours, parameters_of, positive
+from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
+from sfumato.mechanisms.registry import parameters_of
 from sfumato.noise import Keyed, Randomness, Secure, Stream, Units, each_block
 from sfumato.privacy import Claim, Guarantee, Neighbours, Statement, Unit
 

@@ -35,12 +35,12 @@ from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
 from sfumato.mechanisms.parameters import (
     Epsilon,
     Outside,
-    Parameter,
     RandomSource,
     StrictBounds,
     positive,
     whole,
 )
+from sfumato.mechanisms.registry import Parameter
 from sfumato.noise import Stream, coins, uniform_integers
 from sfumato.privacy import REQUIRED, Claim, Guarantee
 

@@ -62,15 +62,14 @@ from sfumato.mechanisms.parameters import (
     Delta,
     Epsilon,
     NeighboursName,
-    Parameter,
     RandomSource,
     delta_between,
     known_neighbours,
     numeric,
     one_of,
     positive,
-    shown,
 )
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.mechanisms.tensors import TensorMechanism, TensorShape
 from sfumato.noise import onto_grid
 from sfumato.privacy import DELTA, RECORDS, REQUIRED, Claim, Guarantee, Neighbours, Unit

@@ -40,13 +40,13 @@ from sfumato.mechanisms.base import ExpectedError, finite
 from sfumato.mechanisms.parameters import (
     Epsilon,
     Outside,
-    Parameter,
     RandomSource,
     StrictBounds,
     one_of,
     positive,
     whole,
 )
+from sfumato.mechanisms.registry import Parameter
 from sfumato.mechanisms.tensors import UNITS, TensorMechanism, TensorShape, TensorUnit, flattened
 from sfumato.noise import Stream
 from sfumato.privacy import REQUIRED, TENSORS, Claim, Guarantee, Unit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.mechanisms.parameter_options import Option, Place
+from sfumato.mechanisms.registry import Option, Place
 
 # fmt: off
 # ruff: noqa: E501

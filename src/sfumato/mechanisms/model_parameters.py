@@ -60,15 +60,14 @@ from sfumato.mechanisms.parameters import (
     Delta,
     Epsilon,
     NeighboursName,
-    Parameter,
     RandomSource,
     delta_between,
     known_neighbours,
     positive,
     positives,
     share,
-    shown,
 )
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.mechanisms.tensors import tensor_size
 from sfumato.noise import Stream, onto_grid
 from sfumato.privacy import DELTA, RECORDS, REQUIRED, Claim, Guarantee, Neighbours, Unit

@@ -12,18 +12,17 @@ renamed parameter keeps its wire name, so every release made before keeps its by
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import BadInput, Door
+from sfumato.errors import BadInput
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.noise import Randomness
 from sfumato.privacy import Neighbours
 
@@ -34,85 +33,18 @@ __all__ = [
     "Distrust",
     "Epsilon",
     "OptionalDelta",
-    "Parameter",
     "RandomSource",
     "delta_between",
     "epsilon_range",
     "known_neighbours",
     "numeric",
     "one_of",
-    "parameters_of",
     "positive",
     "positives",
     "proper_share",
     "share",
-    "shown",
     "whole",
 ]
-
-_DOORS: tuple[Door, ...] = ("python", "command line", "service")
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """What is declared of a parameter beyond its type and default.
-
-    Args:
-        help: One line that says what it is.
-        symbol: What stands for its value in help, such as ``ε``.
-        choices: The words that it accepts.
-        arity: How many values are typed for it; None for any number of them.
-        array: Whether it may be an array, which the command line reads from a .npy file.
-        file: A further option of the command line that names a file with one value for each record.
-        doors: The doors that have it.
-        bound: For one that bounds the records: what is missing where no such parameter is given.
-        instead_of: The parameter that it replaces.
-        wire: Its wire name, by default its Python name.
-        added: Whether it was added after releases had been made: then it enters keyed noise and commitments
-            only where it is not at its default.
-        type: Its type at the doors, where Python takes more.
-        renamed: For one whose wire name people used to type: what to give instead.
-        of_kinds: For one of a request, whatever its mechanism: the kinds of data that have it, or all.
-
-    ``name``, ``default`` and, unless given, ``type`` are filled in by :func:`parameters_of`.
-    """
-
-    help: str = ""
-    symbol: str = ""
-    choices: tuple[str, ...] = ()
-    arity: int | None = 1
-    array: bool = False
-    file: str = ""
-    doors: tuple[Door, ...] = _DOORS
-    bound: str = ""
-    instead_of: str = ""
-    wire: str = ""
-    added: bool = False
-    renamed: str = ""
-    of_kinds: tuple[str, ...] = ()
-    name: str = ""
-    type: Any = None
-    default: Any = None
-
-
-@cache
-def parameters_of(kind: type) -> Mapping[str, Parameter]:
-    """Return the declaration of every parameter of ``kind``, by Python name, with its type and default."""
-    # Parameters stand in the body of a class that is a dataclass, else in the signature of ``__init__``.
-    owner = next(base for base in kind.__mro__ if "__init__" in vars(base))
-    declaring: Any = owner if "__dataclass_fields__" in vars(owner) else owner.__init__  # type: ignore[misc]
-    hints = get_type_hints(declaring, include_extras=True)
-    found: dict[str, Parameter] = {}
-    for name, taken in inspect.signature(kind).parameters.items():
-        metadata = getattr(hints.get(name), "__metadata__", ())
-        given = next((item for item in metadata if isinstance(item, Parameter)), Parameter())
-        typed = get_args(hints[name])[0] if metadata else hints.get(name)
-        named = replace(given, wire=given.wire or name, name=name)
-        found[name] = replace(named, type=given.type or typed, default=taken.default)
-    if len({declared.wire for declared in found.values()}) < len(found):
-        raise TypeError(f"two parameters of {kind.__name__} have one wire name.")
-    return found
-
 
 _EPSILON = Parameter("Privacy budget of one unit.", symbol="ε")
 _CLIP = Parameter(
@@ -173,15 +105,6 @@ SMALLEST, LARGEST = 1e-100, 1e100
 _SMALLEST_PART = 1e-6
 
 
-def shown(value: Any) -> str:
-    """``value`` as it stands in an error message: on one line, and not too long."""
-    try:
-        text = " ".join(repr(value).split())
-    except ValueError:  # Python writes out no whole number of more than some thousand digits
-        text = "a whole number of thousands of digits"
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _number(value: Any) -> float:
     """``value`` as a float; NaN, which lies in no range, if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -200,19 +123,6 @@ def positive(name: str, value: Any) -> float:
             parameter=name,
         )
     return number
-
-
-def in_range(name: str, value: Any) -> Any:
-    """``value``, if no whole number in it, alone or in a list, lies beyond ±LARGEST, where none is a float.
-
-    All else passes: whoever takes it knows what is accepted.
-    """
-    for one in value if isinstance(value, list | tuple) else (value,):
-        if isinstance(one, int) and abs(one) > LARGEST:
-            raise BadInput(
-                f"`{name}` must be given in numbers within ±{LARGEST:g}, not {shown(value)}.", parameter=name
-            )
-    return value
 
 
 def whole(

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
-from sfumato.mechanisms.parameters import Epsilon, Parameter, RandomSource, positive, positives, shown
+from sfumato.mechanisms.parameters import Epsilon, RandomSource, positive, positives
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.noise import Stream, coins, mpmath_context, uniform_integers
 from sfumato.privacy import REQUIRED, Claim, Guarantee
 

@@ -43,15 +43,14 @@ from sfumato.mechanisms.parameters import (
     Delta,
     Epsilon,
     Outside,
-    Parameter,
     RandomSource,
     StrictBounds,
     delta_between,
     numeric,
     one_of,
     positive,
-    shown,
 )
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.mechanisms.tensors import TensorMechanism, TensorShape, TensorUnit, tensor_size
 from sfumato.noise import LAPLACE, NORMAL, Law, Stream
 from sfumato.privacy import DELTA, REQUIRED, Claim, Guarantee, Neighbours, Unit

@@ -38,7 +38,8 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms.additive import Laplace
 from sfumato.mechanisms.base import ExpectedError, Mechanism, Release, check_visible, finite, held
-from sfumato.mechanisms.parameters import Parameter, numeric, one_of, positive, shown, whole
+from sfumato.mechanisms.parameters import numeric, one_of, positive, whole
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.privacy import Claim, Guarantee
 
 __all__ = ["UNITS", "Projection", "SymmetricTensors", "TensorMechanism"]

@@ -36,8 +36,9 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.base import ExpectedError, Mechanism
-from sfumato.mechanisms.parameters import Distrust, epsilon_range, share, shown
+from sfumato.mechanisms.parameters import Distrust, epsilon_range, share
 from sfumato.mechanisms.randomised_response import RandomisedResponse, respond
+from sfumato.mechanisms.registry import shown
 from sfumato.mechanisms.table_rows import Rows
 from sfumato.mechanisms.trust_adaptive import Tiers, TrustAdaptive
 from sfumato.noise import Stream

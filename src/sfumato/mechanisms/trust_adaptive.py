@@ -30,15 +30,14 @@ from sfumato.mechanisms.parameters import (
     Distrust,
     EpsilonRange,
     NeighboursName,
-    Parameter,
     RandomSource,
     delta_between,
     epsilon_range,
     known_neighbours,
     one_of,
     share,
-    shown,
 )
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.privacy import DELTA, RECORDS, REQUIRED, Claim, Guarantee, Statement, classical_sigma
 
 __all__ = ["TrustAdaptive"]

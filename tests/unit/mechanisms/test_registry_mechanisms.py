@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato.errors import BadInput
 from sfumato.mechanisms import MECHANISMS, make_mechanism, mechanism_names, refuse_other_doors
 from sfumato.mechanisms.index import PLACES
-from sfumato.mechanisms.parameters import parameters_of
+from sfumato.mechanisms.registry import parameters_of
 
 PYTHON_ALONE = [
     *("ClipNoise", "FrameNoise", "HessianClipped", "IndependentDirectional", "LayerAdaptive"),

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms.additive import Box, declared_box
 from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
-from sfumato.mechanisms.parameters import BOUNDS, Parameter, RandomSource, positive, shown, whole
+from sfumato.mechanisms.parameters import BOUNDS, RandomSource, positive, whole
 from sfumato.mechanisms.randomised_response import keep_threshold
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.noise import coins, each_block
 from sfumato.privacy import Guarantee
 

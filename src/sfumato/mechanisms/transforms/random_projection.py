@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms import AdditiveNoise, ExpectedError, Mechanism
 from sfumato.mechanisms.base import finite, held
-from sfumato.mechanisms.parameters import Parameter, shown, whole
+from sfumato.mechanisms.parameters import whole
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.mechanisms.transforms.transform import Transform
 from sfumato.noise import NORMAL, Rounded, Seeded, each_block
 from sfumato.privacy import Claim, Guarantee

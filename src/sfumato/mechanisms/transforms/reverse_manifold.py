@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.base import held, numbers
-from sfumato.mechanisms.parameters import LARGEST, SMALLEST, Parameter, shown
+from sfumato.mechanisms.parameters import LARGEST, SMALLEST
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.mechanisms.transforms.transform import Transform
 from sfumato.noise import Stream, random_permutation, secret_to_send
 from sfumato.privacy import Claim
