@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.registry import options_at as options_at
     from sfumato.mechanisms.registry import parameters_of as parameters_of
     from sfumato.mechanisms.registry import refuse_foreign as refuse_foreign
-    from sfumato.mechanisms.registry import refuse_other_doors as refuse_other_doors
     from sfumato.mechanisms.registry import shown as shown
     from sfumato.mechanisms.registry import typed_value as typed_value
     from sfumato.mechanisms.table_rows import Rows as Rows
@@ -161,7 +160,6 @@ __all__ = [
     "proper_share",
     "records",
     "refuse_foreign",
-    "refuse_other_doors",
     "saliency_weights",
     "share",
     "shown",
@@ -238,7 +236,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "options_at": "registry",
             "parameters_of": "registry",
             "refuse_foreign": "registry",
-            "refuse_other_doors": "registry",
             "shown": "registry",
             "typed_value": "registry",
             "Rows": "table_rows",

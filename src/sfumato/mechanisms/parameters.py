@@ -1,14 +1,4 @@
-"""What a parameter may be, said in one sentence when it is not.
-
-Declaration of a mechanism's parameters, read from the annotations of its ``__init__``.
-
-``Annotated[float, Parameter("Standard deviation of the noise.")]`` says once what a parameter is. Options of
-the command line, schemas, forms, ``sf.mechanism`` and the reference are derived from it. Parameters that many
-mechanisms have are declared here.
-
-A parameter has a **wire name**. Wire names, not Python names, enter keyed noise and ledger commitments. A
-renamed parameter keeps its wire name, so every release made before keeps its bytes and its price.
-"""
+"""Declarations of parameters that many mechanisms have, and checks of values, with refusals in one sentence."""
 
 from __future__ import annotations
 
@@ -106,7 +96,7 @@ _SMALLEST_PART = 1e-6
 
 
 def _number(value: Any) -> float:
-    """``value`` as a float; NaN, which lies in no range, if it is not a number."""
+    """Return ``value`` as a float; NaN, which lies in no range, if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
@@ -116,7 +106,7 @@ def _number(value: Any) -> float:
 
 
 def positive(name: str, value: Any) -> float:
-    """``value`` as a float, if it is a positive number that can be squared and summed."""
+    """Return ``value`` as a float, if it is a positive number that can be squared and summed."""
     if not SMALLEST <= (number := _number(value)) <= LARGEST:
         raise BadInput(
             f"`{name}` must be a positive number from {SMALLEST:g} to {LARGEST:g}, not {shown(value)}.",
@@ -137,7 +127,7 @@ def whole(
 
 
 def numeric(value: Any) -> NDArray[np.float64] | None:
-    """``value`` as an array, if it is a number or a list of numbers; otherwise None."""
+    """Return ``value`` as an array, if it is a number or a list of numbers; otherwise None."""
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths
@@ -148,7 +138,7 @@ def numeric(value: Any) -> NDArray[np.float64] | None:
 
 
 def positives(value: Any) -> NDArray[np.float64] | None:
-    """``value`` as an array, if it is a list of numbers that :func:`positive` accepts; otherwise None."""
+    """Return ``value`` as an array, if it is a list of numbers that :func:`positive` accepts; or None."""
     array = numeric(value)
     if array is None or array.ndim != 1 or not array.size:
         return None
@@ -156,14 +146,14 @@ def positives(value: Any) -> NDArray[np.float64] | None:
 
 
 def share(name: str, value: Any) -> float:
-    """``value`` as a float, if it lies in [0, 1]."""
+    """Return ``value`` as a float, if it lies in [0, 1]."""
     if not 0.0 <= (number := _number(value)) <= 1.0:
         raise BadInput(f"`{name}` must lie between 0 and 1, not {shown(value)}.", parameter=name)
     return number
 
 
 def proper_share(name: str, value: Any) -> float:
-    """``value`` as a float, if it lies strictly between 0 and 1 and is as good as neither."""
+    """Return ``value`` as a float, if it lies between 0 and 1 and at least 1e-6 from both."""
     if not _SMALLEST_PART <= (number := _number(value)) <= 1.0 - _SMALLEST_PART:
         raise BadInput(
             f"`{name}` must lie strictly between 0 and 1, at least {_SMALLEST_PART:g} from both, not "
@@ -174,7 +164,7 @@ def proper_share(name: str, value: Any) -> float:
 
 
 def delta_between(value: Any) -> float:
-    """δ as a float, if it lies strictly between 0 and 1 and is not so small that it means 0."""
+    """Return δ as a float, if it lies strictly between 0 and 1 and is not so small that it means 0."""
     if not SMALLEST <= (number := _number(value)) < 1.0:
         raise BadInput(
             f"`delta` must lie strictly between 0 and 1 (Gaussian noise needs one), not {shown(value)}.",
@@ -184,7 +174,7 @@ def delta_between(value: Any) -> float:
 
 
 def epsilon_range(value: Any) -> tuple[float, float]:
-    """(ε_min, ε_max) as floats, if 0 < ε_min ≤ ε_max."""
+    """Return (ε_min, ε_max) as floats, if 0 < ε_min ≤ ε_max."""
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         raise BadInput(
             f"`epsilon` must be a range such as (1.0, 8.0), not {shown(value)}.", parameter="epsilon"
@@ -199,7 +189,7 @@ def epsilon_range(value: Any) -> tuple[float, float]:
 
 
 def known_neighbours(value: Any) -> Neighbours:
-    """``value`` as neighbours that a row-by-row release can promise."""
+    """Return ``value`` as neighbours that a row-by-row release can promise."""
     try:
         neighbours = Neighbours(value)
     except ValueError:
@@ -214,7 +204,7 @@ def known_neighbours(value: Any) -> Neighbours:
 
 
 def one_of(name: str, value: Any, accepted: Sequence[str]) -> str:
-    """``value``, if it is one of ``accepted``."""
+    """Return ``value``, if it is one of ``accepted``."""
     if not isinstance(value, str) or value not in accepted:
         raise BadInput(f"`{name}` must be one of {', '.join(accepted)}, not {shown(value)}.", parameter=name)
     return str(value)

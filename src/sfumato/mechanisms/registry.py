@@ -1,11 +1,14 @@
-"""Mechanisms by the names people type, what each declares of its parameters, and how doors offer them.
+"""Mechanisms by name, what each declares of its parameters, and how doors offer them.
 
 Names are class names in kebab case. The index, written by ``make index``, says which module has the class;
-that module alone is imported. What a mechanism takes is read from its declaration.
+that module alone is imported, when the class is needed. So help can be printed and a request read without
+loading NumPy.
 
-Parameters of mechanisms as doors offer them, from the index: what each is called, takes and means.
+``Annotated[float, Parameter("Standard deviation of the noise.")]`` says once what a parameter is. Options of
+the command line, schemas, forms, ``sf.mechanism`` and the reference are derived from it.
 
-Nothing here imports a mechanism, so that help can be printed and a request read before one is chosen.
+A parameter has a **wire name**. Wire names, not Python names, enter keyed noise and ledger commitments. A
+renamed parameter keeps its wire name, so every release made before keeps its bytes and its price.
 """
 
 from __future__ import annotations
@@ -40,19 +43,20 @@ __all__ = [
     "options_at",
     "parameters_of",
     "refuse_foreign",
-    "refuse_other_doors",
     "shown",
     "typed_value",
 ]
 
-# Of the numbers that are given, see ``parameters``.
-_LARGEST = 1e100
 _DOORS: tuple[Door, ...] = ("python", "command line", "service")
+# Whole numbers beyond it are no floats of use.
+_LARGEST = 1e100
+# A parameter of more mechanisms is described without a list of them.
+_MANY = 4
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """What is declared of a parameter beyond its type and default.
+    """Declaration of a parameter beyond its type and default.
 
     Args:
         help: One line that says what it is.
@@ -112,7 +116,7 @@ def parameters_of(kind: type) -> Mapping[str, Parameter]:
 
 
 def shown(value: Any) -> str:
-    """``value`` as it stands in an error message: on one line, and not too long."""
+    """Return ``value`` as it stands in an error message: on one line, and not too long."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # Python writes out no whole number of more than some thousand digits
@@ -120,21 +124,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def in_range(name: str, value: Any) -> Any:
-    """``value``, if no whole number in it, alone or in a list, lies beyond ±LARGEST, where none is a float.
-
-    All else passes: whoever takes it knows what is accepted.
-    """
+def _in_range(name: str, value: Any) -> Any:
+    """Return ``value``, unless it is or holds a whole number beyond ±1e100; the mechanism checks the rest."""
     for one in value if isinstance(value, list | tuple) else (value,):
         if isinstance(one, int) and abs(one) > _LARGEST:
             raise BadInput(
                 f"`{name}` must be given in numbers within ±{_LARGEST:g}, not {shown(value)}.", parameter=name
             )
     return value
-
-
-# Of how many mechanisms a parameter is that is described without a list of them.
-_MANY = 4
 
 
 class Place(NamedTuple):
@@ -186,16 +183,6 @@ def options_at(door: Door) -> dict[str, tuple[Option, ...]]:
 
     found = {name: tuple(one for one in every if door in one.doors) for name, every in OPTIONS.items()}
     return {name: options for name, options in found.items() if options}
-
-
-def refuse_other_doors(given: Iterable[str], door: Door) -> None:
-    """Refuse the first parameter of ``given`` that mechanisms declare, but for other doors than ``door``."""
-    from sfumato.mechanisms.index import OPTIONS
-
-    for name in given:
-        doors = {other: None for one in OPTIONS.get(name, ()) for other in one.doors}
-        if doors and door not in doors:
-            raise BadInput(f"`{name}` is a parameter of the {' and the '.join(doors)} alone.", parameter=name)
 
 
 def typed_value(options: Sequence[Option], texts: Sequence[str]) -> Any:
@@ -299,7 +286,7 @@ def make_mechanism(name: str, options: Mapping[str, Any], *, bounded: bool = Fal
     they are for.
     """
     kind = _class_of(name)
-    given = {option: in_range(option, value) for option, value in options.items() if value is not None}
+    given = {option: _in_range(option, value) for option, value in options.items() if value is not None}
     listed = [one.name for one in parameters_of(kind).values() if "command line" in one.doors]
     listed += [option for option in accepted_by(kind) if option not in parameters_of(kind)]
     _check_taken(name, kind, given, accepted_by(kind), listed)
