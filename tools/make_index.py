@@ -43,7 +43,7 @@ _INDEX_HEAD = '''"""Index of the mechanisms that doors offer, written by `make i
 
 from __future__ import annotations
 
-from sfumato.mechanisms.parameter_options import Option, Place
+from sfumato.mechanisms.registry import Option, Place
 
 # fmt: off
 # ruff: noqa: E501
@@ -166,7 +166,7 @@ def options_of(classes: Mapping[str, type]) -> dict[str, list[tuple[dict[str, An
     requested = imported("sfumato.release.request").PARAMETERS
     for mechanism, kind in classes.items():
         shared = [one for one in requested.values() if not one.of_kinds or {*one.of_kinds} & {*kind.kinds}]
-        for one in [*imported("sfumato.mechanisms.parameters").parameters_of(kind).values(), *shared]:
+        for one in [*imported("sfumato.mechanisms.registry").parameters_of(kind).values(), *shared]:
             plain = isinstance(one.default, bool | int | float | str | None)
             own = {
                 "help": one.help,
@@ -240,7 +240,7 @@ def _formatted(text: str) -> str:
 def proto() -> str:
     """Return the text of the gRPC interface, with the names of mechanisms and parameters in its comments."""
     sys.modules.pop("sfumato.mechanisms.index", None)  # it was written a moment ago
-    options = imported("sfumato.mechanisms.parameter_options")
+    options = imported("sfumato.mechanisms.registry")
     lines = [
         f"  //   {name}: {options.describe_parameter(found)}"
         for name, found in options.options_at("service").items()

@@ -32,7 +32,7 @@ def page(classes: Sequence[tuple[str, str, tuple[str, ...]]]) -> str:
     sections: dict[str, Callable[[Row], bool]] = {
         "media": lambda row: ".media." in row[0].__module__,
         "tensors": lambda row: (
-            bool(_TENSORS & {*row[0].units}) or row[0].__module__.endswith("tensor_structure")
+            bool(_TENSORS & {*row[0].units}) or row[0].__module__.endswith("tensors")
         ),
         "records": lambda row: True,
     }
@@ -70,7 +70,7 @@ def _tables(rows: Sequence[Row]) -> str:
 
 
 def _declared(kind: type) -> list[Any]:
-    return list(imported("sfumato.mechanisms.parameters").parameters_of(kind).values())
+    return list(imported("sfumato.mechanisms.registry").parameters_of(kind).values())
 
 
 def _call(kind: type) -> str:

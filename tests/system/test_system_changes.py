@@ -31,7 +31,7 @@ MECHANISM = '''"""A toy mechanism: Gaussian noise under another name.
 **Guarantee.** That of the Gaussian mechanism.
 """
 
-from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.additive import Gaussian
 
 __all__ = ["Veil"]
 

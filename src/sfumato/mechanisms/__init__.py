@@ -7,6 +7,14 @@ from sfumato.loading import when_used
 
 if TYPE_CHECKING:
     from sfumato.mechanisms.additive import AdditiveNoise as AdditiveNoise
+    from sfumato.mechanisms.additive import Ball as Ball
+    from sfumato.mechanisms.additive import Box as Box
+    from sfumato.mechanisms.additive import Gaussian as Gaussian
+    from sfumato.mechanisms.additive import Laplace as Laplace
+    from sfumato.mechanisms.additive import Personalised as Personalised
+    from sfumato.mechanisms.additive import declared_domain as declared_domain
+    from sfumato.mechanisms.additive import noise_multiplier as noise_multiplier
+    from sfumato.mechanisms.additive import two_bounds as two_bounds
     from sfumato.mechanisms.base import NESTED as NESTED
     from sfumato.mechanisms.base import ExpectedError as ExpectedError
     from sfumato.mechanisms.base import Mechanism as Mechanism
@@ -22,64 +30,55 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.cell_sums import CellSums as CellSums
     from sfumato.mechanisms.cell_sums import Sums as Sums
     from sfumato.mechanisms.directional import IndependentDirectional as IndependentDirectional
-    from sfumato.mechanisms.domain import Ball as Ball
-    from sfumato.mechanisms.domain import Box as Box
-    from sfumato.mechanisms.domain import declared_domain as declared_domain
-    from sfumato.mechanisms.domain import two_bounds as two_bounds
-    from sfumato.mechanisms.gaussian import Gaussian as Gaussian
-    from sfumato.mechanisms.gaussian import noise_multiplier as noise_multiplier
+    from sfumato.mechanisms.directional import MatrixVariateGaussian as MatrixVariateGaussian
     from sfumato.mechanisms.grid_tensor import GridTensorLDP as GridTensorLDP
-    from sfumato.mechanisms.laplace import Laplace as Laplace
-    from sfumato.mechanisms.matrix_variate import MatrixVariateGaussian as MatrixVariateGaussian
     from sfumato.mechanisms.model_parameters import HessianClipped as HessianClipped
     from sfumato.mechanisms.model_parameters import LayerAdaptive as LayerAdaptive
-    from sfumato.mechanisms.parameter_options import Option as Option
-    from sfumato.mechanisms.parameter_options import describe_defaults as describe_defaults
-    from sfumato.mechanisms.parameter_options import describe_parameter as describe_parameter
-    from sfumato.mechanisms.parameter_options import mechanism_places as mechanism_places
-    from sfumato.mechanisms.parameter_options import options_at as options_at
-    from sfumato.mechanisms.parameter_options import refuse_other_doors as refuse_other_doors
-    from sfumato.mechanisms.parameter_options import typed_value as typed_value
     from sfumato.mechanisms.parameters import LARGEST as LARGEST
     from sfumato.mechanisms.parameters import SMALLEST as SMALLEST
     from sfumato.mechanisms.parameters import Delta as Delta
     from sfumato.mechanisms.parameters import Distrust as Distrust
     from sfumato.mechanisms.parameters import Epsilon as Epsilon
     from sfumato.mechanisms.parameters import OptionalDelta as OptionalDelta
-    from sfumato.mechanisms.parameters import Parameter as Parameter
     from sfumato.mechanisms.parameters import RandomSource as RandomSource
     from sfumato.mechanisms.parameters import delta_between as delta_between
     from sfumato.mechanisms.parameters import epsilon_range as epsilon_range
     from sfumato.mechanisms.parameters import known_neighbours as known_neighbours
     from sfumato.mechanisms.parameters import numeric as numeric
     from sfumato.mechanisms.parameters import one_of as one_of
-    from sfumato.mechanisms.parameters import parameters_of as parameters_of
     from sfumato.mechanisms.parameters import positive as positive
     from sfumato.mechanisms.parameters import positives as positives
     from sfumato.mechanisms.parameters import proper_share as proper_share
     from sfumato.mechanisms.parameters import share as share
-    from sfumato.mechanisms.parameters import shown as shown
     from sfumato.mechanisms.parameters import whole as whole
-    from sfumato.mechanisms.personalised import Personalised as Personalised
     from sfumato.mechanisms.privunit import PrivUnit as PrivUnit
     from sfumato.mechanisms.privunit import PrivUnitG as PrivUnitG
     from sfumato.mechanisms.randomised_response import RandomisedResponse as RandomisedResponse
     from sfumato.mechanisms.randomised_response import keep_threshold as keep_threshold
     from sfumato.mechanisms.registry import MECHANISMS as MECHANISMS
+    from sfumato.mechanisms.registry import Option as Option
+    from sfumato.mechanisms.registry import Parameter as Parameter
     from sfumato.mechanisms.registry import accepted_by as accepted_by
     from sfumato.mechanisms.registry import chosen as chosen
     from sfumato.mechanisms.registry import default_mechanism as default_mechanism
+    from sfumato.mechanisms.registry import describe_defaults as describe_defaults
+    from sfumato.mechanisms.registry import describe_parameter as describe_parameter
     from sfumato.mechanisms.registry import make_mechanism as make_mechanism
     from sfumato.mechanisms.registry import mechanism as mechanism
     from sfumato.mechanisms.registry import mechanism_names as mechanism_names
+    from sfumato.mechanisms.registry import mechanism_places as mechanism_places
+    from sfumato.mechanisms.registry import options_at as options_at
+    from sfumato.mechanisms.registry import parameters_of as parameters_of
     from sfumato.mechanisms.registry import refuse_foreign as refuse_foreign
+    from sfumato.mechanisms.registry import shown as shown
+    from sfumato.mechanisms.registry import typed_value as typed_value
     from sfumato.mechanisms.table_rows import Rows as Rows
     from sfumato.mechanisms.tensor_ldp import TensorLDP as TensorLDP
     from sfumato.mechanisms.tensor_ldp import WeightedTensorLDP as WeightedTensorLDP
     from sfumato.mechanisms.tensor_ldp import saliency_weights as saliency_weights
-    from sfumato.mechanisms.tensor_structure import Projection as Projection
-    from sfumato.mechanisms.tensor_structure import SymmetricTensors as SymmetricTensors
     from sfumato.mechanisms.tensors import UNITS as UNITS
+    from sfumato.mechanisms.tensors import Projection as Projection
+    from sfumato.mechanisms.tensors import SymmetricTensors as SymmetricTensors
     from sfumato.mechanisms.tensors import TensorMechanism as TensorMechanism
     from sfumato.mechanisms.tiers import ResponseTier as ResponseTier
     from sfumato.mechanisms.tiers import Tier as Tier
@@ -161,7 +160,6 @@ __all__ = [
     "proper_share",
     "records",
     "refuse_foreign",
-    "refuse_other_doors",
     "saliency_weights",
     "share",
     "shown",
@@ -175,6 +173,14 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
         __name__,
         {
             "AdditiveNoise": "additive",
+            "Ball": "additive",
+            "Box": "additive",
+            "Gaussian": "additive",
+            "Laplace": "additive",
+            "Personalised": "additive",
+            "declared_domain": "additive",
+            "noise_multiplier": "additive",
+            "two_bounds": "additive",
             "NESTED": "base",
             "ExpectedError": "base",
             "Mechanism": "base",
@@ -190,64 +196,55 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "CellSums": "cell_sums",
             "Sums": "cell_sums",
             "IndependentDirectional": "directional",
-            "Ball": "domain",
-            "Box": "domain",
-            "declared_domain": "domain",
-            "two_bounds": "domain",
-            "Gaussian": "gaussian",
-            "noise_multiplier": "gaussian",
+            "MatrixVariateGaussian": "directional",
             "GridTensorLDP": "grid_tensor",
-            "Laplace": "laplace",
-            "MatrixVariateGaussian": "matrix_variate",
             "HessianClipped": "model_parameters",
             "LayerAdaptive": "model_parameters",
-            "Option": "parameter_options",
-            "describe_defaults": "parameter_options",
-            "describe_parameter": "parameter_options",
-            "mechanism_places": "parameter_options",
-            "options_at": "parameter_options",
-            "refuse_other_doors": "parameter_options",
-            "typed_value": "parameter_options",
             "LARGEST": "parameters",
             "SMALLEST": "parameters",
             "Delta": "parameters",
             "Distrust": "parameters",
             "Epsilon": "parameters",
             "OptionalDelta": "parameters",
-            "Parameter": "parameters",
             "RandomSource": "parameters",
             "delta_between": "parameters",
             "epsilon_range": "parameters",
             "known_neighbours": "parameters",
             "numeric": "parameters",
             "one_of": "parameters",
-            "parameters_of": "parameters",
             "positive": "parameters",
             "positives": "parameters",
             "proper_share": "parameters",
             "share": "parameters",
-            "shown": "parameters",
             "whole": "parameters",
-            "Personalised": "personalised",
             "PrivUnit": "privunit",
             "PrivUnitG": "privunit",
             "RandomisedResponse": "randomised_response",
             "keep_threshold": "randomised_response",
             "MECHANISMS": "registry",
+            "Option": "registry",
+            "Parameter": "registry",
             "accepted_by": "registry",
             "chosen": "registry",
             "default_mechanism": "registry",
+            "describe_defaults": "registry",
+            "describe_parameter": "registry",
             "make_mechanism": "registry",
             "mechanism": "registry",
             "mechanism_names": "registry",
+            "mechanism_places": "registry",
+            "options_at": "registry",
+            "parameters_of": "registry",
             "refuse_foreign": "registry",
+            "shown": "registry",
+            "typed_value": "registry",
             "Rows": "table_rows",
             "TensorLDP": "tensor_ldp",
             "WeightedTensorLDP": "tensor_ldp",
             "saliency_weights": "tensor_ldp",
-            "Projection": "tensor_structure",
-            "SymmetricTensors": "tensor_structure",
             "UNITS": "tensors",
+            "Projection": "tensors",
+            "SymmetricTensors": "tensors",
             "TensorMechanism": "tensors",
             "ResponseTier": "tiers",
             "Tier": "tiers",

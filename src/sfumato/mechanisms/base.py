@@ -27,9 +27,10 @@ from typing_extensions import TypeVar
 
 import sfumato
 from sfumato.errors import BadInput
-from sfumato.mechanisms.parameters import parameters_of
+from sfumato.mechanisms.parameters import delta_between, known_neighbours, positive
+from sfumato.mechanisms.registry import parameters_of
 from sfumato.noise import Keyed, Randomness, Secure, Stream, Units, each_block
-from sfumato.privacy import Claim, Guarantee, Statement
+from sfumato.privacy import Claim, Guarantee, Neighbours, Statement, Unit
 
 __all__ = [
     "NESTED",
@@ -315,8 +316,13 @@ class ExpectedError:
     measure: Literal["root mean square error", "share of wrong answers"]
     value: float
 
+    @classmethod
+    def each_value(cls, deviation: float) -> ExpectedError:
+        """Return the error of noise of ``deviation`` on every value."""
+        return cls("each value", "root mean square error", deviation)
+
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return JSON values."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -399,9 +405,19 @@ class Mechanism(Estimator, ABC):
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """What is proven, as a function of the parameters and, for some, of the number of columns."""
 
-    @abstractmethod
     def claim(self) -> Claim | None:
-        """What the method's authors say, or None where they say nothing."""
+        """Return what the method's authors say, or None where they say nothing."""
+        return None
+
+    def _claimed(self, text: str, source: str, **numbers: Any) -> Claim:
+        """Return a claim of the ε and δ that were asked for, of the first unit; or of other ``numbers``."""
+        if "epsilon" not in numbers:
+            numbers["epsilon"] = positive("epsilon", self.epsilon)
+        if "delta" not in numbers:
+            numbers["delta"] = delta_between(self.delta) if hasattr(self, "delta") else 0.0
+        neighbours = known_neighbours(getattr(self, "neighbours", Neighbours.REPLACE))
+        about: dict[str, Any] = {"unit": Unit(self.units[0]), "neighbours": neighbours}
+        return Claim(text=text, source=source, **(about | numbers))
 
     @abstractmethod
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar
 
@@ -30,19 +30,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.additive import check_fits, check_inside, two_bounds
 from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
-from sfumato.mechanisms.domain import check_fits, check_inside, two_bounds
 from sfumato.mechanisms.parameters import (
     Epsilon,
     Outside,
-    Parameter,
     RandomSource,
     StrictBounds,
     positive,
-    shown,
+    whole,
 )
+from sfumato.mechanisms.registry import Parameter
 from sfumato.noise import Stream, coins, uniform_integers
-from sfumato.privacy import RECORD, REQUIRED, Claim, Guarantee, Neighbours
+from sfumato.privacy import REQUIRED, Claim, Guarantee
 
 __all__ = ["Duchi", "Hybrid", "Piecewise"]
 
@@ -120,28 +120,22 @@ class _Window:
         return np.asarray(((2.0 * cell + 1.0) / _CELLS - 1.0) / self._slope)
 
 
+@dataclass(eq=False, repr=False)
 class _BoxReport(Mechanism):
     """What all three share: the box, and which coordinates are reported."""
 
+    units = ("record",)
     _source: ClassVar[str]
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        bounds: StrictBounds = (-1.0, 1.0),
-        *,
-        coordinates: Annotated[
-            int | None,
-            Parameter("How many values of a record are reported; chosen from ε unless given.", symbol="K"),
-        ] = None,
-        outside: Outside = "refuse",
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.coordinates = coordinates
-        self.outside = outside
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    bounds: StrictBounds = (-1.0, 1.0)
+    _: KW_ONLY
+    coordinates: Annotated[
+        int | None,
+        Parameter("How many values of a record are reported; chosen from ε unless given.", symbol="K"),
+    ] = None
+    outside: Outside = "refuse"
+    randomness: RandomSource = None
 
     @abstractmethod
     def _mixture(self, epsilon: float) -> tuple[float, _Window | None, _Two | None]:
@@ -151,14 +145,7 @@ class _BoxReport(Mechanism):
         """How many coordinates of a record are reported."""
         if self.coordinates is None:
             return chosen_coordinates(positive("epsilon", self.epsilon), columns)
-        whole = isinstance(self.coordinates, int | np.integer) and not isinstance(self.coordinates, bool)
-        if not whole or not 1 <= self.coordinates <= columns:
-            raise BadInput(
-                f"`coordinates` must be a whole number from 1 to the {columns} columns, "
-                f"not {shown(self.coordinates)}.",
-                parameter="coordinates",
-            )
-        return int(self.coordinates)
+        return whole("coordinates", self.coordinates, columns)
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """Pure ε for one record; from the whole numbers that are drawn, where ``columns`` are known."""
@@ -173,15 +160,8 @@ class _BoxReport(Mechanism):
         return Guarantee.pure(k * exact, theorem=theorem)
 
     def claim(self) -> Claim | None:
-        """The authors' own theorem: here claim and proof agree."""
-        return Claim(
-            text="ε-LDP for records in a box",
-            source=self._source,
-            epsilon=positive("epsilon", self.epsilon),
-            delta=0.0,
-            unit=RECORD,
-            neighbours=Neighbours.REPLACE,
-        )
+        """Return the authors' own theorem: here claim and proof agree."""
+        return self._claimed("ε-LDP for records in a box", self._source)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """The root mean square error of a value, for the value that has the largest."""
@@ -195,8 +175,7 @@ class _BoxReport(Mechanism):
             return columns / k * squares - t * t
 
         worst = max(error(0.0), error(1.0))
-        size = (high - low) / 2.0 * math.sqrt(worst)
-        return (ExpectedError("each value", "root mean square error", size),)
+        return (ExpectedError.each_value((high - low) / 2.0 * math.sqrt(worst)),)
 
     def check(self, X: NDArray[Any], first: int = 0) -> None:
         """Refuse what is not finite and, unless it is to be clipped, what lies outside the bounds."""
@@ -234,7 +213,6 @@ class Duchi(_BoxReport):
     """
 
     kinds = ("array",)
-    units = ("record",)
 
     _source = "Duchi, Jordan & Wainwright 2018"
 
@@ -251,7 +229,6 @@ class Piecewise(_BoxReport):
     """
 
     kinds = ("array",)
-    units = ("record",)
 
     _source = "Wang et al. 2019, algorithm 2"
 
@@ -268,7 +245,6 @@ class Hybrid(_BoxReport):
     """
 
     kinds = ("array",)
-    units = ("record",)
 
     _source = "Wang et al. 2019, section 3.3"
 

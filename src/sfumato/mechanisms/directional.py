@@ -1,7 +1,7 @@
 """Gaussian noise along public orthonormal directions, with a deviation of its own for each of them.
 
-The baseline *IDN* of TLDP (Yang et al. 2021, Differential privacy for tensor-valued queries), and the base of
-``matrix_variate``.
+The baselines *IDN* (Yang et al. 2021, Differential privacy for tensor-valued queries) and *MVG* (Chanyaswad,
+Dytso, Poor & Mittal 2018) of TLDP.
 
 **Guarantee.** A tensor is clipped, turned to the coordinates of the public directions, and coordinate j is
 divided by its public stretch s_j ≥ 1. There it is put on the grid toward zero, and its norm is checked in
@@ -17,13 +17,20 @@ mechanism gives to all of them: at equal ε and δ, directional noise is never t
 For a box without directions or deviations, one component has Δ equal to its side; in every other case what
 is proven of a component is what is proven of the tensor that it is part of.
 
+**MVG.** Noise Z ~ MVG(0, Σ, Ψ) on an m × n matrix, the covariance of two entries being Σ_ii′·Ψ_jj′. Each
+covariance has public directions W and a split θ of its precision budget: Σ = W·diag(cθᵢ^{−1/2})·Wᵀ, so that a
+direction with more of the budget has less noise. The deviation along the direction (i, j) is proportional to
+(θᵢφ_j)^{−1/4}, and the guarantee is that above.
+
+The authors' own theorem asks instead for ‖σ(Σ⁻¹)‖₂·‖σ(Ψ⁻¹)‖₂ ≤ B, B = (−β + √(β² + 8αε))²/(4α²), with
+α = (H_r + H_{r,1/2})γ² + 2H_r·γ·s₂, β = 2(mn)^{1/4}·H_r·s₂·ζ, ζ = 2√(−mn ln δ) − 2 ln δ + mn, r = min(m, n),
+H the generalised harmonic numbers, γ the largest norm of a matrix and s₂ its sensitivity; σ(·) is the vector
+of singular values. It holds, and is far from tight: ``calibration="paper"`` adds that noise, claims (ε, δ),
+and proves the much smaller ε that it has.
+
 **Edge cases.** With the axes as directions and equal deviations this is the Gaussian mechanism, bit for bit.
-A box that is turned is enclosed in the ball around its centre. NaN and infinities are refused.
-
-Public directions of tensors: turning to their coordinates and back, and the domain seen from there.
-
-Nothing here is secret: directions and stretches are declared. Turned coordinates are put on the grid toward
-zero and their norm is checked in integers, so that no error of the turning can enlarge the domain.
+A box that is turned is enclosed in the ball around its centre. Records that are rows count as matrices of one
+row. NaN and infinities are refused. Directions and stretches are declared: nothing about them is secret.
 """
 
 from __future__ import annotations
@@ -32,7 +39,7 @@ import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar
 
@@ -40,30 +47,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.additive import AdditiveMechanism
+from sfumato.mechanisms.additive import (
+    Box,
+    Domain,
+    GaussianMechanism,
+    Norm,
+    check_noise_fits,
+    noise_multiplier,
+)
 from sfumato.mechanisms.base import ExpectedError
-from sfumato.mechanisms.domain import Box, Domain, Norm, declared_domain
-from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import (
     Bounds,
     Clip,
     Delta,
     Epsilon,
     NeighboursName,
-    Parameter,
     RandomSource,
     delta_between,
     known_neighbours,
     numeric,
     one_of,
     positive,
-    shown,
 )
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.mechanisms.tensors import TensorMechanism, TensorShape
-from sfumato.noise import NORMAL, Law, onto_grid
+from sfumato.noise import onto_grid
 from sfumato.privacy import DELTA, RECORDS, REQUIRED, Claim, Guarantee, Neighbours, Unit
 
-__all__ = ["IndependentDirectional"]
+__all__ = ["IndependentDirectional", "MatrixVariateGaussian"]
 
 Array = NDArray[np.float64]
 
@@ -71,8 +82,6 @@ Array = NDArray[np.float64]
 _ORTHONORMAL = 1e-9
 # Noise that differs by more than this from direction to direction leaves nothing of some of them.
 _WIDEST = 1e8
-# In deviations: how far a draw may lie from zero; beyond it are fewer than one in 10¹⁰⁰⁰.
-_FARTHEST = 128.0
 
 
 @dataclass(frozen=True)
@@ -173,15 +182,6 @@ def stretches(name: str, value: Any) -> Array:
     return array
 
 
-def check_fits(dtype: np.dtype[Any], reach: float, scale: float) -> None:
-    """Refuse noise of ``scale`` on values up to ``reach`` that ``dtype`` does not hold."""
-    if reach + _FARTHEST * scale > float(np.finfo(dtype).max):
-        raise BadInput(
-            f"noise of scale {scale:g} on values up to {reach:g} does not fit in {dtype}; "
-            "give the records as float64."
-        )
-
-
 def described(value: Any) -> Any:
     """A public array by its shape and digest; a list of them as a list."""
     array = numeric(value)
@@ -206,19 +206,24 @@ Calibration = Annotated[
 ]
 
 
-class DirectionalGaussian(TensorMechanism, AdditiveMechanism):
+@dataclass(eq=False, repr=False)
+class DirectionalGaussian(TensorMechanism, GaussianMechanism):
     """Base of mechanisms whose Gaussian noise has a public covariance, which subclasses declare."""
 
+    units = ("tensor",)
     unit = "tensor"
-    epsilon: float
-    delta: float
-    clip: float | None
-    bounds: Any
-    calibration: str
-    neighbours: str
-
     #: Names of the parameters that hold arrays; where all of them are None nothing is turned or stretched.
     _arrays: ClassVar[tuple[str, ...]]
+
+    epsilon: Epsilon = REQUIRED
+    delta: Delta = DELTA
+    clip: Clip = None
+    _: KW_ONLY
+    bounds: Bounds = None
+    calibration: Calibration = "analytic"
+    neighbours: NeighboursName = RECORDS.neighbours
+    shape: TensorShape = None
+    randomness: RandomSource = None
 
     @abstractmethod
     def _frame(self, columns: int) -> Frame:
@@ -239,11 +244,10 @@ class DirectionalGaussian(TensorMechanism, AdditiveMechanism):
     def sigma(self, columns: int) -> float:
         """The deviation of the noise in the direction that has the least of it."""
         inner = self._inner()
-        sensitivity = inner.sensitivity("l2", columns, known_neighbours(self.neighbours))
         if self._analytic():
-            return math.nextafter(sensitivity * self._multiplier(columns), math.inf)
-        radius = inner.sensitivity("l2", columns, Neighbours.ZERO_OUT)
-        return self._paper_sigma(columns, sensitivity, radius)
+            return self._calibrated(inner, columns, self._multiplier(columns))
+        sensitivity = inner.sensitivity("l2", columns, known_neighbours(self.neighbours))
+        return self._paper_sigma(columns, sensitivity, inner.sensitivity("l2", columns, Neighbours.ZERO_OUT))
 
     def deviations_along(self, columns: int) -> Array:
         """The deviation of the noise along each direction, (columns,), in the order of components."""
@@ -251,8 +255,8 @@ class DirectionalGaussian(TensorMechanism, AdditiveMechanism):
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """The root mean square of the noise, over all components."""
-        error = math.sqrt(float(np.square(self.deviations_along(columns)).mean()))
-        return (ExpectedError("each value", "root mean square error", error),)
+        squares = np.square(self.deviations_along(columns))
+        return (ExpectedError.each_value(math.sqrt(float(squares.mean()))),)
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released rows for ``X``; see :meth:`Mechanism.perturb`."""
@@ -262,7 +266,7 @@ class DirectionalGaussian(TensorMechanism, AdditiveMechanism):
         if frame.plain:
             bare = self._bare()  # one context for keyed noise, however the axes were spelled
             return np.asarray(super(DirectionalGaussian, bare).perturb(X, first))
-        check_fits(X.dtype, inner.reach, self.sigma(columns) * float(np.linalg.norm(frame.stretch)))
+        check_noise_fits(inner.reach, self.sigma(columns) * float(np.linalg.norm(frame.stretch)), X.dtype)
         noised = super().perturb(X.astype(np.float64), first)
         out = np.empty(X.shape, dtype=X.dtype)
 
@@ -284,12 +288,8 @@ class DirectionalGaussian(TensorMechanism, AdditiveMechanism):
             # The box is as wide as its diagonal for the tensor, and as its widest side for a component.
             diagonal = inner.sensitivity("l2", size, Neighbours.ZERO_OUT)
             multiplier = math.nextafter(multiplier * (diagonal / float(np.max(inner.half))), 0.0)
-        return Guarantee.gaussian(
-            multiplier,
-            unit=Unit(unit),
-            neighbours=known_neighbours(self.neighbours),
-            theorem="analytic Gaussian" + " along public directions" * turned,
-            at_delta=delta_between(self.delta),
+        return self._gaussian(
+            multiplier, Unit(unit), "analytic Gaussian" + " along public directions" * turned
         )
 
     def _multiplier(self, size: int) -> float:
@@ -312,18 +312,13 @@ class DirectionalGaussian(TensorMechanism, AdditiveMechanism):
         return all(getattr(self, name) is None for name in self._arrays)
 
     def _inner(self) -> Domain:
-        return declared_domain("l2", self.clip, self.bounds)
+        return super()._domain()
 
     def _domain(self) -> Domain:
         return self._inner() if self._undeclared() else Turned(self._inner(), cache(self._frame))
 
-    def _law(self) -> Law:
-        return NORMAL
 
-    def _scale(self, columns: int) -> float:
-        return self.sigma(columns)
-
-
+@dataclass(eq=False, repr=False)
 class IndependentDirectional(DirectionalGaussian):
     """IDN: noise along public directions of each mode of a tensor, each combination with its own deviation.
 
@@ -343,49 +338,22 @@ class IndependentDirectional(DirectionalGaussian):
     """
 
     kinds = ()
-    units = ("tensor",)
-
     _arrays = ("directions", "deviations")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: Delta = DELTA,
-        clip: Clip = None,
-        *,
-        bounds: Bounds = None,
-        directions: Annotated[
-            Any, Parameter("Public orthonormal directions of each mode; the axes unless given.")
-        ] = None,
-        deviations: Annotated[
-            Any, Parameter("Deviation of the noise along each combination of directions; only ratios matter.")
-        ] = None,
-        calibration: Calibration = "analytic",
-        neighbours: NeighboursName = RECORDS.neighbours,
-        shape: TensorShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.clip = clip
-        self.bounds = bounds
-        self.directions = directions
-        self.deviations = deviations
-        self.calibration = calibration
-        self.neighbours = neighbours
-        self.shape = shape
-        self.randomness = randomness
+    _: KW_ONLY
+    directions: Annotated[
+        Any, Parameter("Public orthonormal directions of each mode; the axes unless given.")
+    ] = None
+    deviations: Annotated[
+        Any, Parameter("Deviation of the noise along each combination of directions; only ratios matter.")
+    ] = None
 
     def claim(self) -> Claim | None:
-        """What the authors say of their calibration; of the analytic one, its own theorem."""
+        """Return what the authors say of their calibration; of the analytic one, its own theorem."""
         authors = "Yang et al. 2021, as printed in TLDP, section 5.3"
-        return Claim(
-            text="(ε, δ)-DP for tensors, with noise along the directions of a utility subspace",
-            source="Balle & Wang 2018, theorem 8" if self._analytic() else authors,
-            epsilon=positive("epsilon", self.epsilon),
-            delta=delta_between(self.delta),
-            unit=Unit("tensor"),
-            neighbours=known_neighbours(self.neighbours),
+        return self._claimed(
+            "(ε, δ)-DP for tensors, with noise along the directions of a utility subspace",
+            "Balle & Wang 2018, theorem 8" if self._analytic() else authors,
         )
 
     def _frame(self, columns: int) -> Frame:
@@ -419,3 +387,91 @@ class IndependentDirectional(DirectionalGaussian):
         zeta = math.sqrt(2.0 * rare + 2.0 * math.sqrt(columns * rare) + columns)
         # s₂/(√(ζ² + 2ε) − ζ), without the cancellation.
         return sensitivity * (zeta + math.sqrt(zeta * zeta + 2.0 * epsilon)) / (2.0 * epsilon)
+
+
+@dataclass(eq=False, repr=False)
+class MatrixVariateGaussian(DirectionalGaussian):
+    """MVG: Gaussian noise on matrices, with public directions of rows and columns and a precision budget.
+
+    ``row_directions`` is (m, m) and ``column_directions`` (n, n), both orthonormal with the directions as
+    columns, or None for the axes. ``row_precision`` (m,) and ``column_precision`` (n,) are positive shares of
+    the precision budget, or None for equal ones; only their ratios matter. All are public and must not be
+    computed from the matrices. ``epsilon`` and ``delta`` are the promise for one matrix.
+
+    ``calibration``: ``"analytic"`` (default) proves ε at δ; ``"paper"`` adds the noise of the authors'
+    theorem.
+
+    **Guarantee.** (ε, δ) for a tensor under replace or zero-out: analytic Gaussian in public directions.
+    """
+
+    kinds = ()
+    _arrays = ("row_directions", "row_precision", "column_directions", "column_precision")
+
+    _: KW_ONLY
+    row_directions: Annotated[
+        Any, Parameter("Public orthonormal directions of the rows; the axes unless given.")
+    ] = None
+    row_precision: Annotated[Any, Parameter("Shares of the precision budget of the rows' directions.")] = None
+    column_directions: Annotated[
+        Any, Parameter("Public orthonormal directions of the columns; the axes unless given.")
+    ] = None
+    column_precision: Annotated[
+        Any, Parameter("Shares of the precision budget of the columns' directions.")
+    ] = None
+
+    def claim(self) -> Claim | None:
+        """Return what the authors say of their calibration; of the analytic one, its own theorem."""
+        authors = "Chanyaswad, Dytso, Poor & Mittal 2018, the sufficient condition of the MVG mechanism"
+        return self._claimed(
+            "(ε, δ)-DP for matrices, with noise from a matrix-variate Gaussian distribution",
+            "Balle & Wang 2018, theorem 8" if self._analytic() else authors,
+        )
+
+    def _sides(self, columns: int) -> tuple[int, int]:
+        self._size(columns, needed=True)
+        shape = (1, columns) if self.shape is None or len(self.shape) == 1 else tuple(self.shape)
+        if len(shape) != 2:
+            raise BadInput(f"matrix-variate noise is for matrices, not for tensors of shape {shape}.")
+        return shape[0], shape[1]
+
+    def _spreads(self, columns: int) -> tuple[Array, Array]:
+        """The variances along the directions of rows and of columns, relative to the smallest."""
+        made = []
+        for name, shares, side in zip(
+            ("row_precision", "column_precision"),
+            (self.row_precision, self.column_precision),
+            self._sides(columns),
+            strict=True,
+        ):
+            precision = np.ones(side) if shares is None else stretches(name, shares)
+            if precision.shape != (side,):
+                raise BadInput(
+                    f"`{name}` must hold {side} numbers, not an array of shape {precision.shape}.",
+                    parameter=name,
+                )
+            made.append(np.sqrt(precision.max() / precision))
+        return made[0], made[1]
+
+    def _frame(self, columns: int) -> Frame:
+        m, n = self._sides(columns)
+        rows, across = self._spreads(columns)
+        bases = orthonormal("rows", self.row_directions, m), orthonormal("columns", self.column_directions, n)
+        return Frame((m, n), bases, np.sqrt(np.outer(rows, across)).reshape(-1))
+
+    def _paper_sigma(self, columns: int, sensitivity: float, radius: float) -> float:
+        rows, across = self._spreads(columns)
+        budget = self._budget(columns, sensitivity, radius)
+        # The precisions 1/(σ²aᵢb_j) have norms that multiply to the budget.
+        return math.sqrt(float(np.linalg.norm(1.0 / rows) * np.linalg.norm(1.0 / across)) / budget)
+
+    def _budget(self, columns: int, sensitivity: float, radius: float) -> float:
+        """B of the authors' theorem."""
+        epsilon, rare = positive("epsilon", self.epsilon), -math.log(delta_between(self.delta))
+        ranks = np.arange(1.0, min(self._sides(columns)) + 1.0)
+        harmonic, half = float((1.0 / ranks).sum()), float((1.0 / np.sqrt(ranks)).sum())
+        zeta = 2.0 * math.sqrt(columns * rare) + 2.0 * rare + columns
+        alpha = (harmonic + half) * radius**2 + 2.0 * harmonic * radius * sensitivity
+        beta = 2.0 * math.sqrt(math.sqrt(columns)) * harmonic * sensitivity * zeta
+        # (−β + √(β² + 8αε))/2α, without the cancellation.
+        root = 4.0 * epsilon / (beta + math.sqrt(beta * beta + 8.0 * alpha * epsilon))
+        return root * root

@@ -27,7 +27,7 @@ is the exact pure ε of one draw, under replace: no smaller one holds.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, Any
 
@@ -35,21 +35,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.additive import check_fits, check_inside, two_bounds
 from sfumato.mechanisms.base import ExpectedError, finite
-from sfumato.mechanisms.domain import check_fits, check_inside, two_bounds
 from sfumato.mechanisms.parameters import (
     Epsilon,
     Outside,
-    Parameter,
     RandomSource,
     StrictBounds,
     one_of,
     positive,
-    shown,
+    whole,
 )
+from sfumato.mechanisms.registry import Parameter
 from sfumato.mechanisms.tensors import UNITS, TensorMechanism, TensorShape, TensorUnit, flattened
 from sfumato.noise import Stream
-from sfumato.privacy import REQUIRED, TENSORS, Claim, Guarantee, Neighbours, Unit
+from sfumato.privacy import REQUIRED, TENSORS, Claim, Guarantee, Unit
 
 __all__ = ["GridTensorLDP"]
 
@@ -166,6 +166,7 @@ _LARGEST_LOSS = 100.0
 _SHARES = np.linspace(0.0, 1.0, 33)
 
 
+@dataclass(eq=False, repr=False)
 class GridTensorLDP(TensorMechanism):
     """Releases each component as one of ``levels`` public levels between the bounds.
 
@@ -179,35 +180,18 @@ class GridTensorLDP(TensorMechanism):
     kinds = ("array",)
     units = ("component", "tensor")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        bounds: StrictBounds = (0.0, 255.0),
-        levels: Annotated[int, Parameter("Number of public levels between the bounds.", symbol="K")] = 256,
-        *,
-        unit: TensorUnit = TENSORS.unit,
-        outside: Outside = "refuse",
-        shape: TensorShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.levels = levels
-        self.unit = unit
-        self.outside = outside
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    bounds: StrictBounds = (0.0, 255.0)
+    levels: Annotated[int, Parameter("Number of public levels between the bounds.", symbol="K")] = 256
+    _: KW_ONLY
+    unit: TensorUnit = TENSORS.unit
+    outside: Outside = "refuse"
+    shape: TensorShape = None
+    randomness: RandomSource = None
 
     def claim(self) -> Claim | None:
-        """What the paper says of its method, which this one repairs."""
-        return Claim(
-            text="ε-LDP for tensors",
-            source="TLDP, theorem 1, repaired on a grid",
-            epsilon=positive("epsilon", self.epsilon),
-            delta=0.0,
-            unit=Unit(self.unit),
-            neighbours=Neighbours.REPLACE,
-        )
+        """Return what the paper says of its method, which this one repairs."""
+        return self._claimed("ε-LDP for tensors", "TLDP, theorem 1, repaired on a grid", unit=Unit(self.unit))
 
     def channel(self, columns: int) -> Transition:
         """What each component of a tensor of ``columns`` components goes through."""
@@ -215,9 +199,8 @@ class GridTensorLDP(TensorMechanism):
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """The root mean square of what is added, on average over the levels."""
-        step = self._step()
-        error = math.sqrt(_squared_error(self.channel(columns).matrix)) * step
-        return (ExpectedError("each value", "root mean square error", error),)
+        error = math.sqrt(_squared_error(self.channel(columns).matrix))
+        return (ExpectedError.each_value(error * self._step()),)
 
     def check(self, X: NDArray[Any], first: int = 0) -> None:
         """Refuse what is not finite and, unless it is to be clipped, what lies outside the bounds."""
@@ -276,13 +259,7 @@ class GridTensorLDP(TensorMechanism):
         return epsilon / columns if one_of("unit", self.unit, UNITS) == "tensor" else epsilon
 
     def _levels(self) -> int:
-        whole = isinstance(self.levels, int | np.integer) and not isinstance(self.levels, bool)
-        if not whole or not 2 <= self.levels <= MOST_LEVELS:
-            raise BadInput(
-                f"`levels` must be a whole number from 2 to {MOST_LEVELS}, not {shown(self.levels)}.",
-                parameter="levels",
-            )
-        return int(self.levels)
+        return whole("levels", self.levels, MOST_LEVELS, smallest=2)
 
     def _step(self) -> float:
         low, high = two_bounds(self.bounds)

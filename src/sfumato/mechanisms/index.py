@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.mechanisms.parameter_options import Option, Place
+from sfumato.mechanisms.registry import Option, Place
 
 # fmt: off
 # ruff: noqa: E501
@@ -15,13 +15,13 @@ PLACES: dict[str, Place] = {
     'content-adaptive': Place('sfumato.media.images.content_adaptive', 'ContentAdaptive', ('picture', 'video')),
     'dp-pix': Place('sfumato.media.images.image_baselines', 'DPPix', ('picture', 'video')),
     'duchi': Place('sfumato.mechanisms.box_reports', 'Duchi', ('array',)),
-    'gaussian': Place('sfumato.mechanisms.gaussian', 'Gaussian', ('array', 'table'), ('array', 'table')),
+    'gaussian': Place('sfumato.mechanisms.additive', 'Gaussian', ('array', 'table'), ('array', 'table')),
     'grid-tensor-ldp': Place('sfumato.mechanisms.grid_tensor', 'GridTensorLDP', ('array',)),
     'hybrid': Place('sfumato.mechanisms.box_reports', 'Hybrid', ('array',)),
-    'laplace': Place('sfumato.mechanisms.laplace', 'Laplace', ('array', 'table')),
+    'laplace': Place('sfumato.mechanisms.additive', 'Laplace', ('array', 'table')),
     'mask': Place('sfumato.media.images.redaction', 'Mask', ('picture', 'video')),
     'mel-laplace': Place('sfumato.media.audio.mel_laplace', 'MelLaplace', ('sound', 'video')),
-    'personalised': Place('sfumato.mechanisms.personalised', 'Personalised', ('array',)),
+    'personalised': Place('sfumato.mechanisms.additive', 'Personalised', ('array',)),
     'piecewise': Place('sfumato.mechanisms.box_reports', 'Piecewise', ('array',)),
     'pixelate': Place('sfumato.media.images.redaction', 'Pixelate', ('picture', 'video')),
     'plane-bands': Place('sfumato.media.images.plane_bands', 'PlaneBands', ('picture', 'video')),

@@ -1,27 +1,16 @@
-"""Model parameters clipped by curvature: flat layers may move far, sharp ones little.
+"""Model parameters of clients: each layer clipped to its own threshold, noised by its share of the budget.
 
-After the baseline *DPHSGD* of TLDP (Tan et al. 2025), which takes clipping thresholds from a diagonal
-Hessian. The authors' formula is not reproduced here. Ours: with the mean curvature κ_l of layer l, its
-threshold is C_l = clip·κ_l^{−1/2}/√Σκ^{−1}. All layers together then stay within ``clip``, and a step to the
-edge of a layer's ball changes the loss ½Σκ_l‖x_l‖² by the same amount in every layer. Noise of deviation σ_l
-raises that loss by ½Σκ_l·d_l·σ_l² on average, which is least, at a given ε, for shares of the budget
-proportional to √d_l: the default.
+*LayerAdaptive* is after the baseline LLAGP of TLDP (Zhang, Zhang & Jiang 2025, layer-level adaptive gradient
+perturbation): all layers begin with equal shares; as training advances, layers near the input get more of the
+budget and layers near the output less, by the iteration alone. The authors' formula for the shares is not
+reproduced here, only that rule. Their shares look at no data, and neither do ours.
 
-**Guarantee.** Unit: client. That of ``layer_adaptive``, provided that the curvature is public (declared, or
-computed from public data) or was itself released privately, by :func:`private_curvature` for example: then
-its cost is added, by adaptive composition. Thresholds that each client takes from its own parameters
-(``curvature="own"``, the paper's mode) prove nothing: the scale of the noise tells what it should hide.
-
-**Edge cases.** Without a curvature all layers have the same threshold. In the paper's mode the diagonal
-Hessian is estimated by squared values (Gauss–Newton, for gradients); a layer of zeros counts as 10⁻¹² of the
-sharpest.
-
-Model parameters layer by layer: each clipped to its own threshold, noised by its share of the budget.
-
-After the baseline *LLAGP* of TLDP (Zhang, Zhang & Jiang 2025, layer-level adaptive gradient perturbation):
-all layers begin with equal shares; as training advances, layers near the input get more of the budget and
-layers near the output less, by the iteration alone. The authors' formula for the shares is not reproduced
-here, only that rule. Their shares look at no data, and neither do ours.
+*HessianClipped* is after the baseline DPHSGD of TLDP (Tan et al. 2025), which takes clipping thresholds from
+a diagonal Hessian: flat layers may move far, sharp ones little. The authors' formula is not reproduced here.
+Ours: with the mean curvature κ_l of layer l, its threshold is C_l = clip·κ_l^{−1/2}/√Σκ^{−1}. All layers
+together then stay within ``clip``, and a step to the edge of a layer's ball changes the loss ½Σκ_l‖x_l‖² by
+the same amount in every layer. Noise of deviation σ_l raises that loss by ½Σκ_l·d_l·σ_l² on average, which is
+least, at a given ε, for shares of the budget proportional to √d_l: the default.
 
 **Guarantee.** Unit: client, whose parameters are one row. Layer l is clipped to the L2 ball of radius C_l and
 gets Gaussian noise of deviation σ_l = Δ_l/(μ√w_l), with Δ_l = 2C_l (replace) or C_l (zero-out) and public
@@ -33,15 +22,21 @@ The noise is drawn as in ``directional``: every layer is divided by its public s
 zero with its norm checked in integers, noised by independent exactly rounded noise, and multiplied back,
 which is post-processing. No slack.
 
+Thresholds and shares are declared: read off the clients they would have to be paid for. A curvature is public
+(declared, or computed from public data) or was itself released privately: then its cost is added, by adaptive
+composition. Thresholds that each client takes from its own parameters (``curvature="own"``, the paper's mode)
+prove nothing: the scale of the noise tells what it should hide.
+
 **Edge cases.** A layer of zeros stays zero before the noise. One layer is the Gaussian mechanism, bit for
-bit. Thresholds and shares are declared: read off the clients they would have to be paid for.
+bit. Without a curvature all layers have the same threshold. In the paper's mode the diagonal Hessian is
+estimated by squared values (Gauss–Newton, for gradients); a layer of zeros counts as 10⁻¹² of the sharpest.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Annotated, Any
@@ -50,36 +45,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.additive import AdditiveMechanism
-from sfumato.mechanisms.base import ExpectedError, Release, as_array, held, numbers
-from sfumato.mechanisms.directional import check_fits, stretches
-from sfumato.mechanisms.domain import Ball, Domain, Norm
-from sfumato.mechanisms.gaussian import noise_multiplier
+from sfumato.mechanisms.additive import (
+    Ball,
+    Domain,
+    GaussianMechanism,
+    Norm,
+    check_noise_fits,
+    noise_multiplier,
+)
+from sfumato.mechanisms.base import ExpectedError, Release, held
+from sfumato.mechanisms.directional import stretches
 from sfumato.mechanisms.parameters import (
     Clip,
     Delta,
     Epsilon,
     NeighboursName,
-    Parameter,
     RandomSource,
     delta_between,
     known_neighbours,
     positive,
     positives,
     share,
-    shown,
 )
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.mechanisms.tensors import tensor_size
-from sfumato.noise import NORMAL, Law, Randomness, Secure, Stream, gaussian_noise, grid_step, onto_grid
-from sfumato.privacy import DELTA, RECORDS, REQUIRED, Claim, Guarantee, Neighbours, Statement, Unit
+from sfumato.noise import Stream, onto_grid
+from sfumato.privacy import DELTA, RECORDS, REQUIRED, Claim, Guarantee, Neighbours, Unit
 
 __all__ = ["HessianClipped", "LayerAdaptive"]
 
 Array = NDArray[np.float64]
 
-_CLIENT = Unit("client")
-LayerShares = Annotated[Any, Parameter("Shares of the budget, one for each layer.")]
-Layers = Annotated[Sequence[Any] | None, Parameter("Size or shape of each layer; one layer unless given.")]
+# Of the sharpest curvature: that of a layer of zeros.
+_FLATTEST = 1e-12
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,8 @@ class _Layers:
         return np.repeat(np.array(self.stretch), self.sizes)
 
 
-class LayerAdaptive(AdditiveMechanism):
+@dataclass(eq=False, repr=False)
+class LayerAdaptive(GaussianMechanism):
     """Gaussian noise on the parameters of a model, (n, d) for n clients, layer by layer.
 
     ``layers`` holds the size or the shape of each layer, from the input to the output; None means one layer.
@@ -140,50 +139,35 @@ class LayerAdaptive(AdditiveMechanism):
     kinds = ()
     units = ("client",)
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: Delta = DELTA,
-        clip: Annotated[
-            Any, Parameter("Threshold of each layer, or one number for all layers together.")
-        ] = None,
-        *,
-        layers: Layers = None,
-        shares: LayerShares = None,
-        progress: Annotated[float, Parameter("Share of the training that is done, from 0 to 1.")] = 0.0,
-        neighbours: NeighboursName = RECORDS.neighbours,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.clip = clip
-        self.layers = layers
-        self.shares = shares
-        self.progress = progress
-        self.neighbours = neighbours
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    delta: Delta = DELTA
+    clip: Annotated[Any, Parameter("Threshold of each layer, or one number for all layers together.")] = None
+    _: KW_ONLY
+    layers: Annotated[
+        Sequence[Any] | None, Parameter("Size or shape of each layer; one layer unless given.")
+    ] = None
+    shares: Annotated[Any, Parameter("Shares of the budget, one for each layer.")] = None
+    progress: Annotated[float, Parameter("Share of the training that is done, from 0 to 1.")] = 0.0
+    neighbours: NeighboursName = RECORDS.neighbours
+    randomness: RandomSource = None
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """What is proven for one client, all layers together."""
         self._domain_for(columns)
-        return self._gaussian(self._multiplier())
+        return self._proven(self._multiplier())
 
     def guarantee_of(self, layer: int) -> Guarantee:
         """What a reader of one layer alone, counted from 0, can learn about a client."""
         part = self._shares()
         if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < len(part):
             raise BadInput(f"there is no layer {shown(layer)}; {len(part)} layers were declared.")
-        return self._gaussian(math.nextafter(self._multiplier() / math.sqrt(part[layer]), 0.0))
+        return self._proven(math.nextafter(self._multiplier() / math.sqrt(part[layer]), 0.0))
 
     def claim(self) -> Claim | None:
-        """What the method's authors claim, as TLDP describes it."""
-        return Claim(
-            text="(ε, δ)-DP with a privacy budget for each layer, adjusted as training advances",
-            source="Zhang, Zhang & Jiang 2025 (LLAGP), as TLDP describes it",
-            epsilon=positive("epsilon", self.epsilon),
-            delta=delta_between(self.delta),
-            unit=_CLIENT,
-            neighbours=known_neighbours(self.neighbours),
+        """Return what the method's authors claim, as TLDP describes it."""
+        return self._claimed(
+            "(ε, δ)-DP with a privacy budget for each layer, adjusted as training advances",
+            "Zhang, Zhang & Jiang 2025 (LLAGP), as TLDP describes it",
         )
 
     def thresholds(self) -> Array:
@@ -209,7 +193,7 @@ class LayerAdaptive(AdditiveMechanism):
         """The deviation of the noise on each layer."""
         domain = self._domain()
         stretch = np.array(domain.stretch) if isinstance(domain, _Layers) else np.ones(1)
-        return stretch * self._sigma(domain)
+        return stretch * self._calibrated(domain, 1, self._multiplier())
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """The root mean square of the noise, over all parameters and layer by layer."""
@@ -223,7 +207,7 @@ class LayerAdaptive(AdditiveMechanism):
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The released rows for ``X``; see :meth:`Mechanism.perturb`."""
-        check_fits(X.dtype, float(self.thresholds().max()), float(self.sigmas().max()))
+        check_noise_fits(float(self.thresholds().max()), float(self.sigmas().max()), X.dtype)
         return super().perturb(X, first)
 
     def parameters(self) -> dict[str, Any]:
@@ -271,58 +255,18 @@ class LayerAdaptive(AdditiveMechanism):
         assert sizes is not None  # several layers were declared
         return _Layers(sizes, tuple((radii / stretch).tolist()), tuple(stretch.tolist()))
 
-    def _gaussian(self, multiplier: float) -> Guarantee:
-        return Guarantee.gaussian(
-            multiplier,
-            unit=_CLIENT,
-            neighbours=known_neighbours(self.neighbours),
-            theorem="analytic Gaussian over all layers",
-            at_delta=delta_between(self.delta),
-        )
+    def sigma(self, columns: int) -> float:
+        """Return the deviation of the noise on the layer that has the least of it."""
+        return self._calibrated(self._domain(), 1, self._multiplier())
+
+    def _proven(self, multiplier: float) -> Guarantee:
+        return self._gaussian(multiplier, Unit("client"), "analytic Gaussian over all layers")
 
     def _multiplier(self) -> float:
         return noise_multiplier(positive("epsilon", self.epsilon), delta_between(self.delta))
 
-    def _sigma(self, domain: Domain) -> float:
-        """The deviation on the layer that has the least noise."""
-        sensitivity = domain.sensitivity("l2", 1, known_neighbours(self.neighbours))
-        return math.nextafter(sensitivity * self._multiplier(), math.inf)
 
-    def _law(self) -> Law:
-        return NORMAL
-
-    def _scale(self, columns: int) -> float:
-        return self._sigma(self._domain())
-
-
-def flatten_layers(layers: Sequence[Any]) -> tuple[NDArray[Any], tuple[tuple[int, ...], ...]]:
-    """Layers of shape (n, …) each, n clients, as rows (n, d), and the shape of one layer for each of them."""
-    arrays = [as_array(layer, "the layers") for layer in layers]
-    if not arrays or any(array.ndim < 1 or len(array) != len(arrays[0]) for array in arrays):
-        raise BadInput(
-            "`layers` must be arrays (n, …) that all hold the same n clients, and at least one.",
-            parameter="layers",
-        )
-    rows = [array.reshape(len(array), -1) for array in arrays]
-    return np.concatenate(rows, axis=1), tuple(array.shape[1:] or (1,) for array in arrays)
-
-
-def unflatten_layers(rows: Any, shapes: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
-    """What :func:`flatten_layers` made of layers of these ``shapes``, as layers (n, …) again."""
-    array = np.asarray(rows)
-    sizes = [tensor_size(shape) or 0 for shape in shapes]
-    if array.ndim != 2 or array.shape[1] != sum(sizes):
-        raise BadInput(
-            f"`layers` of {sum(sizes)} parameters do not fit an array of shape {array.shape}; give (n, d).",
-            parameter="layers",
-        )
-    parts = np.split(array, np.cumsum(sizes)[:-1], axis=1)
-    return [part.reshape(len(array), *shape) for part, shape in zip(parts, shapes, strict=True)]
-
-
-_FLATTEST = 1e-12
-
-
+@dataclass(eq=False, repr=False)
 class HessianClipped(LayerAdaptive):
     """Gaussian noise on the parameters of a model, (n, d) for n clients, with thresholds from curvature.
 
@@ -337,42 +281,19 @@ class HessianClipped(LayerAdaptive):
     """
 
     kinds = ()
-    units = ("client",)
 
-    progress = 0.0
-
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        delta: Delta = DELTA,
-        clip: Clip = None,
-        *,
-        layers: Layers = None,
-        curvature: Annotated[
-            Any, Parameter("Diagonal of a public Hessian, a release of one, or own, which proves nothing.")
-        ] = None,
-        shares: LayerShares = None,
-        neighbours: NeighboursName = RECORDS.neighbours,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.clip = clip
-        self.layers = layers
-        self.curvature = curvature
-        self.shares = shares
-        self.neighbours = neighbours
-        self.randomness = randomness
+    clip: Clip = None
+    _: KW_ONLY
+    curvature: Annotated[
+        Any, Parameter("Diagonal of a public Hessian, a release of one, or own, which proves nothing.")
+    ] = None
+    progress: float = field(default=0.0, init=False)
 
     def claim(self) -> Claim | None:
-        """What the method's authors claim, as TLDP describes it."""
-        return Claim(
-            text="(ε, δ)-DP with a clipping threshold from a diagonal Hessian",
-            source="Tan et al. 2025 (DPHSGD), as TLDP describes it",
-            epsilon=positive("epsilon", self.epsilon),
-            delta=delta_between(self.delta),
-            unit=Unit("client"),
-            neighbours=known_neighbours(self.neighbours),
+        """Return what the method's authors claim, as TLDP describes it."""
+        return self._claimed(
+            "(ε, δ)-DP with a clipping threshold from a diagonal Hessian",
+            "Tan et al. 2025 (DPHSGD), as TLDP describes it",
         )
 
     def thresholds(self) -> Array:
@@ -419,8 +340,8 @@ class HessianClipped(LayerAdaptive):
         bare = type(self)(**(self.get_params(deep=False) | {"curvature": self.curvature.value}))
         return bare.parameters() | {"curvature_cost": str(self.curvature.statement.proven)}
 
-    def _gaussian(self, multiplier: float) -> Guarantee:
-        noise = super()._gaussian(multiplier)
+    def _proven(self, multiplier: float) -> Guarantee:
+        noise = super()._proven(multiplier)
         if self._own():
             return Guarantee.nothing(
                 "each client's thresholds are read off its own parameters", noise.unit, noise.neighbours
@@ -466,46 +387,3 @@ def _flatness(curvature: Array) -> Array:
     """κ^{−1/2} over the last axis, scaled to length one."""
     flat = 1.0 / np.sqrt(curvature)
     return np.asarray(flat / np.linalg.norm(flat, axis=-1, keepdims=True))
-
-
-def private_curvature(
-    X: Any,
-    *,
-    layers: Sequence[Any],
-    clip: float,
-    epsilon: float = REQUIRED,
-    delta: float = DELTA,
-    neighbours: str = RECORDS.neighbours,
-    randomness: Randomness | None = None,
-) -> Release:
-    """The mean square of each layer's parameters over all clients X (n, d), released privately: (layers,).
-
-    **Guarantee.** Unit: client. The squared norms of a client's layers, after clipping all of them together
-    to ``clip``, are non-negative and sum to at most clip², checked in integers on the grid; so a client moves
-    their sum over clients by at most √2·clip² (replace) or clip² (zero-out) in L2, and Gaussian noise on the
-    sum is calibrated to that. Dividing by the public number of clients is post-processing, and so is raising
-    what lies below one deviation of the noise to it.
-    """
-    rows, sizes = numbers(X).astype(np.float64), np.array(LayerAdaptive(layers=layers)._sizes())
-    if rows.shape[1] != sizes.sum():
-        raise BadInput(
-            f"`layers` of {sizes.sum()} parameters do not fit {rows.shape[1]} columns.", parameter="layers"
-        )
-    relation, square = known_neighbours(neighbours), positive("clip", clip) ** 2
-    multiplier = noise_multiplier(positive("epsilon", epsilon), delta_between(delta))
-    apart = square * (math.sqrt(2.0) * (1.0 + 2.0**-50) if relation is Neighbours.REPLACE else 1.0)
-    sigma = math.nextafter(apart * multiplier, math.inf)
-    step = grid_step(sigma, square / len(sizes))
-    with np.errstate(over="ignore"):
-        norms = np.add.reduceat(np.square(np.clip(rows, -1e150, 1e150)), np.cumsum(sizes) - sizes, axis=1)
-    total = onto_grid(norms, square, "l1", step).sum(axis=0)
-    noise = gaussian_noise(sigma, len(sizes), grid=step, randomness=randomness)
-    mean = np.maximum(total * step + noise, sigma) / (len(rows) * sizes)
-    proven = Guarantee.gaussian(
-        multiplier, unit=Unit("client"), neighbours=relation, at_delta=delta_between(delta)
-    )
-    parameters = {"layers": sizes.tolist(), "clip": clip, "epsilon": epsilon, "delta": delta}
-    seeded = (Secure() if randomness is None else randomness).reproducible
-    notes = ("reproducible run: not for release",) if seeded else ()
-    statement = Statement("private_curvature", parameters, None, proven, notes=notes)
-    return Release(mean, statement, {"rows": len(rows), "columns": rows.shape[1]})

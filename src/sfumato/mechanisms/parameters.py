@@ -1,29 +1,18 @@
-"""What a parameter may be, said in one sentence when it is not.
-
-Declaration of a mechanism's parameters, read from the annotations of its ``__init__``.
-
-``Annotated[float, Parameter("Standard deviation of the noise.")]`` says once what a parameter is. Options of
-the command line, schemas, forms, ``sf.mechanism`` and the reference are derived from it. Parameters that many
-mechanisms have are declared here.
-
-A parameter has a **wire name**. Wire names, not Python names, enter keyed noise and ledger commitments. A
-renamed parameter keeps its wire name, so every release made before keeps its bytes and its price.
-"""
+"""Declarations of parameters that many mechanisms have, and checks of values, with refusals in one sentence."""
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import BadInput, Door
+from sfumato.errors import BadInput
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.noise import Randomness
 from sfumato.privacy import Neighbours
 
@@ -34,82 +23,18 @@ __all__ = [
     "Distrust",
     "Epsilon",
     "OptionalDelta",
-    "Parameter",
     "RandomSource",
     "delta_between",
     "epsilon_range",
     "known_neighbours",
     "numeric",
     "one_of",
-    "parameters_of",
     "positive",
     "positives",
     "proper_share",
     "share",
-    "shown",
     "whole",
 ]
-
-_DOORS: tuple[Door, ...] = ("python", "command line", "service")
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """What is declared of a parameter beyond its type and default.
-
-    Args:
-        help: One line that says what it is.
-        symbol: What stands for its value in help, such as ``ε``.
-        choices: The words that it accepts.
-        arity: How many values are typed for it; None for any number of them.
-        array: Whether it may be an array, which the command line reads from a .npy file.
-        file: A further option of the command line that names a file with one value for each record.
-        doors: The doors that have it.
-        bound: For one that bounds the records: what is missing where no such parameter is given.
-        instead_of: The parameter that it replaces.
-        wire: Its wire name, by default its Python name.
-        added: Whether it was added after releases had been made: then it enters keyed noise and commitments
-            only where it is not at its default.
-        type: Its type at the doors, where Python takes more.
-        renamed: For one whose wire name people used to type: what to give instead.
-        of_kinds: For one of a request, whatever its mechanism: the kinds of data that have it, or all.
-
-    ``name``, ``default`` and, unless given, ``type`` are filled in by :func:`parameters_of`.
-    """
-
-    help: str = ""
-    symbol: str = ""
-    choices: tuple[str, ...] = ()
-    arity: int | None = 1
-    array: bool = False
-    file: str = ""
-    doors: tuple[Door, ...] = _DOORS
-    bound: str = ""
-    instead_of: str = ""
-    wire: str = ""
-    added: bool = False
-    renamed: str = ""
-    of_kinds: tuple[str, ...] = ()
-    name: str = ""
-    type: Any = None
-    default: Any = None
-
-
-@cache
-def parameters_of(kind: type) -> Mapping[str, Parameter]:
-    """Return the declaration of every parameter of ``kind``, by Python name, with its type and default."""
-    hints = get_type_hints(kind.__init__, include_extras=True)  # type: ignore[misc]
-    found: dict[str, Parameter] = {}
-    for name, taken in inspect.signature(kind).parameters.items():
-        metadata = getattr(hints.get(name), "__metadata__", ())
-        given = next((item for item in metadata if isinstance(item, Parameter)), Parameter())
-        typed = get_args(hints[name])[0] if metadata else hints.get(name)
-        named = replace(given, wire=given.wire or name, name=name)
-        found[name] = replace(named, type=given.type or typed, default=taken.default)
-    if len({declared.wire for declared in found.values()}) < len(found):
-        raise TypeError(f"two parameters of {kind.__name__} have one wire name.")
-    return found
-
 
 _EPSILON = Parameter("Privacy budget of one unit.", symbol="ε")
 _CLIP = Parameter(
@@ -170,17 +95,8 @@ SMALLEST, LARGEST = 1e-100, 1e100
 _SMALLEST_PART = 1e-6
 
 
-def shown(value: Any) -> str:
-    """``value`` as it stands in an error message: on one line, and not too long."""
-    try:
-        text = " ".join(repr(value).split())
-    except ValueError:  # Python writes out no whole number of more than some thousand digits
-        text = "a whole number of thousands of digits"
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _number(value: Any) -> float:
-    """``value`` as a float; NaN, which lies in no range, if it is not a number."""
+    """Return ``value`` as a float; NaN, which lies in no range, if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
@@ -190,7 +106,7 @@ def _number(value: Any) -> float:
 
 
 def positive(name: str, value: Any) -> float:
-    """``value`` as a float, if it is a positive number that can be squared and summed."""
+    """Return ``value`` as a float, if it is a positive number that can be squared and summed."""
     if not SMALLEST <= (number := _number(value)) <= LARGEST:
         raise BadInput(
             f"`{name}` must be a positive number from {SMALLEST:g} to {LARGEST:g}, not {shown(value)}.",
@@ -199,31 +115,19 @@ def positive(name: str, value: Any) -> float:
     return number
 
 
-def in_range(name: str, value: Any) -> Any:
-    """``value``, if no whole number in it, alone or in a list, lies beyond ±LARGEST, where none is a float.
-
-    All else passes: whoever takes it knows what is accepted.
-    """
-    for one in value if isinstance(value, list | tuple) else (value,):
-        if isinstance(one, int) and abs(one) > LARGEST:
-            raise BadInput(
-                f"`{name}` must be given in numbers within ±{LARGEST:g}, not {shown(value)}.", parameter=name
-            )
-    return value
-
-
-def whole(name: str, value: Any, largest: int, what: str = "number") -> int:
-    """``value`` as an int, if it is a whole ``what`` from 1 to ``largest``."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
-        raise BadInput(
-            f"`{name}` must be a whole {what}, 1 or more and at most {largest:,}, not {shown(value)}.",
-            parameter=name,
-        )
+def whole(
+    name: str, value: Any, largest: int | None = None, what: str = "number", *, smallest: int = 1
+) -> int:
+    """Return ``value`` as an int, if it is a whole ``what`` from ``smallest`` to ``largest``."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or value < smallest or (largest is not None and value > largest):
+        accepted = f", {smallest} or more" if largest is None else f" from {smallest} to {largest:,}"
+        raise BadInput(f"`{name}` must be a whole {what}{accepted}, not {shown(value)}.", parameter=name)
     return int(value)
 
 
 def numeric(value: Any) -> NDArray[np.float64] | None:
-    """``value`` as an array, if it is a number or a list of numbers; otherwise None."""
+    """Return ``value`` as an array, if it is a number or a list of numbers; otherwise None."""
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths
@@ -234,7 +138,7 @@ def numeric(value: Any) -> NDArray[np.float64] | None:
 
 
 def positives(value: Any) -> NDArray[np.float64] | None:
-    """``value`` as an array, if it is a list of numbers that :func:`positive` accepts; otherwise None."""
+    """Return ``value`` as an array, if it is a list of numbers that :func:`positive` accepts; or None."""
     array = numeric(value)
     if array is None or array.ndim != 1 or not array.size:
         return None
@@ -242,14 +146,14 @@ def positives(value: Any) -> NDArray[np.float64] | None:
 
 
 def share(name: str, value: Any) -> float:
-    """``value`` as a float, if it lies in [0, 1]."""
+    """Return ``value`` as a float, if it lies in [0, 1]."""
     if not 0.0 <= (number := _number(value)) <= 1.0:
         raise BadInput(f"`{name}` must lie between 0 and 1, not {shown(value)}.", parameter=name)
     return number
 
 
 def proper_share(name: str, value: Any) -> float:
-    """``value`` as a float, if it lies strictly between 0 and 1 and is as good as neither."""
+    """Return ``value`` as a float, if it lies between 0 and 1 and at least 1e-6 from both."""
     if not _SMALLEST_PART <= (number := _number(value)) <= 1.0 - _SMALLEST_PART:
         raise BadInput(
             f"`{name}` must lie strictly between 0 and 1, at least {_SMALLEST_PART:g} from both, not "
@@ -260,7 +164,7 @@ def proper_share(name: str, value: Any) -> float:
 
 
 def delta_between(value: Any) -> float:
-    """δ as a float, if it lies strictly between 0 and 1 and is not so small that it means 0."""
+    """Return δ as a float, if it lies strictly between 0 and 1 and is not so small that it means 0."""
     if not SMALLEST <= (number := _number(value)) < 1.0:
         raise BadInput(
             f"`delta` must lie strictly between 0 and 1 (Gaussian noise needs one), not {shown(value)}.",
@@ -270,7 +174,7 @@ def delta_between(value: Any) -> float:
 
 
 def epsilon_range(value: Any) -> tuple[float, float]:
-    """(ε_min, ε_max) as floats, if 0 < ε_min ≤ ε_max."""
+    """Return (ε_min, ε_max) as floats, if 0 < ε_min ≤ ε_max."""
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         raise BadInput(
             f"`epsilon` must be a range such as (1.0, 8.0), not {shown(value)}.", parameter="epsilon"
@@ -285,7 +189,7 @@ def epsilon_range(value: Any) -> tuple[float, float]:
 
 
 def known_neighbours(value: Any) -> Neighbours:
-    """``value`` as neighbours that a row-by-row release can promise."""
+    """Return ``value`` as neighbours that a row-by-row release can promise."""
     try:
         neighbours = Neighbours(value)
     except ValueError:
@@ -300,7 +204,7 @@ def known_neighbours(value: Any) -> Neighbours:
 
 
 def one_of(name: str, value: Any, accepted: Sequence[str]) -> str:
-    """``value``, if it is one of ``accepted``."""
+    """Return ``value``, if it is one of ``accepted``."""
     if not isinstance(value, str) or value not in accepted:
         raise BadInput(f"`{name}` must be one of {', '.join(accepted)}, not {shown(value)}.", parameter=name)
     return str(value)

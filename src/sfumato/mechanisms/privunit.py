@@ -78,7 +78,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -87,11 +87,11 @@ from numpy.typing import NDArray
 from scipy.special import betaincc, chdtrc, gammaln, ndtr
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.additive import check_fits
 from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
-from sfumato.mechanisms.domain import check_fits
 from sfumato.mechanisms.parameters import Epsilon, Radius, RandomSource, positive
 from sfumato.noise import NORMAL, Rounded, Stream, mpmath_context
-from sfumato.privacy import RECORD, REQUIRED, Claim, Guarantee, Neighbours
+from sfumato.privacy import REQUIRED, Claim, Guarantee
 
 __all__ = ["PrivUnit", "PrivUnitG"]
 
@@ -297,23 +297,19 @@ class Cap:
     square: float
 
 
+@dataclass(eq=False, repr=False)
 class _Report(Mechanism):
     """What both share: vectors in the L2 ball of radius ``clip``, one report a record."""
 
+    units = ("record",)
     _source: ClassVar[str]
     _most_columns: ClassVar[int] = MOST_COLUMNS
     version = 2
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        clip: Radius = 1.0,
-        *,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.clip = clip
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    clip: Radius = 1.0
+    _: KW_ONLY
+    randomness: RandomSource = None
 
     @staticmethod
     @abstractmethod
@@ -357,21 +353,14 @@ class _Report(Mechanism):
         return Guarantee.pure(exact, theorem=f"{type(self).__name__}, drawn exactly")
 
     def claim(self) -> Claim | None:
-        """The authors' own theorem: here claim and proof agree."""
-        return Claim(
-            text="ε-LDP for reports of unit vectors",
-            source=self._source,
-            epsilon=positive("epsilon", self.epsilon),
-            delta=0.0,
-            unit=RECORD,
-            neighbours=Neighbours.REPLACE,
-        )
+        """Return the authors' own theorem: here claim and proof agree."""
+        return self._claimed("ε-LDP for reports of unit vectors", self._source)
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
         """The root mean square error of one value in one report of a vector on the sphere."""
         cap, clip = self.cap(columns), positive("clip", self.clip)
         each = max(0.0, cap.square / cap.mean**2 - 1.0) / columns
-        return (ExpectedError("each value", "root mean square error", clip * math.sqrt(each)),)
+        return (ExpectedError.each_value(clip * math.sqrt(each)),)
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The reports for ``X``; see :meth:`Mechanism.perturb`."""
@@ -406,7 +395,6 @@ class PrivUnitG(_Report):
     """
 
     kinds = ("array",)
-    units = ("record",)
 
     _source = "Asi, Feldman & Talwar 2022, section 4"
 
@@ -439,7 +427,6 @@ class PrivUnit(_Report):
     """
 
     kinds = ("array",)
-    units = ("record",)
 
     _source = "Bhowmick, Duchi, Freudiger, Kapoor & Rogers 2018, theorem 1"
     _most_columns = MOST_DIRECTION_COLUMNS

@@ -8,6 +8,7 @@ to ε = dε′. Unit: record, neighbours: replace. Coins are exact and p is roun
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
-from sfumato.mechanisms.parameters import Epsilon, Parameter, RandomSource, positive, positives, shown
+from sfumato.mechanisms.parameters import Epsilon, RandomSource, positive, positives
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.noise import Stream, coins, mpmath_context, uniform_integers
-from sfumato.privacy import RECORD, REQUIRED, Claim, Guarantee, Neighbours
+from sfumato.privacy import REQUIRED, Claim, Guarantee
 
 __all__ = ["RandomisedResponse", "keep_threshold"]
 
@@ -30,7 +32,7 @@ _MOST_COLUMNS = 1 << 16
 
 @lru_cache(maxsize=1024)
 def keep_threshold(epsilon: float, categories: int) -> int:
-    """⌊2⁶⁴p⌋ for the largest p with p(k − 1)/(1 − p) ≤ e^ε: the coin that keeps a value."""
+    """Return ⌊2⁶⁴p⌋ for the largest p with p(k − 1)/(1 − p) ≤ e^ε: the coin that keeps a value."""
     mp = mpmath_context()
     with mp.workprec(256):
         weight = 1 / (1 + (categories - 1) * mp.exp(-mp.mpf(epsilon)))
@@ -44,6 +46,17 @@ def keep_threshold(epsilon: float, categories: int) -> int:
     return threshold
 
 
+def respond(
+    stream: Stream, values: NDArray[np.float64], categories: int, threshold: int
+) -> NDArray[np.float64]:
+    """Return each value with probability ``threshold``/2⁶⁴, else another one, all equally likely."""
+    other = uniform_integers(stream, categories - 1, values.size)
+    # Of the k − 1 others, those from the value on move up by one.
+    other += other >= values
+    return np.where(coins(stream, threshold, values.size), values, other)
+
+
+@dataclass(eq=False, repr=False)
 class RandomisedResponse(Mechanism):
     """Keeps or replaces each category code; ``epsilon`` is for the whole record, shared by its columns.
 
@@ -57,30 +70,21 @@ class RandomisedResponse(Mechanism):
     kinds = ("array",)
     units = ("record",)
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        categories: Annotated[
-            Any, Parameter("Number of categories: values are 0 … K−1.", symbol="K", type=int)
-        ] = 2,
-        *,
-        weights: Annotated[
-            Any,
-            Parameter(
-                "Shares of ε, one positive number for each column; equal unless given.",
-                arity=None,
-                array=True,
-            ),
-        ] = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.categories = categories
-        self.weights = weights
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    categories: Annotated[
+        Any, Parameter("Number of categories: values are 0 … K−1.", symbol="K", type=int)
+    ] = 2
+    _: KW_ONLY
+    weights: Annotated[
+        Any,
+        Parameter(
+            "Shares of ε, one positive number for each column; equal unless given.", arity=None, array=True
+        ),
+    ] = None
+    randomness: RandomSource = None
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
-        """Pure ε for one record; the exact composition of its columns where ``categories`` lists them."""
+        """Return the pure ε of one record; composed of its columns where ``categories`` lists them."""
         epsilon, counts = positive("epsilon", self.epsilon), self._counts(columns)
         if np.ndim(self.categories) == 0:
             if columns is None:
@@ -94,18 +98,11 @@ class RandomisedResponse(Mechanism):
         )
 
     def claim(self) -> Claim | None:
-        """The mechanism's own theorem: here claim and proof agree."""
-        return Claim(
-            text="ε-DP for k-ary randomised response",
-            source="Kairouz, Oh & Viswanath 2016, theorem 2",
-            epsilon=positive("epsilon", self.epsilon),
-            delta=0.0,
-            unit=RECORD,
-            neighbours=Neighbours.REPLACE,
-        )
+        """Return the mechanism's own theorem: here claim and proof agree."""
+        return self._claimed("ε-DP for k-ary randomised response", "Kairouz, Oh & Viswanath 2016, theorem 2")
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """The share of answers of each column that are not the true one."""
+        """Return the share of answers of each column that are not the true one."""
         return tuple(
             ExpectedError(f"column {column + 1}", "share of wrong answers", 1.0 - threshold / 2.0**64)
             for column, threshold in enumerate(self._keep(columns))
@@ -116,7 +113,7 @@ class RandomisedResponse(Mechanism):
         self._codes(X, first, self._counts(X.shape[1]))
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
-        """The released codes for ``X``; see :meth:`Mechanism.perturb`."""
+        """Return the released codes for ``X``; see :meth:`Mechanism.perturb`."""
         columns = X.shape[1]
         counts = self._counts(columns)
         keep = self._keep(columns)
@@ -124,11 +121,7 @@ class RandomisedResponse(Mechanism):
 
         def answer(stream: Stream, rows: slice, codes: NDArray[np.float64]) -> None:
             for column, (k, threshold) in enumerate(zip(counts, keep, strict=True)):
-                true = codes[:, column]
-                other = uniform_integers(stream, int(k) - 1, true.size)
-                # Of the k − 1 others, those from the true value on move up by one.
-                other += other >= true
-                out[rows, column] = np.where(coins(stream, threshold, true.size), true, other)
+                out[rows, column] = respond(stream, codes[:, column], int(k), threshold)
 
         self._each_stream(X, first, lambda block, at: self._codes(block, at, counts), answer)
         return out
@@ -164,12 +157,12 @@ class RandomisedResponse(Mechanism):
         return counts.astype(np.int64)
 
     def _keep(self, columns: int) -> list[int]:
-        """The coin that keeps a value of each column, in 2⁻⁶⁴."""
+        """Return the coin that keeps a value of each column, in 2⁻⁶⁴."""
         pairs = zip(self._budgets(columns), self._counts(columns), strict=True)
         return [keep_threshold(epsilon, int(k)) for epsilon, k in pairs]
 
     def _budgets(self, columns: int) -> list[float]:
-        """ε of each column; rounded down, so that they sum to at most ``epsilon``."""
+        """Return ε of each column; rounded down, so that they sum to at most ``epsilon``."""
         weights = self._weights()
         shares = np.ones(columns) if weights is None else weights
         if shares.size != columns:

@@ -16,11 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.additive import Box, Gaussian, Laplace, Personalised
 from sfumato.mechanisms.base import ExpectedError, Mechanism
-from sfumato.mechanisms.domain import Box
-from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.laplace import Laplace
-from sfumato.mechanisms.personalised import Personalised
 from sfumato.mechanisms.randomised_response import RandomisedResponse
 from sfumato.mechanisms.trust_adaptive import TrustAdaptive
 from sfumato.privacy import Claim, Guarantee, Statement

@@ -30,29 +30,27 @@ Such weights depend on private data. A mechanism that uses them has to pay for i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.additive import AdditiveMechanism
+from sfumato.mechanisms.additive import AdditiveMechanism, Domain, check_inside, one_box, two_bounds
 from sfumato.mechanisms.base import ExpectedError
-from sfumato.mechanisms.domain import Domain, check_inside, one_box, two_bounds
 from sfumato.mechanisms.parameters import (
     Delta,
     Epsilon,
     Outside,
-    Parameter,
     RandomSource,
     StrictBounds,
     delta_between,
     numeric,
     one_of,
     positive,
-    shown,
 )
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.mechanisms.tensors import TensorMechanism, TensorShape, TensorUnit, tensor_size
 from sfumato.noise import LAPLACE, NORMAL, Law, Stream
 from sfumato.privacy import DELTA, REQUIRED, Claim, Guarantee, Neighbours, Unit
@@ -120,6 +118,7 @@ class _Coins:
     look: float = 0.0
 
 
+@dataclass(eq=False, repr=False)
 class TensorLDP(TensorMechanism, AdditiveMechanism):
     """Algorithm 1: keeps each component with probability p, adds Laplace or Gaussian noise otherwise.
 
@@ -136,38 +135,21 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
     kinds = ("array",)
     units = ("component", "tensor")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        bounds: StrictBounds = (0.0, 256.0),
-        *,
-        noise: NoiseName = "laplace",
-        retain: RetainName = "algorithm",
-        delta: Delta = DELTA,
-        unit: TensorUnit = "component",
-        outside: Outside = "refuse",
-        shape: TensorShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.noise = noise
-        self.retain = retain
-        self.delta = delta
-        self.unit = unit
-        self.outside = outside
-        self.shape = shape
-        self.randomness = randomness
+    epsilon: Epsilon = REQUIRED
+    bounds: StrictBounds = (0.0, 256.0)
+    _: KW_ONLY
+    noise: NoiseName = "laplace"
+    retain: RetainName = "algorithm"
+    delta: Delta = DELTA
+    unit: TensorUnit = "component"
+    outside: Outside = "refuse"
+    shape: TensorShape = None
+    randomness: RandomSource = None
 
     def claim(self) -> Claim | None:
-        """What the paper says."""
-        return Claim(
-            text="ε-LDP for tensors",
-            source="TLDP, definition 2 and theorem 1",
-            epsilon=positive("epsilon", self.epsilon),
-            delta=0.0,
-            unit=Unit("tensor"),
-            neighbours=Neighbours.REPLACE,
+        """Return what the paper says."""
+        return self._claimed(
+            "ε-LDP for tensors", "TLDP, definition 2 and theorem 1", delta=0.0, unit=Unit("tensor")
         )
 
     def keep_probability(self, columns: int) -> float:
@@ -186,7 +168,7 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
         """The root mean square of what is added, kept components included."""
         deviation = self._scale(columns) * self._law().deviation
         noised = 1.0 - self._average_kept(columns)
-        return (ExpectedError("each value", "root mean square error", deviation * math.sqrt(noised)),)
+        return (ExpectedError.each_value(deviation * math.sqrt(noised)),)
 
     def check(self, X: NDArray[Any], first: int = 0) -> None:
         """Refuse what is not finite and, unless it is to be clipped, what lies outside the bounds."""
@@ -268,6 +250,7 @@ class TensorLDP(TensorMechanism, AdditiveMechanism):
         return span / epsilon if self._law() is LAPLACE else span / math.sqrt(2.0 * epsilon)
 
 
+@dataclass(eq=False, repr=False)
 class WeightedTensorLDP(TensorLDP):
     """Algorithm 2: as :class:`TensorLDP`, with the probability of keeping component i times 1 − wᵢ.
 
@@ -282,52 +265,25 @@ class WeightedTensorLDP(TensorLDP):
     """
 
     kinds = ("array",)
-    units = ("component", "tensor")
 
-    def __init__(
-        self,
-        epsilon: Epsilon = REQUIRED,
-        bounds: StrictBounds = (0.0, 256.0),
-        *,
-        weights: Annotated[
-            Any,
-            Parameter(
-                "Sensitivity of each component, from 0 to 1; grey or saliency are read off data and paid.",
-                symbol="W",
-                arity=None,
-                array=True,
-            ),
-        ] = 0.0,
-        noise: NoiseName = "laplace",
-        retain: RetainName = "algorithm",
-        delta: Delta = DELTA,
-        unit: TensorUnit = "component",
-        outside: Outside = "refuse",
-        shape: TensorShape = None,
-        randomness: RandomSource = None,
-    ) -> None:
-        super().__init__(
-            epsilon,
-            bounds,
-            noise=noise,
-            retain=retain,
-            delta=delta,
-            unit=unit,
-            outside=outside,
-            shape=shape,
-            randomness=randomness,
-        )
-        self.weights = weights
+    _: KW_ONLY
+    weights: Annotated[
+        Any,
+        Parameter(
+            "Sensitivity of each component, from 0 to 1; grey or saliency are read off data and paid.",
+            symbol="W",
+            arity=None,
+            array=True,
+        ),
+    ] = 0.0
 
     def claim(self) -> Claim | None:
-        """What the paper says."""
-        return Claim(
-            text="ε-LDP for tensors, with stronger protection where weights are large",
-            source="TLDP, theorem 3",
-            epsilon=positive("epsilon", self.epsilon),
+        """Return what the paper says."""
+        return self._claimed(
+            "ε-LDP for tensors, with stronger protection where weights are large",
+            "TLDP, theorem 3",
             delta=0.0,
             unit=Unit("tensor"),
-            neighbours=Neighbours.REPLACE,
         )
 
     def _coins(self, size: int) -> _Coins:

@@ -1,45 +1,33 @@
-"""What all tiers share that are drawn one at a time: which there are, and noise that is keyed by all of them.
+"""Tiers that are drawn one at a time, whenever a reader of one asks: of records, of answers, of table rows.
 
-Noise that is a function of the secret, the content and the whole ladder, and not of the tier that is drawn,
-is the same for every tier: so drawn one by one they are nested as if they had been drawn together.
+Keyed noise is a function of the secret, the content and the list of all tiers, and not of the tier that is
+drawn. So the tiers of a release are nested as if they had been drawn together, whichever are drawn and in
+whatever order. Without keyed noise it would be drawn anew for each tier, and readers of several could average
+it: that is refused.
 
-One tier of nested randomised response: each tier answers about the answer of the one before it.
+**Guarantee of records.** Tier i adds the noises of rungs 0…i, rung 0 of the most trusted tier's deviation σ₀
+and rung j of √(σ²_j − σ²_{j−1}), to the same gridded records, and rounds the sum. All tiers together are
+post-processing of the most trusted one with noise that is independent of the data, and cost what it costs;
+tier i alone has noise of deviation σ_i and proves its own ε.
 
-**Guarantee.** The most trusted tier keeps a value with probability p₀ and otherwise takes one of the k − 1
-others, all equally likely. Tier i keeps the answer of tier i − 1 with probability q_i and otherwise takes one
-of the others. Two such steps are one again: the value is kept with probability
+**Guarantee of answers.** The most trusted tier keeps a value with probability p₀ and otherwise takes one of
+the k − 1 others, all equally likely. Tier i keeps the answer of tier i − 1 with probability q_i and otherwise
+takes one of the others. Two such steps are one again: the value is kept with probability
 p_i = p_{i−1}q_i + (1 − p_{i−1})(1 − q_i)/(k − 1), and all others stay equally likely. q_i, a multiple of
 2⁻⁶⁴, is the largest for which p_i is at most what ε_i allows, found in exact fractions; so tier i alone is
 k-ary randomised response with at most ε_i. All tiers together are post-processing of the most trusted one,
-with coins that do not depend on the data, and cost what it costs. The coins are keyed as those of
-``TrustTier`` are, so this holds for tiers that are drawn one at a time.
+with coins that do not depend on the data, and cost what it costs.
 
-**Edge cases.** Those of ``RandomisedResponse``; noise that is not keyed is refused.
-
-One tier of a nested trust-adaptive release, drawn on its own whenever a reader of it asks.
-
-**Guarantee.** Tier i adds the noises of rungs 0…i, rung 0 of the most trusted tier's deviation σ₀ and rung j
-of √(σ²_j − σ²_{j−1}), to the same gridded records, and rounds the sum. Under keyed noise the rungs are a
-function of the secret, the content, the parameters and the list of all tiers, and not of the tier that is
-drawn: so whichever tiers are drawn, in whatever order, they are what ``TrustAdaptive.tiers`` would draw
-together. All of them are post-processing of the most trusted tier with noise that is independent of the data,
-and cost what it costs; one of them alone has noise of deviation σ_i and proves its own ε.
-
-**Edge cases.** Without keyed noise the rungs would be drawn anew for each tier, and readers of several could
-average them: that is refused.
-
-Rows of a table for one tier: numeric columns by nested Gaussian noise, coded ones by nested responses.
-
-**Guarantee.** That of ``Rows`` with the ε of the tier. Both parts are nested, with noise and coins that are
-independent of each other: so all tiers together are post-processing of the most trusted one, and cost what it
-costs.
+**Guarantee of table rows.** That of ``Rows`` with the ε of the tier. Both parts are nested, with noise and
+coins that are independent of each other: so all tiers together are post-processing of the most trusted one,
+and cost what it costs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -48,24 +36,26 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.base import ExpectedError, Mechanism
-from sfumato.mechanisms.parameters import Distrust, epsilon_range, share, shown
-from sfumato.mechanisms.randomised_response import RandomisedResponse
+from sfumato.mechanisms.parameters import Distrust, epsilon_range, share
+from sfumato.mechanisms.randomised_response import RandomisedResponse, respond
+from sfumato.mechanisms.registry import shown
 from sfumato.mechanisms.table_rows import Rows
 from sfumato.mechanisms.trust_adaptive import Tiers, TrustAdaptive
-from sfumato.noise import Randomness, Stream, coins, uniform_integers
-from sfumato.privacy import DELTA, RECORDS, REQUIRED, Claim, Guarantee, Statement
+from sfumato.noise import Stream
+from sfumato.privacy import REQUIRED, Claim, Guarantee, Statement
 
 __all__ = ["ResponseTier", "Tier", "TierRows", "TrustTier"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Tier(Mechanism):
     """The tier of readers of ``distrust`` among ``levels`` of the base class that stands after this one."""
 
-    distrust: float
-    levels: Sequence[float]
+    distrust: Distrust = 1.0
+    levels: Sequence[float] = (0.0, 1.0)
 
     def ladder(self) -> tuple[tuple[float, ...], int]:
-        """All levels, the most trusted first, and which of them this tier is."""
+        """Return all levels, the most trusted first, and which of them this tier is."""
         levels = self.levels
         given = list(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else []
         known = tuple(sorted({share("levels", level) for level in given}))
@@ -101,42 +91,26 @@ class Tier(Mechanism):
 _WHOLE = 1 << 64
 
 
+@dataclass(eq=False, repr=False)
 class ResponseTier(Tier, RandomisedResponse):
     """The tier of readers of ``distrust`` among ``levels`` of randomised response.
 
     ``epsilon`` is the range (ε_min, ε_max): a tier promises ε_max − distrust·(ε_max − ε_min) of a record.
     """
 
-    epsilon: Any
-
-    def __init__(
-        self,
-        distrust: Distrust = 1.0,
-        levels: Sequence[float] = (0.0, 1.0),
-        epsilon: Sequence[float] = REQUIRED,
-        categories: Any = 2,
-        *,
-        weights: Any = None,
-        randomness: Randomness | None = None,
-    ) -> None:
-        self.distrust = distrust
-        self.levels = levels
-        self.epsilon = epsilon
-        self.categories = categories
-        self.weights = weights
-        self.randomness = randomness
+    epsilon: Any = REQUIRED
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
-        """That of randomised response with the ε of this tier."""
+        """Return that of randomised response with the ε of this tier."""
         self.ladder()
         return self._member(self.distrust).guarantee(columns)
 
     def claim(self) -> Claim | None:
-        """That of randomised response with the ε of this tier."""
+        """Return that of randomised response with the ε of this tier."""
         return self._member(self.distrust).claim()
 
     def expected_error(self, columns: int) -> tuple[ExpectedError, ...]:
-        """The share of answers of each column that are not the true one."""
+        """Return the share of answers of each column that are not the true one."""
         _, tier = self.ladder()
         return tuple(
             ExpectedError(f"column {column + 1}", "share of wrong answers", 1.0 - float(kept[tier]))
@@ -144,26 +118,24 @@ class ResponseTier(Tier, RandomisedResponse):
         )
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
-        """The answers of this tier; those of all tiers are drawn, since they share one stream."""
+        """Return the answers of this tier; those of all tiers are drawn, since they share one stream."""
         counts, steps = self._counts(X.shape[1]), self.steps(X.shape[1])
         _, tier = self.ladder()
         out = np.empty(X.shape, dtype=X.dtype)
 
         def answer(stream: Stream, rows: slice, codes: NDArray[np.float64]) -> None:
             for column, (k, (thresholds, _)) in enumerate(zip(counts, steps, strict=True)):
-                told = codes[:, column]
+                answers = codes[:, column]
                 for number, threshold in enumerate(thresholds):
-                    other = uniform_integers(stream, int(k) - 1, told.size)
-                    other += other >= told
-                    told = np.where(coins(stream, threshold, told.size), told, other)
+                    answers = respond(stream, answers, int(k), threshold)
                     if number == tier:
-                        out[rows, column] = told
+                        out[rows, column] = answers
 
         self._each_stream(X, first, lambda block, at: self._codes(block, at, counts), answer)
         return out
 
     def steps(self, columns: int) -> list[tuple[list[int], list[Fraction]]]:
-        """For each column: the coins of all tiers, in 2⁻⁶⁴, and how likely each tier keeps the value."""
+        """Return for each column the coins of all tiers, in 2⁻⁶⁴, and how likely each keeps the value."""
         levels, _ = self.ladder()
         low, high = epsilon_range(self.epsilon)
         if len(levels) > 1 and low == high:
@@ -173,7 +145,7 @@ class ResponseTier(Tier, RandomisedResponse):
         return [_steps([each[column] for each in allowed], int(counts[column])) for column in range(columns)]
 
     def _member(self, level: float) -> RandomisedResponse:
-        """The mechanism that a tier is alone."""
+        """Return the mechanism that the tier at ``level`` is alone."""
         low, high = epsilon_range(self.epsilon)
         return RandomisedResponse(
             high - float(level) * (high - low),
@@ -184,7 +156,7 @@ class ResponseTier(Tier, RandomisedResponse):
 
 
 def _steps(allowed: Sequence[int], k: int) -> tuple[list[int], list[Fraction]]:
-    """The coin of each step, and what is kept after it: at most ``allowed``, in 2⁻⁶⁴, after each."""
+    """Return the coin of each step, and what is kept after it: at most ``allowed``, in 2⁻⁶⁴."""
     coins_of, kept = [allowed[0]], [Fraction(allowed[0], _WHOLE)]
     for most in allowed[1:]:
         before = kept[-1]
@@ -205,6 +177,7 @@ def _steps(allowed: Sequence[int], k: int) -> tuple[list[int], list[Fraction]]:
     return coins_of, kept
 
 
+@dataclass(eq=False, repr=False)
 class TrustTier(Tier, TrustAdaptive):
     """The tier of readers of ``distrust`` among ``levels``, for readers who come one at a time.
 
@@ -212,35 +185,14 @@ class TrustTier(Tier, TrustAdaptive):
     analytically. ``guarantee()`` is that of the tier alone; ``together()`` that of all tiers.
     """
 
-    calibration = "analytic"
-
-    def __init__(
-        self,
-        distrust: Distrust = 1.0,
-        levels: Sequence[float] = (0.0, 1.0),
-        epsilon: Sequence[float] = REQUIRED,
-        delta: float = DELTA,
-        clip: float | None = None,
-        *,
-        bounds: Any = None,
-        neighbours: str = RECORDS.neighbours,
-        randomness: Randomness | None = None,
-    ) -> None:
-        self.distrust = distrust
-        self.levels = levels
-        self.epsilon = epsilon
-        self.delta = delta
-        self.clip = clip
-        self.bounds = bounds
-        self.neighbours = neighbours
-        self.randomness = randomness
+    calibration: str = field(default="analytic", init=False)
 
     def together(self) -> Guarantee:
-        """What is proven for a reader, or a coalition of readers, who sees every tier."""
+        """Return what is proven for a reader, or a coalition of readers, who sees every tier."""
         return self._tiers().guarantee()
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
-        """The released rows of this tier; every rung is drawn, since all of them share one stream."""
+        """Return the released rows of this tier; every rung is drawn, since all share one stream."""
         levels, tier = self.ladder()
         rungs = self._tiers().rungs(X.shape[1])
         assert len(rungs) == len(levels)
@@ -273,23 +225,23 @@ class TierRows(Rows):
             share = float(np.sum(weights[len(bounds) :]) / np.sum(weights))
             low, high = epsilon_range(mechanism.epsilon)
             self.coded = ResponseTier(
-                mechanism.distrust,
-                mechanism.levels,
                 (low * share, high * share),
                 self.coded.categories,
+                distrust=mechanism.distrust,
+                levels=mechanism.levels,
                 weights=self.coded.weights,
                 randomness=mechanism.randomness,
             )
 
     def together(self) -> Guarantee:
-        """What is proven for a reader, or a coalition of readers, who sees every tier."""
+        """Return what is proven for a reader, or a coalition of readers, who sees every tier."""
         mechanism, bounds, categories, weights = self._given
         levels, _ = mechanism.ladder()
         best = TrustTier(**(mechanism.get_params(deep=False) | {"distrust": levels[0]}))
         return TierRows(best, bounds, categories, weights).guarantee()
 
     def statement(self) -> Statement:
-        """That of the rows; what all tiers promise together is said of both parts of a row."""
+        """Return that of the rows; what all tiers promise together is said of both parts of a row."""
         stated, count = super().statement(), len(self._given[0].levels)
         notes = [note for note in stated.notes if "nested tiers" not in note]
         together = f"one of {count} nested tiers; all {count} together: {self.together()}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.mechanisms.additive import AdditiveMechanism
+from sfumato.mechanisms.additive import GaussianMechanism, noise_multiplier
 from sfumato.mechanisms.base import Release, check_finite, records
-from sfumato.mechanisms.domain import Domain, declared_domain
-from sfumato.mechanisms.gaussian import noise_multiplier
 from sfumato.mechanisms.parameters import (
     Bounds,
     Clip,
@@ -32,24 +30,23 @@ from sfumato.mechanisms.parameters import (
     Distrust,
     EpsilonRange,
     NeighboursName,
-    Parameter,
     RandomSource,
     delta_between,
     epsilon_range,
     known_neighbours,
     one_of,
     share,
-    shown,
 )
-from sfumato.noise import NORMAL, Law
-from sfumato.privacy import DELTA, RECORD, RECORDS, REQUIRED, Claim, Guarantee, Statement, classical_sigma
+from sfumato.mechanisms.registry import Parameter, shown
+from sfumato.privacy import DELTA, RECORDS, REQUIRED, Claim, Guarantee, Statement, classical_sigma
 
 __all__ = ["TrustAdaptive"]
 
 CALIBRATIONS = ("analytic", "paper", "paper-tables")
 
 
-class TrustAdaptive(AdditiveMechanism):
+@dataclass(eq=False, repr=False)
+class TrustAdaptive(GaussianMechanism):
     """Gaussian noise for a reader of ``distrust`` τ, within the range ``epsilon`` = (ε_min, ε_max).
 
     ``calibration``:
@@ -67,69 +64,48 @@ class TrustAdaptive(AdditiveMechanism):
     kinds = ("array", "table")
     units = ("record",)
 
-    def __init__(
-        self,
-        distrust: Distrust = 1.0,
-        epsilon: EpsilonRange = REQUIRED,
-        delta: Delta = DELTA,
-        clip: Clip = None,
-        *,
-        bounds: Bounds = None,
-        calibration: Annotated[
-            str,
-            Parameter(
-                "How much noise is added: what proves ε, or what the paper prints.", choices=CALIBRATIONS
-            ),
-        ] = "analytic",
-        neighbours: NeighboursName = RECORDS.neighbours,
-        randomness: RandomSource = None,
-    ) -> None:
-        self.distrust = distrust
-        self.epsilon = epsilon
-        self.delta = delta
-        self.clip = clip
-        self.bounds = bounds
-        self.calibration = calibration
-        self.neighbours = neighbours
-        self.randomness = randomness
+    distrust: Distrust = 1.0
+    epsilon: EpsilonRange = REQUIRED
+    delta: Delta = DELTA
+    clip: Clip = None
+    _: KW_ONLY
+    bounds: Bounds = None
+    calibration: Annotated[
+        str,
+        Parameter("How much noise is added: what proves ε, or what the paper prints.", choices=CALIBRATIONS),
+    ] = "analytic"
+    neighbours: NeighboursName = RECORDS.neighbours
+    randomness: RandomSource = None
 
     def budget(self) -> float:
-        """ε(τ) = ε_max − τ(ε_max − ε_min)."""
+        """Return ε(τ) = ε_max − τ(ε_max − ε_min)."""
         low, high = epsilon_range(self.epsilon)
         return high - share("distrust", self.distrust) * (high - low)
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
-        """What is proven for one record: ε(τ) when analytic, the true ε of the paper's noise otherwise."""
+        """Return ε(τ) of one record when analytic, the true ε of the paper's noise otherwise."""
         domain, delta, budget = self._domain_for(columns), delta_between(self.delta), self.budget()
         neighbours = known_neighbours(self.neighbours)
         if self._noiseless():
-            return Guarantee.nothing("no noise is added at τ = 0", unit=RECORD, neighbours=neighbours)
+            return Guarantee.nothing("no noise is added at τ = 0", neighbours=neighbours)
         if self.calibration == "analytic":
-            multiplier = noise_multiplier(budget, delta)
-        else:
-            # The paper scales σ with Δ = clip; sigma / sensitivity does not depend on the columns then.
-            multiplier = math.nextafter(self.sigma(1) / domain.sensitivity("l2", 1, neighbours), 0.0)
-        return Guarantee.gaussian(
-            multiplier, unit=RECORD, neighbours=neighbours, theorem="analytic Gaussian", at_delta=delta
-        )
+            return self._gaussian(noise_multiplier(budget, delta))
+        # The paper scales σ with Δ = clip; sigma / sensitivity does not depend on the columns then.
+        return self._gaussian(math.nextafter(self.sigma(1) / domain.sensitivity("l2", 1, neighbours), 0.0))
 
     def claim(self) -> Claim | None:
-        """Theorem 1 of the paper, which rests on a formula proven for ε < 1 and on Δ ≤ clip."""
-        return Claim(
-            text="(ε_τ, δ)-DP, ε_τ = ε_max − τ(ε_max − ε_min), for datasets that differ in one record",
-            source="TADP-RME, theorem 1",
+        """Return theorem 1 of the paper, which rests on a formula proven for ε < 1 and on Δ ≤ clip."""
+        return self._claimed(
+            "(ε_τ, δ)-DP, ε_τ = ε_max − τ(ε_max − ε_min), for datasets that differ in one record",
+            "TADP-RME, theorem 1",
             epsilon=self.budget(),
-            delta=delta_between(self.delta),
-            unit=RECORD,
-            neighbours=known_neighbours(self.neighbours),
         )
 
     def sigma(self, columns: int) -> float:
-        """The standard deviation of the noise on each coordinate of records with ``columns`` columns."""
+        """Return the deviation of the noise on each coordinate of records with ``columns`` columns."""
         domain, delta = self._domain(), delta_between(self.delta)
         if one_of("calibration", self.calibration, CALIBRATIONS) == "analytic":
-            sensitivity = domain.sensitivity("l2", columns, known_neighbours(self.neighbours))
-            return math.nextafter(sensitivity * noise_multiplier(self.budget(), delta), math.inf)
+            return self._calibrated(domain, columns, noise_multiplier(self.budget(), delta))
         if self.clip is None:
             raise BadInput(
                 "the paper's calibration is defined for records in an L2 ball; declare `clip`, not `bounds`.",
@@ -138,11 +114,11 @@ class TrustAdaptive(AdditiveMechanism):
         return 0.0 if self._noiseless() else classical_sigma(self.budget(), delta, float(self.clip))
 
     def tiers(self, levels: Sequence[float]) -> Tiers:
-        """Releases for several readers at the price of the most trusted of them."""
+        """Return releases for several readers at the price of the most trusted of them."""
         return Tiers(self, levels)
 
     def perturb(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
-        """The released rows for ``X``; a plain copy where the paper's tables add no noise."""
+        """Return the released rows for ``X``; a plain copy where the paper's tables add no noise."""
         if not self._noiseless():
             return super().perturb(X, first)
         check_finite(X, first)
@@ -151,15 +127,6 @@ class TrustAdaptive(AdditiveMechanism):
     def _noiseless(self) -> bool:
         tables = one_of("calibration", self.calibration, CALIBRATIONS) == "paper-tables"
         return tables and share("distrust", self.distrust) == 0.0
-
-    def _domain(self) -> Domain:
-        return declared_domain("l2", self.clip, self.bounds)
-
-    def _law(self) -> Law:
-        return NORMAL
-
-    def _scale(self, columns: int) -> float:
-        return self.sigma(columns)
 
 
 class Tiers:

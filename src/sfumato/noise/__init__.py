@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from sfumato.noise.grid import NORMAL as NORMAL
     from sfumato.noise.grid import Law as Law
     from sfumato.noise.grid import Rounded as Rounded
+    from sfumato.noise.grid import gaussian_noise as gaussian_noise
     from sfumato.noise.grid import grid_step as grid_step
+    from sfumato.noise.grid import laplace_noise as laplace_noise
     from sfumato.noise.grid import mpmath_context as mpmath_context
     from sfumato.noise.grid import onto_grid as onto_grid
     from sfumato.noise.keyed import Keyed as Keyed
@@ -20,20 +22,18 @@ if TYPE_CHECKING:
     from sfumato.noise.keyed import secret_to_send as secret_to_send
     from sfumato.noise.keyed import secrets_stay as secrets_stay
     from sfumato.noise.keyed import secrets_travel as secrets_travel
-    from sfumato.noise.noised_sums import NoisedSums as NoisedSums
-    from sfumato.noise.parallel import THREADS as THREADS
-    from sfumato.noise.parallel import each_block as each_block
-    from sfumato.noise.parallel import inner_threads as inner_threads
-    from sfumato.noise.parallel import processors as processors
+    from sfumato.noise.randomness import THREADS as THREADS
+    from sfumato.noise.randomness import NoisedSums as NoisedSums
     from sfumato.noise.randomness import Randomness as Randomness
     from sfumato.noise.randomness import Secure as Secure
     from sfumato.noise.randomness import Seeded as Seeded
     from sfumato.noise.randomness import Stream as Stream
     from sfumato.noise.randomness import coins as coins
+    from sfumato.noise.randomness import each_block as each_block
+    from sfumato.noise.randomness import inner_threads as inner_threads
+    from sfumato.noise.randomness import processors as processors
     from sfumato.noise.randomness import random_permutation as random_permutation
     from sfumato.noise.randomness import uniform_integers as uniform_integers
-    from sfumato.noise.samplers import gaussian_noise as gaussian_noise
-    from sfumato.noise.samplers import laplace_noise as laplace_noise
 
 __all__ = [
     "LAPLACE",
@@ -75,7 +75,9 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "NORMAL": "grid",
             "Law": "grid",
             "Rounded": "grid",
+            "gaussian_noise": "grid",
             "grid_step": "grid",
+            "laplace_noise": "grid",
             "mpmath_context": "grid",
             "onto_grid": "grid",
             "Keyed": "keyed",
@@ -84,19 +86,17 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "secret_to_send": "keyed",
             "secrets_stay": "keyed",
             "secrets_travel": "keyed",
-            "NoisedSums": "noised_sums",
-            "THREADS": "parallel",
-            "each_block": "parallel",
-            "inner_threads": "parallel",
-            "processors": "parallel",
+            "THREADS": "randomness",
+            "NoisedSums": "randomness",
             "Randomness": "randomness",
             "Secure": "randomness",
             "Seeded": "randomness",
             "Stream": "randomness",
             "coins": "randomness",
+            "each_block": "randomness",
+            "inner_threads": "randomness",
+            "processors": "randomness",
             "random_permutation": "randomness",
             "uniform_integers": "randomness",
-            "gaussian_noise": "samplers",
-            "laplace_noise": "samplers",
         },
     )

@@ -1,14 +1,12 @@
-"""Clip values and round them to a public grid.
+"""The public grid, and Gaussian and Laplace noise that has exactly the distribution of rounded real noise.
 
-The step is a power of two chosen from declared parameters alone. Values are rounded toward zero,
+**Grid.** The step is a power of two chosen from declared parameters alone. Values are rounded toward zero,
 so that a record inside the ball stays inside it; the norm is then checked in integers.
 
-Normal and Laplace noise rounded to the integers, with exactly the distribution of rounded real noise.
-
-A 64-bit word w stands for all uniforms u in [w, w+1)/2⁶⁴. Three attempts, each for what the one
+**Noise.** A 64-bit word w stands for all uniforms u in [w, w+1)/2⁶⁴. Three attempts, each for what the one
 before could not decide:
 
-1. Chords of the quantile function from a table, finer toward the tails, with a bound on their error.
+1. Lines near the quantile function from a table, finer toward the tails, with a bound on their error.
 2. The quantile function in double precision, with a bound on its error.
 3. mpmath, with as many further random bits as it takes.
 
@@ -32,9 +30,11 @@ the true value could miss it. So each thread computes in a context of its own (`
 from __future__ import annotations
 
 import math
+import mmap
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -42,14 +42,27 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sfumato.errors import BadInput
-from sfumato.noise.randomness import Stream
+from sfumato.noise.keyed import Keyed
+from sfumato.noise.randomness import Randomness, Secure, Stream, each_block
 
 if TYPE_CHECKING:
     import mpmath
 
-__all__ = ["LAPLACE", "MAX_SCALE", "NORMAL", "Law", "Rounded", "grid_step", "mpmath_context", "onto_grid"]
+__all__ = [
+    "LAPLACE",
+    "MAX_SCALE",
+    "NORMAL",
+    "Law",
+    "Rounded",
+    "gaussian_noise",
+    "grid_step",
+    "laplace_noise",
+    "mpmath_context",
+    "onto_grid",
+]
 
 Words = NDArray[np.uint64]
+Where = slice | NDArray[np.intp]
 
 _own = threading.local()
 # scipy's ndtri and numpy's log err by less than half of this on a dense sample, checked against mpmath by
@@ -58,15 +71,18 @@ _DOUBLE_ERROR = 2.0**-46
 #: Largest noise scale, in steps of the grid, that is drawn; beyond it double precision rarely decides.
 MAX_SCALE = 2.0**40
 _TOP_BIT = np.uint64(1 << 63)
-# The table: cells of equal width within each octave of p. Six bits of the exponent tell 2⁰ … 2⁶³ apart.
-_CELL_BITS = 12
+# The table: cells of equal width within each octave of p.
+_CELL_BITS = 11
 _CELL_SHIFT = np.uint64(52 - _CELL_BITS)
-_CELL_MASK = np.uint64((1 << (_CELL_BITS + 6)) - 1)
 # Words with a p below 2⁻²⁴ are left to the second attempt: further out, one word is too wide for the table.
 _OCTAVES = range(40, 63)
 # In steps of the grid: how close to a half-integer the table's answer may come at most before it is doubted.
 _MOST_DOUBT = 1.0 / 16.0
 _BLOCK = 1 << 16
+# How many draws are worked on at once, so that they stay in the cache of a processor.
+_CACHED = 1 << 15
+# How many values of an array one thread draws at a time.
+_ARRAY_BLOCK = 1 << 20
 # Below this many draws, building the table costs more than it saves.
 _TABLE_WORTH = 1 << 14
 _tables: dict[str, tuple[Array, Array, float]] = {}
@@ -164,11 +180,13 @@ LAPLACE: Law = _Laplace()
 
 
 def _table(law: Law) -> tuple[Array, Array, float]:
-    """Return chords of q in all cells, as |value at 0| and slope by signed word, and a bound on their error.
+    """Return lines near q in all cells, as their values at 0 and slopes by signed word, and their error.
 
     Let s be a word read as a signed number: p lies within 1 of |s|, in units of 2⁻⁶⁴, and the draw is
-    negative where s is positive. Cell i holds all s whose float64 has the bits i: six of the exponent, twelve
-    of the mantissa. NaN stands for what the table does not hold.
+    negative where s is positive. Cell i holds all s whose float64 begins with the bits i: the sign, the
+    exponent and the first eleven bits of the mantissa. So a cell is found by one shift, and most cells stand
+    for no word at all: they are address space that takes no memory. NaN stands for words that the table does
+    not hold.
     """
     if law.name not in _tables:
         cells = 1 << _CELL_BITS
@@ -176,25 +194,30 @@ def _table(law: Law) -> tuple[Array, Array, float]:
         p = np.append(np.concatenate(octaves), 0.5)
         z = law.quantile(p)
         z[-1] = 0.0
-        width, slopes = np.diff(p), np.diff(z) / np.diff(p)
-        # A chord errs by at most Δ²/8·max|q″|; p by a relative 2⁻⁴⁰, and once more for the rounding of s.
-        error = np.square(width) / 8.0 * law.curvature(p[:-1]) + 2.0 * law.error(z[:-1])
-        error += 1.1 * law.steepness * 2.0 ** (1 - _OCTAVES[0])
-        values, by_word = np.full((2, cells << 6), np.nan)
-        held = slice(cells * (_OCTAVES[0] - 1), cells * (_OCTAVES[-1]))
-        values[held], by_word[held] = slopes * p[:-1] - z[:-1], slopes * 2.0**-64
-        _tables[law.name] = values, by_word, float(error.max())
+        width, slope = np.diff(p), np.diff(z) / np.diff(p)
+        # A chord lies below q, by at most Δ²/8·max|q″|; lifted by half of that it errs by as much both ways.
+        # p errs by a relative 2⁻⁴⁰, and once more for the rounding of s.
+        lift = np.square(width) / 16.0 * law.curvature(p[:-1])
+        error = lift + 2.0 * law.error(z[:-1]) + 1.1 * law.steepness * 2.0 ** (1 - _OCTAVES[0])
+        value = z[:-1] - slope * p[:-1] + lift
+        negative = 1 << (_CELL_BITS + 11)
+        values, slopes = (np.frombuffer(mmap.mmap(-1, 16 * negative)) for _ in range(2))
+        values[0] = np.nan
+        for sign, first in ((1.0, 0), (-1.0, negative)):
+            values[first + 1023 * cells : first + 1087 * cells] = np.nan
+            held = slice(first + (1023 + _OCTAVES[0]) * cells, first + (1024 + _OCTAVES[-1]) * cells)
+            values[held], slopes[held] = sign * value, slope * 2.0**-64
+        _tables[law.name] = values, slopes, float(error.max())
     return _tables[law.name]
 
 
 class Rounded:
     """Exactly rounded noise of ``law`` with one scale, or with nested scales, in steps of the grid.
 
-    ``scales`` are those of the rungs: tier i is the rounded sum of rungs 0…i. A ``shift`` is added
-    to the real noise before rounding; −1/2 turns rounding to the nearest into rounding down.
+    ``scales`` are those of the rungs: tier i is the rounded sum of rungs 0…i.
     """
 
-    def __init__(self, law: Law, scales: Sequence[float], shift: float = 0.0) -> None:
+    def __init__(self, law: Law, scales: Sequence[float]) -> None:
         for scale in scales:
             if not 0.0 < scale <= MAX_SCALE:
                 raise BadInput(
@@ -203,7 +226,6 @@ class Rounded:
                 )
         self.law = law
         self.scales = tuple(float(scale) for scale in scales)
-        self.shift = shift
         self._asked = 0
 
     def draw(
@@ -213,125 +235,148 @@ class Rounded:
 
         ``relative``, of shape (count,), multiplies every scale draw by draw; each factor lies in (0, 1].
         """
-        rungs = len(self.scales)
-        out = np.empty((rungs, count)) if out is None else out
+        drawn = np.empty((len(self.scales), count)) if out is None else out
+
+        def write(tier: int, where: Where, noise: Array) -> None:
+            drawn[tier, where] = noise
+
+        self._draw(stream, count, relative, write)
+        return drawn
+
+    def add(
+        self,
+        stream: Stream,
+        cells: Array,
+        step: float,
+        out: Sequence[NDArray[Any]],
+        *,
+        relative: Array | None = None,
+    ) -> None:
+        """Write (``cells`` + noise of tier i)·``step`` into ``out[i]``, of any floating-point type.
+
+        ``cells`` are integers of shape (count,); ``relative`` is as for :meth:`draw`.
+        """
+
+        def write(tier: int, where: Where, noise: Array) -> None:
+            noise += cells[where]
+            noise *= step
+            out[tier][where] = noise
+
+        self._draw(stream, cells.size, relative, write)
+
+    def _draw(
+        self,
+        stream: Stream,
+        count: int,
+        relative: Array | None,
+        write: Callable[[int, Where, Array], None],
+    ) -> None:
+        """Call ``write(tier, where, noise)`` for all draws of all tiers; undecided ones are written twice."""
+        rungs, undecided, their_words = len(self.scales), [], []
         self._asked += count
-        doubt = self._doubt() if self._asked >= _TABLE_WORTH or self.law.name in _tables else 1.0
-        if not count or doubt > _MOST_DOUBT:
-            words = stream.rungs(rungs, count)
-            self._from_doubles(words, relative, out, stream, None)
-            return out
-        positions, kept = [], []
-        # Several units draw in one block, as each would draw alone.
-        size = _BLOCK if stream.units == 1 else count
-        assert count <= stream.units * _BLOCK or stream.units == 1
-        scratch = _scratch(rungs, min(count, size))
-        for start in range(0, count, size):
-            stop = min(start + size, count)
-            words = stream.rungs(rungs, stop - start, into=scratch.words)
-            factor = None if relative is None else relative[start:stop]
-            doubtful = self._from_table(words, factor, doubt, out[:, start:stop], scratch)
-            positions.append(doubtful + start)
-            kept.append(words[:, doubtful])
-        where = np.concatenate(positions)
-        decided = np.empty((rungs, where.size))
-        factor = None if relative is None else relative[where]
-        self._from_doubles(np.concatenate(kept, axis=1), factor, decided, stream, (where, count))
-        out[:, where] = decided
-        return out
+        table_pays = self._asked >= _TABLE_WORTH or self.law.name in _tables
+        if count and table_pays and self._doubts()[-1] <= _MOST_DOUBT:
+            # Several units draw in one block, as each would draw alone.
+            size = _BLOCK if stream.units == 1 else count
+            assert count <= stream.units * _BLOCK or stream.units == 1
+            scratch = _scratch(rungs * min(count, size))
+            for start in range(0, count, size):
+                words = stream.rungs(rungs, min(size, count - start), into=scratch.words)
+                for first in range(0, words.shape[1], _CACHED):
+                    own = words[:, first : first + _CACHED]
+                    where = slice(start + first, start + first + own.shape[1])
+                    factor = None if relative is None else relative[where]
+                    for tier, noise in enumerate(self._from_table(own, factor, scratch)):
+                        write(tier, where, noise)
+                    doubtful = np.flatnonzero(~scratch.sure[: own.shape[1]])
+                    undecided.append(doubtful + where.start)
+                    their_words.append(own[:, doubtful])
+        else:
+            undecided.append(np.arange(count))
+            their_words.append(stream.rungs(rungs, count))
+        rest = np.concatenate(undecided)
+        factor = np.ones(rest.size) if relative is None else relative[rest]
+        words = np.concatenate(their_words, axis=1)
+        for tier, noise in enumerate(self._from_doubles(words, factor, stream, rest, count)):
+            write(tier, rest, noise)
 
-    def _doubt(self) -> float:
-        """Return a bound on the error of the first attempt, in steps of the grid, with room for rounding."""
-        return 1.25 * sum(self.scales) * _table(self.law)[2]
+    def _doubts(self) -> list[float]:
+        """Return a bound on the error of the first attempt for each tier, in steps."""
+        error = 1.25 * _table(self.law)[2]  # with room for rounding
+        return [error * total for total in accumulate(self.scales)]
 
-    def _from_table(
-        self, words: Words, factor: Array | None, doubt: float, out: Array, scratch: _Scratch
-    ) -> NDArray[np.intp]:
-        """Make the first attempt, into ``out``; return the positions it could not decide."""
+    def _from_table(self, words: Words, factor: Array | None, scratch: _Scratch) -> Iterator[Array]:
+        """Make the first attempt, tier by tier; ``scratch.sure`` then says which draws it decided."""
         values, slopes, _ = _table(self.law)
         count = words.shape[1]
-        word, cell, real = scratch.word[:count], scratch.cell[:count], scratch.real[:count]
-        part, total, worst = scratch.part[:count], scratch.total[:count], scratch.worst[:count]
-        for rung, scale in enumerate(self.scales):
+        word, part, value, total = scratch.floats[:, :count]
+        cell, sure = scratch.cell[:count], scratch.sure[:count]
+        sure.fill(True)
+        for rung, (scale, doubt) in enumerate(zip(self.scales, self._doubts(), strict=True)):
             np.copyto(word, words[rung].view(np.int64))
             np.right_shift(word.view(np.uint64), _CELL_SHIFT, out=cell)
-            np.bitwise_and(cell, _CELL_MASK, out=cell)
             # Every index lies in the table: of all modes this one is the fastest.
             slopes.take(cell.view(np.int64), out=part, mode="wrap")
-            values.take(cell.view(np.int64), out=real, mode="wrap")
+            values.take(cell.view(np.int64), out=value, mode="wrap")
             np.multiply(part, word, out=part)
-            np.copysign(real, word, out=real)
-            np.subtract(part, real, out=part)
+            np.add(part, value, out=part)
             np.multiply(part, scale if factor is None else scale * factor, out=part if rung else total)
             if rung:
                 np.add(total, part, out=total)
-            elif self.shift:
-                np.add(total, self.shift, out=total)
-            np.rint(total, out=out[rung])
-            np.subtract(total, out[rung], out=part)
-            np.abs(part, out=part if rung else worst)
-            if rung:
-                np.maximum(worst, part, out=worst)  # NaN stays
-        return np.flatnonzero(~(worst < 0.5 - doubt))
+            whole = np.rint(total, out=word)
+            np.subtract(total, whole, out=part)
+            np.abs(part, out=part)
+            sure &= part < 0.5 - doubt  # NaN is not sure
+            yield whole
 
     def _from_doubles(
-        self,
-        words: Words,
-        factor: Array | None,
-        out: Array,
-        stream: Stream,
-        among: tuple[NDArray[np.intp], int] | None,
-    ) -> None:
-        """Make the second attempt, into ``out``; what it cannot decide is decided exactly.
+        self, words: Words, factor: Array, stream: Stream, where: NDArray[np.intp], count: int
+    ) -> Array:
+        """Make the second attempt, of shape (tiers, n); what it cannot decide is decided exactly.
 
-        ``among`` says where these draws stand among how many; None where they are all.
+        ``words``, of shape (rungs, n), are those of the draws at the positions ``where`` among ``count``.
         """
-        where, count = (np.arange(words.shape[1]), words.shape[1]) if among is None else among
-        total, doubt = np.full(words.shape[1], self.shift), np.zeros(words.shape[1])
-        doubtful = np.zeros(words.shape[1], dtype=bool)
-        for rung, rung_scale in enumerate(self.scales):
-            upper = words[rung] >= _TOP_BIT
-            rank = np.where(upper, ~words[rung], words[rung]).astype(np.float64)
-            # Half a cell, and the rounding of the 64-bit rank to a double, relative to p.
-            spread = 0.5 / (rank + 0.5) + 2.0**-52
-            z = self.law.quantile((rank + 0.5) * 2.0**-64)
-            scale = rung_scale if factor is None else rung_scale * factor
-            total += np.where(upper, -z, z) * scale
-            doubt += scale * (self.law.error(z) + 1.1 * self.law.steepness * spread)
-            doubt += 2.0**-51 * np.abs(total)
-            np.rint(total, out=out[rung])
-            doubtful |= np.abs(total - out[rung]) >= 0.5 - doubt
-            doubtful |= rank < 8.0  # where the bound on the spread would not hold
-        for position in np.flatnonzero(doubtful):
-            scales = self.scales if factor is None else [s * float(factor[position]) for s in self.scales]
-            bits = [int(word) for word in words[:, position]]
-            owner = stream.owner(int(where[position]), count)
-            out[:, position] = _exactly(self.law, bits, scales, self.shift, owner)
+        scales = np.outer(self.scales, factor)
+        upper = words >= _TOP_BIT
+        rank = np.where(upper, ~words, words).astype(np.float64)
+        # Half a cell, and the rounding of the 64-bit rank to a double, relative to p.
+        spread = 0.5 / (rank + 0.5) + 2.0**-52
+        z = self.law.quantile((rank + 0.5) * 2.0**-64)
+        total = np.cumsum(np.where(upper, -z, z) * scales, axis=0)
+        doubt = scales * (self.law.error(z) + 1.1 * self.law.steepness * spread) + 2.0**-51 * np.abs(total)
+        out: Array = np.rint(total)
+        doubtful = np.abs(total - out) >= 0.5 - np.cumsum(doubt, axis=0)
+        doubtful |= rank < 8.0  # where the bound on the spread would not hold
+        for draw in np.flatnonzero(doubtful.any(axis=0)):
+            owner = stream.owner(int(where[draw]), count)
+            out[:, draw] = _exactly(self.law, words[:, draw].tolist(), scales[:, draw].tolist(), owner)
+        return out
 
 
 class _Scratch:
     """Arrays that one thread works in, draw after draw: memory that was just used is fast."""
 
-    def __init__(self, rungs: int, count: int) -> None:
-        self.words = np.empty(rungs * count + 2, dtype=np.uint64)
-        self.cell = np.empty(count, dtype=np.uint64)
-        self.word, self.part, self.real, self.total, self.worst = np.empty((5, count))
+    def __init__(self, words: int) -> None:
+        self.words = np.empty(words + 2, dtype=np.uint64)
+        self.floats = np.empty((4, _CACHED))
+        self.cell = np.empty(_CACHED, dtype=np.uint64)
+        self.sure = np.empty(_CACHED, dtype=bool)
 
 
-def _scratch(rungs: int, count: int) -> _Scratch:
-    """Return the arrays of the calling thread, large enough for ``count`` draws of each rung."""
+def _scratch(words: int) -> _Scratch:
+    """Return the arrays of the calling thread, with room for ``words`` words."""
     held: _Scratch | None = getattr(_own, "scratch", None)
-    if held is None or held.word.size < count or held.words.size < rungs * count + 2:
-        held = _own.scratch = _Scratch(rungs, count)
+    if held is None or held.words.size < words + 2:
+        held = _own.scratch = _Scratch(words)
     return held
 
 
-def _exactly(law: Law, words: list[int], scales: Sequence[float], shift: float, stream: Stream) -> list[int]:
+def _exactly(law: Law, words: list[int], scales: Sequence[float], stream: Stream) -> list[int]:
     """Make the third attempt, for one draw: more bits until every tier's rounding is certain."""
     bits, mp = 64, mpmath_context()
     while True:
         with mp.workprec(2 * bits + 64):
-            low, high, rounded = mp.mpf(shift), mp.mpf(shift), []
+            low, high, rounded = mp.mpf(0), mp.mpf(0), []
             for word, scale in zip(words, scales, strict=True):
                 ends = _ends(law, word, bits)
                 if ends is None:
@@ -436,10 +481,64 @@ def _integer_norms(cells: Array, norm: str) -> Array:
     """Return Σ|k| or Σk² of integer rows; exact below 2⁵³, which ``radius / step`` is kept under."""
     if norm == "l1":
         return np.asarray(np.abs(cells).sum(axis=1))
-    return np.asarray(np.einsum("ij,ij->i", cells, cells))
+    return np.asarray(np.vecdot(cells, cells))
 
 
 def _square_floor(ratio: float) -> float:
     """Return ⌊ratio²⌋, computed exactly, as a float: it is compared with sums held in floats."""
     square = Fraction(ratio) ** 2
     return float(square.numerator // square.denominator)
+
+
+def gaussian_noise(
+    sigma: float,
+    size: int | tuple[int, ...],
+    *,
+    grid: float | None = None,
+    randomness: Randomness | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Return N(0, σ²) noise rounded to multiples of ``grid``, a power of two (default: about σ/4096)."""
+    return _noise(NORMAL, sigma, size, grid, randomness, threads)
+
+
+def laplace_noise(
+    scale: float,
+    size: int | tuple[int, ...],
+    *,
+    grid: float | None = None,
+    randomness: Randomness | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Return Laplace noise of ``scale`` rounded to multiples of ``grid`` (default: about scale/4096)."""
+    return _noise(LAPLACE, scale, size, grid, randomness, threads)
+
+
+def _noise(
+    law: Law,
+    scale: float,
+    size: int | tuple[int, ...],
+    grid: float | None,
+    randomness: Randomness | None,
+    threads: int | None,
+) -> NDArray[np.float64]:
+    if not (math.isfinite(scale) and scale > 0):
+        raise BadInput(f"a noise scale must be a positive number, not {scale!r}.")
+    step = grid_step(scale, scale) if grid is None else grid
+    if not step > 0 or math.frexp(step)[0] != 0.5:
+        raise BadInput(f"a grid must be a power of two such as 2**-10, not {grid!r}.")
+    if isinstance(randomness, Keyed):
+        # The same draw at two scales would give away what it was added to.
+        raise BadInput("keyed noise belongs to the content of a unit: release it by a mechanism.")
+    source = Secure() if randomness is None else randomness
+    rounded = Rounded(law, [scale / step])
+    out = np.empty(size)
+    flat = out.reshape(1, -1)
+
+    def draw(block: int) -> None:
+        part = flat[:, block * _ARRAY_BLOCK : (block + 1) * _ARRAY_BLOCK]
+        rounded.draw(source.stream(block.to_bytes(8, "little")), part.shape[1], out=part)
+        np.multiply(part, step, out=part)
+
+    each_block(draw, -(-flat.shape[1] // _ARRAY_BLOCK), threads)
+    return out

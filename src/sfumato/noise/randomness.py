@@ -1,8 +1,8 @@
-"""Random bits and exact uniform choices (integers, coins, permutations) from AES-256 in counter mode.
+"""Random streams of AES-256 in counter mode, exact uniform choices from them, and threads that draw.
 
 Streams are keyed by the operating system, by a secret, or by a seed. A :class:`Randomness` hands out
 :class:`Stream` objects, one for each block of work, so that threads never share a generator and a keyed or
-seeded run does not depend on how many threads ran.
+seeded run does not depend on how many threads ran. NumPy and AES release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -17,7 +21,20 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 
-__all__ = ["Randomness", "Secure", "Seeded", "Stream", "coins", "random_permutation", "uniform_integers"]
+__all__ = [
+    "THREADS",
+    "NoisedSums",
+    "Randomness",
+    "Secure",
+    "Seeded",
+    "Stream",
+    "coins",
+    "each_block",
+    "inner_threads",
+    "processors",
+    "random_permutation",
+    "uniform_integers",
+]
 
 _KEY_BYTES = 32
 _ZEROS = bytes(1 << 18)
@@ -145,3 +162,99 @@ def random_permutation(stream: Stream, count: int) -> NDArray[np.intp]:
     while np.unique(words).size < count:
         words = stream.words(count)
     return np.argsort(words)
+
+
+#: Computes one sum with noise; everything random in it comes from the randomness that it is given.
+Draw = Callable[[Randomness], NDArray[Any]]
+
+
+class NoisedSums:
+    """Draws the noised sums of one run, in order; ``count`` is the number of the next one.
+
+    A run that learns, publishes or federates reads private records through such sums alone. A subclass that
+    keeps them may return a sum that was drawn before in place of drawing it
+    (:mod:`sfumato.release.checkpoint`): streams are named by the number of the step, so that a step that is
+    not drawn again shifts no other.
+
+    ``state`` is what a run that goes on from there made of the sums before ``count``; None where it begins
+    with the first.
+    """
+
+    state: bytes | None = None
+
+    def __init__(self, randomness: Randomness) -> None:
+        self._randomness, self.count = randomness, 0
+
+    def stream(self, label: bytes) -> Stream:
+        """Return a stream for what is drawn once in a run and reads no record: first weights, an order."""
+        return self._randomness.stream(b"run " + label)
+
+    def __call__(self, draw: Draw) -> NDArray[Any]:
+        """Return the next sum, which ``draw`` computes with the randomness of its step alone."""
+        number, self.count = self.count, self.count + 1
+        return self._sum(number, lambda: draw(_Step(self._randomness, number)))
+
+    def save(self, state: Callable[[], bytes]) -> None:
+        """Let ``state()``, a function of the sums so far and of public choices, be kept in their place."""
+
+    def _sum(self, number: int, drawn: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        return drawn()
+
+
+class _Step(Randomness):
+    """The randomness of step ``number``."""
+
+    def __init__(self, whole: Randomness, number: int) -> None:
+        self._whole, self._name, self.reproducible = whole, b"step %d " % number, whole.reproducible
+
+    def stream(self, label: bytes) -> Stream:
+        """Return the stream of ``label`` in this step."""
+        return self._whole.stream(self._name + label)
+
+
+#: The environment variable that says how many processors to use, where that is fewer than there are.
+THREADS = "SFUMATO_THREADS"
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    told = os.environ.get(THREADS, "")
+    if told.isdigit() and int(told) > 0:
+        return int(told)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def inner_threads(most: int | None) -> Iterator[None]:
+    """Let linear algebra use at most so many threads in the block, where others work beside it already.
+
+    That holds for the whole process. None leaves it as it is.
+    """
+    if most is None:
+        yield
+        return
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    with threadpool_limits(most):
+        yield
+
+
+def each_block(work: Callable[[int], None], blocks: int, threads: int | None = None) -> None:
+    """Call ``work(0)`` … ``work(blocks − 1)``, on ``threads`` threads (default: all processors).
+
+    The first error is raised, after which no further block is started.
+    """
+    count = min(processors() if threads is None else threads, blocks)
+    if count <= 1:
+        for block in range(blocks):
+            work(block)
+        return
+    with ThreadPoolExecutor(count) as pool:
+        futures = [pool.submit(work, block) for block in range(blocks)]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise

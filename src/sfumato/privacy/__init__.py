@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
-    from sfumato.privacy.amplification import poisson as poisson
-    from sfumato.privacy.amplification import poisson_epsilon as poisson_epsilon
-    from sfumato.privacy.amplification import shuffled_epsilon as shuffled_epsilon
     from sfumato.privacy.analytic_gaussian import classical_sigma as classical_sigma
     from sfumato.privacy.analytic_gaussian import gaussian_epsilon as gaussian_epsilon
     from sfumato.privacy.analytic_gaussian import gaussian_mu as gaussian_mu
-    from sfumato.privacy.composition import advanced_composition as advanced_composition
     from sfumato.privacy.composition import ar1_factor as ar1_factor
     from sfumato.privacy.composition import ar1_matrix as ar1_matrix
     from sfumato.privacy.composition import correlated_gaussian as correlated_gaussian
-    from sfumato.privacy.composition import rdp_composition as rdp_composition
+    from sfumato.privacy.composition import poisson as poisson
+    from sfumato.privacy.composition import shuffled_epsilon as shuffled_epsilon
     from sfumato.privacy.defaults import AUDIO as AUDIO
     from sfumato.privacy.defaults import DELTA as DELTA
     from sfumato.privacy.defaults import FEDERATED as FEDERATED
@@ -43,11 +40,9 @@ if TYPE_CHECKING:
     from sfumato.privacy.formatting import printable as printable
     from sfumato.privacy.formatting import wrap_text as wrap_text
     from sfumato.privacy.guarantee import Guarantee as Guarantee
-    from sfumato.privacy.information_bounds import pure_information as pure_information
     from sfumato.privacy.privacy_loss import ORDERS as ORDERS
     from sfumato.privacy.privacy_loss import Curve as Curve
     from sfumato.privacy.privacy_loss import GaussianLoss as GaussianLoss
-    from sfumato.privacy.sensitivity import linear_sensitivity as linear_sensitivity
     from sfumato.privacy.statement import Claim as Claim
     from sfumato.privacy.statement import Comparison as Comparison
     from sfumato.privacy.statement import Evidence as Evidence
@@ -80,7 +75,6 @@ __all__ = [
     "Neighbours",
     "Statement",
     "Unit",
-    "advanced_composition",
     "ar1_factor",
     "ar1_matrix",
     "classical_sigma",
@@ -91,12 +85,8 @@ __all__ = [
     "format_upper",
     "gaussian_epsilon",
     "gaussian_mu",
-    "linear_sensitivity",
     "poisson",
-    "poisson_epsilon",
     "printable",
-    "pure_information",
-    "rdp_composition",
     "require_fields",
     "shuffled_epsilon",
     "wrap_text",
@@ -106,17 +96,14 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
     __getattr__, __dir__ = when_used(
         __name__,
         {
-            "poisson": "amplification",
-            "poisson_epsilon": "amplification",
-            "shuffled_epsilon": "amplification",
             "classical_sigma": "analytic_gaussian",
             "gaussian_epsilon": "analytic_gaussian",
             "gaussian_mu": "analytic_gaussian",
-            "advanced_composition": "composition",
             "ar1_factor": "composition",
             "ar1_matrix": "composition",
             "correlated_gaussian": "composition",
-            "rdp_composition": "composition",
+            "poisson": "composition",
+            "shuffled_epsilon": "composition",
             "AUDIO": "defaults",
             "DELTA": "defaults",
             "FEDERATED": "defaults",
@@ -137,11 +124,9 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "printable": "formatting",
             "wrap_text": "formatting",
             "Guarantee": "guarantee",
-            "pure_information": "information_bounds",
             "ORDERS": "privacy_loss",
             "Curve": "privacy_loss",
             "GaussianLoss": "privacy_loss",
-            "linear_sensitivity": "sensitivity",
             "Claim": "statement",
             "Comparison": "statement",
             "Evidence": "statement",

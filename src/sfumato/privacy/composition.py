@@ -1,10 +1,6 @@
-"""Composition theorems as plain numbers, parallel composition, and Gaussian noise correlated over time.
+"""Parallel composition, amplification by Poisson sampling and by shuffling, and noise correlated over time.
 
-``basic_composition``, ``advanced_composition``, ``rdp_composition``, ``zcdp_composition`` and
-``pld_composition`` compute the cost of k runs by five methods, for figures and comparisons. What a release
-promises is computed by ``Guarantee.compose``. Events are read as in ``events``: they describe the worst pair
-of neighbours itself. ``pld_composition`` holds for a plan fixed in advance; under adaptive choice of
-parameters it is not a bound.
+What releases of the same data promise together is computed by ``Guarantee.compose``.
 
 **Correlated noise.** Noise n = L w with w independent and L lower triangular. Reading L⁻¹y instead of y loses
 nothing, so the release equals independent noise on L⁻¹x: correlation multiplies the sensitivity by a factor
@@ -20,22 +16,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import BadInput
 from sfumato.privacy.analytic_gaussian import check_delta, check_epsilon
-from sfumato.privacy.events import as_event, curve_of, repeat_event
+from sfumato.privacy.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonSampledEvent,
+    response_event,
+)
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.privacy_loss import Curve, GaussianLoss, LaplaceLoss, Loss, ResponseLoss, rdp_epsilon
+from sfumato.privacy.privacy_loss import Curve, GaussianLoss, LaplaceLoss, Loss, ResponseLoss, amplified
 from sfumato.privacy.unit import Neighbours
 
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-__all__ = ["advanced_composition", "ar1_factor", "ar1_matrix", "correlated_gaussian", "rdp_composition"]
+__all__ = ["ar1_factor", "ar1_matrix", "correlated_gaussian", "poisson", "shuffled_epsilon"]
 
 FrameOrClip = Literal["frame", "clip"]
 
@@ -59,15 +58,6 @@ def ar1_matrix(beta: float, T: int) -> NDArray[np.float64]:
     lower = np.where(lag >= 0, beta ** np.maximum(lag, 0).astype(np.float64), 0.0)
     lower[:, 1:] *= math.sqrt((1.0 - beta) * (1.0 + beta))
     return lower
-
-
-def correlated_factor(lower: ArrayLike, unit: FrameOrClip = "frame") -> float:
-    """Return the factor on the L2 sensitivity under noise L w: exact per frame, an upper bound per clip."""
-    unit = _check_unit(unit)
-    inverse = _inverse(lower)
-    if unit == "frame":
-        return float(np.max(np.linalg.norm(inverse, axis=0)))
-    return float(np.linalg.norm(inverse, 2))
 
 
 def correlated_gaussian(
@@ -141,43 +131,6 @@ def _check_unit(unit: FrameOrClip) -> FrameOrClip:
     return unit
 
 
-def basic_composition(epsilon: float, delta: float, k: int) -> tuple[float, float]:
-    """Return (kε, kδ), the δ at most 1 (Dwork & Roth 2014, Theorem 3.16); pure DP has ``delta`` = 0."""
-    epsilon, delta, k = check_epsilon(epsilon), _check_approximation(delta), _check_times(k)
-    return k * epsilon, min(1.0, k * delta)
-
-
-def advanced_composition(epsilon: float, delta: float, k: int, delta_prime: float) -> tuple[float, float]:
-    """Return (ε√(2k ln(1/δ′)) + kε(e^ε − 1), kδ + δ′) (Dwork, Rothblum & Vadhan 2010).
-
-    It may exceed ``basic_composition``; the caller compares. Infinite where e^ε overflows.
-    """
-    epsilon, delta, k = check_epsilon(epsilon), _check_approximation(delta), _check_times(k)
-    delta_prime = check_delta(delta_prime)
-    drift = k * epsilon * math.expm1(epsilon) if epsilon < 700.0 else math.inf
-    return epsilon * math.sqrt(2.0 * k * math.log(1.0 / delta_prime)) + drift, min(
-        1.0, k * delta + delta_prime
-    )
-
-
-def rdp_composition(event: DpEvent, k: int, delta: float) -> float:
-    """Return ε at ``delta`` of ``k`` runs of ``event``, by Rényi DP."""
-    return rdp_epsilon(curve_of(repeat_event(as_event(event), _check_times(k))).parts, check_delta(delta))
-
-
-def zcdp_composition(rho: float, k: int, delta: float) -> float:
-    """Return ε = kρ + 2√(kρ ln(1/δ)) of ``k`` ρ-zCDP mechanisms (Bun & Steinke 2016, Proposition 1.3)."""
-    if not (math.isfinite(rho) and rho >= 0.0):
-        raise BadInput(f"`rho` was {rho!r}: it must be a finite number, 0 or more.", parameter="rho")
-    total = _check_times(k) * rho
-    return total + 2.0 * math.sqrt(total * math.log(1.0 / check_delta(delta)))
-
-
-def pld_composition(event: DpEvent, k: int, delta: float) -> float:
-    """Return ε at ``delta`` of ``k`` runs of ``event``, by its privacy loss distribution or a closed form."""
-    return curve_of(repeat_event(as_event(event), _check_times(k))).epsilon(check_delta(delta))
-
-
 def parallel(
     guarantees: Iterable[Guarantee], *, partition: Literal["public", "data"], delta: float | None = None
 ) -> Guarantee:
@@ -249,13 +202,93 @@ def _single_size(loss: Loss) -> tuple[object, float]:
     return ("sampled", kind, loss.rate), size
 
 
-def _check_times(k: int) -> int:
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise BadInput(f"`k` was {k!r}: it must be a whole number, 1 or more.", parameter="k")
-    return k
+def poisson(guarantee: Guarantee, rate: float) -> Guarantee:
+    """Return the guarantee of the mechanism on a sample that takes each unit with probability ``rate``.
+
+    Gaussians (also several on one sample) and a single Laplace keep their whole curve; other pure events
+    are amplified as their ε. Slack shrinks to rate × slack (Balle, Barthe & Gaboardi 2018, Theorem 8), and
+    the chance of being revealed to rate × that chance, as slack. Under neighbours
+    other than add/remove, or for a mixture of Gaussian and pure events, it refuses.
+    """
+    rate = _check_rate(rate)
+    if guarantee.neighbours is not Neighbours.ADD_REMOVE:
+        raise BadInput(
+            f"Poisson sampling was asked for under {guarantee.neighbours} neighbours: it amplifies under "
+            "add/remove neighbours only, so state the guarantee for those."
+        )
+    if guarantee.proves_nothing or rate == 1.0:
+        return guarantee
+    if rate == 0.0:
+        raise BadInput(
+            "`rate` was 0: a release that reads nobody needs no guarantee; give a rate above 0.",
+            parameter="rate",
+        )
+    curve = guarantee.curve
+    alone = curve.alone
+    if isinstance(alone, GaussianLoss):
+        event: Event = PoissonSampledEvent(rate, GaussianEvent(1.0 / alone.mu))
+    elif isinstance(alone, LaplaceLoss):
+        event = PoissonSampledEvent(rate, LaplaceEvent(1.0 / alone.pure))
+    elif math.isfinite(curve.pure):
+        event = response_event(amplified(curve.pure, rate), 2)
+    else:
+        raise BadInput(
+            f"Poisson sampling of '{guarantee.theorem}' was asked for: it is computed for Gaussian noise, "
+            "one Laplace mechanism, or pure events, not for a mixture."
+        )
+    theorem = f"{guarantee.theorem}, Poisson sample of rate {rate:g}"
+    slack = rate * min(1.0, guarantee.slack + guarantee.revealed)
+    return guarantee.changed(event=event, slack=slack, revealed=0.0, theorem=theorem)
 
 
-def _check_approximation(delta: float) -> float:
-    if not 0.0 <= delta < 1.0:
-        raise BadInput(f"`delta` was {delta!r}: it must be at least 0 and below 1.", parameter="delta")
-    return float(delta)
+def shuffled_epsilon(epsilon0: float, n: int, delta: float) -> float:
+    """Return ε at ``delta`` of ``n`` shuffled ε₀-LDP reports (Feldman, McMillan & Talwar 2021, Theorem 3.1).
+
+    log(1 + (e^ε₀ − 1)/(e^ε₀ + 1)·(8√(e^ε₀ log(4/δ)/n) + 8e^ε₀/n)), proven for ε₀ ≤ log(n/(16 log(2/δ))).
+    Outside that range, or where the bound is larger, shuffling is taken to do nothing: the result is ε₀.
+    """
+    epsilon0, delta = check_epsilon(epsilon0), check_delta(delta)
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise BadInput(
+            f"`n` was {n!r}: the number of reports must be a whole number, 1 or more.", parameter="n"
+        )
+    if epsilon0 > math.log(n) - math.log(16.0 * math.log(2.0 / delta)):
+        return epsilon0
+    grown = math.exp(epsilon0)
+    crowd = 8.0 * math.sqrt(grown * math.log(4.0 / delta) / n) + 8.0 * grown / n
+    return min(epsilon0, math.log1p(math.tanh(0.5 * epsilon0) * crowd))
+
+
+def shuffle(guarantee: Guarantee, n: int, delta: float) -> Guarantee:
+    """Return the guarantee of ``n`` shuffled reports, each of which alone has ``guarantee``.
+
+    The theorem needs pure reports and replaced values; anything else is refused.
+    """
+    if guarantee.proves_nothing:
+        return guarantee
+    if guarantee.neighbours is not Neighbours.REPLACE:
+        raise BadInput(
+            f"shuffling was asked for under {guarantee.neighbours} neighbours: "
+            "its theorem is about replaced values."
+        )
+    slack = guarantee.slack + guarantee.revealed
+    if slack > 0.0 or not math.isfinite(guarantee.curve.pure):
+        raise BadInput(
+            f"shuffling was asked for reports that are not pure ('{guarantee.theorem}', slack "
+            f"{slack:g}): its theorem needs pure ε-LDP reports, "
+            "such as Laplace or randomised response."
+        )
+    local = guarantee.curve.pure
+    epsilon = shuffled_epsilon(local, n, delta)
+    if epsilon >= local:
+        return guarantee.changed(at_delta=delta)
+    theorem = f"{guarantee.theorem}, shuffled among {n} (Feldman, McMillan & Talwar)"
+    return Guarantee.approximate(
+        epsilon, delta, unit=guarantee.unit, neighbours=guarantee.neighbours, theorem=theorem
+    )
+
+
+def _check_rate(rate: float) -> float:
+    if isinstance(rate, bool) or not 0.0 <= rate <= 1.0:
+        raise BadInput(f"`rate` was {rate!r}: a sampling rate lies between 0 and 1.", parameter="rate")
+    return float(rate)

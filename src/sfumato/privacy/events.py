@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato.errors import BadInput
 from sfumato.privacy.privacy_loss import (
@@ -46,15 +46,6 @@ __all__ = ["GaussianEvent", "LaplaceEvent", "require_fields"]
 
 # Above this the probability of a random answer, about 2e^−ε, is no longer a normal double.
 _LARGEST_RESPONSE = 700.0
-_KINDS: dict[str, tuple[str, ...]] = {
-    "gaussian": ("noise_multiplier",),
-    "laplace": ("noise_multiplier",),
-    "randomised_response": ("noise_parameter", "buckets"),
-    "pure": ("epsilon",),
-    "poisson_sampled": ("rate", "event"),
-    "repeated": ("times", "event"),
-    "no_operation": (),
-}
 _DEEPEST = 64  # a document from outside must not exhaust the stack
 
 
@@ -119,29 +110,45 @@ class NoOpEvent(Event):
     """Nothing was run."""
 
 
+class _Form(NamedTuple):
+    """The forms of one kind of event: ours, dp-accounting's, and our attribute of each field in JSON."""
+
+    own: type[Event]
+    theirs: str
+    fields: Mapping[str, str]
+
+
+_FORMS = {
+    "gaussian": _Form(GaussianEvent, "GaussianDpEvent", {"noise_multiplier": "noise_multiplier"}),
+    "laplace": _Form(LaplaceEvent, "LaplaceDpEvent", {"noise_multiplier": "noise_multiplier"}),
+    "randomised_response": _Form(
+        ResponseEvent,
+        "RandomizedResponseDpEvent",
+        {"noise_parameter": "noise_parameter", "buckets": "num_buckets"},
+    ),
+    "pure": _Form(PureEvent, "ZCDpEvent", {"epsilon": "epsilon"}),
+    "poisson_sampled": _Form(
+        PoissonSampledEvent, "PoissonSampledDpEvent", {"rate": "sampling_probability", "event": "event"}
+    ),
+    "repeated": _Form(SelfComposedEvent, "SelfComposedDpEvent", {"times": "count", "event": "event"}),
+    "no_operation": _Form(NoOpEvent, "NoOpDpEvent", {}),
+    "composed": _Form(ComposedEvent, "ComposedDpEvent", {"events": "events"}),
+}
+
+
 def as_event(event: Event | DpEvent) -> Event:
     """Return ``event`` in this module's form, or refuse what no guarantee can be computed from."""
     if isinstance(event, Event):
         return event
     import dp_accounting as dp
 
-    known: Any = event
-    if isinstance(event, dp.GaussianDpEvent):
-        return GaussianEvent(known.noise_multiplier)
-    if isinstance(event, dp.LaplaceDpEvent):
-        return LaplaceEvent(known.noise_multiplier)
-    if isinstance(event, dp.RandomizedResponseDpEvent):
-        return ResponseEvent(known.noise_parameter, known.num_buckets)
-    if isinstance(event, dp.ZCDpEvent) and known.rho == 0.0:
-        return PureEvent(known.xi)
-    if isinstance(event, dp.PoissonSampledDpEvent):
-        return PoissonSampledEvent(known.sampling_probability, as_event(known.event))
-    if isinstance(event, dp.SelfComposedDpEvent):
-        return SelfComposedEvent(as_event(known.event), known.count)
-    if isinstance(event, dp.ComposedDpEvent):
-        return ComposedEvent(tuple(as_event(inner) for inner in known.events))
-    if isinstance(event, dp.NoOpDpEvent):
-        return NoOpEvent()
+    if isinstance(event, dp.ZCDpEvent):
+        if event.rho == 0.0:
+            return PureEvent(event.xi)
+        raise _unknown(event)
+    for own, theirs, fields in _FORMS.values():
+        if isinstance(event, getattr(dp, theirs)):
+            return own(**{name: _each_inner(getattr(event, name), as_event) for name in fields.values()})
     raise _unknown(event)
 
 
@@ -149,21 +156,28 @@ def as_dp_event(event: Event) -> DpEvent:
     """Return ``event`` as dp-accounting has it."""
     import dp_accounting as dp
 
-    if isinstance(event, GaussianEvent):
-        return dp.GaussianDpEvent(event.noise_multiplier)
-    if isinstance(event, LaplaceEvent):
-        return dp.LaplaceDpEvent(event.noise_multiplier)
-    if isinstance(event, ResponseEvent):
-        return dp.RandomizedResponseDpEvent(event.noise_parameter, event.num_buckets)
     if isinstance(event, PureEvent):
         return dp.ZCDpEvent(rho=0.0, xi=event.epsilon)
-    if isinstance(event, PoissonSampledEvent):
-        return dp.PoissonSampledDpEvent(event.sampling_probability, as_dp_event(event.event))
-    if isinstance(event, SelfComposedEvent):
-        return dp.SelfComposedDpEvent(as_dp_event(event.event), event.count)
     if isinstance(event, ComposedEvent):
         return dp.ComposedDpEvent([as_dp_event(inner) for inner in event.events])
-    return dp.NoOpDpEvent()
+    _, (_, theirs, fields) = _form_of(event)
+    values = {name: _each_inner(getattr(event, name), as_dp_event) for name in fields.values()}
+    return getattr(dp, theirs)(**values)
+
+
+def _form_of(event: Event) -> tuple[str, _Form]:
+    """Return the kind of ``event`` in JSON, and its forms."""
+    for kind, form in _FORMS.items():
+        if type(event) is form.own:
+            return kind, form
+    raise _unknown(event)
+
+
+def _each_inner(value: Any, turn: Callable[[Any], Any]) -> Any:
+    """Return a field of an event with ``turn`` applied to the events in it; numbers stay."""
+    if isinstance(value, list | tuple):
+        return tuple(turn(inner) for inner in value)
+    return value if isinstance(value, int | float) else turn(value)
 
 
 def _unknown(event: object) -> BadInput:
@@ -305,25 +319,16 @@ def _tidy(value: float, encodes: Callable[[float], bool]) -> float:
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """Return the JSON object of ``event``."""
-    if isinstance(event, GaussianEvent):
-        return {"gaussian": {"noise_multiplier": float(event.noise_multiplier)}}
-    if isinstance(event, LaplaceEvent):
-        return {"laplace": {"noise_multiplier": float(event.noise_multiplier)}}
-    if isinstance(event, ResponseEvent):
-        answer = {"noise_parameter": float(event.noise_parameter), "buckets": int(event.num_buckets)}
-        return {"randomised_response": answer}
-    if isinstance(event, PureEvent):
-        return {"pure": {"epsilon": float(event.epsilon)}}
-    if isinstance(event, PoissonSampledEvent):
-        inner = event_to_json(event.event)
-        return {"poisson_sampled": {"rate": float(event.sampling_probability), "event": inner}}
-    if isinstance(event, SelfComposedEvent):
-        return {"repeated": {"times": int(event.count), "event": event_to_json(event.event)}}
+    kind, (_, _, fields) = _form_of(event)
     if isinstance(event, ComposedEvent):
-        return {"composed": [event_to_json(inner) for inner in event.events]}
-    if isinstance(event, NoOpEvent):
-        return {"no_operation": {}}
-    raise BadInput(f"the event {event!r} has no JSON form: accepted are {', '.join(_KINDS)} and composed.")
+        return {kind: [event_to_json(inner) for inner in event.events]}
+    return {kind: {field: _plain(name, getattr(event, name)) for field, name in fields.items()}}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, Event):
+        return event_to_json(value)
+    return int(value) if name in ("num_buckets", "count") else float(value)
 
 
 def event_from_json(value: object, depth: int = 0) -> Event:
@@ -337,24 +342,14 @@ def event_from_json(value: object, depth: int = 0) -> Event:
         if not isinstance(body, list):
             raise BadInput(f"a composed event holds {_short(body)}: it must hold a list of events.")
         return ComposedEvent(tuple(event_from_json(inner, depth + 1) for inner in body))
-    if kind not in _KINDS:
-        raise BadInput(
-            f"the event kind {kind!r} is not known: accepted are {', '.join(_KINDS)} and composed."
-        )
-    got = require_fields(body, _KINDS[kind], f"a {kind} event")
-    if kind == "gaussian":
-        return GaussianEvent(got["noise_multiplier"])
-    if kind == "laplace":
-        return LaplaceEvent(got["noise_multiplier"])
-    if kind == "randomised_response":
-        return ResponseEvent(got["noise_parameter"], got["buckets"])
-    if kind == "pure":
-        return PureEvent(got["epsilon"])
-    if kind == "poisson_sampled":
-        return PoissonSampledEvent(got["rate"], event_from_json(got["event"], depth + 1))
-    if kind == "repeated":
-        return SelfComposedEvent(event_from_json(got["event"], depth + 1), got["times"])
-    return NoOpEvent()
+    if kind not in _FORMS:
+        *others, last = _FORMS
+        raise BadInput(f"the event kind {kind!r} is not known: accepted are {', '.join(others)} and {last}.")
+    own, _, fields = _FORMS[kind]
+    got = require_fields(body, tuple(fields), f"a {kind} event")
+    if "event" in got:
+        got["event"] = event_from_json(got["event"], depth + 1)
+    return own(**{name: got[field] for field, name in fields.items()})
 
 
 def require_fields(value: object, fields: tuple[str, ...], what: str) -> dict[str, Any]:

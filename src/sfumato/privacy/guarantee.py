@@ -15,6 +15,24 @@ smaller δ, *is* nothing: its event is dropped when it is made. And ε at δ = 1
 Slacks add up under composition: writing H for the divergence, c for an output of the first mechanism
 and C, D for its two laws, H_α(C×P ‖ D×Q) = ∫ H_{αD(c)/C(c)}(P ‖ Q) dC(c), so a slack δ₀ in the second
 mechanism, being the same at every order, comes out of the integral as δ₀; adaptively chosen mechanisms too.
+
+**Groups** of sampled Gaussians. A step draws each unit into its sample with probability q and releases
+f(sample) + N(0, σ²), where one unit more or less (or zeroed out) in the sample moves f by at most σμ. Let two
+data sets be k such changes apart, some of them additions and others removals as may be. Toss the same coins
+for both. Then j ~ Bin(k, q) of the changes are in the sample of a step, and f moves by at most jσμ.
+
+Theorem: with W = Σ μ²j² over all steps and parts of a composition, and any w, the divergence of the group is
+at most P(W > w) + that of one Gaussian with mean √w, composed with the group's bound of all other parts.
+
+Proof. The coins of the group do not depend on the data, so both laws are mixtures over them with the same
+weights, and the hockey-stick divergence, being jointly convex, is at most the average of those given these
+coins. Given them and all earlier releases, a step is a mixture, over the coins of everybody else, of pairs of
+Gaussians at most jμ deviations apart: dominated by one such pair, again by joint convexity. Adaptive
+composition of Gaussians adds up squares of means, to √W. Where W ≤ w that is at most the divergence at √w,
+which grows with the mean; elsewhere it is at most 1. ∎
+
+P(W > w) ≤ e^{−λw}·E e^{λW} for every λ > 0 (Chernoff), a product over the steps. W never exceeds what it is
+where everybody is always drawn, so the bound is never above that of Gaussians without sampling.
 """
 
 from __future__ import annotations
@@ -24,14 +42,19 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+
+import numpy as np
+from scipy import special
 
 from sfumato.errors import BadInput
 from sfumato.privacy.analytic_gaussian import check_alpha, check_epsilon
 from sfumato.privacy.events import (
+    ComposedEvent,
     Event,
     GaussianEvent,
     LaplaceEvent,
+    SelfComposedEvent,
     as_dp_event,
     as_event,
     compose_events,
@@ -45,8 +68,7 @@ from sfumato.privacy.events import (
     scale_event,
 )
 from sfumato.privacy.formatting import combined_theorem, format_delta, format_upper
-from sfumato.privacy.groups import group_curve_event, group_delta, sampled_group_event
-from sfumato.privacy.privacy_loss import Curve
+from sfumato.privacy.privacy_loss import Curve, GaussianLoss, LaplaceLoss, SampledLoss
 from sfumato.privacy.unit import RECORD, Neighbours, Unit
 
 if TYPE_CHECKING:
@@ -58,6 +80,10 @@ __all__ = ["Guarantee"]
 _LARGEST_STEP = 350.0
 # A δ that underflows is not 0: what it grows to may be large.
 _SMALLEST_DELTA = 1e-300
+# Beyond it a group counts as drawn in every step, which bounds it too.
+_LARGEST_GROUP = 10_000
+# Chernoff's λ, times the largest square of a mean that one step can add.
+_RATES = np.geomspace(1e-8, 1e3, 400)
 _FIELDS = ("unit", "neighbours", "event", "theorem", "slack", "revealed", "at_delta")
 
 
@@ -74,6 +100,15 @@ class _DpEvent:
         theirs = loaded is not None and isinstance(event, loaded.DpEvent)
         guarantee.__dict__["_described"] = as_event(event) if theirs and event is not None else event
         guarantee.__dict__.pop("_dp_event", None)
+
+
+class About(TypedDict, total=False):
+    """What a guarantee is about, where that is not replaced records; its theorem, and its headline's δ."""
+
+    unit: Unit | str
+    neighbours: Neighbours | str
+    theorem: str
+    at_delta: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,104 +159,57 @@ class Guarantee:
             )
 
     @classmethod
-    def gaussian(
-        cls,
-        noise_multiplier: float,
-        *,
-        unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
-        theorem: str = "analytic Gaussian",
-        at_delta: float = 0.0,
-    ) -> Self:
+    def gaussian(cls, noise_multiplier: float, **about: Unpack[About]) -> Self:
         """Return the guarantee of Gaussian noise of deviation ``noise_multiplier`` × L2 sensitivity.
 
         The accounting is exact (Balle & Wang 2018).
         """
-        return cls._of(GaussianEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
+        return cls._of(GaussianEvent(noise_multiplier), "analytic Gaussian", about)
 
     @classmethod
-    def laplace(
-        cls,
-        noise_multiplier: float,
-        *,
-        unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
-        theorem: str = "Laplace mechanism",
-        at_delta: float = 0.0,
-    ) -> Self:
+    def laplace(cls, noise_multiplier: float, **about: Unpack[About]) -> Self:
         """Return the guarantee of Laplace noise of scale ``noise_multiplier`` × L1 sensitivity.
 
         It is pure, with ε = 1/``noise_multiplier``.
         """
-        return cls._of(LaplaceEvent(noise_multiplier), unit, neighbours, theorem, at_delta)
+        return cls._of(LaplaceEvent(noise_multiplier), "Laplace mechanism", about)
 
     @classmethod
-    def randomised_response(
-        cls,
-        epsilon: float,
-        buckets: int,
-        *,
-        unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
-        theorem: str = "k-ary randomised response",
-        at_delta: float = 0.0,
-    ) -> Self:
+    def randomised_response(cls, epsilon: float, buckets: int, **about: Unpack[About]) -> Self:
         """Return that of one of ``buckets`` answers, the true one e^ε times as likely as each other one."""
         if isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 2:
             raise BadInput(
                 f"`buckets` was {buckets!r}: randomised response needs a whole number ≥ 2.",
                 parameter="buckets",
             )
-        return cls._of(response_event(check_epsilon(epsilon), buckets), unit, neighbours, theorem, at_delta)
+        event = response_event(check_epsilon(epsilon), buckets)
+        return cls._of(event, "k-ary randomised response", about)
 
     @classmethod
-    def pure(
-        cls,
-        epsilon: float,
-        *,
-        unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
-        theorem: str = "pure ε-DP",
-        at_delta: float = 0.0,
-    ) -> Self:
+    def pure(cls, epsilon: float, **about: Unpack[About]) -> Self:
         """Return the guarantee of any ε-DP mechanism.
 
         Binary randomised response dominates it (Kairouz, Oh & Viswanath 2015).
         """
-        return cls._of(response_event(check_epsilon(epsilon), 2), unit, neighbours, theorem, at_delta)
+        return cls._of(response_event(check_epsilon(epsilon), 2), "pure ε-DP", about)
 
     @classmethod
-    def approximate(
-        cls,
-        epsilon: float,
-        delta: float,
-        *,
-        unit: Unit | str = RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE,
-        theorem: str = "(ε, δ)-DP",
-    ) -> Self:
+    def approximate(cls, epsilon: float, delta: float, **about: Unpack[About]) -> Self:
         """Return that of any (ε, δ)-DP mechanism: ``pure(epsilon)`` with slack and ``at_delta`` ``delta``."""
-        made = cls.pure(epsilon, unit=unit, neighbours=neighbours, theorem=theorem, at_delta=delta)
-        return made.changed(slack=delta)
+        event = response_event(check_epsilon(epsilon), 2)
+        return cls._of(event, "(ε, δ)-DP", {"at_delta": delta, **about}).changed(slack=delta)
 
     @classmethod
     def nothing(
         cls, reason: str, unit: Unit | str = RECORD, neighbours: Neighbours | str = Neighbours.REPLACE
     ) -> Self:
         """Return a guarantee that proves nothing, with the reason."""
-        return cls(unit=Unit.parse(unit), neighbours=Neighbours(neighbours), event=None, theorem=reason)
+        return cls._of(None, reason, {"unit": unit, "neighbours": neighbours})
 
     @classmethod
-    def _of(
-        cls, event: Event, unit: Unit | str, neighbours: Neighbours | str, theorem: str, at_delta: float
-    ) -> Self:
-        return cls(
-            unit=Unit.parse(unit),
-            neighbours=Neighbours(neighbours),
-            event=event,
-            theorem=theorem,
-            at_delta=at_delta,
-        )
+    def _of(cls, event: Event | None, theorem: str, about: About) -> Self:
+        fields: Any = {"theorem": theorem, **about}
+        return cls(event=event, **fields)
 
     @property
     def proves_nothing(self) -> bool:
@@ -342,7 +330,7 @@ class Guarantee:
 
         Without slack and where nothing is revealed: a Gaussian's μ and a Laplace's ε are multiplied by
         ``count``, exactly (Dong, Roth & Su 2022, Theorem 2.14), as is any pure ε; a Poisson-sampled Gaussian
-        becomes one Gaussian and a slack of half of ``at_delta`` (the theorem in ``groups``).
+        becomes one Gaussian and a slack of half of ``at_delta`` (the theorem above).
 
         Always: an (ε, δ) guarantee becomes (kε, δ·(e^{kε} − 1)/(e^ε − 1)) (Dwork & Roth 2014, Theorem 2.2
         with its δ summed exactly: Σ_{i<k} e^{iε}). One unit is asked at ``delta``; if none is given, at the
@@ -498,3 +486,68 @@ def _headline(deltas: list[float], taken: float, count: int = 1) -> float:
 def _check_count(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise BadInput(f"`count` was {count!r}: it must be a whole number, 1 or more.", parameter="count")
+
+
+def group_curve_event(event: Event, size: float) -> Event | None:
+    """Return the event that bounds a group of ``size``, or None where a part has no such event.
+
+    A ``size`` below 1 is no group: it gives a smaller event of the same kind, with that fraction of a
+    Gaussian's or Laplace's sensitivity and of any other pure ε, and bounds nothing about ``event`` itself.
+
+    Each part of a composition is bounded for the group by itself, and the composition theorem then holds
+    for groups as neighbours. A location family's trade-off curve composed with itself k times is the same
+    family shifted k times as far, hence Gaussian and Laplace noise multipliers divided by ``size``.
+    """
+    if isinstance(event, ComposedEvent):
+        parts = [group_curve_event(inner, size) for inner in event.events]
+        known = [part for part in parts if part is not None]
+        return compose_events(known) if len(known) == len(parts) else None
+    if isinstance(event, SelfComposedEvent):
+        inner = group_curve_event(event.event, size)
+        return None if inner is None else repeat_event(inner, event.count)
+    if isinstance(event, GaussianEvent):
+        return GaussianEvent(event.noise_multiplier / size)
+    if isinstance(event, LaplaceEvent):
+        return LaplaceEvent(event.noise_multiplier / size)
+    pure = curve_of(event).pure
+    return response_event(size * pure, 2) if math.isfinite(pure) else None
+
+
+def group_delta(epsilon: float, delta: float, size: int) -> float:
+    """Return δ·Σ_{i<k} e^{iε}, at most 1, computed without overflow."""
+    if epsilon == 0.0 or delta == 0.0:
+        return min(1.0, size * delta)
+    log_sum = (size - 1) * epsilon + math.log(-math.expm1(-size * epsilon)) - math.log(-math.expm1(-epsilon))
+    log_grown = math.log(delta) + log_sum
+    return 1.0 if log_grown >= 0.0 else math.exp(log_grown)
+
+
+def sampled_group_event(event: Event, size: int, slack: float) -> Event:
+    """Return the event that bounds a group of ``size`` together with ``slack``; any event has one."""
+    fixed, sampled, pure = 0.0, [], []
+    for loss, count in curve_of(event).parts:
+        if isinstance(loss, GaussianLoss):
+            fixed += count * (size * loss.mu) ** 2
+        elif isinstance(loss, SampledLoss) and isinstance(loss.base, GaussianLoss):
+            sampled.append((loss.base.mu, loss.rate, count))
+        elif isinstance(loss, LaplaceLoss):
+            pure.append(repeat_event(LaplaceEvent(1.0 / (size * loss.pure)), count))
+        else:
+            pure.append(repeat_event(response_event(size * loss.pure, 2), count))
+    squares = fixed + _largest_sum(sampled, size, slack)
+    return compose_events([*pure, GaussianEvent(1.0 / math.sqrt(squares))] if squares > 0.0 else pure)
+
+
+def _largest_sum(sampled: list[tuple[float, float, int]], size: int, chance: float) -> float:
+    """Return the w that Σ (μj)² exceeds with at most ``chance``, for (μ, q, steps) and j ~ Bin(size, q)."""
+    most = math.fsum(count * (mu * size) ** 2 for mu, _, count in sampled)
+    if not sampled or size > _LARGEST_GROUP or chance <= 0.0:
+        return most
+    drawn = np.arange(size + 1.0)
+    ways = special.gammaln(size + 1.0) - special.gammaln(drawn + 1.0) - special.gammaln(size - drawn + 1.0)
+    rates = _RATES / max((mu * size) ** 2 for mu, _, _ in sampled)
+    grown = np.full(rates.size, -math.log(chance))
+    for mu, rate, count in sampled:
+        law = ways + special.xlogy(drawn, rate) + special.xlog1py(size - drawn, -rate)
+        grown += count * special.logsumexp(law + np.outer(rates, (mu * drawn) ** 2), axis=1)
+    return min(most, float((grown / rates).min()) * (1.0 + 1e-9))

@@ -195,7 +195,7 @@ class TierTerms:
             return MediaMechanisms.of(asked.make_mechanism(self.kind))
         if "bounds" in given:
             given["bounds"] = bounds_pair(given["bounds"])
-        return TrustTier(level, tuple(levels), **given)
+        return TrustTier(distrust=level, levels=tuple(levels), **given)
 
     def _tried(self, level: float, levels: Sequence[float]) -> Statement:
         made = self.mechanism(level, levels)

@@ -54,7 +54,11 @@ class WeakPlaneTier(PlaneTier):
 def of_records(kind=TrustTier):
     """The noise of each tier on records in a ball of radius 1, whose ends are 2 apart; and its least σ."""
     noise = {
-        level: kind(level, LEVELS, RANGE, DELTA, 1.0, randomness=keyed()).perturb(X) - X for level in LEVELS
+        level: kind(
+            distrust=level, levels=LEVELS, epsilon=RANGE, delta=DELTA, clip=1.0, randomness=keyed()
+        ).perturb(X)
+        - X
+        for level in LEVELS
     }
     return noise, {level: 2.0 / gaussian_mu(budget, DELTA) for level, budget in BUDGETS.items()}
 
@@ -122,19 +126,19 @@ def test_readers_of_all_tiers_cannot_average_the_noise_away(drawn, weak):
 
 def test_a_tier_is_the_same_whichever_others_were_drawn_before():
     """No chance involved."""
-    once = TrustTier(0.5, LEVELS, RANGE, DELTA, 1.0, randomness=keyed())
+    once = TrustTier(RANGE, DELTA, 1.0, distrust=0.5, levels=LEVELS, randomness=keyed())
     shared = keyed()
     for level in (1.0, 0.0):
-        TrustTier(level, LEVELS, RANGE, DELTA, 1.0, randomness=shared).perturb(X)
-    again = TrustTier(0.5, LEVELS, RANGE, DELTA, 1.0, randomness=shared)
+        TrustTier(RANGE, DELTA, 1.0, distrust=level, levels=LEVELS, randomness=shared).perturb(X)
+    again = TrustTier(RANGE, DELTA, 1.0, distrust=0.5, levels=LEVELS, randomness=shared)
     assert once.perturb(X).tobytes() == again.perturb(X).tobytes()
 
 
 def test_another_ladder_shares_no_noise():
     """False-alarm rate 1e-6: one draw at two scales would give the record away."""
-    first = TrustTier(0.0, LEVELS, RANGE, DELTA, 1.0, randomness=keyed()).perturb(X) - X
+    first = TrustTier(RANGE, DELTA, 1.0, distrust=0.0, levels=LEVELS, randomness=keyed()).perturb(X) - X
     for levels in ((0.0,), (0.0, 0.6, 1.0), (0.0, 0.5)):
-        other = TrustTier(0.0, levels, RANGE, DELTA, 1.0, randomness=keyed()).perturb(X) - X
+        other = TrustTier(RANGE, DELTA, 1.0, distrust=0.0, levels=levels, randomness=keyed()).perturb(X) - X
         assert abs(np.corrcoef(first.ravel(), other.ravel())[0, 1]) < 5.1 / math.sqrt(first.size)
 
 
@@ -145,7 +149,7 @@ CODES = np.random.default_rng(9).integers(0, K, size=(ANSWERS, 1)).astype(np.flo
 def answers(epsilon=RANGE):
     """The answers of each tier about categories."""
     return {
-        level: ResponseTier(level, LEVELS, epsilon, [K], randomness=keyed()).perturb(CODES)
+        level: ResponseTier(epsilon, [K], distrust=level, levels=LEVELS, randomness=keyed()).perturb(CODES)
         for level in LEVELS
     }
 
@@ -175,7 +179,7 @@ def test_a_tier_of_answers_tells_nothing_that_the_one_before_it_does_not():
 def test_the_coins_of_tiers_keep_exactly_what_is_allowed():
     """No chance involved: fractions, not floating point."""
     for k in (2, 3, 10, 1000):
-        tier = ResponseTier(0.5, (0.0, 0.3, 0.5, 1.0), (0.5, 6.0), [k])
+        tier = ResponseTier((0.5, 6.0), [k], distrust=0.5, levels=(0.0, 0.3, 0.5, 1.0))
         ((_, kept),) = tier.steps(1)
         for level, share in zip(tier.levels, kept, strict=True):
             (most,) = RandomisedResponse(6.0 - level * 5.5, [k])._keep(1)
@@ -186,7 +190,10 @@ def test_the_coins_of_tiers_keep_exactly_what_is_allowed():
 def test_rows_of_a_tier_are_those_of_its_parts_and_all_tiers_cost_the_best():
     """No chance involved."""
     given = ([(0.0, 1.0), (0.0, 120.0)], [2, 5], [1.0, 1.0, 1.0, 1.0])
-    made = [TierRows(TrustTier(level, LEVELS, RANGE, DELTA, randomness=keyed()), *given) for level in LEVELS]
+    made = [
+        TierRows(TrustTier(RANGE, DELTA, distrust=level, levels=LEVELS, randomness=keyed()), *given)
+        for level in LEVELS
+    ]
     assert len({str(rows.together()) for rows in made}) == 1
     assert made[0].guarantee() == made[0].together()
     numeric, codes = np.full((50, 2), 0.5), np.ones((50, 2), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Rounded and discrete noise against its exact probabilities, from a fraction of a grid step to millions."""
+"""Rounded noise against its exact probabilities, from a fraction of a grid step to millions."""
 
 import math
 
@@ -9,7 +9,6 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from sfumato.noise import LAPLACE, NORMAL, Rounded, Stream, gaussian_noise, laplace_noise
-from sfumato.noise.samplers import discrete_gaussian, discrete_laplace
 
 DRAWS = 1_000_000
 SCALES = [0.3, 1.0, 7.5, 4096.0, 2.0**22]
@@ -74,37 +73,6 @@ def test_a_relative_scale_acts_draw_by_draw():
         edges = half_integers(40.0 * factor)
         probabilities = np.diff(ndtr(edges / (40.0 * factor)), prepend=0.0, append=1.0)
         assert fits(histogram(draws[factors == factor], edges), probabilities)
-
-
-@pytest.mark.parametrize("scale", [0.4, 3.0, 1000.7, 2.0**22])
-def test_discrete_laplace_is_exact(scale):
-    """False-alarm rate 1e-6; P(k) = tanh(1/2t)·exp(−|k|/t), half a million draws."""
-    draws = discrete_laplace(Stream(), scale, DRAWS // 2)
-    edges = half_integers(scale)
-
-    def below(edge):
-        k = math.floor(abs(edge)) + 1  # P(|K| ≥ k) on one side
-        tail = math.exp(-k / scale) / (1.0 + math.exp(-1.0 / scale))
-        return tail if edge < 0 else 1.0 - tail
-
-    probabilities = np.diff([below(edge) for edge in edges], prepend=0.0, append=1.0)
-    assert fits(histogram(draws, edges), probabilities)
-
-
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 2.5, 1000.0, 2.0**22])
-def test_discrete_gaussian_is_exact(sigma):
-    """False-alarm rate 1e-6; P(k) ∝ exp(−k²/2σ²), 400 000 draws."""
-    draws = discrete_gaussian(Stream(), sigma, 400_000)
-    edges = half_integers(sigma)
-    if sigma > 1e4:
-        # Summing over integers differs from integrating by less than 1/σ², here 1e-13.
-        below = ndtr(edges / sigma)
-    else:
-        reach = math.ceil(12 * sigma)
-        weights = np.exp(-0.5 * np.square(np.arange(-reach, reach + 1) / sigma))
-        sums = np.concatenate([[0.0], np.cumsum(weights)]) / weights.sum()
-        below = sums[np.clip(np.floor(edges).astype(int) + reach + 1, 0, weights.size)]
-    assert fits(histogram(draws, edges), np.diff(below, prepend=0.0, append=1.0))
 
 
 @pytest.mark.parametrize(("noise", "law"), [(gaussian_noise, NORMAL), (laplace_noise, LAPLACE)])

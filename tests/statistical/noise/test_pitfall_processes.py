@@ -56,8 +56,8 @@ def test_another_thread_that_changes_mpmaths_precision_disturbs_nothing():
     try:
         for word in Seeded(2).stream(b"precise").words(100).tolist():
             quiet, meddled = Fed([]), Fed([])
-            expected = _exactly(NORMAL, [word], [2.0**30], 0.0, quiet)
-            assert _exactly(Meddled(), [word], [2.0**30], 0.0, meddled) == expected
+            expected = _exactly(NORMAL, [word], [2.0**30], quiet)
+            assert _exactly(Meddled(), [word], [2.0**30], meddled) == expected
             assert quiet.further == meddled.further == 0
     finally:
         mpmath.mp.prec = before

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.mechanisms.domain import declared_domain
+from sfumato.mechanisms.additive import declared_domain
 from sfumato.mechanisms.randomised_response import keep_threshold
 from sfumato.privacy import RECORD, Guarantee, Neighbours
 

@@ -170,8 +170,8 @@ def test_what_was_not_chosen_stays_at_the_centre():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"coordinates": 0}, "`coordinates` must be a whole number from 1 to the 4 columns, not 0."),
-        ({"coordinates": 5}, "`coordinates` must be a whole number from 1 to the 4 columns, not 5."),
+        ({"coordinates": 0}, "`coordinates` must be a whole number from 1 to 4, not 0."),
+        ({"coordinates": 5}, "`coordinates` must be a whole number from 1 to 4, not 5."),
         ({"coordinates": 1.5}, "`coordinates` must be a whole number"),
         ({"coordinates": True}, "`coordinates` must be a whole number"),
         ({"bounds": (1.0, 1.0)}, "each lower bound must lie below its upper bound"),

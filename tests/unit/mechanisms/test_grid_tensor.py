@@ -166,9 +166,9 @@ def test_only_released_values_are_estimated_from(wrong):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"levels": 1}, "`levels` must be a whole number from 2 to 4096, not 1"),
+        ({"levels": 1}, "`levels` must be a whole number from 2 to 4,096, not 1"),
         ({"levels": 0}, "`levels` must be"),
-        ({"levels": 4097}, "`levels` must be a whole number from 2 to 4096, not 4097"),
+        ({"levels": 4097}, "`levels` must be a whole number from 2 to 4,096, not 4097"),
         ({"levels": 2.5}, "`levels` must be"),
         ({"levels": True}, "`levels` must be"),
         ({"levels": 2**70}, "`levels` must be"),

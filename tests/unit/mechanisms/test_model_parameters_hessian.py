@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 from sklearn.utils.estimator_checks import check_estimator
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.mechanisms.model_parameters import HessianClipped, private_curvature
+from sfumato.mechanisms.model_parameters import HessianClipped
 from sfumato.privacy import gaussian_epsilon, gaussian_mu
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -107,7 +106,9 @@ def test_expected_error_in_the_papers_mode_is_never_exceeded_by_a_client():
 
 def test_a_released_curvature_is_paid_for():
     X = np.random.default_rng(3).normal(size=(2000, 10))
-    curvature = private_curvature(X, layers=SIZES, clip=3.0, epsilon=0.5, delta=1e-6)
+    cost = sf.Guarantee.gaussian(1.0 / gaussian_mu(0.5, 1e-6), unit="client", at_delta=1e-6)
+    notes = ("reproducible run: not for release",)
+    curvature = sf.Release(np.ones(3), sf.Statement("a curvature", {}, None, cost, notes=notes))
     mechanism = clipped(curvature=curvature)
     proven = mechanism.guarantee(10)
     mu = math.hypot(gaussian_mu(2.0, 1e-5), gaussian_mu(0.5, 1e-6))
@@ -116,6 +117,7 @@ def test_a_released_curvature_is_paid_for():
     released = mechanism.release(X)
     assert released.statement.proven == proven
     assert "ε=0.5" in released.statement.parameters["curvature_cost"]
+    assert notes[0] in released.statement.notes
     np.testing.assert_allclose(released.statement.parameters["curvature"], curvature.value)
 
 
@@ -124,42 +126,6 @@ def test_a_curvature_that_was_released_for_another_unit_is_refused():
     wrong = sf.Release(np.ones(3), other.statement)
     with pytest.raises(BadInput, match="different things"):
         clipped(curvature=wrong).guarantee(10)
-
-
-def test_the_private_curvature_is_the_mean_square():
-    """False-alarm rate 1e-6: 6 deviations of the noise on the mean square of each layer."""
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(5000, 10)) * np.repeat([0.2, 0.1, 0.4], SIZES)
-    released = private_curvature(X, layers=SIZES, clip=2.0, epsilon=2.0, delta=1e-5)
-    sigma = math.sqrt(2.0) * 4.0 / gaussian_mu(2.0, 1e-5) / (5000 * np.array(SIZES))
-    size = np.linalg.norm(X, axis=1, keepdims=True)
-    inside = X * np.minimum(1.0, 2.0 / size)
-    true = np.array([np.square(part).mean() for part in np.split(inside, [6, 9], axis=1)])
-    assert (np.abs(released.value - true) < 6.0 * sigma).all()
-    assert released.statement.proven.epsilon(1e-5) == pytest.approx(2.0, rel=1e-9)
-
-
-@pytest.mark.parametrize(("neighbours", "apart"), [("replace", math.sqrt(2.0)), ("zero-out", 1.0)])
-def test_the_private_curvature_has_all_its_noise(neighbours, apart):
-    """False-alarm rate 1e-6; with a fifth less noise the count is off by more than 40 deviations."""
-    count = 100_000
-    released = private_curvature(
-        np.zeros((1, count)),
-        layers=[1] * count,
-        clip=1.0,
-        epsilon=2.0,
-        delta=1e-5,
-        neighbours=neighbours,
-        randomness=sf.Seeded(1),
-    )
-    sigma = released.value.min()  # what lies below one deviation is raised to it
-    assert sigma == pytest.approx(apart / gaussian_mu(2.0, 1e-5), rel=1e-9)
-    above = int((released.value > 1.25 * sigma).sum())
-    p = 0.10564977366685535  # Φ(−1.25)
-    assert binom.ppf(5e-7, count, p) <= above <= binom.isf(5e-7, count, p)
-    assert released.statement.notes == ("reproducible run: not for release",)
-    noted = clipped(layers=[1] * count, curvature=released, neighbours=neighbours).statement(count)
-    assert "reproducible run: not for release" in noted.notes
 
 
 def test_scikit_learn_accepts_it():
@@ -187,18 +153,6 @@ def test_refusals_are_one_sentence(parameters, words):
     assert str(refusal.value).count(". ") == 0
     with pytest.raises(BadInput):
         clipped(**parameters).release(np.zeros((2, 10)))
-
-
-def test_what_private_curvature_refuses():
-    with pytest.raises(BadInput, match="do not fit 9 columns"):
-        private_curvature(np.zeros((2, 9)), layers=SIZES, epsilon=1.0, clip=1.0)
-    with pytest.raises(BadInput, match="`clip` must be"):
-        private_curvature(np.zeros((2, 10)), layers=SIZES, epsilon=1.0, clip=0.0)
-    with pytest.raises(BadInput, match="NaN"):
-        private_curvature(np.full((2, 10), np.nan), layers=SIZES, epsilon=1.0, clip=1.0)
-    keyed = sf.Keyed(bytes(range(32)), dataset="phones", version="1", release="a")
-    with pytest.raises(BadInput, match="keyed"):
-        private_curvature(np.zeros((2, 10)), layers=SIZES, epsilon=1.0, clip=1.0, randomness=keyed)
 
 
 def test_nan_is_refused_in_every_mode():

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.mechanisms.model_parameters import LayerAdaptive, flatten_layers, unflatten_layers
+from sfumato.mechanisms.model_parameters import LayerAdaptive
 from sfumato.privacy import gaussian_epsilon, gaussian_mu
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -107,19 +107,9 @@ def test_expected_error_is_given_for_all_and_for_each_layer():
     np.testing.assert_allclose([error.value for error in layers], sigmas)
 
 
-def test_layers_go_to_rows_and_back():
-    rng = np.random.default_rng(1)
-    layers = [rng.normal(size=(5, *shape)) for shape in SHAPES]
-    rows, shapes = flatten_layers(layers)
-    assert rows.shape == (5, 10)
-    assert shapes == SHAPES
-    for given, back in zip(layers, unflatten_layers(rows, shapes), strict=True):
-        np.testing.assert_array_equal(given, back)
-    released = layered(layers=shapes).release(rows)
+def test_layers_are_declared_by_their_shapes():
+    released = layered(layers=SHAPES).release(np.random.default_rng(1).normal(size=(5, 10)))
     assert released.statement.parameters["layers"] == list(SIZES)
-    assert [layer.shape for layer in unflatten_layers(released.value, shapes)] == [(5, *s) for s in SHAPES]
-    scalars, shapes = flatten_layers([np.arange(3.0)])
-    assert (scalars.shape, shapes) == ((3, 1), ((1,),))
 
 
 def test_blocks_and_keys_repeat_the_bytes():
@@ -163,13 +153,7 @@ def test_refusals_are_one_sentence(parameters, words):
         layered(**parameters).release(np.zeros((2, 10)))
 
 
-def test_layers_that_do_not_belong_together_are_refused():
-    with pytest.raises(BadInput, match="same n clients"):
-        flatten_layers([np.zeros((2, 3)), np.zeros((3, 3))])
-    with pytest.raises(BadInput, match="at least one"):
-        flatten_layers([])
-    with pytest.raises(BadInput, match="do not fit"):
-        unflatten_layers(np.zeros((2, 9)), SHAPES)
+def test_a_layer_that_was_not_declared_is_refused():
     with pytest.raises(BadInput, match="no layer 3"):
         layered().guarantee_of(3)
 

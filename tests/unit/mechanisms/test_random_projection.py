@@ -68,9 +68,9 @@ def test_reconstruction_resistant_rows_have_length_one() -> None:
 
 @pytest.mark.parametrize("components", [0, -1, 2.0, "2", None, True])
 def test_components_are_a_positive_whole_number(components) -> None:
-    with pytest.raises(BadInput, match="`components` must be a positive whole number"):
+    with pytest.raises(BadInput, match="`components` must be a whole number, 1 or more"):
         sf.RandomProjection(components).release(np.ones((2, 2)))
-    with pytest.raises(BadInput, match="`bits` must be a positive whole number"):
+    with pytest.raises(BadInput, match="`bits` must be a whole number, 1 or more"):
         sf.LocalitySensitiveHash(components).release(np.ones((2, 2)))
 
 

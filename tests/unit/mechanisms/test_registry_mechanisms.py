@@ -10,9 +10,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.mechanisms import MECHANISMS, make_mechanism, mechanism_names, refuse_other_doors
+from sfumato.mechanisms import MECHANISMS, make_mechanism, mechanism_names
 from sfumato.mechanisms.index import PLACES
-from sfumato.mechanisms.parameters import parameters_of
+from sfumato.mechanisms.registry import parameters_of
 
 PYTHON_ALONE = [
     *("ClipNoise", "FrameNoise", "HessianClipped", "IndependentDirectional", "LayerAdaptive"),
@@ -160,7 +160,6 @@ def test_one_module_alone_is_imported():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {*json.loads(done.stdout)}
     others = {place[0] for place in PLACES.values()} - {
-        "sfumato.mechanisms.laplace",
         "sfumato.mechanisms.additive",
     }
     assert not loaded & others
@@ -173,12 +172,3 @@ def test_signatures_are_those_of_the_classes():
     assert (bounds.arity, bounds.wire, bounds.default) == (2, "bounds", None)
     assert parameters_of(sf.TrustAdaptive)["distrust"].wire == "trust"
     assert parameters_of(sf.Gaussian)["randomness"].doors == ("python",)
-
-
-def test_a_parameter_of_other_doors_is_refused_at_a_door() -> None:
-    refuse_other_doors(["epsilon", "alpha", "no_such_parameter"], "service")
-    refuse_other_doors(["epsilon", "epsilon_file"], "command line")
-    with pytest.raises(BadInput, match="`epsilon_file` is a parameter of the command line alone"):
-        refuse_other_doors(["epsilon", "epsilon_file"], "service")
-    with pytest.raises(BadInput, match="`alpha` is a parameter of the service alone"):
-        refuse_other_doors(["alpha"], "command line")

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sfumato.mechanisms.parameters import Clip, Epsilon, Parameter, RandomSource
-from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.parameters import Clip, Epsilon, RandomSource
+from sfumato.mechanisms.registry import Parameter
+from sfumato.mechanisms.additive import Gaussian
 from sfumato.privacy import REQUIRED
 
 __all__ = ["ToyNoise"]

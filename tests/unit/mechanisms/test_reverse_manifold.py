@@ -87,12 +87,6 @@ def test_the_key_orders_the_columns() -> None:
     assert not np.allclose(other.inverse(ordered), X)
 
 
-def test_alpha_follows_distrust() -> None:
-    levels = [sf.ReverseManifold.for_distrust(distrust, (0.5, 2.0)).alpha for distrust in (0.0, 0.4, 1.0)]
-    assert levels == pytest.approx([0.5, 1.1, 2.0])
-    assert sf.ReverseManifold.for_distrust(0.5, key=KEY).key == KEY
-
-
 def test_the_key_is_printed_nowhere() -> None:
     X = np.ones((2, 3))
     embedding = sf.ReverseManifold(1.0, KEY)
@@ -128,18 +122,6 @@ def test_alpha_must_be_a_number_other_than_zero(alpha) -> None:
     repr(embedding)
     with pytest.raises(BadInput, match="`alpha` must be a number and not zero"):
         embedding.fit_transform(np.ones((1, 1)))
-
-
-@pytest.mark.parametrize("alpha", [1.0, (1.0,), "ab", (0.0, 1.0), (1.0, math.nan), None])
-def test_a_range_of_alpha_must_be_two_numbers(alpha) -> None:
-    with pytest.raises(BadInput, match="`alpha` must be"):
-        sf.ReverseManifold.for_distrust(0.5, alpha)
-
-
-@pytest.mark.parametrize("distrust", [-0.1, 1.1, math.nan, None, True])
-def test_distrust_must_lie_between_0_and_1(distrust) -> None:
-    with pytest.raises(BadInput, match="`distrust` must lie between 0 and 1"):
-        sf.ReverseManifold.for_distrust(distrust)
 
 
 @pytest.mark.parametrize("key", [b"", b"fifteen bytes..", "a key of sixteen bytes", 17, bytearray(20)])

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.fft import dctn
 
+from linear_sensitivity import linear_sensitivity
 from sfumato.errors import BadInput
 from sfumato.media.images.cosine_noise import (
     Band,
@@ -19,7 +20,6 @@ from sfumato.media.images.cosine_noise import (
     coefficient_bounds,
     shaped_scales,
 )
-from sfumato.privacy import linear_sensitivity
 
 GREY = (1.0,)
 COLOURS = [(0.299, 0.587, 0.114), (-0.169, -0.331, 0.5), (0.5, -0.419, -0.081)]

@@ -10,11 +10,12 @@ from every_placement import placements
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from linear_sensitivity import linear_sensitivity
 from sfumato.errors import BadInput
 from sfumato.media.images import placements as bounds
 from sfumato.media.images.image_mechanism import FOOTPRINTS, Footprint, footprint
 from sfumato.media.images.placements import Layer, gaussian_mu, laplace_epsilon
-from sfumato.privacy import Unit, linear_sensitivity
+from sfumato.privacy import Unit
 
 GREY = (1.0,)
 COLOURS = [(0.299, 0.587, 0.114), (-0.169, -0.331, 0.5), (0.5, -0.419, -0.081)]

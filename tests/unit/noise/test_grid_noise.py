@@ -1,11 +1,10 @@
-"""Rounded noise as integers: shapes, tiers, discrete laws, and what is refused."""
+"""Rounded noise as integers: shapes, tiers, and what is refused."""
 
 import numpy as np
 import pytest
 
 from sfumato.errors import BadInput
 from sfumato.noise import LAPLACE, NORMAL, Rounded, Seeded, Stream
-from sfumato.noise.samplers import discrete_gaussian, discrete_laplace
 
 
 @pytest.mark.parametrize("law", [NORMAL, LAPLACE], ids=["normal", "laplace"])
@@ -43,28 +42,14 @@ def test_a_scale_that_cannot_be_drawn_is_refused(scale):
         Rounded(NORMAL, [1.0, scale])
 
 
-@pytest.mark.parametrize("draw", [discrete_laplace, discrete_gaussian])
-@pytest.mark.parametrize("count", [0, 1, 50_000])
-def test_discrete_draws_are_int64_and_repeat_from_a_seed(draw, count):
-    one = draw(Seeded(3).stream(b"d"), 12.5, count)
-    assert one.dtype == np.int64
-    assert one.shape == (count,)
-    np.testing.assert_array_equal(one, draw(Seeded(3).stream(b"d"), 12.5, count))
-
-
-@pytest.mark.parametrize("draw", [discrete_laplace, discrete_gaussian])
-def test_a_tiny_discrete_scale_gives_zeros(draw):
-    assert not draw(Stream(), 0.01, 1000).any()
-
-
-@pytest.mark.parametrize("draw", [discrete_laplace, discrete_gaussian])
-@pytest.mark.parametrize("scale", [0.0, -2.0, float("nan"), 2.0**41])
-def test_a_discrete_scale_that_cannot_be_drawn_is_refused(draw, scale):
-    with pytest.raises(BadInput):
-        draw(Stream(), scale, 3)
-
-
-def test_a_discrete_gaussian_above_two_to_the_thirty_is_refused():
-    discrete_gaussian(Stream(), 2.0**30, 2)
-    with pytest.raises(BadInput, match="2\\*\\*30"):
-        discrete_gaussian(Stream(), 2.0**30 * 1.001, 2)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [100, 1 << 15, (1 << 16) + 3])
+def test_noise_is_added_to_cells_of_the_grid(count, dtype):
+    noise = Rounded(NORMAL, [3000.0, 4000.0])
+    cells, step = np.arange(count, dtype=np.float64) - 50.0, 2.0**-9
+    out = [np.empty(count, dtype=dtype) for _ in range(2)]
+    noise.add(Seeded(1).stream(b""), cells, step, out)
+    drawn = noise.draw(Seeded(1).stream(b""), count)
+    for tier in range(2):
+        np.testing.assert_array_equal(out[tier], ((drawn[tier] + cells) * step).astype(dtype))
+    np.testing.assert_array_equal(cells, np.arange(count) - 50.0)

@@ -208,7 +208,9 @@ MECHANISMS = {
     "trust": lambda r: TrustAdaptive(0.3, epsilon=(1.0, 8.0), clip=1.0, randomness=r),
     "personalised": lambda r: Personalised(np.tile([1.0, 2.0, 8.0], 70), clip=1.0, randomness=r),
     "response": lambda r: RandomisedResponse(5.0, 4, randomness=r),
-    "response tier": lambda r: ResponseTier(0.5, (0.0, 0.5, 1.0), (4.0, 9.0), 4, randomness=r),
+    "response tier": lambda r: ResponseTier(
+        (4.0, 9.0), 4, distrust=0.5, levels=(0.0, 0.5, 1.0), randomness=r
+    ),
     "tensor": lambda r: TensorLDP(5.0, (0.0, 4.0), randomness=r),
     "grid tensor": lambda r: GridTensorLDP(9.0, (0.0, 4.0), 16, randomness=r),
     "duchi": lambda r: Duchi(1.0, (0.0, 4.0), randomness=r),

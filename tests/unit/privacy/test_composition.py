@@ -2,56 +2,27 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
+from dp_accounting import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from sfumato.errors import BadInput
-from sfumato.privacy import Guarantee, composition, gaussian_epsilon
+from sfumato.privacy import Guarantee, gaussian_epsilon
 from sfumato.privacy.composition import parallel
 from sfumato.privacy.events import curve_of
-
-
-def test_basic_and_advanced_are_their_formulas():
-    assert composition.basic_composition(0.1, 1e-8, 10) == (pytest.approx(1.0), pytest.approx(1e-7))
-    assert composition.basic_composition(1.0, 0.6, 2) == (2.0, 1.0)
-    epsilon, delta = composition.advanced_composition(0.1, 1e-8, 100, 1e-6)
-    assert epsilon == pytest.approx(0.1 * math.sqrt(200 * math.log(1e6)) + 10 * math.expm1(0.1), rel=1e-14)
-    assert delta == pytest.approx(2e-6)
-    assert composition.advanced_composition(1000.0, 0.0, 2, 1e-6)[0] == math.inf
-    assert composition.zcdp_composition(0.005, 10, 1e-6) == pytest.approx(
-        0.05 + 2 * math.sqrt(0.05 * math.log(1e6))
-    )
-
-
-@pytest.mark.parametrize("k", [1, 10, 100, 1000])
-def test_the_methods_are_ordered_for_gaussian_noise(k):
-    """PLD is exact for Gaussians; RDP is above it, zCDP above RDP, and all grow with k."""
-    noise, delta = 20.0, 1e-6
-    event = GaussianDpEvent(noise)
-    exact = composition.pld_composition(event, k, delta)
-    assert exact == pytest.approx(gaussian_epsilon(math.sqrt(k) / noise, delta), rel=1e-12)
-    by_rdp = composition.rdp_composition(event, k, delta)
-    by_zcdp = composition.zcdp_composition(1 / (2 * noise**2), k, delta)
-    assert exact <= by_rdp <= by_zcdp * (1 + 1e-3)
-    one = composition.pld_composition(event, 1, delta / (2 * k))
-    assert exact <= composition.advanced_composition(one, delta / (2 * k), k, delta / 2)[0]
-
-
-@pytest.mark.parametrize("k", [10, 1000])
-def test_the_methods_are_ordered_for_pure_noise(k):
-    epsilon, delta = 0.05, 1e-6
-    exact = composition.pld_composition(LaplaceDpEvent(1 / epsilon), k, delta)
-    assert exact <= composition.rdp_composition(LaplaceDpEvent(1 / epsilon), k, delta)
-    assert exact <= composition.advanced_composition(epsilon, 0.0, k, delta)[0]
-    assert exact <= composition.basic_composition(epsilon, 0.0, k)[0]
+from sfumato.privacy.privacy_loss import rdp_epsilon
 
 
 def test_rdp_bounds_a_poisson_sampled_laplace_by_its_amplified_epsilon():
-    event = PoissonSampledDpEvent(0.05, LaplaceDpEvent(1.0))
-    assert (
-        composition.pld_composition(event, 100, 1e-6)
-        <= composition.rdp_composition(event, 100, 1e-6)
-        < 100 * math.log1p(0.05 * math.e)
-    )
+    curve = curve_of(SelfComposedDpEvent(PoissonSampledDpEvent(0.05, LaplaceDpEvent(1.0)), 100))
+    assert curve.epsilon(1e-6) <= rdp_epsilon(curve.parts, 1e-6) < 100 * math.log1p(0.05 * math.e)
+
+
+@pytest.mark.parametrize("k", [1, 10, 100, 1000])
+@pytest.mark.parametrize("event", [GaussianDpEvent(20.0), LaplaceDpEvent(20.0)])
+def test_the_curve_is_never_above_renyi_composition(event, k):
+    curve = curve_of(SelfComposedDpEvent(event, k))
+    assert curve.epsilon(1e-6) <= rdp_epsilon(curve.parts, 1e-6)
+    if isinstance(event, GaussianDpEvent):
+        assert curve.epsilon(1e-6) == pytest.approx(gaussian_epsilon(math.sqrt(k) / 20.0, 1e-6), rel=1e-12)
 
 
 def test_rdp_of_a_sampled_gaussian_is_finite_and_sound_at_fractional_orders():
@@ -67,18 +38,6 @@ def test_rdp_of_a_sampled_gaussian_is_finite_and_sound_at_fractional_orders():
         assert exact * (1 - 1e-6) <= value < exact * 2.2  # near order 1 the chord is at its worst
         if order == int(order):
             assert value == pytest.approx(exact, rel=1e-6)
-
-
-def test_bad_numbers_are_refused():
-    for k in (0, 1.5, True):
-        with pytest.raises(BadInput, match="`k` was"):
-            composition.basic_composition(1.0, 0.0, k)
-    with pytest.raises(BadInput, match="`delta` was"):
-        composition.rdp_composition(GaussianDpEvent(1.0), 1, 0.0)
-    with pytest.raises(BadInput, match="`delta` was"):
-        composition.basic_composition(1.0, 1.0, 1)
-    with pytest.raises(BadInput, match="`rho` was"):
-        composition.zcdp_composition(-1.0, 1, 1e-6)
 
 
 @pytest.mark.parametrize("partition", ["public", "data"])

@@ -149,5 +149,5 @@ def test_wrong_fields_of_a_guarantee_are_refused(change):
 
 
 def test_events_without_a_json_form_are_refused():
-    with pytest.raises(BadInput, match="no JSON form"):
+    with pytest.raises(BadInput, match="not one a guarantee can be computed from"):
         event_to_json(NonPrivateDpEvent())

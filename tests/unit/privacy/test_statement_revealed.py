@@ -8,9 +8,8 @@ import pytest
 from sfumato.errors import BadInput
 from sfumato.ledger import Filter
 from sfumato.privacy import Evidence, Guarantee, Neighbours, Statement, Unit, poisson
-from sfumato.privacy.amplification import shuffle
 from sfumato.privacy.analytic_gaussian import gaussian_delta, gaussian_tradeoff
-from sfumato.privacy.composition import parallel
+from sfumato.privacy.composition import parallel, shuffle
 
 
 def shown(revealed, mu=1.0, slack=0.0, **named):

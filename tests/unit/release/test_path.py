@@ -114,7 +114,9 @@ def _tier(folder: Path, book: Ledger, url: str, bad: bool) -> Case:
         _rows(folder, bad),
     )
     first, opened = (
-        RecordFiles(TrustTier(level, levels, epsilon=(1, 8), delta=1e-6, clip=1.0)).keyed_by(noise).open(path)
+        RecordFiles(TrustTier(distrust=level, levels=levels, epsilon=(1, 8), delta=1e-6, clip=1.0))
+        .keyed_by(noise)
+        .open(path)
         for level in levels
     )
     words = {"price": first.statement, "declared": {"tiers": list(levels)}, "notes": ("made up",)}

@@ -113,7 +113,7 @@ def test_declarations_outlive_the_process_that_made_them(store, tmp_path):
 def test_a_tier_alone_states_its_own_promise_and_that_of_all_together():
     ladder = TrustAdaptive(epsilon=(1.0, 8.0), delta=1e-6, clip=1.0).tiers(LEVELS)
     for level, epsilon in zip(LEVELS, (8.0, 4.5, 1.0), strict=True):
-        tier = TrustTier(level, LEVELS, (1.0, 8.0), 1e-6, 1.0, randomness=noise())
+        tier = TrustTier((1.0, 8.0), 1e-6, 1.0, distrust=level, levels=LEVELS, randomness=noise())
         assert tier.guarantee() == TrustAdaptive(level, (1.0, 8.0), 1e-6, 1.0).guarantee()
         assert tier.guarantee().epsilon() == pytest.approx(epsilon, rel=1e-9)
         assert tier.together() == ladder.guarantee()
@@ -136,7 +136,7 @@ def test_a_picture_tier_promises_its_own_epsilon_of_every_unit():
 @pytest.mark.parametrize(
     "tier",
     [
-        TrustTier(0.0, LEVELS, (1.0, 8.0), 1e-6, 1.0),
+        TrustTier((1.0, 8.0), 1e-6, 1.0, distrust=0.0, levels=LEVELS),
         PlaneTier(0.0, LEVELS, (1.0, 8.0), 1e-6, shape=(8, 8, 1)),
     ],
 )

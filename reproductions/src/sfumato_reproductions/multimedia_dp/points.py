@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sfumato.privacy import Guarantee, ar1_factor, poisson_epsilon, pure_information, shuffled_epsilon
+from sfumato.privacy import Guarantee, ar1_factor, shuffled_epsilon
+from sfumato_reproductions.information_bounds import pure_information
 from sfumato_reproductions.multimedia_dp.allocation import moved_by_sensitivity
 from sfumato_reproductions.multimedia_dp.calibration_table import readings
 from sfumato_reproductions.multimedia_dp.part import Part, held, proven_epsilon
@@ -21,7 +22,7 @@ def holds(figure: dict[str, Any] | None) -> list[str]:
     """Theorems of the paper that stand; ``figure`` are the numbers of figure 2 where it was drawn."""
     told = [
         f"Poisson sampling: log(1 + q(e^ε − 1)) is right for a record that is added or removed; at ε = 1 and "
-        f"q = {_RATE:g} it is {poisson_epsilon(1.0, _RATE):.4f}. Under `replace` it is not proven.",
+        f"q = {_RATE:g} it is {math.log1p(_RATE * math.expm1(1.0)):.4f}. Under `replace` it is not proven.",
         "Rényi orders add up under composition, and ε′ = kε + log(1/δ)/(α − 1) is a valid reading of them.",
         "The allocation problem is solved exactly in O(n log n) by water filling; a general solver ends "
         f"within {moved_by_sensitivity():.0e} of it.",

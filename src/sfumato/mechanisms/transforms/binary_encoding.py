@@ -8,7 +8,7 @@ the record has pure ε = d·b·ln((1−f)/f). Unit: record, neighbours: replace.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -16,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.mechanisms.additive import Box, declared_box
 from sfumato.mechanisms.base import ExpectedError, Mechanism, finite
-from sfumato.mechanisms.domain import Box, declared_domain
-from sfumato.mechanisms.parameters import BOUNDS, Parameter, RandomSource, positive, shown
+from sfumato.mechanisms.parameters import BOUNDS, RandomSource, positive, whole
 from sfumato.mechanisms.randomised_response import keep_threshold
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.noise import coins, each_block
-from sfumato.privacy import RECORD, Claim, Guarantee, Neighbours
+from sfumato.privacy import Guarantee
 
 __all__ = ["BinaryEncoding"]
 
 
+@dataclass(eq=False, repr=False)
 class BinaryEncoding(Mechanism):
     """Each value as ``bits`` bits, each flipped with probability ``flip``; (n, d) to (n, d·bits).
 
@@ -39,35 +41,21 @@ class BinaryEncoding(Mechanism):
     kinds = ("array",)
     units = ("record",)
 
-    def __init__(
-        self,
-        bits: Annotated[int, Parameter("Bits for each value.", symbol="B")] = 8,
-        flip: Annotated[
-            float | None,
-            Parameter("Probability that a bit is flipped, instead of ε.", symbol="P", instead_of="epsilon"),
-        ] = 0.1,
-        *,
-        epsilon: Annotated[float | None, Parameter("Privacy budget of one unit.", symbol="ε")] = None,
-        bounds: Annotated[Any, replace(BOUNDS, bound="")] = (0.0, 1.0),
-        randomness: RandomSource = None,
-    ) -> None:
-        self.bits = bits
-        self.flip = flip
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.randomness = randomness
+    bits: Annotated[int, Parameter("Bits for each value.", symbol="B")] = 8
+    flip: Annotated[
+        float | None,
+        Parameter("Probability that a bit is flipped, instead of ε.", symbol="P", instead_of="epsilon"),
+    ] = 0.1
+    _: KW_ONLY
+    epsilon: Annotated[float | None, Parameter("Privacy budget of one unit.", symbol="ε")] = None
+    bounds: Annotated[Any, replace(BOUNDS, bound="")] = (0.0, 1.0)
+    randomness: RandomSource = None
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """Pure ε for one record of ``columns`` columns."""
         self._box(columns)
         epsilon = self._record_epsilon(columns)
-        return Guarantee.pure(
-            epsilon, unit=RECORD, neighbours=Neighbours.REPLACE, theorem="randomised response on every bit"
-        )
-
-    def claim(self) -> Claim | None:
-        """TADP-RME lists it among the methods without differential privacy; it has some."""
-        return None
+        return Guarantee.pure(epsilon, theorem="randomised response on every bit")
 
     def block_rows(self, columns: int) -> int:
         """How many rows are worked on at once: as many as give a block of bits."""
@@ -138,16 +126,10 @@ class BinaryEncoding(Mechanism):
         return (1 << 64) - math.ceil(Fraction(float(self.flip)) * (1 << 64))
 
     def _bits(self) -> int:
-        whole = isinstance(self.bits, int | np.integer) and not isinstance(self.bits, bool)
-        if not whole or not 1 <= self.bits <= 32:
-            raise BadInput(
-                f"`bits` must be a whole number from 1 to 32, not {shown(self.bits)}.", parameter="bits"
-            )
-        return int(self.bits)
+        return whole("bits", self.bits, 32)
 
     def _box(self, columns: int | None) -> Box:
-        box = declared_domain("l2", None, self.bounds)
-        assert isinstance(box, Box)
+        box = declared_box(self.bounds)
         if columns is not None:
             box.typical(columns)  # refuses bounds declared for another number of columns
         return box

@@ -7,6 +7,7 @@ full promise when ``noise`` is a mechanism that clips what it is given.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.mechanisms import AdditiveNoise, ExpectedError, Mechanism
 from sfumato.mechanisms.base import finite, held
-from sfumato.mechanisms.parameters import Parameter, shown
+from sfumato.mechanisms.parameters import whole
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.mechanisms.transforms.transform import Transform
 from sfumato.noise import NORMAL, Rounded, Seeded, each_block
 from sfumato.privacy import Claim, Guarantee
@@ -49,12 +51,7 @@ def _moderate(values: Array) -> tuple[Array, Array]:
     return (values * scale if (largest > _MODERATE).any() else values), scale
 
 
-def _whole(name: str, count: Any) -> int:
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise BadInput(f"`{name}` must be a positive whole number, not {shown(count)}.", parameter=name)
-    return int(count)
-
-
+@dataclass(eq=False, repr=False)
 class RandomProjection(Mechanism):
     """Projects each record on ``components`` random orthonormal directions, then releases it by ``noise``.
 
@@ -68,21 +65,14 @@ class RandomProjection(Mechanism):
     kinds = ("array",)
     units = ("record",)
 
-    def __init__(
-        self,
-        components: Annotated[int, Parameter("Number of dimensions that are kept.", symbol="K")] = 64,
-        noise: Annotated[
-            Mechanism | None,
-            Parameter(
-                "Mechanism that releases the projected records; additive-noise unless given.",
-                doors=("python",),
-            ),
-        ] = None,
-        seed: ProjectionSeed = 0,
-    ) -> None:
-        self.components = components
-        self.noise = noise
-        self.seed = seed
+    components: Annotated[int, Parameter("Number of dimensions that are kept.", symbol="K")] = 64
+    noise: Annotated[
+        Mechanism | None,
+        Parameter(
+            "Mechanism that releases the projected records; additive-noise unless given.", doors=("python",)
+        ),
+    ] = None
+    seed: ProjectionSeed = 0
 
     def guarantee(self, columns: int | None = None) -> Guarantee:
         """That of the noise."""
@@ -143,7 +133,7 @@ class RandomProjection(Mechanism):
         return rows
 
     def _kept(self, columns: int) -> int:
-        return min(_whole("components", self.components), columns)
+        return min(whole("components", self.components), columns)
 
     def _noise(self) -> Mechanism:
         noise = AdditiveNoise(0.1) if self.noise is None else self.noise
@@ -173,6 +163,7 @@ class ReconstructionResistant(RandomProjection):
         return (unit / np.where(size > 0, size, 1.0)).astype(rows.dtype)
 
 
+@dataclass(eq=False, repr=False)
 class LocalitySensitiveHash(Transform):
     """``bits`` signs of random projections: 1 where the record lies on the positive side of a hyperplane.
 
@@ -183,15 +174,10 @@ class LocalitySensitiveHash(Transform):
     kinds = ()
     units = ()
 
-    def __init__(
-        self,
-        bits: Annotated[int, Parameter("Number of signs.", symbol="B")] = 64,
-        seed: ProjectionSeed = 0,
-    ) -> None:
-        self.bits = bits
-        self.seed = seed
+    bits: Annotated[int, Parameter("Number of signs.", symbol="B")] = 64
+    seed: ProjectionSeed = 0
 
     def _map(self, X: NDArray[Any]) -> NDArray[Any]:
         values, _ = _moderate(X.astype(np.float64))  # a scale changes no side
-        side = values @ _directions(self.seed, X.shape[1], _whole("bits", self.bits))
+        side = values @ _directions(self.seed, X.shape[1], whole("bits", self.bits))
         return (side > 0).astype(X.dtype)

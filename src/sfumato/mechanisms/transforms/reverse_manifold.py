@@ -9,16 +9,16 @@ every record. So the embedding is post-processing and adds nothing to the proven
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from numbers import Real
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms.base import held, numbers
-from sfumato.mechanisms.parameters import LARGEST, SMALLEST, Parameter, share, shown
+from sfumato.mechanisms.parameters import LARGEST, SMALLEST
+from sfumato.mechanisms.registry import Parameter, shown
 from sfumato.mechanisms.transforms.transform import Transform
 from sfumato.noise import Stream, random_permutation, secret_to_send
 from sfumato.privacy import Claim
@@ -73,18 +73,6 @@ class ReverseManifold(Transform):
     def key(self, value: bytes | None) -> None:
         # scikit-learn prints parameters by their repr, in pipelines and in notebooks.
         self.__dict__["key"] = _Unprinted(value) if type(value) is bytes else value
-
-    @classmethod
-    def for_distrust(
-        cls, distrust: float, alpha: Sequence[float] = (0.5, 2.0), key: bytes | None = None
-    ) -> Self:
-        """α tied to the distrust τ: α = α_min + τ(α_max − α_min)."""
-        if isinstance(alpha, str) or not isinstance(alpha, Sequence) or len(alpha) != 2:
-            raise BadInput(
-                f"`alpha` must be a range such as (0.5, 2.0), not {shown(alpha)}.", parameter="alpha"
-            )
-        low, high = (cls(end)._alpha() for end in alpha)
-        return cls(low + share("distrust", distrust) * (high - low), key)
 
     def claim(self) -> Claim | None:
         """The paper's proposition 6 and theorem 3, neither of which holds."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.mechanisms.parameters import Parameter, parameters_of
+from sfumato.mechanisms.registry import Parameter, parameters_of
 from sfumato.release import terms_of
 
 X = np.random.default_rng(3).uniform(-0.5, 0.5, (5, 4))

@@ -19,7 +19,7 @@ from real_data import real
 from sfumato.errors import BadInput
 from sfumato.mechanisms.directional import IndependentDirectional
 from sfumato.mechanisms.grid_tensor import GridTensorLDP
-from sfumato.mechanisms.tensor_structure import (
+from sfumato.mechanisms.tensors import (
     Projection,
     SymmetricTensors,
     onto_fixed_sum,

@@ -12,10 +12,9 @@ from sfumato.privacy import (
     classical_sigma,
     gaussian_epsilon,
     gaussian_mu,
-    pure_information,
     shuffled_epsilon,
 )
-from sfumato.privacy.information_bounds import gaussian_information
+from sfumato_reproductions.information_bounds import gaussian_information, pure_information
 
 DELTA = 1e-5
 

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import sfumato as sf
 from sfumato.errors import BadInput
-from sfumato.mechanisms.matrix_variate import MatrixVariateGaussian
+from sfumato.mechanisms.directional import MatrixVariateGaussian
 from sfumato.privacy import gaussian_epsilon, gaussian_mu
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -51,6 +51,15 @@ def norm_of_inverse(covariance):
     return np.linalg.norm(1.0 / np.linalg.eigvalsh(covariance))
 
 
+def covariances(mechanism, columns):
+    """Σ (m, m) and Ψ (n, n) of the noise on matrices of ``columns`` entries."""
+    made = []
+    for basis, spread in zip(mechanism._frame(columns).bases, mechanism._spreads(columns), strict=True):
+        turned = np.eye(len(spread)) if basis is None else basis
+        made.append((turned * spread) @ turned.T)
+    return made[0] * mechanism.sigma(columns) ** 2, made[1]
+
+
 def test_the_proven_epsilon_is_the_one_asked_for():
     proven = matrix_variate().guarantee(M * N)
     assert proven.epsilon(1e-5) == pytest.approx(2.0, rel=1e-9)
@@ -63,7 +72,7 @@ def test_the_proven_epsilon_is_the_one_asked_for():
 def test_the_proven_loss_is_that_of_the_covariance(calibration, neighbours, apart):
     """μ = Δ·σ_min(C)^{−1/2} for the covariance C = Σ ⊗ Ψ of all entries."""
     mechanism = matrix_variate(calibration=calibration, neighbours=neighbours)
-    sigma, psi = mechanism.covariances(M * N)
+    sigma, psi = covariances(mechanism, M * N)
     smallest = np.linalg.eigvalsh(np.kron(sigma, psi)).min()
     proven = mechanism.guarantee(M * N)
     assert 1.0 / proven.event.noise_multiplier == pytest.approx(apart / math.sqrt(smallest), rel=1e-9)
@@ -71,7 +80,7 @@ def test_the_proven_loss_is_that_of_the_covariance(calibration, neighbours, apar
 
 def test_precision_is_split_as_declared():
     """1/σᵢ(Σ)² is the share of the budget that direction i was given."""
-    sigma, psi = matrix_variate().covariances(M * N)
+    sigma, psi = covariances(matrix_variate(), M * N)
     for covariance, directions, shares in ((sigma, basis(M), ROWS), (psi, basis(N, 1), COLUMNS)):
         precision = 1.0 / np.einsum("ij,ik,kj->j", directions, covariance, directions) ** 2
         np.testing.assert_allclose(precision / precision.sum(), shares, rtol=1e-9)
@@ -81,7 +90,7 @@ def test_the_noise_has_the_covariance_of_rows_and_columns():
     """False-alarm rate 1e-6: whitened noise, its length by χ² and each pair of entries by its normal law."""
     n, mechanism = 20_000, matrix_variate(randomness=sf.Seeded(4))
     noise = mechanism.release(np.zeros((n, M, N))).value.reshape(n, -1)
-    white = np.linalg.solve(np.linalg.cholesky(np.kron(*mechanism.covariances(M * N))), noise.T)
+    white = np.linalg.solve(np.linalg.cholesky(np.kron(*covariances(mechanism, M * N))), noise.T)
     assert chi2.ppf(2e-7, n * M * N) < np.square(white).sum() < chi2.isf(2e-7, n * M * N)
     products = white @ white.T / math.sqrt(n)
     # 66 pairs of sums of products, normal to within far less than the bound: 6.5 deviations, 5e-9 in all.
@@ -90,7 +99,7 @@ def test_the_noise_has_the_covariance_of_rows_and_columns():
 
 def test_expected_error_is_the_trace_of_the_covariances():
     mechanism = matrix_variate()
-    sigma, psi = mechanism.covariances(M * N)
+    sigma, psi = covariances(mechanism, M * N)
     (expected,) = mechanism.expected_error(M * N)
     assert expected.value == pytest.approx(math.sqrt(np.trace(sigma) * np.trace(psi) / (M * N)))
 
@@ -100,7 +109,7 @@ def test_expected_error_is_the_trace_of_the_covariances():
 def test_the_papers_noise_is_that_of_its_theorem_and_keeps_more_than_it_claims(epsilon, shape):
     mechanism = MatrixVariateGaussian(epsilon, 1e-5, clip=1.0, calibration="paper", shape=shape)
     columns = shape[0] * shape[1]
-    sigma, psi = mechanism.covariances(columns)
+    sigma, psi = covariances(mechanism, columns)
     asked = paper_budget(epsilon, 1e-5, *shape, 1.0, 2.0)
     assert norm_of_inverse(sigma) * norm_of_inverse(psi) == pytest.approx(asked, rel=1e-4)
     assert mechanism.claim().epsilon == epsilon
@@ -112,7 +121,7 @@ def test_the_papers_noise_is_that_of_its_theorem_and_keeps_more_than_it_claims(e
 
 def test_the_papers_noise_with_directions_spends_the_same_budget():
     mechanism = matrix_variate(calibration="paper")
-    sigma, psi = mechanism.covariances(M * N)
+    sigma, psi = covariances(mechanism, M * N)
     asked = paper_budget(2.0, 1e-5, M, N, 1.0, 2.0)
     assert norm_of_inverse(sigma) * norm_of_inverse(psi) == pytest.approx(asked, rel=1e-6)
     assert mechanism.guarantee(M * N).epsilon(1e-5) < 2.0
