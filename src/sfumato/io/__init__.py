@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from sfumato.io.array_files import array_names as array_names
     from sfumato.io.array_files import open_archive as open_archive
     from sfumato.io.array_files import open_array as open_array
-    from sfumato.io.atomic import AtomicFile as AtomicFile
     from sfumato.io.atomic import First as First
     from sfumato.io.atomic import atomic_folder as atomic_folder
     from sfumato.io.atomic import atomic_output as atomic_output
@@ -82,7 +81,6 @@ __all__ = [
     "ArrayPair",
     "ArraySink",
     "ArraySource",
-    "AtomicFile",
     "ClassFolders",
     "Column",
     "DatasetSource",
@@ -156,7 +154,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "array_names": "array_files",
             "open_archive": "array_files",
             "open_array": "array_files",
-            "AtomicFile": "atomic",
             "First": "atomic",
             "atomic_folder": "atomic",
             "atomic_output": "atomic",

@@ -392,8 +392,8 @@ class ArraySink(AtomicSink):
     def __init__(
         self, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: DTypeLike, name: str = "X"
     ) -> None:
-        super().__init__(path)
         self.shape = tuple(int(length) for length in shape)
+        super().__init__(path, expected=self.shape[0] if self.shape else None)
         self.dtype: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
         self.name = name
         self._suffix = suffix_of(self.path)
@@ -411,8 +411,6 @@ class ArraySink(AtomicSink):
             )
         if not np.can_cast(block.dtype, self.dtype, "safe"):
             raise BadInput(f"{self.path.name} takes {self.dtype.name}, which cannot hold {block.dtype.name}.")
-        if self.rows_written + len(block) > self.shape[0]:
-            raise BadInput(f"{self.path.name} takes {self.shape[0]} rows, and more were written.")
         raw = np.ascontiguousarray(block, self.dtype).reshape(-1).view(np.uint8)
         with self._appending(len(block)):
             self._stream.write(raw.data)
@@ -425,12 +423,6 @@ class ArraySink(AtomicSink):
             member = zip_member(self.name)
             self._stream = layers.enter_context(archive.open(member, "w", force_zip64=True))
         self._stream.write(npy_header(self.shape, self.dtype))
-
-    def _check_complete(self) -> None:
-        if self.rows_written != self.shape[0]:
-            raise BadInput(
-                f"{self.path.name} was to hold {self.shape[0]} rows, and {self.rows_written} were written."
-            )
 
 
 @contextmanager

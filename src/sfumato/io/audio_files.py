@@ -180,7 +180,7 @@ class SoundSink(AtomicSink):
     def __init__(
         self, path: str | os.PathLike[str], rate: int, channels: int, samples: int, depth: str = "PCM_16"
     ) -> None:
-        super().__init__(path)
+        super().__init__(path, expected=samples, what="samples")
         self._suffix = sound_suffix(self.path)
         self.rate, self.channels, self.samples = check_rate(rate, self.path.name), channels, samples
         if not 1 <= channels <= CHANNELS or samples < 1:
@@ -198,8 +198,6 @@ class SoundSink(AtomicSink):
             raise BadInput(f"{self.path.name} takes blocks (k, {self.channels}), not {block.shape}.")
         if not np.isfinite(block).all():
             raise BadInput(f"{self.path.name} takes finite numbers only.")
-        if self.rows_written + len(block) > self.samples:
-            raise BadInput(f"{self.path.name} takes {self.samples} samples, and more were written.")
         with self._appending(len(block)), _encoding(self.path.name):
             self._file.write(np.clip(block, -1.0, 1.0))
 
@@ -222,12 +220,6 @@ class SoundSink(AtomicSink):
             with opened(written, self.path.name) as file:
                 if file.frames != self.samples:
                     raise _no_room(self.path.name)
-
-    def _check_complete(self) -> None:
-        if self.rows_written != self.samples:
-            raise BadInput(
-                f"{self.path.name} was to hold {self.samples} samples, and {self.rows_written} were written."
-            )
 
 
 def _depth(suffix: str, depth: str, rate: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sfumato.errors import BadInput
-from sfumato.io.atomic import AtomicFile, writing
+from sfumato.io.atomic import atomic_output, writing
 from sfumato.io.retry import Fault, Interrupted, Patience, StartOver, code_of
 
 __all__ = ["version_of"]
@@ -76,14 +76,8 @@ def _exactly(file: IO[bytes], count: int) -> bytes:
 def _to_disk(path: Path, file: IO[bytes]) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    output = AtomicFile(path)
-    try:
-        with writing(path):
-            shutil.copyfileobj(file, output.file, 1 << 20)
-    except BaseException:
-        output.discard()
-        raise
-    output.commit()
+    with atomic_output(path) as output, writing(path):
+        shutil.copyfileobj(file, output, 1 << 20)
 
 
 def _committed(filesystem: Any, path: str, file: IO[bytes], size: int, part: int, told: Report) -> None:

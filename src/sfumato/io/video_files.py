@@ -490,7 +490,7 @@ class VideoSink(AtomicSink):
     def __init__(
         self, path: str | os.PathLike[str], source: VideoSource, *, sound: SoundTrack | str | None = "source"
     ) -> None:
-        super().__init__(path)
+        super().__init__(path, expected=source.frames, what="frames")
         suffix = self.path.suffix.lower()
         if suffix not in _FORMATS:
             raise BadInput(f"{self.path.name!r} has none of the suffixes {', '.join(_FORMATS)} of videos.")
@@ -588,11 +588,7 @@ class VideoSink(AtomicSink):
                 self._container.mux(self._track.encode(None))
 
     def _check_complete(self) -> None:
-        wanted = self.source.frames
-        if self.rows_written != wanted:
-            raise BadInput(
-                f"{self.path.name} was to hold {wanted} frames, and {self.rows_written} were written."
-            )
+        super()._check_complete()
         if self.sound is not None and self._samples != self.sound.samples:
             raise BadInput(
                 f"{self.path.name} was to hold {self.sound.samples} samples of sound, and {self._samples} "
