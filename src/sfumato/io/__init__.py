@@ -51,11 +51,7 @@ if TYPE_CHECKING:
     from sfumato.io.jpeg import encode_many as encode_many
     from sfumato.io.object_store import Remote as Remote
     from sfumato.io.object_store import RemoteObject as RemoteObject
-    from sfumato.io.object_store import checked_name as checked_name
-    from sfumato.io.object_store import checked_url as checked_url
-    from sfumato.io.object_store import filesystem_for as filesystem_for
-    from sfumato.io.object_store import scheme_of as scheme_of
-    from sfumato.io.object_transfer import version_of as version_of
+    from sfumato.io.object_store import is_remote as is_remote
     from sfumato.io.retry import Fault as Fault
     from sfumato.io.retry import Patience as Patience
     from sfumato.io.schema import Column as Column
@@ -64,7 +60,6 @@ if TYPE_CHECKING:
     from sfumato.io.stores import LocalStore as LocalStore
     from sfumato.io.stores import RemoteStore as RemoteStore
     from sfumato.io.stores import Store as Store
-    from sfumato.io.stores import is_remote as is_remote
     from sfumato.io.stores import named as named
     from sfumato.io.table_files import TableSink as TableSink
     from sfumato.io.table_files import TableSource as TableSource
@@ -104,13 +99,10 @@ __all__ = [
     "atomic_output",
     "check_storable",
     "check_top",
-    "checked_name",
-    "checked_url",
     "cuts_of",
     "encode_many",
     "encode_picture",
     "file_to_read",
-    "filesystem_for",
     "is_archive",
     "is_remote",
     "kind_of",
@@ -129,14 +121,12 @@ __all__ = [
     "require_room",
     "reserved",
     "same_kind",
-    "scheme_of",
     "single_names",
     "storage_fault",
     "stored_values",
     "suffix_of",
     "sync",
     "unsettled",
-    "version_of",
     "video_container",
     "write_archive",
     "write_class_folders",
@@ -191,11 +181,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "encode_many": "jpeg",
             "Remote": "object_store",
             "RemoteObject": "object_store",
-            "checked_name": "object_store",
-            "checked_url": "object_store",
-            "filesystem_for": "object_store",
-            "scheme_of": "object_store",
-            "version_of": "object_transfer",
+            "is_remote": "object_store",
             "Fault": "retry",
             "Patience": "retry",
             "Column": "schema",
@@ -204,7 +190,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "LocalStore": "stores",
             "RemoteStore": "stores",
             "Store": "stores",
-            "is_remote": "stores",
             "named": "stores",
             "TableSink": "table_files",
             "TableSource": "table_files",

@@ -171,6 +171,7 @@ class AtomicFile:
 
     file: IO[bytes]
     first: First | None = None
+    _temporary: Path
 
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
         self.path, self._mode = Path(path), mode

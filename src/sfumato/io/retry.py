@@ -1,7 +1,7 @@
-"""Retry storage errors that may pass, with exponential backoff and jitter, and name those that will not.
+"""Retry transient storage errors with exponential backoff and jitter; turn lasting ones into sentences.
 
 Messages of libraries are never repeated: they may hold an access key, a signed URL or the endpoint's own
-credentials. Errors are told apart by their kind, their code and the status of the answer.
+credentials. Errors are told apart by their class, their code and the HTTP status of the answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sfumato.errors import BadInput
 
 __all__ = ["Fault", "Patience"]
 
-# Codes of answers, and names of kinds of errors: to compare names saves importing the libraries they are of.
+# Codes of answers, and names of error classes: comparing names saves importing the libraries they come from.
 _DENIED = {"AccessDenied", "AllAccessDisabled", "AccountProblem", "401", "403"}
 _CREDENTIALS = {
     "InvalidAccessKeyId",
@@ -86,22 +86,22 @@ class Interrupted(Exception):
 
 
 class StartOver(Exception):
-    """What an action builds on is gone: to repeat it is of no use, to begin again is."""
+    """What an action builds on is gone: it must be begun again from the start."""
 
 
 class Fault(BadInput):
-    """Why storage could not be used, in a sentence; ``passing`` faults are worth another attempt."""
+    """Storage could not be used: by a ``passing`` fault, or because an object is ``missing``, or for good."""
 
     def __init__(self, sentence: str, *, passing: bool = False, missing: bool = False) -> None:
         super().__init__(sentence)
-        self.sentence, self.passing, self.missing = sentence, passing, missing
+        self.passing, self.missing = passing, missing
 
     def __reduce__(self) -> tuple[type[BadInput], tuple[str]]:
-        return BadInput, (self.sentence,)
+        return BadInput, (self.problem,)
 
 
 def fault_of(error: BaseException, url: str, doing: str) -> Fault:
-    """Return the fault that ``error`` is, met when ``url`` could not be ``doing`` ("read", "written", …)."""
+    """Return ``error`` as a fault: ``url`` could not be ``doing`` ("read", "written", "listed")."""
     if isinstance(error, BadInput):
         return error if isinstance(error, Fault) else Fault(str(error))
     chain = list(_chain(error))
@@ -116,9 +116,7 @@ def fault_of(error: BaseException, url: str, doing: str) -> Fault:
             f"{start}the storage does not accept the credentials ({code}); look whether they are current."
         )
     if code == "NoSuchBucket":
-        return Fault(
-            f"{start}there is no such bucket; make it first, or look at its name and at the endpoint."
-        )
+        return no_bucket(url, doing)
     if code in _PASSING_CODES or status in (408, 429) or (status >= 500 and status != 501):
         return Fault(
             f"{start}the storage is overloaded or failing ({code or status}); try later.", passing=True
@@ -146,9 +144,11 @@ def fault_of(error: BaseException, url: str, doing: str) -> Fault:
 
 
 def no_bucket(url: str, doing: str) -> Fault:
-    """Return that the bucket of ``url`` does not exist."""
-    what = "there is no such bucket; make it first, or look at its name and at the endpoint"
-    return Fault(f"{url} cannot be {doing}: {what}.")
+    """Return the fault that the bucket of ``url`` does not exist."""
+    return Fault(
+        f"{url} cannot be {doing}: there is no such bucket; make it first, or look at its name and at the "
+        "endpoint."
+    )
 
 
 def code_of(error: BaseException) -> str:
@@ -200,10 +200,10 @@ _jitter = secrets.SystemRandom()
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long a fault that may pass is waited out.
+    """How often and how long passing faults are retried.
 
     The wait before attempt ``n + 1`` is between half and the whole of ``first * 2**(n - 1)`` seconds, at most
-    ``longest``; no attempt begins after ``attempts`` of them or ``total`` seconds after the first began.
+    ``longest``. There are at most ``attempts``, and none begins ``total`` seconds after the first.
     """
 
     attempts: int = 8
@@ -216,9 +216,9 @@ class Patience:
         return min(self.longest, self.first * 2.0 ** (attempt - 1)) * _jitter.uniform(0.5, 1.0)
 
     def through(self, action: Callable[[], T], url: str, doing: str) -> T:
-        """Return what ``action`` answers, at last; or the fault, at once if it will not pass.
+        """Return what ``action`` returns; raise a fault at once if it will not pass, else after the retries.
 
-        ``StartOver`` goes through to whoever can begin again.
+        ``StartOver`` is raised as it is.
         """
         began = time.monotonic()
         for attempt in range(1, self.attempts + 1):
@@ -232,7 +232,7 @@ class Patience:
             if not fault.passing or attempt == self.attempts or time.monotonic() + wait - began > self.total:
                 break
             time.sleep(wait)
-        # The cause may quote credentials, which a traceback would print. And what was waited for in vain will
-        # not pass for an action around this one either.
+        # The cause may quote credentials, which a traceback would print. An action around this one does not
+        # retry it again.
         fault.passing = False
         raise fault from None
