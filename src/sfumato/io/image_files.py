@@ -12,7 +12,8 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -21,8 +22,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io import image_formats, jpeg
-from sfumato.io.atomic import First, write_whole
+from sfumato.io.atomic import write_whole
 from sfumato.io.formats import (
     FORMAT_NAMES,
     PICTURES,
@@ -32,23 +32,18 @@ from sfumato.io.formats import (
     written_suffixes,
 )
 from sfumato.io.image_formats import (
-    avif_layout,
-    bmp_layout,
+    AvifReader,
+    BmpReader,
+    GifReader,
+    HeicReader,
+    WebpReader,
     encode_bmp,
     encode_webp,
-    gif_layout,
-    heic_layout,
-    webp_layout,
 )
-from sfumato.io.image_header import (
-    PictureHeader,
-    PictureLayout,
-    picture_suffix,
-    upright,
-)
-from sfumato.io.jpeg import QUALITY, encode_jpeg, jpeg_layout
-from sfumato.io.png import encode_png, png_layout
-from sfumato.io.tiff import encode_tiff, tiff_layout
+from sfumato.io.image_header import PictureHeader, PictureReader, picture_suffix, upright
+from sfumato.io.jpeg import QUALITY, JpegReader, encode_jpeg
+from sfumato.io.png import SIGNATURE, PngReader, encode_png
+from sfumato.io.tiff import TiffReader, encode_tiff
 
 __all__ = ["check_storable", "encode_picture", "picture_header", "read_picture", "write_picture"]
 
@@ -56,24 +51,28 @@ _MAX_BYTES = 2_000_000_000  # lengths in PNG have 31 bits
 #: Pictures of more pixels are refused unless the caller allows them.
 MAX_PIXELS = 100_000_000
 
-_LAYOUTS: dict[PictureFormat, Callable[[IO[bytes], str], PictureLayout]] = {
-    "jpeg": jpeg_layout,
-    "png": png_layout,
-    "webp": webp_layout,
-    "tiff": tiff_layout,
-    "bmp": bmp_layout,
-    "gif": gif_layout,
-    "heic": heic_layout,
-    "avif": avif_layout,
+# The longest sides that libjpeg and libwebp write.
+_LONGEST = {"jpeg": 65_500, "webp": 16_383}
+
+_READERS: dict[PictureFormat, type[PictureReader]] = {
+    "jpeg": JpegReader,
+    "png": PngReader,
+    "webp": WebpReader,
+    "tiff": TiffReader,
+    "bmp": BmpReader,
+    "gif": GifReader,
+    "heic": HeicReader,
+    "avif": AvifReader,
 }
 # What files start with; of the last group nothing is read, but people are told what they have.
 _STARTS: tuple[tuple[bytes, PictureFormat], ...] = (
     (b"\xff\xd8\xff", "jpeg"),
-    (b"\x89PNG", "png"),
+    (SIGNATURE, "png"),
     (b"II*\0", "tiff"),
     (b"MM\0*", "tiff"),
     (b"BM", "bmp"),
-    (b"GIF8", "gif"),
+    (b"GIF87a", "gif"),
+    (b"GIF89a", "gif"),
 )
 # The brands of ISO base media files, which stand behind their length and ``ftyp``; two are of any coding.
 _BRANDS: dict[bytes, PictureFormat] = {
@@ -107,13 +106,9 @@ def picture_header(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS
     Refuses what :func:`read_picture` refuses, as far as the header shows it.
     """
     path = file_to_read(path)
-    format = PICTURES[picture_suffix(path)]
-    try:
-        with path.open("rb") as file:
-            _check_bytes(os.fstat(file.fileno()).st_size, max_pixels, path.name)
-            return _layout(file, format, path.name, max_pixels).header
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    picture_suffix(path)
+    with _opened(path, max_pixels) as file:
+        return _reader(file, path.name, max_pixels).header
 
 
 def read_picture(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> Picture:
@@ -125,24 +120,19 @@ def read_picture(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) 
     """
     path = file_to_read(path)
     picture_suffix(path)
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            _check_bytes(size, max_pixels, path.name)
-            data = file.read(size)
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    with _opened(path, max_pixels) as file:
+        data = file.read(_most_bytes(max_pixels))
     return decode_picture(data, path.name, max_pixels=max_pixels)
 
 
 def decode_picture(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> Picture:
     """As :func:`read_picture`, from the bytes of a file called ``name``."""
-    format = PICTURES[picture_suffix(name)]
-    layout = _layout(io.BytesIO(data), format, name, max_pixels)
-    values = upright(layout.decode(data, name), layout.header.orientation)
-    if values.shape != layout.header.shape or values.dtype != layout.header.dtype:
+    reader = _reader(io.BytesIO(data), name, max_pixels)
+    header = reader.header
+    values = upright(reader.decode(data), header.orientation)
+    if values.shape != header.shape or values.dtype != header.dtype:
         raise BadInput(f"{name} is damaged: its pixels are not what its header announces.")
-    return Picture(values, layout.header)
+    return Picture(values, header)
 
 
 def check_storable(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: DTypeLike) -> None:
@@ -162,7 +152,7 @@ def check_storable(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: 
         raise BadInput(f"{name} cannot hold an alpha channel; .png, .tif and .webp can.")
     if channels == 2 and format == "webp":
         raise BadInput(f"{name} cannot hold grey with alpha; .png and .tif can.")
-    longest = {"jpeg": jpeg.MAX_SIDE, "webp": image_formats.MAX_SIDE}.get(format, (1 << 31) - 1)
+    longest = _LONGEST.get(format, (1 << 31) - 1)
     if max(shape[:2]) > longest:
         raise BadInput(f"{name} cannot hold sides of more than {longest} pixels; .png and .tif can.")
     if math.prod(shape) * np.dtype(dtype).itemsize > _MAX_BYTES:
@@ -189,30 +179,42 @@ def encode_picture(values: NDArray[Any], suffix: str, *, quality: int = QUALITY)
     return {"png": encode_png, "tiff": encode_tiff, "bmp": encode_bmp}[format](pixels)
 
 
-def write_picture(
-    path: str | os.PathLike[str],
-    values: NDArray[Any],
-    *,
-    quality: int = QUALITY,
-    first: First | None = None,
-) -> None:
-    """Write ``values`` to ``path``, whole or not at all, in the format that its suffix names.
-
-    ``first`` is a file and its content: it appears just before the picture does, or not at all. The content
-    is asked for once the picture is complete, and told where that can be read.
-    """
+def write_picture(path: str | os.PathLike[str], values: NDArray[Any], *, quality: int = QUALITY) -> None:
+    """Write ``values`` to ``path``, whole or not at all, in the format that its suffix names."""
     check_storable(path, values.shape, values.dtype)
-    write_whole(path, encode_picture(values, picture_suffix(path), quality=quality), first=first)
+    write_whole(path, encode_picture(values, picture_suffix(path), quality=quality))
 
 
-def _layout(file: IO[bytes], format: PictureFormat, name: str, max_pixels: int) -> PictureLayout:
+def _reader(file: IO[bytes], name: str, max_pixels: int) -> PictureReader:
+    """Return the reader of ``file``, of at most ``max_pixels``, in the format that ``name`` says."""
+    format = PICTURES[picture_suffix(name)]
     _check_content(file.read(12), format, name)
     file.seek(0)
-    layout = _LAYOUTS[format](file, name)
-    if layout.header.pixels > max_pixels:
-        height, width = layout.header.shape[:2]
+    reader = _READERS[format](file, name)
+    if reader.header.pixels > max_pixels:
+        height, width = reader.header.shape[:2]
         raise BadInput(f"{name} has {width}×{height} pixels; up to {max_pixels:,} in all are accepted.")
-    return layout
+    return reader
+
+
+@contextmanager
+def _opened(path: Path, max_pixels: int) -> Iterator[IO[bytes]]:
+    """Yield the file at ``path``, if it is not larger than any picture of ``max_pixels``."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > _most_bytes(max_pixels):
+                raise BadInput(
+                    f"{path.name} is larger than any picture of {max_pixels:,} pixels, the most that is "
+                    "accepted."
+                )
+            yield file
+    except OSError as error:
+        reason = error.strerror or "it is not a file that can be read"
+        raise BadInput(f"{path.name} cannot be read: {reason}.") from error
+
+
+def _most_bytes(max_pixels: int) -> int:
+    return _PIXEL_BYTES * max_pixels + _SPARE_BYTES
 
 
 def _check_content(start: bytes, format: PictureFormat, name: str) -> None:
@@ -238,16 +240,3 @@ def _check_content(start: bytes, format: PictureFormat, name: str) -> None:
 
 def _a(format: PictureFormat) -> str:
     return f"{'an' if format == 'avif' else 'a'} {FORMAT_NAMES[format]}"
-
-
-def _check_bytes(size: int, max_pixels: int, name: str) -> None:
-    if size == 0:
-        raise BadInput(f"{name} is empty.")
-    if size > _PIXEL_BYTES * max_pixels + _SPARE_BYTES:
-        raise BadInput(
-            f"{name} is larger than any picture of {max_pixels:,} pixels, the most that is accepted."
-        )
-
-
-def _unreadable(path: Path, error: OSError) -> BadInput:
-    return BadInput(f"{path.name} cannot be read: {error.strerror or 'it is not a file that can be read'}.")
