@@ -396,9 +396,7 @@ class ArraySink(AtomicSink):
         super().__init__(path, expected=self.shape[0] if self.shape else None)
         self.dtype: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
         self.name = name
-        self._suffix = suffix_of(self.path)
-        if self._suffix not in (".npy", ".npz"):
-            raise BadInput(f"{self.path.name} is no place for an array; .npy and .npz are accepted.")
+        self._suffix = suffix_of(self.path, "array")
         check_name(name, self.path.name)
         check_array(self.shape, self.dtype, self.path.name)
         self._stream: Any = None

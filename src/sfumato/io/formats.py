@@ -1,4 +1,4 @@
-"""File formats by suffix: arrays, tables, pictures, sounds and videos, and which of them are written."""
+"""File formats by suffix, which of them are written, and checks that precede reading any file."""
 
 from __future__ import annotations
 
@@ -70,13 +70,15 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-def suffix_of(path: str | os.PathLike[str]) -> str:
-    """Return the supported suffix that ``path`` ends with, in lower case."""
+def suffix_of(path: str | os.PathLike[str], kind: Kind | None = None) -> str:
+    """Return the supported suffix, of files of ``kind`` if given, that ``path`` ends with, in lower case."""
     name = Path(path).name
-    for suffix in _KINDS:
+    suffixes = [suffix for suffix, other in _KINDS.items() if kind in (None, other)]
+    for suffix in suffixes:
         if name.lower().endswith(suffix):
             return suffix
-    raise BadInput(f"{name!r} has none of the supported suffixes {', '.join(_KINDS)}.")
+    of_kind = "" if kind is None else f" of {kind}s"
+    raise BadInput(f"{name!r} has none of the supported suffixes{of_kind} {', '.join(suffixes)}.")
 
 
 def released_suffix(path: str | os.PathLike[str]) -> str:
@@ -91,18 +93,18 @@ def written_suffixes(kind: Kind) -> tuple[str, ...]:
 
 
 def kind_of(path: str | os.PathLike[str]) -> Kind:
-    """Return what ``path`` names; a suffix that is not known is refused."""
+    """Return the kind of file that ``path`` names; a suffix that is not known is refused."""
     return _KINDS[suffix_of(path)]
 
 
 def known_kinds(names: Iterable[str]) -> set[Kind]:
-    """Return what files with these ``names`` are, those aside whose suffix is not known."""
+    """Return the kinds of files with these ``names``; a suffix that is not known is skipped."""
     ends = tuple(_KINDS)
     return {kind_of(name) for name in names if name.lower().endswith(ends)}
 
 
 def same_kind(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> Kind:
-    """The kind that ``source`` and ``output`` share; a table never becomes an array, nor a sound a video."""
+    """Return the kind that ``source`` and ``output`` share; a table never becomes an array."""
     kind = kind_of(source)
     if kind_of(output) != kind or released_suffix(output) != suffix_of(output):
         raise BadInput(
@@ -121,7 +123,7 @@ def exactly(file: IO[bytes] | io.BufferedIOBase, count: int, name: str) -> bytes
 
 
 def file_to_read(path: str | os.PathLike[str]) -> Path:
-    """Return ``path``, once it is known to name a readable, regular file that is not empty."""
+    """Return ``path``; refuse one that does not name a readable, regular file that is not empty."""
     path = Path(path)
     name = path.name or str(path)
     try:

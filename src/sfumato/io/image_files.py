@@ -29,6 +29,7 @@ from sfumato.io.formats import (
     PictureFormat,
     file_to_read,
     released_suffix,
+    suffix_of,
     written_suffixes,
 )
 from sfumato.io.image_formats import (
@@ -40,7 +41,7 @@ from sfumato.io.image_formats import (
     encode_bmp,
     encode_webp,
 )
-from sfumato.io.image_header import PictureHeader, PictureReader, picture_suffix, upright
+from sfumato.io.image_header import PictureHeader, PictureReader, upright
 from sfumato.io.jpeg import QUALITY, JpegReader, encode_jpeg
 from sfumato.io.png import SIGNATURE, PngReader, encode_png
 from sfumato.io.tiff import TiffReader, encode_tiff
@@ -48,7 +49,7 @@ from sfumato.io.tiff import TiffReader, encode_tiff
 __all__ = ["check_storable", "encode_picture", "picture_header", "read_picture", "write_picture"]
 
 _MAX_BYTES = 2_000_000_000  # lengths in PNG have 31 bits
-#: Pictures of more pixels are refused unless the caller allows them.
+#: Pictures of more pixels are refused.
 MAX_PIXELS = 100_000_000
 
 # The longest sides that libjpeg and libwebp write.
@@ -86,7 +87,7 @@ _OTHERS = (
     (b"8BPS", "a Photoshop file"),
 )
 # A file may be larger than its pixels: eight bytes is the largest pixel, the rest is room for metadata.
-_PIXEL_BYTES, _SPARE_BYTES = 8, 64 << 20
+_MOST_BYTES = 8 * MAX_PIXELS + (64 << 20)
 
 
 @dataclass(frozen=True)
@@ -100,34 +101,30 @@ class Picture:
     header: PictureHeader
 
 
-def picture_header(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> PictureHeader:
+def picture_header(path: str | os.PathLike[str]) -> PictureHeader:
     """Return shape, type and format of the picture in ``path``, without decoding it.
 
     Refuses what :func:`read_picture` refuses, as far as the header shows it.
     """
-    path = file_to_read(path)
-    picture_suffix(path)
-    with _opened(path, max_pixels) as file:
-        return _reader(file, path.name, max_pixels).header
+    with _opened(path) as (file, name):
+        return _reader(file, name).header
 
 
-def read_picture(path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS) -> Picture:
+def read_picture(path: str | os.PathLike[str]) -> Picture:
     """Return the picture in ``path``; a file that is damaged anywhere in its pixels is refused.
 
     The suffix must tell the truth about the content. Files with several pictures (animations, pages) are
-    refused, as are CMYK, floating point, and more than ``max_pixels`` pixels. What stands behind the end of
+    refused, as are CMYK, floating point, and more than 100 million pixels. What stands behind the end of
     a JPEG, as cameras write it, is ignored.
     """
-    path = file_to_read(path)
-    picture_suffix(path)
-    with _opened(path, max_pixels) as file:
-        data = file.read(_most_bytes(max_pixels))
-    return decode_picture(data, path.name, max_pixels=max_pixels)
+    with _opened(path) as (file, name):
+        data = file.read(_MOST_BYTES)
+    return decode_picture(data, name)
 
 
-def decode_picture(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> Picture:
+def decode_picture(data: bytes, name: str) -> Picture:
     """As :func:`read_picture`, from the bytes of a file called ``name``."""
-    reader = _reader(io.BytesIO(data), name, max_pixels)
+    reader = _reader(io.BytesIO(data), name)
     header = reader.header
     values = upright(reader.decode(data), header.orientation)
     if values.shape != header.shape or values.dtype != header.dtype:
@@ -137,8 +134,8 @@ def decode_picture(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> P
 
 def check_storable(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: DTypeLike) -> None:
     """Refuse the output ``path`` where its format cannot hold pictures of ``shape`` and ``dtype``."""
-    name, format = Path(path).name, PICTURES[picture_suffix(path)]
-    if released_suffix(path) != picture_suffix(path):
+    name, format = Path(path).name, PICTURES[suffix_of(path, "picture")]
+    if released_suffix(path) != suffix_of(path, "picture"):
         others = ", ".join(written_suffixes("picture"))
         raise BadInput(f"{name} cannot be written, since {FORMAT_NAMES[format]} is read only; {others} can.")
     channels = shape[2] if len(shape) == 3 else 1
@@ -182,39 +179,37 @@ def encode_picture(values: NDArray[Any], suffix: str, *, quality: int = QUALITY)
 def write_picture(path: str | os.PathLike[str], values: NDArray[Any], *, quality: int = QUALITY) -> None:
     """Write ``values`` to ``path``, whole or not at all, in the format that its suffix names."""
     check_storable(path, values.shape, values.dtype)
-    write_whole(path, encode_picture(values, picture_suffix(path), quality=quality))
+    write_whole(path, encode_picture(values, suffix_of(path, "picture"), quality=quality))
 
 
-def _reader(file: IO[bytes], name: str, max_pixels: int) -> PictureReader:
-    """Return the reader of ``file``, of at most ``max_pixels``, in the format that ``name`` says."""
-    format = PICTURES[picture_suffix(name)]
+def _reader(file: IO[bytes], name: str) -> PictureReader:
+    """Return the reader of ``file``, in the format that ``name`` says; too many pixels are refused."""
+    format = PICTURES[suffix_of(name, "picture")]
     _check_content(file.read(12), format, name)
     file.seek(0)
     reader = _READERS[format](file, name)
-    if reader.header.pixels > max_pixels:
+    if reader.header.pixels > MAX_PIXELS:
         height, width = reader.header.shape[:2]
-        raise BadInput(f"{name} has {width}×{height} pixels; up to {max_pixels:,} in all are accepted.")
+        raise BadInput(f"{name} has {width}×{height} pixels; up to {MAX_PIXELS:,} in all are accepted.")
     return reader
 
 
 @contextmanager
-def _opened(path: Path, max_pixels: int) -> Iterator[IO[bytes]]:
-    """Yield the file at ``path``, if it is not larger than any picture of ``max_pixels``."""
+def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[IO[bytes], str]]:
+    """Yield the file at ``path``, if it is not larger than any picture, and its name."""
+    path = file_to_read(path)
+    suffix_of(path, "picture")
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > _most_bytes(max_pixels):
+            if os.fstat(file.fileno()).st_size > _MOST_BYTES:
                 raise BadInput(
-                    f"{path.name} is larger than any picture of {max_pixels:,} pixels, the most that is "
+                    f"{path.name} is larger than any picture of {MAX_PIXELS:,} pixels, the most that is "
                     "accepted."
                 )
-            yield file
+            yield file, path.name
     except OSError as error:
         reason = error.strerror or "it is not a file that can be read"
         raise BadInput(f"{path.name} cannot be read: {reason}.") from error
-
-
-def _most_bytes(max_pixels: int) -> int:
-    return _PIXEL_BYTES * max_pixels + _SPARE_BYTES
 
 
 def _check_content(start: bytes, format: PictureFormat, name: str) -> None:

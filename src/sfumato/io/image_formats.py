@@ -320,7 +320,7 @@ class AvifReader(LibraryReader):
 
 
 def encode_webp(values: NDArray[np.uint8], quality: int) -> bytes:
-    """Return a lossy file without metadata of grey (h, w), colour (h, w, 3), or colour with alpha (h, w, 4)."""
+    """Return a lossy file without metadata of grey (h, w), colour (h, w, 3), or that with alpha (h, w, 4)."""
     from PIL import Image
 
     colours = np.repeat(values[:, :, None], 3, axis=2) if values.ndim == 2 else values

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io.formats import FORMAT_NAMES, PICTURES, PictureFormat, exactly
+from sfumato.io.formats import FORMAT_NAMES, PictureFormat, exactly
 
 
 @dataclass(frozen=True)
@@ -84,14 +82,6 @@ class PictureReader(ABC):
         """Return the refusal of an animation."""
         shown = FORMAT_NAMES[self.format]
         return BadInput(f"{self._name} is an animated {shown}; pictures with one frame are accepted.")
-
-
-def picture_suffix(path: str | os.PathLike[str]) -> str:
-    """Return the suffix of a picture that ``path`` ends with, in lower case; any other is refused."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in PICTURES:
-        raise BadInput(f"{Path(path).name} has none of the suffixes of pictures {', '.join(PICTURES)}.")
-    return suffix
 
 
 def upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:

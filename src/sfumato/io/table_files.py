@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.io.array_files import open_array
 from sfumato.io.atomic import AtomicSink
-from sfumato.io.formats import file_to_read, kind_of, suffix_of
+from sfumato.io.formats import file_to_read, suffix_of
 from sfumato.io.schema import Column, Schema
 
 __all__ = ["TableSink", "TableSource", "cuts_of", "quoted"]
@@ -331,13 +331,11 @@ class TableSource:
     """
 
     def __init__(self, path: str | os.PathLike[str], schema: Schema, *, groups: range | None = None) -> None:
-        if kind_of(path) != "table":
-            raise BadInput(f"{os.fspath(path)!r} is not a table; .csv, .csv.gz and .parquet are accepted.")
+        self._parquet = suffix_of(path, "table") == ".parquet"
         self.path = file_to_read(path)
         self.schema = schema
         self.rows: int | None = None
         self.first_row = 0
-        self._parquet = suffix_of(path) == ".parquet"
         self._groups = groups
         self._names = self._parquet_header() if self._parquet else csv_header(self.path)
         try:
@@ -424,12 +422,8 @@ class TableSink(AtomicSink):
 
     def __init__(self, path: str | os.PathLike[str], schema: Schema) -> None:
         super().__init__(path)
-        if kind_of(path) != "table":
-            raise BadInput(
-                f"{self.path.name} is no place for a table; .csv, .csv.gz and .parquet are accepted."
-            )
         self.schema = schema
-        self._suffix = suffix_of(path)
+        self._suffix = suffix_of(path, "table")
         self._stream: Any = None
         self._parquet: Any = None
 

@@ -185,7 +185,10 @@ def test_a_class_whose_name_is_no_text_is_refused(folder):
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (lambda bee: (bee / "a.txt").write_text("no"), "bee: a.txt has none of the suffixes of pictures"),
+        (
+            lambda bee: (bee / "a.txt").write_text("no"),
+            "bee: 'a.txt' has none of the supported suffixes of pictures",
+        ),
         (lambda bee: (bee / "a.png").write_bytes(b"no"), "bee: a.png is not a PNG picture"),
         (lambda bee: (bee / "more").mkdir(), "bee/more is a folder inside a class"),
         (lambda bee: os.symlink(bee / "0000001.png", bee / "a.png"), "a.png in bee is a link"),

@@ -16,6 +16,7 @@ from PIL import Image
 from skimage import data as photographs
 
 from sfumato.errors import BadInput
+from sfumato.io import image_files
 from sfumato.io.image_files import decode_picture, encode_picture, picture_header, read_picture
 from sfumato.io.png import SIGNATURE, png_chunk
 from sfumato.io.tiff import LZW, unpacked
@@ -323,14 +324,16 @@ def test_a_small_jpeg_of_a_large_picture_is_not_filled_with_grey():
     assert time.process_time() - began < 0.1
 
 
-def test_the_limit_on_pixels_is_the_callers(tmp_path):
+def test_the_limit_on_pixels_is_kept(tmp_path, monkeypatch):
     pixels = PHOTO.shape[0] * PHOTO.shape[1]
     for suffix in (".jpg", ".png", ".webp", ".tif", ".bmp"):
         file = tmp_path / f"a{suffix}"
         file.write_bytes(encode_picture(PHOTO, suffix))
         for look in (read_picture, picture_header):
-            look(file, max_pixels=pixels)
-            assert "103×71 pixels" in refusal(lambda look=look, file=file: look(file, max_pixels=pixels - 1))
+            monkeypatch.setattr(image_files, "MAX_PIXELS", pixels)
+            look(file)
+            monkeypatch.setattr(image_files, "MAX_PIXELS", pixels - 1)
+            assert "103×71 pixels" in refusal(lambda look=look, file=file: look(file))
 
 
 def test_a_file_that_is_too_large_is_not_even_read(tmp_path):

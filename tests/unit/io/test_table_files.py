@@ -249,7 +249,7 @@ def test_parquet_that_is_none_or_has_no_rows(tmp_path):
 
 
 def test_an_array_is_no_table(tmp_path):
-    with pytest.raises(BadInput, match="is not a table"):
+    with pytest.raises(BadInput, match="suffixes of tables"):
         TableSource(tmp_path / "x.npy", PEOPLE)
 
 
