@@ -92,7 +92,10 @@ class PngReader(PictureReader):
             or max(width, height) > _MAX_SIDE
         ):
             raise self._damaged("its PNG header holds values that no PNG has")
-        self._sides, self._depth, self._colour, self._interlaced = (height, width), depth, colour, interlaced
+        self._sides: tuple[int, int] = (height, width)
+        self._depth: int = depth
+        self._colour: int = colour
+        self._interlaced: int = interlaced
         self._palette = self._transparent = exif = b""
         self._packed: list[tuple[int, int]] = []  # offsets and lengths of what is packed
         before = kind

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, RequestReused
-from sfumato.ledger import OF_THIS_KIND, BudgetRefused, printable_name
+from sfumato.ledger import BudgetRefused, printable_name
 from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
 from sfumato.reports import Certificate, KeyRing, VerificationFailed
@@ -97,7 +97,7 @@ def asked_for(statement: Statement, added: Sequence[Statement] = ()) -> tuple[Gu
     (headline,) = each
     typed = statement.parameters.get("epsilon", headline.epsilon())
     as_typed = isinstance(typed, int | float) and math.isclose(typed, headline.epsilon(), rel_tol=1e-3)
-    whose = f"in each of the {len(added)} files" if len(added) > 1 else OF_THIS_KIND
+    whose = f"in each of the {len(added)} files" if len(added) > 1 else "of this kind"
     return headline, whose if as_typed else f"{whose}, as it is proven and not as it is typed,"
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.ledger import BudgetRefused, Ledger
-from sfumato.ledger.refusal import typable
+from sfumato.ledger.accounts import typable
 from sfumato.privacy import Guarantee
 
 
