@@ -17,11 +17,8 @@ from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from sqlalchemy import create_engine
-
 from sfumato.ledger import Ledger
 from sfumato.ledger.entries import prices_text
-from sfumato.ledger.ledger_tables import metadata
 from sfumato.privacy import Guarantee
 from timing import Row, interleaved
 
@@ -41,7 +38,7 @@ def spends(folder: Path) -> list[Row]:
     """Commits a second of one and of several processes, raw and through the ledger, taking turns."""
     with Ledger(f"sqlite:///{folder}/budget.db") as ledger:
         ledger.open("clinic", epsilon=8.0, delta=1e-6)
-    metadata.create_all(create_engine(f"sqlite:///{folder}/raw.db"))
+    Ledger(f"sqlite:///{folder}/raw.db")  # the same tables
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["sfumato.ledger"])
     pipes = []

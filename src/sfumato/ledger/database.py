@@ -170,6 +170,7 @@ class Transaction:
     def __init__(self, cursor: Any, dialect: Dialect) -> None:
         self._cursor = cursor
         self._dialect = dialect
+        self.is_sqlite = dialect.name == "sqlite"
 
     def run(self, statement: ClauseElement, values: Mapping[str, Any]) -> None:
         """Run a statement that returns no rows."""
@@ -236,7 +237,7 @@ class Storage(Generic[_Prepared]):
         unavailable: type[SfumatoError],
     ) -> None:
         self._engine = engine_of(url)
-        self._turns = _Turns()
+        self._lock, self._process = threading.Lock(), os.getpid()
         self._what, self._kind = what, unavailable
         # Parameters of a URL may hold a password, too.
         parsed = self._engine.url
@@ -249,25 +250,34 @@ class Storage(Generic[_Prepared]):
             raise self._unavailable(error) from None
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        """Open one transaction, durable once it ends without an error; SQLite admits no other writer."""
+    def writing(self, *, durable: bool = True) -> Iterator[Transaction]:
+        """Open one transaction, on disk once it ends without an error; SQLite admits no other writer.
+
+        Unless it is ``durable``, it may end before it is on disk.
+        """
         if is_sqlite(self._engine):
-            with self._turns.one(), self._transaction("BEGIN IMMEDIATE", commit=True) as transaction:
+            begun = self._transaction("BEGIN IMMEDIATE", commit=True, durable=durable)
+            with self._one_thread(), begun as transaction:
                 yield transaction
         else:
-            with self._transaction(None, commit=True) as transaction:
+            begin = None if durable else "SET LOCAL synchronous_commit = off"
+            with self._transaction(begin, commit=True) as transaction:
                 yield transaction
 
-    @contextmanager
-    def counting(self) -> Iterator[Transaction]:
-        """Open one atomic transaction that returns before it is on disk."""
-        if is_sqlite(self._engine):
-            begun = self._transaction("BEGIN IMMEDIATE", commit=True, durable=False)
-            with self._turns.one(), begun as transaction:
-                yield transaction
-        else:
-            with self._transaction("SET LOCAL synchronous_commit = off", commit=True) as transaction:
-                yield transaction
+    def _one_thread(self) -> threading.Lock:
+        """Return the lock by which one thread of this process at a time writes to SQLite.
+
+        Whoever finds the file locked looks again after pauses that grow to a tenth of a second; whoever waits
+        for a thread is woken at once.
+        """
+        if self._process != os.getpid():
+            # The thread that held the lock when this process was forked is not in it.
+            self._lock, self._process = threading.Lock(), os.getpid()
+        return self._lock
+
+    def counting(self) -> AbstractContextManager[Transaction]:
+        """Open one atomic transaction that may end before it is on disk."""
+        return self.writing(durable=False)
 
     def reading(self) -> AbstractContextManager[Transaction]:
         """Open one consistent view, whatever is written meanwhile."""
@@ -316,21 +326,3 @@ class Storage(Generic[_Prepared]):
         for secret in self._secrets:
             reason = reason.replace(secret, "***")
         return self._kind(f"the {self._what} {self._place} could not be used: {reason}.")
-
-
-class _Turns:
-    """Turns of the threads of this process that write to SQLite.
-
-    Whoever finds a file of SQLite locked looks again after a pause that grows to a tenth of a second, while
-    the lock lies idle; whoever waits for a thread is woken at once.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._process = threading.Lock(), os.getpid()
-
-    def one(self) -> AbstractContextManager[Any]:
-        """Return a block that one thread at a time may enter."""
-        if self._process != os.getpid():
-            # The thread that was in the block when this process was forked is not in it.
-            self._lock, self._process = threading.Lock(), os.getpid()
-        return self._lock

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import select
+from sqlalchemy import text
 
 from sfumato.ledger.accounts import Account, LedgerUnavailable
 from sfumato.ledger.database import Row, Transaction
 from sfumato.ledger.entries import Dataset, Entry, digest, short
-from sfumato.ledger.ledger_tables import Book, accounts, all_datasets, entries, unaltered
+from sfumato.ledger.ledger_tables import Book, all_datasets, unaltered
 from sfumato.ledger.rdp_filter import Prices
 
-_CHARGED = {table.name: select(table.c.dataset).distinct() for table in (accounts, entries)}
+_CHARGED = {table: text(f"SELECT DISTINCT dataset FROM {table}") for table in ("accounts", "entries")}
 
 
 @dataclass(frozen=True)

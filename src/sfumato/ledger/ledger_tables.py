@@ -1,4 +1,13 @@
-"""Tables of the ledger: their definition, creation and migration, and ``Book``, which reads and writes rows.
+"""Tables of the ledger: their creation and migration, and ``Book``, which reads and writes their rows.
+
+``migrations`` defines the tables:
+
+- ``ledgers``: one row, the identity of this ledger, so that two of one name cannot be confused.
+- ``datasets``: what was fixed when a dataset was opened; found by the SHA-256 of its name.
+- ``entries``: what happened, append-only; each row holds the hash of the one before.
+- ``accounts``: running totals of the entries, kept in the same transaction; ``integrity`` recomputes them.
+- ``certificates``: the newest certificate of each release, as it was signed.
+- ``leases``: who carries on the run that an entry paid for, and until when, in seconds; NULL once nobody may.
 
 A row that no ledger wrote is refused where it is read. A database with tables of another program is refused.
 """
@@ -13,28 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Engine,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    bindparam,
-    delete,
-    func,
-    insert,
-    inspect,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.sql import ClauseElement
 
 from sfumato.errors import BadInput
@@ -43,130 +31,56 @@ from sfumato.ledger.database import Row, Transaction, is_sqlite
 from sfumato.ledger.entries import Dataset, Entry, Kind, digest, prices_of, prices_text, short
 from sfumato.ledger.rdp_filter import Prices
 
-metadata = MetaData()
-
-#: One row: which ledger this is, so that two with the same name cannot be taken for each other.
-ledgers = Table("ledgers", metadata, Column("id", Text, primary_key=True))
-
-#: What was fixed when a dataset was opened; looked up by the SHA-256 of its name.
-datasets = Table(
-    "datasets",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("digest", Text, nullable=False, unique=True),
-    Column("name", Text, nullable=False),
-    Column("terms", Text, nullable=False),
-)
-
-#: What happened, append-only: each row holds the hash of the one before.
-entries = Table(
-    "entries",
-    metadata,
-    Column("dataset", Integer, ForeignKey("datasets.id"), primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", Text, nullable=False),
-    Column("at", Text, nullable=False),
-    Column("previous", Text, nullable=False),
-    Column("purpose", Text, nullable=False),
-    Column("key", Text),
-    Column("refers_to", BigInteger),
-    Column("guarantee", Text),
-    Column("prices", Text),
-    Column("hash", Text, nullable=False),
-)
-Index("entries_hash", entries.c.hash)
-# Most rows have neither, so these indexes leave the rest out.
-for _column in (entries.c.key, entries.c.refers_to):
-    Index(
-        f"entries_{_column.name}",
-        entries.c.dataset,
-        _column,
-        unique=True,
-        sqlite_where=_column.is_not(None),
-        postgresql_where=_column.is_not(None),
-    )
-
-#: Running totals of the entries, kept in the same transaction; ``integrity`` recomputes them.
-accounts = Table(
-    "accounts",
-    metadata,
-    Column("dataset", Integer, ForeignKey("datasets.id"), primary_key=True, autoincrement=False),
-    Column("spent", Text, nullable=False),
-    Column("entries", BigInteger, nullable=False),
-    Column("spends", BigInteger, nullable=False),
-    Column("holds", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("head", Text, nullable=False),
-    Column("at", Text, nullable=False),
-)
-
-#: The newest certificate of each release, as it was signed; nothing is computed from it.
-certificates = Table(
-    "certificates",
-    metadata,
-    Column("dataset", Integer, ForeignKey("datasets.id"), primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("envelope", Text, nullable=False),
-)
-
-#: Who carries on the run that an entry paid for, and until when, in seconds; NULL once it may not go on.
-leases = Table(
-    "leases",
-    metadata,
-    Column("dataset", Integer, ForeignKey("datasets.id"), primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("holder", Text, nullable=False),
-    Column("until", Float),
-)
-
+_TABLES = ("ledgers", "datasets", "entries", "accounts", "certificates", "leases")
 _PAGE = 1000
 _STATES = frozenset(get_args(State))
 
-_DATASETS = select(datasets).order_by(datasets.c.id)
-_DATASET = select(datasets).where(datasets.c.digest == bindparam("digest"))
-_NEW_DATASET = insert(datasets).values({name: bindparam(name) for name in ("digest", "name", "terms")})
-_ACCOUNT = select(accounts).where(accounts.c.dataset == bindparam("of"))
-_LOCKED_ACCOUNT = _ACCOUNT.with_for_update()  # SQLite, which has no such clause, locks the whole file
-_ALL_ACCOUNTS = select(datasets, accounts).join(accounts).order_by(datasets.c.id)
-_NEW_ACCOUNT = insert(accounts)
-_TOTALS = [column.name for column in accounts.c if column.name != "dataset"]
-_NEW_TOTALS = (
-    update(accounts)
-    .where(accounts.c.dataset == bindparam("of"))
-    .values({name: bindparam(f"new_{name}") for name in _TOTALS})
+_IDENTITY = text("SELECT id FROM ledgers")
+_DATASETS = text("SELECT * FROM datasets ORDER BY id")
+_DATASET = text("SELECT * FROM datasets WHERE digest = :digest")
+_NEW_DATASET = text("INSERT INTO datasets (digest, name, terms) VALUES (:digest, :name, :terms)")
+_ACCOUNT = text("SELECT * FROM accounts WHERE dataset = :of")
+_LOCKED_ACCOUNT = text("SELECT * FROM accounts WHERE dataset = :of FOR UPDATE")
+_ALL_ACCOUNTS = text("SELECT * FROM datasets JOIN accounts ON accounts.dataset = datasets.id ORDER BY id")
+_NEW_ACCOUNT = text(
+    "INSERT INTO accounts (dataset, spent, entries, spends, holds, state, head, at)"
+    " VALUES (:of, :spent, :entries, :spends, :holds, :state, :head, :at)"
 )
-_OF_DATASET = select(entries).where(entries.c.dataset == bindparam("of"))
-_NUMBERED = _OF_DATASET.where(entries.c.number == bindparam("at"))
-_WITH_KEY = _OF_DATASET.where(entries.c.key == bindparam("with_key"))
-_SETTLING = _OF_DATASET.where(entries.c.refers_to == bindparam("hold"))
-_NEWEST = _OF_DATASET.where(entries.c.kind == bindparam("wanted")).order_by(entries.c.number.desc()).limit(1)
-_FIRST_PAGE = _OF_DATASET.order_by(entries.c.number).limit(_PAGE)
-_NEXT_PAGE = _FIRST_PAGE.where(entries.c.number > bindparam("last"))
-_NEW_ENTRY = insert(entries)
-_IDENTITY = select(ledgers)
-_HASHED = select(entries, datasets.c.name).join(datasets).where(entries.c.hash == bindparam("wanted"))
-_GIVEN_BACK = select(entries.c.refers_to).where(
-    entries.c.dataset == bindparam("of"), entries.c.kind == "release"
+_NEW_TOTALS = text(
+    "UPDATE accounts SET spent = :spent, entries = :entries, spends = :spends, holds = :holds,"
+    " state = :state, head = :head, at = :at WHERE dataset = :of"
 )
-_KEPT = (
-    select(entries.c.guarantee, func.count().label("times"))
-    .where(
-        entries.c.dataset == bindparam("of"),
-        or_(entries.c.kind == "spend", entries.c.kind == "hold"),
-        entries.c.number.not_in(_GIVEN_BACK),
-    )
-    .group_by(entries.c.guarantee)
+_ENTRIES = "SELECT * FROM entries WHERE dataset = :of"
+_NUMBERED = text(f"{_ENTRIES} AND number = :number")
+_WITH_KEY = text(f"{_ENTRIES} AND key = :key")
+_SETTLING = text(f"{_ENTRIES} AND refers_to = :hold")
+_NEWEST = text(f"{_ENTRIES} AND kind = :kind ORDER BY number DESC LIMIT 1")
+_FIRST_PAGE = text(f"{_ENTRIES} ORDER BY number LIMIT {_PAGE}")
+_NEXT_PAGE = text(f"{_ENTRIES} AND number > :last ORDER BY number LIMIT {_PAGE}")
+_HASHED = text(
+    "SELECT entries.*, datasets.name FROM entries JOIN datasets ON datasets.id = entries.dataset"
+    " WHERE entries.hash = :hash"
 )
-_CERTIFICATES = (
-    select(certificates).where(certificates.c.dataset == bindparam("of")).order_by(certificates.c.number)
+_KEPT = text(
+    "SELECT guarantee, COUNT(*) AS times FROM entries"
+    " WHERE dataset = :of AND kind IN ('spend', 'hold') AND number NOT IN"
+    " (SELECT refers_to FROM entries WHERE dataset = :of AND kind = 'release') GROUP BY guarantee"
 )
-_LEASE = select(leases).where(leases.c.dataset == bindparam("of"), leases.c.number == bindparam("at"))
-# Of the tables with at most one row for each entry: how it is removed, and how one is put.
-_REMOVE = {
-    table: delete(table).where(table.c.dataset == bindparam("of"), table.c.number == bindparam("at"))
-    for table in (certificates, leases)
-}
-_PUT = {table: insert(table) for table in _REMOVE}
+_NEW_ENTRY = text(
+    "INSERT INTO entries"
+    " (dataset, number, kind, at, previous, purpose, key, refers_to, guarantee, prices, hash) VALUES"
+    " (:of, :number, :kind, :at, :previous, :purpose, :key, :refers_to, :guarantee, :prices, :hash)"
+)
+_CERTIFICATES = text("SELECT * FROM certificates WHERE dataset = :of ORDER BY number")
+_OLD_CERTIFICATE = text("DELETE FROM certificates WHERE dataset = :of AND number = :number")
+_NEW_CERTIFICATE = text(
+    "INSERT INTO certificates (dataset, number, envelope) VALUES (:of, :number, :envelope)"
+)
+_LEASE = text("SELECT * FROM leases WHERE dataset = :of AND number = :number")
+_OLD_LEASE = text("DELETE FROM leases WHERE dataset = :of AND number = :number")
+_NEW_LEASE = text(
+    "INSERT INTO leases (dataset, number, holder, until) VALUES (:of, :number, :holder, :until)"
+)
 
 #: Every revision in ``migrations``, oldest first; known here so that opening a ledger need not read them.
 REVISIONS = ("0001", "0002", "0003")
@@ -197,7 +111,9 @@ class Book:
         return self._account
 
     def _read_account(self) -> Account:
-        return _account_of(self.known, self._first(_LOCKED_ACCOUNT if self._lock else _ACCOUNT))
+        # SQLite has no such clause: a transaction that writes locks the whole file.
+        locked = self._lock and not self.transaction.is_sqlite
+        return _account_of(self.known, self._first(_LOCKED_ACCOUNT if locked else _ACCOUNT))
 
     def append(self, kind: Kind, *, held: Prices | None = None, **fields: Any) -> Entry:
         """Append the next entry, with these ``fields`` of its own; ``held`` is what the settled hold cost."""
@@ -211,25 +127,23 @@ class Book:
             previous=self.account.head,
             **fields,
         )
-        row = entry.content() | {"dataset": self.known.id, "hash": entry.hash}
-        self.transaction.run(_NEW_ENTRY, row)
+        self._run(_NEW_ENTRY, **entry.content(), hash=entry.hash)
         self._account = self.account.after(entry, self.known.filter, held)
-        totals = {f"new_{name}": value for name, value in _totals(self._account).items()}
-        self.transaction.run(_NEW_TOTALS, totals | {"of": self.known.id})
+        self._run(_NEW_TOTALS, **_totals(self._account))
         return entry
 
     def entry(self, number: int) -> Entry:
         """Return entry ``number``; refuse a number that no entry has."""
         if isinstance(number, bool) or not isinstance(number, int):
             raise BadInput(f"an entry number was {number!r}: it must be a whole number.")
-        found = self._entry(_NUMBERED, at=number) if 0 < number <= 2**62 else None
+        found = self._entry(_NUMBERED, number=number) if 0 < number <= 2**62 else None
         if found is None:
             raise BadInput(f"dataset {short(self.known.name)} has no entry {number}.")
         return found
 
     def with_key(self, key: str) -> Entry | None:
         """Return the entry with this idempotency key, if there is one."""
-        return self._entry(_WITH_KEY, with_key=key)
+        return self._entry(_WITH_KEY, key=key)
 
     def settlement(self, hold: int) -> Entry | None:
         """Return the commit or release that settled entry ``hold``, if one did."""
@@ -237,7 +151,7 @@ class Book:
 
     def newest(self, kind: Kind) -> Entry | None:
         """Return the newest entry of this kind, if there is one."""
-        return self._entry(_NEWEST, wanted=kind)
+        return self._entry(_NEWEST, kind=kind)
 
     def history(self) -> list[Entry]:
         """Return every entry, oldest first."""
@@ -260,19 +174,21 @@ class Book:
 
     def put_certificate(self, number: int, envelope: str) -> None:
         """Keep the certificate of entry ``number``, in place of an earlier one."""
-        self._put(certificates, number, envelope=envelope)
+        self._run(_OLD_CERTIFICATE, number=number)
+        self._run(_NEW_CERTIFICATE, number=number, envelope=envelope)
 
     def lease(self, number: int) -> Row | None:
         """Return ``holder`` and ``until`` of the lease of entry ``number``, if there is one."""
-        return self._first(_LEASE, at=number)
+        return self._first(_LEASE, number=number)
 
     def put_lease(self, number: int, holder: str, until: float | None) -> None:
         """Lease entry ``number`` to ``holder``, in place of an earlier lease."""
-        self._put(leases, number, holder=holder, until=until)
+        self.drop_lease(number)
+        self._run(_NEW_LEASE, number=number, holder=holder, until=until)
 
     def drop_lease(self, number: int) -> None:
         """Forget the lease of entry ``number``."""
-        self.transaction.run(_REMOVE[leases], {"of": self.known.id, "at": number})
+        self._run(_OLD_LEASE, number=number)
 
     def entry_of(self, row: Row) -> Entry:
         """Return the entry that ``row`` holds, altered or not."""
@@ -307,9 +223,8 @@ class Book:
     def _all(self, statement: ClauseElement, **values: Any) -> list[Row]:
         return self.transaction.all(statement, values | {"of": self.known.id})
 
-    def _put(self, table: Table, number: int, **values: Any) -> None:
-        self.transaction.run(_REMOVE[table], {"of": self.known.id, "at": number})
-        self.transaction.run(_PUT[table], values | {"dataset": self.known.id, "number": number})
+    def _run(self, statement: ClauseElement, **values: Any) -> None:
+        self.transaction.run(statement, values | {"of": self.known.id})
 
 
 def unaltered(entry: Entry, row: Row) -> bool:
@@ -332,7 +247,7 @@ def add_dataset(transaction: Transaction, opened: Dataset) -> Dataset:
     transaction.run(_NEW_DATASET, row)
     known = find_dataset(transaction, opened.name)
     assert known is not None
-    transaction.run(_NEW_ACCOUNT, _totals(Account(known.filter.nothing())) | {"dataset": known.id})
+    transaction.run(_NEW_ACCOUNT, _totals(Account(known.filter.nothing())) | {"of": known.id})
     return known
 
 
@@ -349,7 +264,7 @@ def all_accounts(transaction: Transaction) -> list[tuple[Dataset, Account]]:
 
 def find_entry(transaction: Transaction, ledger: str, hash_: str) -> Entry | None:
     """Return the entry of any dataset with this hash, if there is an unaltered one."""
-    for row in transaction.all(_HASHED, {"wanted": hash_}):
+    for row in transaction.all(_HASHED, {"hash": hash_}):
         known = find_dataset(transaction, row.name)
         if known is not None:
             entry = Book(transaction, ledger, known).entry_of(row)
@@ -414,18 +329,18 @@ def prepare(engine: Engine) -> str:
         if before != REVISIONS[-1]:
             _upgrade(connection)
         if before is None:
-            connection.execute(insert(ledgers).values(id=uuid.uuid4().hex))
+            connection.execute(text("INSERT INTO ledgers (id) VALUES (:id)"), {"id": uuid.uuid4().hex})
         return _identity(connection)
 
 
 def _revision(connection: Connection) -> str | None:
     """Return the revision of the ledger in the database; None where a new one can be made."""
     tables = set(inspect(connection).get_table_names())
-    ours = {_VERSIONS, *metadata.tables}
+    ours = {_VERSIONS, *_TABLES}
     # A file is one program's; a server's database may be shared, as long as no name is taken.
     if not (tables if is_sqlite(connection.engine) else tables & ours):
         return None
-    if not {_VERSIONS, ledgers.name} <= tables:
+    if not {_VERSIONS, "ledgers"} <= tables:
         raise LedgerUnavailable(
             "this database holds tables of another program; choose another for the ledger."
         )
@@ -439,7 +354,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _identity(connection: Connection) -> str:
-    return _only(connection, f"SELECT id FROM {ledgers.name}", "identity")
+    return _only(connection, "SELECT id FROM ledgers", "identity")
 
 
 def _only(connection: Connection, query: str, what: str) -> str:
