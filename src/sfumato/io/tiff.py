@@ -1,8 +1,8 @@
 """TIFF: one page of 8 or 16 bits, grey, with a palette or in colour; plain, Deflate, LZW or PackBits.
 
 Tags are read here: libraries follow whatever the many tags say, and complain on the terminal. Deflate is
-unpacked by zlib, PackBits by Pillow, and LZW, repacked as a GIF has it, by Pillow too: libtiff prints errors,
-and through OpenCV takes broken data for good. Files are written by tifffile.
+unpacked by zlib, PackBits by Pillow and LZW by FFmpeg: libtiff prints errors, and through OpenCV takes broken
+data for good. Files are written by tifffile.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from functools import cache
 from typing import IO, Any
 
 import numpy as np
@@ -51,18 +50,21 @@ def encode_tiff(values: NDArray[Any]) -> bytes:
 
 
 PACKINGS = (NONE, LZW, DEFLATE, OLD_DEFLATE, PACKBITS)
-_CLEAR, _END, _FIRST = 256, 257, 258  # codes below are bytes, codes above are strings
-_TABLE = 4096 - _FIRST  # codes have at most 12 bits
-# A table is cleared when it is full, after thousands of codes; to clear it for nothing would only take time.
-_SPARE_TABLES, _CODES_OF_TABLE = 100, 500
+# Samples and bits of a pixel of so many bytes, as FFmpeg is told of it: it only unpacks bytes.
+_PIXELS = {1: (1, 8), 2: (1, 16), 3: (3, 8), 4: (4, 8), 6: (3, 16), 8: (4, 16)}
 
 
-def unpacked(packed: bytes, packing: int, expected: int) -> bytes:
-    """Return the first ``expected`` bytes, or fewer where there are fewer; broken data is a ValueError."""
+def unpacked(packed: bytes, packing: int, rows: int, columns: int, pixel_bytes: int) -> bytes:
+    """Return the bytes of a strip or tile, or fewer where there are fewer; broken data is a ValueError."""
+    expected = rows * columns * pixel_bytes
     if packing == NONE:
         return packed[:expected]
     if packing == LZW:
-        return _lzw(packed, expected)
+        # FFmpeg goes on with zeros where the data ends early, so that it has to agree with itself on ones.
+        found, again = (_lzw(packed + end, rows, columns, pixel_bytes) for end in (bytes(4), b"\xff" * 4))
+        if found != again:
+            raise ValueError("LZW data that ends early")
+        return found
     if packing == PACKBITS:
         from PIL import Image
 
@@ -75,64 +77,25 @@ def unpacked(packed: bytes, packing: int, expected: int) -> bytes:
         raise ValueError("broken Deflate data") from error
 
 
-def _lzw(packed: bytes, expected: int) -> bytes:
-    """Unpack LZW by Pillow's decoder of GIF, whose codes are the same ones in another order of bits.
-
-    TIFF begins a code with its highest bit, GIF with its lowest, and makes codes longer one code later.
-    """
-    from PIL import Image
-
-    data = np.frombuffer(packed + bytes(4), np.uint8).astype(np.uint32)
-    bit, ended, tables, seen = 0, False, 0, 0
-    bits, parts = _lowest_first(np.array([_CLEAR])), []
-    while seen < expected and not ended:
-        tables += 1
-        if tables > _SPARE_TABLES + seen // _CODES_OF_TABLE:
-            raise ValueError("tables of LZW that are cleared all the time")
-        codes, bit, ended = _codes(data, bit, 8 * len(packed))
-        seen += len(codes)
-        bits = np.concatenate([bits, _lowest_first(np.append(codes, _END if ended else _CLEAR))])
-        whole = len(bits) // 8 * 8
-        parts.append(np.packbits(bits[:whole], bitorder="little"))
-        bits = bits[whole:]
-    repacked = np.concatenate([*parts, np.packbits(bits, bitorder="little")]).tobytes()
-    # A GIF counts its data in blocks of up to 255 bytes.
-    blocks = (repacked[start : start + 255] for start in range(0, len(repacked), 255))
-    framed = b"".join(bytes([len(block)]) + block for block in blocks)
-    return Image.frombytes("L", (expected, 1), framed, "gif", 8, 0, -1).tobytes()
-
-
-def _lowest_first(codes: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the bits of the codes of one table as a GIF holds them."""
-    bits = np.unpackbits(codes.astype("<u2").view(np.uint8).reshape(-1, 2), axis=1, bitorder="little")
-    ends = np.searchsorted(_widths(late=1)[0], np.arange(9, 13), side="right")
-    runs = zip([0, *ends[:-1]], ends, range(9, 13), strict=True)
-    return np.concatenate([bits[first:last, :width].ravel() for first, last, width in runs])
-
-
-def _codes(data: NDArray[np.uint32], bit: int, bits: int) -> tuple[NDArray[np.uint32], int, bool]:
-    """Return the codes from ``bit`` to the next clearing or the end, their end, and if they are the last."""
-    widths, offsets = _widths()
-    known = np.searchsorted(bit + offsets + widths, bits, side="right")  # codes that lie within the data
-    places, widths = bit + offsets[:known], widths[:known]
-    at = places >> 3
-    words = data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
-    codes = words >> (32 - widths - (places & 7)).astype(np.uint32) & ((1 << widths) - 1).astype(np.uint32)
-    marks = np.flatnonzero((codes == _CLEAR) | (codes == _END))
-    if not len(marks):
-        if known == len(offsets):
-            raise ValueError("a table of LZW that is too long")
-        return codes, bits, True
-    mark = int(marks[0])
-    return codes[:mark], int(places[mark] + widths[mark]), bool(codes[mark] == _END)
-
-
-@cache
-def _widths(late: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return bits of each code after a clearing, which grow with the table, and where each starts."""
-    strings = _FIRST + np.maximum(np.arange(_TABLE + 2) - 1, 0)
-    widths = 9 + (strings[:, None] > np.array([510, 1022, 2046]) + late).sum(axis=1)
-    return widths, np.cumsum(widths) - widths
+def _lzw(packed: bytes, rows: int, columns: int, pixel_bytes: int) -> bytes:
+    """Unpack LZW by FFmpeg, which is given a file of one strip."""
+    av = library("av", "a .tif file packed by LZW")
+    samples, bits = _PIXELS[pixel_bytes]
+    meaning = RGB if samples >= 3 else BLACK_IS_ZERO
+    tags = {WIDTH: columns, HEIGHT: rows, BITS: bits, PACKING: LZW, MEANING: meaning}
+    tags |= {STRIPS: 8, SAMPLES: samples, ROWS: rows, STRIP_SIZES: len(packed)}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    file = struct.pack("<4sI", b"II*\0", 8 + len(packed)) + packed
+    file += struct.pack("<H", len(tags)) + entries + bytes(4)
+    decoder = av.CodecContext.create("tiff", "r")
+    decoder.options = {"err_detect": "explode"}  # otherwise it fills with black what is missing
+    try:
+        (frame,) = decoder.decode(av.Packet(file))
+    except av.FFmpegError as error:
+        raise ValueError("broken LZW data") from error
+    plane = frame.planes[0]
+    lines = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
+    return lines[:rows, : columns * pixel_bytes].tobytes()
 
 
 _MAX_TAGS = 1_000
@@ -207,12 +170,12 @@ class TiffReader(PictureReader):
         return values[:, :, 0] if self._samples == 1 else values
 
     def _segment(self, packed: bytes, rows: int, columns: int) -> NDArray[Any]:
-        expected = rows * columns * self._samples * self._bits // 8
+        pixel_bytes = self._samples * self._bits // 8
         try:
-            raw = unpacked(packed, self._packing, expected)
+            raw = unpacked(packed, self._packing, rows, columns, pixel_bytes)
         except ValueError as error:
             raise self._damaged("its TIFF pixels cannot be unpacked") from error
-        if len(raw) != expected:
+        if len(raw) != rows * columns * pixel_bytes:
             raise self._damaged("it holds fewer pixels than its TIFF header announces")
         values = np.frombuffer(raw, f"{self._order}u{self._bits // 8}").astype(self.header.dtype)
         values = values.reshape(rows, columns, self._samples)

@@ -306,12 +306,25 @@ def test_packed_strips_that_break_off(packing, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_lzw_that_ends_early_is_refused_and_not_filled():
+    """What stands behind the end of the data is neither zeros nor ones."""
+    grey = np.ascontiguousarray(PHOTO[:, :, 0])
+    data = by_pillow(Image.fromarray(grey), "TIFF", compression="tiff_lzw", strip_size=1 << 20)
+    (offset,) = struct.unpack_from("<I", data, data.index(struct.pack("<HH", 273, 4)) + 8)
+    (size,) = struct.unpack_from("<I", data, data.index(struct.pack("<HH", 279, 4)) + 8)
+    packed = data[offset : offset + size]
+    assert unpacked(packed, LZW, *grey.shape, 1) == grey.tobytes()
+    for length in [0, 1, 5, *range(len(packed) - 40, len(packed) - 4)]:
+        with pytest.raises(ValueError, match="LZW data"):
+            unpacked(packed[:length], LZW, *grey.shape, 1)
+
+
 def test_tables_that_are_cleared_all_the_time_take_no_time():
     """Nine bits that clear the table of LZW, repeated for two megabytes: each would cost a table."""
     clears = np.tile(np.array([1, 0, 0, 0, 0, 0, 0, 0, 0], np.uint8), 16 << 17)
     began = time.process_time()
-    with pytest.raises(ValueError, match="cleared all the time"):
-        unpacked(np.packbits(clears).tobytes(), LZW, 1 << 20)
+    with pytest.raises(ValueError, match="broken LZW data"):
+        unpacked(np.packbits(clears).tobytes(), LZW, 1 << 10, 1 << 10, 1)
     assert time.process_time() - began < 5.0
 
 
