@@ -13,7 +13,7 @@ import math
 import os
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -359,7 +359,7 @@ def open_array(path: str | os.PathLike[str], array: str | None = None) -> ArrayS
             )
     elif magic.startswith(MAGICS):
         names = _member_names(path)
-        array = _choose(names, array, path)
+        array = choose_array(path, names, array, "array")
         others = tuple(name for name in names if name != array)
     else:
         raise BadInput(f"{path.name} is not a NumPy file: .npy and .npz are accepted.")
@@ -449,23 +449,39 @@ def array_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
     return _member_names(path) if archive else ()
 
 
-def _choose(names: tuple[str, ...], wanted: str | None, path: Path) -> str:
+def choose_array(
+    path: Path, names: Sequence[str], wanted: str | None, parameter: str, usual: Sequence[str] = ()
+) -> str:
+    """Return ``wanted``, or else the only array of the archive, or the only one with a ``usual`` name.
+
+    ``parameter`` is what refusals call the choice.
+    """
     if not names:
         raise BadInput(f"{path.name} holds no arrays.")
-    shown = ", ".join(repr(name) for name in names[:20]) + (", …" if len(names) > 20 else "")
-    if wanted is None:
-        if len(names) > 1:
-            raise BadInput(
-                f"{path.name} holds {len(names)} arrays; name one of them by `array`",
-                parameter="array",
-                accepted=shown,
-            )
-        return names[0]
-    if wanted not in names:
+    accepted = ", ".join(repr(name) for name in names[:20]) + (", …" if len(names) > 20 else "")
+    if wanted is not None:
+        if wanted not in names:
+            problem = f"`{parameter}` was {wanted!r}, which is no array of {path.name}"
+            raise BadInput(problem, parameter=parameter, accepted=accepted)
+        return wanted
+    found = [name for name in names if name in usual] if usual else names
+    if len(found) == 1:
+        return found[0]
+    if not usual:
+        problem = f"{path.name} holds {len(names)} arrays; name one of them by `{parameter}`"
+        raise BadInput(problem, parameter=parameter, accepted=accepted)
+    if found:
+        several = " and ".join(repr(name) for name in found)
         raise BadInput(
-            f"`array` was {wanted!r}, which is no array of {path.name}", parameter="array", accepted=shown
+            f"{several} of {path.name} could each be the {parameter}; choose one by `{parameter}`.",
+            parameter=parameter,
         )
-    return wanted
+    raise BadInput(
+        f"{path.name} holds no array called {', '.join(usual[:-1])} or {usual[-1]}; name one of its arrays "
+        f"by `{parameter}`",
+        parameter=parameter,
+        accepted=accepted,
+    )
 
 
 def _label(path: Path, name: str | None) -> str:

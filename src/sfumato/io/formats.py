@@ -22,36 +22,25 @@ __all__ = [
     "suffix_of",
 ]
 
-PictureFormat = Literal["jpeg", "png", "webp", "tiff", "bmp", "gif", "heic", "avif"]
+PictureFormat = Literal["JPEG", "PNG", "WebP", "TIFF", "BMP", "GIF", "HEIC", "AVIF"]
 Kind = Literal["array", "table", "picture", "sound", "video"]
 
 #: The kinds that go through a mechanism for media.
 MEDIA: tuple[Kind, ...] = ("picture", "sound", "video")
 
-#: Suffixes of pictures.
+#: Suffixes of pictures, and the formats as messages call them.
 PICTURES: dict[str, PictureFormat] = {
-    ".jpg": "jpeg",
-    ".jpeg": "jpeg",
-    ".png": "png",
-    ".webp": "webp",
-    ".tif": "tiff",
-    ".tiff": "tiff",
-    ".bmp": "bmp",
-    ".gif": "gif",
-    ".heic": "heic",
-    ".heif": "heic",
-    ".avif": "avif",
-}
-#: What messages call the formats of pictures.
-FORMAT_NAMES: dict[PictureFormat, str] = {
-    "jpeg": "JPEG",
-    "png": "PNG",
-    "webp": "WebP",
-    "tiff": "TIFF",
-    "bmp": "BMP",
-    "gif": "GIF",
-    "heic": "HEIC",
-    "avif": "AVIF",
+    ".jpg": "JPEG",
+    ".jpeg": "JPEG",
+    ".png": "PNG",
+    ".webp": "WebP",
+    ".tif": "TIFF",
+    ".tiff": "TIFF",
+    ".bmp": "BMP",
+    ".gif": "GIF",
+    ".heic": "HEIC",
+    ".heif": "HEIC",
+    ".avif": "AVIF",
 }
 # Files that are read and not written, and what their releases are: PNG for GIF, since noise has more than 256
 # colours; WebP for HEIC and AVIF, which are lossy too. Both have transparency.

@@ -16,11 +16,12 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io import array_files
-from sfumato.io.array_files import ArraySource, array_names, npy_header, open_array
+from sfumato.io.array_files import ArraySource, array_names, choose_array, open_array
 from sfumato.io.atomic import First, atomic_folder, write_whole
 from sfumato.io.formats import file_to_read
 from sfumato.io.image_files import encode_picture, picture_header, read_picture
@@ -295,8 +296,8 @@ def open_dataset(
         )
     names = array_names(file_to_read(source))
     usual = (*_PICTURES, *_FEATURES) if or_features else _PICTURES
-    chosen = _chosen(source, names, pictures, usual, "pictures")
-    second = _chosen(source, names, labels, _LABELS, "labels")
+    chosen = choose_array(source, names, pictures, "pictures", usual)
+    second = choose_array(source, names, labels, "labels", _LABELS)
     if chosen == second:
         raise BadInput(f"array {chosen!r} of {source.name} cannot be both the pictures and the labels.")
     for name in (chosen, second):
@@ -331,8 +332,7 @@ def write_archive(
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for name, values in arrays.items():
             with archive.open(array_files.zip_member(name), "w", force_zip64=True) as member:
-                member.write(npy_header(values.shape, values.dtype))
-                member.write(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+                npy_format.write_array(member, np.ascontiguousarray(values), allow_pickle=False)
     write_whole(path, packed.getvalue(), first=first)
 
 
@@ -379,30 +379,3 @@ def _whole(source: ArraySource, report: Report | None, what: str) -> NDArray[Any
         if report is not None:
             report(f"reading {what}", first / source.rows)
     return values
-
-
-def _chosen(path: Path, names: Sequence[str], wanted: str | None, usual: Sequence[str], what: str) -> str:
-    shown = ", ".join(repr(name) for name in names[:20]) + (", …" if len(names) > 20 else "")
-    if wanted is not None:
-        if wanted not in names:
-            raise BadInput(
-                f"`{what}` was {wanted!r}, which is no array of {path.name}",
-                parameter=what,
-                accepted=shown or "none",
-            )
-        return wanted
-    found = [name for name in names if name in usual]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        several = " and ".join(repr(name) for name in found)
-        raise BadInput(
-            f"{several} of {path.name} could each be the {what}; choose one by `{what}`.", parameter=what
-        )
-    raise BadInput(
-        f"{path.name} holds no array called {', '.join(usual[:-1])} or {usual[-1]}; name one of its arrays "
-        "by "
-        f"`{what}`",
-        parameter=what,
-        accepted=shown or "none",
-    )

@@ -24,7 +24,6 @@ from numpy.typing import DTypeLike, NDArray
 from sfumato.errors import BadInput
 from sfumato.io.atomic import write_whole
 from sfumato.io.formats import (
-    FORMAT_NAMES,
     PICTURES,
     PictureFormat,
     file_to_read,
@@ -53,32 +52,32 @@ _MAX_BYTES = 2_000_000_000  # lengths in PNG have 31 bits
 MAX_PIXELS = 100_000_000
 
 # The longest sides that libjpeg and libwebp write.
-_LONGEST = {"jpeg": 65_500, "webp": 16_383}
+_LONGEST = {"JPEG": 65_500, "WebP": 16_383}
 
 _READERS: dict[PictureFormat, type[PictureReader]] = {
-    "jpeg": JpegReader,
-    "png": PngReader,
-    "webp": WebpReader,
-    "tiff": TiffReader,
-    "bmp": BmpReader,
-    "gif": GifReader,
-    "heic": HeicReader,
-    "avif": AvifReader,
+    "JPEG": JpegReader,
+    "PNG": PngReader,
+    "WebP": WebpReader,
+    "TIFF": TiffReader,
+    "BMP": BmpReader,
+    "GIF": GifReader,
+    "HEIC": HeicReader,
+    "AVIF": AvifReader,
 }
 # What files start with; of the last group nothing is read, but people are told what they have.
 _STARTS: tuple[tuple[bytes, PictureFormat], ...] = (
-    (b"\xff\xd8\xff", "jpeg"),
-    (SIGNATURE, "png"),
-    (b"II*\0", "tiff"),
-    (b"MM\0*", "tiff"),
-    (b"BM", "bmp"),
-    (b"GIF87a", "gif"),
-    (b"GIF89a", "gif"),
+    (b"\xff\xd8\xff", "JPEG"),
+    (SIGNATURE, "PNG"),
+    (b"II*\0", "TIFF"),
+    (b"MM\0*", "TIFF"),
+    (b"BM", "BMP"),
+    (b"GIF87a", "GIF"),
+    (b"GIF89a", "GIF"),
 )
 # The brands of ISO base media files, which stand behind their length and ``ftyp``; two are of any coding.
 _BRANDS: dict[bytes, PictureFormat] = {
-    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"), "heic"),
-    **dict.fromkeys((b"avif", b"avis"), "avif"),
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"), "HEIC"),
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
 }
 _ANY_BRANDS = (b"mif1", b"msf1")
 _OTHERS = (
@@ -137,17 +136,17 @@ def check_storable(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: 
     name, format = Path(path).name, PICTURES[suffix_of(path, "picture")]
     if released_suffix(path) != suffix_of(path, "picture"):
         others = ", ".join(written_suffixes("picture"))
-        raise BadInput(f"{name} cannot be written, since {FORMAT_NAMES[format]} is read only; {others} can.")
+        raise BadInput(f"{name} cannot be written, since {format} is read only; {others} can.")
     channels = shape[2] if len(shape) == 3 else 1
     if len(shape) not in (2, 3) or 0 in shape or channels not in (1, 2, 3, 4):
         raise BadInput(f"{name} takes (height, width) or (height, width, 1 to 4), not an array of {shape}.")
     if np.dtype(dtype) not in (np.uint8, np.uint16):
         raise BadInput(f"{name} takes pictures in uint8 or uint16, not in {np.dtype(dtype).name}.")
-    if np.dtype(dtype) == np.uint16 and format not in ("png", "tiff"):
+    if np.dtype(dtype) == np.uint16 and format not in ("PNG", "TIFF"):
         raise BadInput(f"{name} cannot hold 16 bits a sample; .png and .tif can.")
-    if channels in (2, 4) and format in ("jpeg", "bmp"):
+    if channels in (2, 4) and format in ("JPEG", "BMP"):
         raise BadInput(f"{name} cannot hold an alpha channel; .png, .tif and .webp can.")
-    if channels == 2 and format == "webp":
+    if channels == 2 and format == "WebP":
         raise BadInput(f"{name} cannot hold grey with alpha; .png and .tif can.")
     longest = _LONGEST.get(format, (1 << 31) - 1)
     if max(shape[:2]) > longest:
@@ -169,11 +168,11 @@ def encode_picture(values: NDArray[Any], suffix: str, *, quality: int = QUALITY)
         )
     pixels = values[:, :, 0] if values.ndim == 3 and values.shape[2] == 1 else values
     format = PICTURES[suffix.lower()]
-    if format == "jpeg":
+    if format == "JPEG":
         return encode_jpeg(pixels, quality)
-    if format == "webp":
+    if format == "WebP":
         return encode_webp(pixels, quality)
-    return {"png": encode_png, "tiff": encode_tiff, "bmp": encode_bmp}[format](pixels)
+    return {"PNG": encode_png, "TIFF": encode_tiff, "BMP": encode_bmp}[format](pixels)
 
 
 def write_picture(path: str | os.PathLike[str], values: NDArray[Any], *, quality: int = QUALITY) -> None:
@@ -217,9 +216,9 @@ def _check_content(start: bytes, format: PictureFormat, name: str) -> None:
     if not start:
         raise BadInput(f"{name} is empty.")
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
-        found: PictureFormat | None = "webp"
+        found: PictureFormat | None = "WebP"
     elif start[4:8] == b"ftyp":
-        any_coding = start[8:12] in _ANY_BRANDS and format in ("heic", "avif")
+        any_coding = start[8:12] in _ANY_BRANDS and format in ("HEIC", "AVIF")
         found = format if any_coding else _BRANDS.get(start[8:12])
     else:
         found = next((known for mark, known in _STARTS if start.startswith(mark)), None)
@@ -234,4 +233,4 @@ def _check_content(start: bytes, format: PictureFormat, name: str) -> None:
 
 
 def _a(format: PictureFormat) -> str:
-    return f"{'an' if format == 'avif' else 'a'} {FORMAT_NAMES[format]}"
+    return f"{'an' if format == 'AVIF' else 'a'} {format}"

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io.formats import FORMAT_NAMES
 from sfumato.io.image_header import PictureReader, exif_orientation
 from sfumato.io.video_files import boxes_fit, pixel_limit, rgb_of
 from sfumato.loading import library
@@ -41,7 +40,7 @@ _USUAL_MASKS = (0x00FF0000, 0x0000FF00, 0x000000FF)
 class BmpReader(PictureReader):
     """Reads both headers and the palette of a BMP."""
 
-    format = "bmp"
+    format = "BMP"
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         super().__init__(file, name)
@@ -107,7 +106,7 @@ _MAX_BLOCKS = 1 << 20
 class GifReader(PictureReader):
     """Walks over all blocks of a GIF up to the last; Pillow unpacks the only picture."""
 
-    format = "gif"
+    format = "GIF"
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         super().__init__(file, name)
@@ -221,8 +220,7 @@ class LibraryReader(PictureReader):
         except BadInput:
             raise
         except Exception as error:
-            shown = FORMAT_NAMES[self.format]
-            raise BadInput(f"{self._name} is damaged or truncated: its {shown} {what}.") from error
+            raise BadInput(f"{self._name} is damaged or truncated: its {self.format} {what}.") from error
 
     def _require_boxes(self, file: IO[bytes]) -> None:
         """Refuse a file that ends before its outermost boxes do."""
@@ -238,7 +236,7 @@ _ANIMATED = 0x02  # a flag of the extended header
 class WebpReader(LibraryReader):
     """Pillow reads the container and decodes."""
 
-    format = "webp"
+    format = "WebP"
 
     def _opened(self, file: IO[bytes]) -> Any:
         from PIL.WebPImagePlugin import WebPImageFile
@@ -260,7 +258,7 @@ class HeicReader(LibraryReader):
     upright by itself.
     """
 
-    format = "heic"
+    format = "HEIC"
 
     def _opened(self, file: IO[bytes]) -> Any:
         pillow_heif = library("pillow_heif", self._name)
@@ -280,7 +278,7 @@ class AvifReader(LibraryReader):
     Pillow would decode a picture of any size, whatever the header says, and shrink it.
     """
 
-    format = "avif"
+    format = "AVIF"
 
     def _opened(self, file: IO[bytes]) -> Any:
         from PIL.AvifImagePlugin import AvifImageFile

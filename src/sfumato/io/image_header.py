@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
-from sfumato.io.formats import FORMAT_NAMES, PictureFormat, exactly
+from sfumato.io.formats import PictureFormat, exactly
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ class PictureReader(ABC):
 
     def _require_pixels(self, height: int, width: int) -> None:
         if height == 0 or width == 0:
-            shown = FORMAT_NAMES[self.format]
-            raise BadInput(f"{self._name} has no pixels: its {shown} header says {width}×{height}.")
+            raise BadInput(f"{self._name} has no pixels: its {self.format} header says {width}×{height}.")
 
     def _take(self, count: int) -> bytes:
         """Return the next ``count`` bytes of the header."""
@@ -80,8 +79,7 @@ class PictureReader(ABC):
 
     def _animated(self) -> BadInput:
         """Return the refusal of an animation."""
-        shown = FORMAT_NAMES[self.format]
-        return BadInput(f"{self._name} is an animated {shown}; pictures with one frame are accepted.")
+        return BadInput(f"{self._name} is an animated {self.format}; pictures with one frame are accepted.")
 
 
 def upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:

@@ -34,7 +34,7 @@ _BARE = {0x01, *range(0xD0, 0xD8)}  # markers that no segment follows
 class JpegReader(PictureReader):
     """Reads the segments up to the first scan; simplejpeg decodes."""
 
-    format = "jpeg"
+    format = "JPEG"
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         super().__init__(file, name)

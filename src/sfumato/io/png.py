@@ -74,7 +74,7 @@ _PASSES = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2),
 class PngReader(PictureReader):
     """Walks over all chunks up to the last, without reading what is packed; OpenCV decodes."""
 
-    format = "png"
+    format = "PNG"
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         super().__init__(file, name)

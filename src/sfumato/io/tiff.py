@@ -110,7 +110,7 @@ _ACCEPTED = "one page of 8 or 16 bits in grey or RGB, plain or by Deflate, LZW o
 class TiffReader(PictureReader):
     """Reads the directory of the only page, and how the pixels are cut into strips or tiles."""
 
-    format = "tiff"
+    format = "TIFF"
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         super().__init__(file, name)
