@@ -132,14 +132,6 @@ def check_array(shape: tuple[int, ...], dtype: np.dtype[Any], label: str) -> Non
         raise BadInput(f"{label} has rows of more than {_MAX_ROW_BYTES >> 30} GiB, which are not accepted.")
 
 
-def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    """Return magic and header (format 1.0) of a C-ordered array."""
-    head = io.BytesIO()
-    description = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    npy_format.write_array_header_1_0(head, description)
-    return head.getvalue()
-
-
 MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
 _END_RECORD_BYTES = 22
 _ENCRYPTED = 0x1
@@ -298,10 +290,6 @@ class ArraySource:
         late, or fails its checksum. A Fortran-ordered array is held in memory whole. Of ``rows``, if given,
         those before are passed over, and those after are not read.
         """
-        if max_bytes < 1:
-            raise BadInput(
-                f"`max_bytes` was {max_bytes}; a positive number is accepted.", parameter="max_bytes"
-            )
         label = _label(self.path, self.name)
         step = max(1, max_bytes // self._layout.row_bytes)
         wanted = range(self.rows) if rows is None else rows
@@ -325,6 +313,15 @@ class ArraySource:
                 if start + count == self.rows:
                     _expect_end(stream, label)
                 yield block
+
+    def read(self, report: Callable[[float], None] = lambda share: None) -> NDArray[Any]:
+        """Return the whole array; ``report`` is told the share of it that is read."""
+        values, done = np.empty(self.shape, self.dtype), 0
+        for block in self.blocks():
+            values[done : done + len(block)] = block
+            done += len(block)
+            report(done / self.rows)
+        return values
 
     def _read(self, stream: io.BufferedIOBase, shape: tuple[int, ...], label: str) -> NDArray[Any]:
         block = np.empty(shape, self._layout.dtype)
@@ -420,7 +417,9 @@ class ArraySink(AtomicSink):
             # The size is not known to zipfile beforehand, so room for more than 4 GiB is always kept.
             member = zip_member(self.name)
             self._stream = layers.enter_context(archive.open(member, "w", force_zip64=True))
-        self._stream.write(npy_header(self.shape, self.dtype))
+        description = npy_format.dtype_to_descr(self.dtype)
+        header = {"descr": description, "fortran_order": False, "shape": self.shape}
+        npy_format.write_array_header_1_0(self._stream, header)
 
 
 @contextmanager

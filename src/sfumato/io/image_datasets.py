@@ -242,7 +242,9 @@ class ArrayPair:
 
     def read(self, report: Report | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return both arrays, whole."""
-        return _whole(self.pictures, report, self.what), _whole(self.labels, None, "labels")
+        if report is None:
+            return self.pictures.read(), self.labels.read()
+        return self.pictures.read(lambda share: report(f"reading {self.what}", share)), self.labels.read()
 
 
 #: A dataset whose shape and type are known, and whose pictures are not read yet.
@@ -368,14 +370,3 @@ def check_top(top: float, dtype: np.dtype[Any]) -> None:
             f"`top` was {top:g}, and pictures of type {dtype} hold numbers up to {np.iinfo(dtype).max}.",
             parameter="top",
         )
-
-
-def _whole(source: ArraySource, report: Report | None, what: str) -> NDArray[Any]:
-    values = np.empty(source.shape, source.dtype)
-    first = 0
-    for block in source.blocks():
-        values[first : first + len(block)] = block
-        first += len(block)
-        if report is not None:
-            report(f"reading {what}", first / source.rows)
-    return values

@@ -282,26 +282,17 @@ def cuts_of(path: Path, part_bytes: int = _PART_BYTES) -> list[range] | None:
         step = max(1, part_bytes * source.rows // max(1, path.stat().st_size))
         starts = list(range(0, source.rows, step))
         return [range(first, last) for first, last in pairwise([*starts, source.rows])]
-    if suffix == ".parquet":
-        return _together(_group_bytes(path), part_bytes)
-    return None
-
-
-def _group_bytes(path: Path) -> list[int]:
+    if suffix != ".parquet":
+        return None
     import pyarrow.parquet as pq
 
-    with arrow_faults(path.name, "Parquet"), pq.ParquetFile(str(path)) as file:
-        return [file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)]
-
-
-def _together(sizes: Sequence[int], part_bytes: int) -> list[range]:
-    """Return ranges of ``sizes`` of which each sums up to ``part_bytes`` or just over, but for the last."""
     ranges, first, held = [], 0, 0
-    for index, size in enumerate(sizes):
-        held += size
-        if held >= part_bytes or index == len(sizes) - 1:
-            ranges.append(range(first, index + 1))
-            first, held = index + 1, 0
+    with arrow_faults(path.name, "Parquet"), pq.ParquetFile(str(path)) as file:
+        for group in range(file.num_row_groups):
+            held += file.metadata.row_group(group).total_byte_size
+            if held >= part_bytes or group == file.num_row_groups - 1:
+                ranges.append(range(first, group + 1))
+                first, held = group + 1, 0
     return ranges
 
 
@@ -349,8 +340,6 @@ class TableSource:
         An empty cell, a number that is not finite, a text that is no number and a value outside the declared
         categories are refused with their column and data row, counted from 1.
         """
-        if max_rows < 1:
-            raise BadInput(f"`max_rows` was {max_rows}; a positive number is accepted.", parameter="max_rows")
         columns = [column.name for column in self.schema.released]
         if self._parquet:
             batches = self._parquet_batches(columns, max_rows)
@@ -429,6 +418,8 @@ class TableSink(AtomicSink):
 
     def write(self, numeric: NDArray[np.float64], codes: NDArray[np.int64]) -> None:
         """Append rows: ``numeric`` (k, m) and ``codes`` (k, c), laid out as in :class:`TableBlock`."""
+        import pyarrow as pa
+
         self._check(numeric, codes)
         with self._appending(len(numeric)):
             for start in range(0, len(numeric), _BLOCK_ROWS):
@@ -437,7 +428,7 @@ class TableSink(AtomicSink):
                 if self._parquet is None:
                     self._stream.write(_lines(columns))
                 else:
-                    self._write_row_group(columns)
+                    self._parquet.write_batch(pa.record_batch(columns, schema=self._parquet.schema))
 
     def _check(self, numeric: NDArray[np.float64], codes: NDArray[np.int64]) -> None:
         wanted = (len(self.schema.numeric), len(self.schema.coded))
@@ -472,11 +463,6 @@ class TableSink(AtomicSink):
                 kept = column.categories if self._parquet is not None else map(quoted, column.spellings())
                 columns.append(pa.array(list(kept)).take(pa.array(coded[column.name])))
         return columns
-
-    def _write_row_group(self, columns: list[Any]) -> None:
-        import pyarrow as pa
-
-        self._parquet.write_batch(pa.record_batch(columns, schema=self._parquet.schema))
 
     def _begin(self, file: IO[bytes], layers: ExitStack) -> None:
         import pyarrow as pa

@@ -214,12 +214,8 @@ class _Statement:
     def row(self, cursor: Any) -> Any:
         """Return the class of the rows of this statement's answer."""
         if self._row is None:
-            self._row = _row_type([column[0] for column in cursor.description])
+            self._row = make_dataclass("Row", [column[0] for column in cursor.description], slots=True)
         return self._row
-
-
-def _row_type(names: list[str]) -> Any:
-    return make_dataclass("Row", names, slots=True)
 
 
 class Storage(Generic[_Prepared]):

@@ -241,10 +241,12 @@ def test_a_file_that_changes_between_two_readings_is_refused(tmp_path):
         next(source.blocks())
 
 
-def test_blocks_need_a_positive_size(tmp_path):
-    np.save(tmp_path / "x.npy", np.zeros((4, 2)))
-    with pytest.raises(BadInput, match="`max_bytes` was 0"):
-        next(open_array(tmp_path / "x.npy").blocks(max_bytes=0))
+def test_the_whole_array_is_read_and_reported(tmp_path):
+    x = np.arange(12.0).reshape(4, 3)
+    np.save(tmp_path / "x.npy", x)
+    shares = []
+    assert np.array_equal(open_array(tmp_path / "x.npy").read(shares.append), x)
+    assert shares == [1.0]
 
 
 def test_a_header_is_read_while_other_threads_are_in_pythons_parser():
