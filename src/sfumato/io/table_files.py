@@ -286,13 +286,19 @@ def cuts_of(path: Path, part_bytes: int = _PART_BYTES) -> list[range] | None:
         return None
     import pyarrow.parquet as pq
 
-    ranges, first, held = [], 0, 0
     with arrow_faults(path.name, "Parquet"), pq.ParquetFile(str(path)) as file:
-        for group in range(file.num_row_groups):
-            held += file.metadata.row_group(group).total_byte_size
-            if held >= part_bytes or group == file.num_row_groups - 1:
-                ranges.append(range(first, group + 1))
-                first, held = group + 1, 0
+        groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+        return _together([group.total_byte_size for group in groups], part_bytes)
+
+
+def _together(sizes: Sequence[int], part_bytes: int) -> list[range]:
+    """Return ranges of ``sizes`` of which each sums up to ``part_bytes`` or just over, but for the last."""
+    ranges, first, held = [], 0, 0
+    for index, size in enumerate(sizes):
+        held += size
+        if held >= part_bytes or index == len(sizes) - 1:
+            ranges.append(range(first, index + 1))
+            first, held = index + 1, 0
     return ranges
 
 

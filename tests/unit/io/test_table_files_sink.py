@@ -132,5 +132,5 @@ def test_sink_refuses_blocks_that_do_not_fit(tmp_path, numeric, codes, reason):
 
 
 def test_sink_refuses_the_suffix_of_an_array(tmp_path):
-    with pytest.raises(BadInput, match="no place for a table"):
+    with pytest.raises(BadInput, match="suffixes of tables"):
         TableSink(tmp_path / "x.npy", PEOPLE)
