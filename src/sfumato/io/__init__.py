@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from sfumato.io.object_store import is_remote as is_remote
     from sfumato.io.retry import Fault as Fault
     from sfumato.io.retry import Patience as Patience
-    from sfumato.io.schema import Column as Column
     from sfumato.io.schema import Schema as Schema
     from sfumato.io.schema import single_names as single_names
     from sfumato.io.stores import LocalStore as LocalStore
@@ -77,7 +76,6 @@ __all__ = [
     "ArraySink",
     "ArraySource",
     "ClassFolders",
-    "Column",
     "DatasetSource",
     "Fault",
     "First",
@@ -184,7 +182,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "is_remote": "object_store",
             "Fault": "retry",
             "Patience": "retry",
-            "Column": "schema",
             "Schema": "schema",
             "single_names": "schema",
             "LocalStore": "stores",

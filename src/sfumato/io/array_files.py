@@ -54,9 +54,9 @@ class Layout:
         return math.prod(self.shape[1:]) * self.dtype.itemsize
 
     @property
-    def data_bytes(self) -> int:
-        """Bytes that follow the header."""
-        return self.shape[0] * self.row_bytes
+    def bytes(self) -> int:
+        """Bytes of the header and of the data that follows it."""
+        return self.header_bytes + self.shape[0] * self.row_bytes
 
 
 def read_layout(stream: io.BufferedIOBase, label: str) -> Layout:
@@ -143,7 +143,7 @@ _MAX_READ_BYTES = 2 << 20  # members are listed in some hundred bytes each, and 
 
 @contextmanager
 def damage(label: str) -> Iterator[None]:
-    """Say that ``label`` is damaged, whatever the reader of the bytes raised."""
+    """Turn whatever the reader of the bytes raises into the sentence that ``label`` is damaged."""
     try:
         yield
     except BadInput:
@@ -162,12 +162,18 @@ def _member_names(path: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_member(path: Path, name: str, label: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
-    """The bytes of array ``name`` and how many the archive says they are.
+def _stream(path: Path, name: str | None, label: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
+    """Yield the bytes of array ``name`` of an archive, or of a file, and how many there are said to be.
 
     The stream ends where the data really end, be that before or after the stated length, and reading to its
     end checks the archive's checksum; no more than what is asked for is ever unpacked.
     """
+    if name is None:
+        with damage(label):
+            file = path.open("rb")
+        with file:
+            yield file, os.fstat(file.fileno()).st_size
+        return
     with open_archive(path) as archive:
         info = _arrays(archive, path)[name]
         if info.flag_bits & _ENCRYPTED:
@@ -229,7 +235,7 @@ class _SmallReads(io.BufferedReader):
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive at ``path``; one that lists too many members, or is damaged at its end, is refused."""
+    """Yield the archive at ``path``; one with too many members, or damaged at its end, is refused."""
     with ExitStack() as stack:
         with damage(path.name):
             content = stack.enter_context(_SmallReads(io.FileIO(path)))
@@ -284,7 +290,7 @@ class ArraySource:
         return self._layout.fortran
 
     def blocks(self, max_bytes: int = _BLOCK_BYTES, rows: range | None = None) -> Iterator[NDArray[Any]]:
-        """Consecutive C-ordered blocks of shape ``(k, *shape[1:])``: up to ``max_bytes`` each, or one row.
+        """Yield C-ordered blocks of shape ``(k, *shape[1:])``: up to ``max_bytes`` each, or one row.
 
         Every call reads the file anew, and refuses it where it has changed since it was opened, ends early or
         late, or fails its checksum. A Fortran-ordered array is held in memory whole. Of ``rows``, if given,
@@ -296,7 +302,7 @@ class ArraySource:
         with _stream(self.path, self.name, label) as (stream, size):
             with damage(label):
                 layout = read_layout(stream, label)
-            if layout != self._layout or size != _size(layout):
+            if layout != self._layout or size != layout.bytes:
                 raise BadInput(f"{label} has changed since it was opened.")
             if self._layout.fortran:
                 flat = self._read(stream, (int(np.prod(self.shape)),), label)
@@ -364,13 +370,13 @@ def open_array(path: str | os.PathLike[str], array: str | None = None) -> ArrayS
     with _stream(path, array, label) as (stream, size):
         with damage(label):
             layout = read_layout(stream, label)
-        if size != _size(layout):
-            fault = "truncated" if size < _size(layout) else "followed by other bytes"
+        if size != layout.bytes:
+            fault = "truncated" if size < layout.bytes else "followed by other bytes"
+            announced, held = layout.bytes - layout.header_bytes, size - layout.header_bytes
             raise BadInput(
-                f"{label} is {fault}: its header announces {layout.data_bytes} bytes of data, and "
-                f"{size - layout.header_bytes} are there."
+                f"{label} is {fault}: its header announces {announced} bytes of data, and {held} are there."
             )
-    if layout.fortran and layout.data_bytes > _MAX_FORTRAN_BYTES:
+    if layout.fortran and layout.bytes > _MAX_FORTRAN_BYTES:
         raise BadInput(
             f"{label} is stored in Fortran order and larger than {_MAX_FORTRAN_BYTES >> 20} MiB, so its rows "
             "cannot be streamed; save np.ascontiguousarray(X) instead."
@@ -420,18 +426,6 @@ class ArraySink(AtomicSink):
         description = npy_format.dtype_to_descr(self.dtype)
         header = {"descr": description, "fortran_order": False, "shape": self.shape}
         npy_format.write_array_header_1_0(self._stream, header)
-
-
-@contextmanager
-def _stream(path: Path, name: str | None, label: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
-    if name is not None:
-        with open_member(path, name, label) as opened:
-            yield opened
-    else:
-        with damage(label):
-            file = path.open("rb")
-        with file:
-            yield file, os.fstat(file.fileno()).st_size
 
 
 def _expect_end(stream: io.BufferedIOBase, label: str) -> None:
@@ -485,7 +479,3 @@ def choose_array(
 
 def _label(path: Path, name: str | None) -> str:
     return path.name if name is None else f"array {name!r} of {path.name}"
-
-
-def _size(layout: Layout) -> int:
-    return layout.header_bytes + layout.data_bytes

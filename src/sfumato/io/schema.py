@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 from sfumato.errors import BadInput
 from sfumato.io.formats import file_to_read
 
-__all__ = ["Column", "Schema", "single_names"]
+__all__ = ["Schema", "single_names"]
 
 _SHOWN = 80
 

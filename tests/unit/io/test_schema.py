@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.io import Column, Schema
+from sfumato.io.schema import Column, Schema
 
 EXAMPLE = """
 [columns.age]

@@ -10,7 +10,8 @@ import pytest
 
 from real_data import real
 from sfumato.errors import BadInput
-from sfumato.io import Column, Schema, TableSource
+from sfumato.io.schema import Column, Schema
+from sfumato.io.table_files import TableSource
 
 PEOPLE = Schema(
     (

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.io import Column, Schema, TableSink, TableSource
+from sfumato.io.schema import Column, Schema
+from sfumato.io.table_files import TableSink, TableSource
 
 PEOPLE = Schema(
     (
