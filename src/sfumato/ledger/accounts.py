@@ -29,6 +29,8 @@ from sfumato.privacy import (
 
 __all__ = ["Balance", "BudgetRefused", "LedgerUnavailable", "Preview", "used_shares"]
 
+#: What was asked for, where that is not what the budget pays, and whose ε that is: "in each of the 3 files".
+Asked = tuple[Guarantee, str]
 #: "exhausted": one release used the budget up by its own curve, outside the filter.
 State = Literal["open", "exhausted", "closed"]
 
@@ -210,13 +212,11 @@ def refusal(
     known: Dataset,
     account: Account,
     guarantee: Guarantee,
-    headline: Guarantee | None,
-    what: str,
+    asked: Asked | None,
 ) -> BudgetRefused:
     """Return the refusal of ``guarantee``, which does not fit what ``account`` has left.
 
-    ``headline`` is what was asked for, where that is not what the budget pays: of another unit, or of one of
-    many files. The ε that would still fit is then that of the headline; ``what`` says whose it is.
+    The ε that would still fit is that of what was ``asked`` for, if that is not ``guarantee``.
     """
     rule, name = known.filter, short(known.name)
     if account.state == "closed":
@@ -225,14 +225,14 @@ def refusal(
     # How often a coin reveals everything depends on ε by a law of the mechanism, and not by its sensitivity.
     unsaid = guarantee.revealed > 0.0 or account.state == "exhausted"
     part = 0.0 if unsaid else _largest_part(known, account, guarantee, delta)
-    spoken = guarantee if headline is None else headline
+    spoken, whose = asked or (guarantee, "of this kind")
     other = spoken.unit != guarantee.unit
     at = spoken.at_delta if math.isfinite(spoken.epsilon()) else delta
     largest = _epsilon_of(spoken, part, at)
     if largest <= _CRUMBS * rule.epsilon:
         largest = 0.0
     fits = (
-        f"the largest ε {what} that would still fit is {format_lower(largest)}"
+        f"the largest ε {whose} that would still fit is {format_lower(largest)}"
         + (f" per {spoken.unit}" if other else "")
         + (f" at δ = {float(at)!r}" if at > 0.0 else "")
         if largest > 0.0

@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 
 from sfumato.errors import BadInput, RequestReused
 from sfumato.ledger.accounts import (
+    Asked,
     Balance,
     BudgetRefused,
     LedgerUnavailable,
@@ -54,8 +55,6 @@ __all__ = ["Ledger"]
 
 # Names that somebody types, and may mistype.
 _LONGEST_TYPED = 100
-# Whose ε a refusal tells: that of the release, as it was asked for.
-_OF_THIS_KIND = "of this kind"
 
 
 class Ledger:
@@ -154,17 +153,16 @@ class Ledger:
         purpose: str = "",
         key: str | None = None,
         *,
-        headline: Guarantee | None = None,
-        what: str = _OF_THIS_KIND,
+        asked: Asked | None = None,
     ) -> Entry:
         """Pay for one release, durably, before it is drawn.
 
         The same idempotency ``key`` pays once: asking again for the same guarantee returns the first entry,
-        whatever happened since. Raises :class:`BudgetRefused` when it does not fit; where the ``headline``,
-        which was asked for, is of another unit than the budget or of one of many files, the refusal says the
-        ε that would fit of that, and ``what`` says whose it is.
+        whatever happened since. Raises :class:`BudgetRefused` when it does not fit. Where another guarantee
+        was ``asked`` for, of another unit than the budget or of one of many files, the refusal tells the ε of
+        that which would fit; the text says whose it is.
         """
-        return self._charge("spend", dataset, guarantee, purpose, key, headline, what)
+        return self._charge("spend", dataset, guarantee, purpose, key, asked)
 
     def hold(
         self,
@@ -173,15 +171,14 @@ class Ledger:
         purpose: str = "",
         key: str | None = None,
         *,
-        headline: Guarantee | None = None,
-        what: str = _OF_THIS_KIND,
+        asked: Asked | None = None,
     ) -> Entry:
         """Reserve the price of a release for a long job; ``commit`` or ``release_hold`` settles it.
 
-        ``key``, ``headline`` and ``what`` work as in ``spend``; the key of a hold that was given back pays
-        for nothing any more.
+        ``key`` and ``asked`` work as in ``spend``; the key of a hold that was given back pays for nothing any
+        more.
         """
-        return self._charge("hold", dataset, guarantee, purpose, key, headline, what)
+        return self._charge("hold", dataset, guarantee, purpose, key, asked)
 
     def commit(self, dataset: str, hold: int) -> Entry:
         """Turn entry ``hold`` into a spend. Doing it twice changes nothing."""
@@ -203,20 +200,13 @@ class Ledger:
             account = book.account
         return Balance.of(book.known, account)
 
-    def preview(
-        self,
-        dataset: str,
-        guarantee: Guarantee,
-        *,
-        headline: Guarantee | None = None,
-        what: str = _OF_THIS_KIND,
-    ) -> Preview:
+    def preview(self, dataset: str, guarantee: Guarantee, *, asked: Asked | None = None) -> Preview:
         """Return what spending ``guarantee`` would do; nothing is spent and nothing promised for later."""
         known, prices, covered = self._priced(dataset, guarantee)
         with self._reading(dataset) as book:
             account = book.account
         if not account.admits(known.filter, prices, covered=covered):
-            refused = refusal(known, account, guarantee, headline, what)
+            refused = refusal(known, account, guarantee, asked)
             return Preview(False, Balance.of(known, account), refused.largest, str(refused))
         spent = add_prices(account.spent, prices)
         state: State = "open" if known.filter.fits(spent) else "exhausted"
@@ -356,8 +346,7 @@ class Ledger:
         guarantee: Guarantee,
         purpose: str,
         key: str | None,
-        headline: Guarantee | None,
-        what: str,
+        asked: Asked | None,
     ) -> Entry:
         checked_text("a purpose", purpose, 0, MAX_TEXT)
         if key is not None:
@@ -377,7 +366,7 @@ class Ledger:
                 return before
             if book.account.admits(known.filter, prices, covered=covered):
                 return book.append(kind, **paid)
-        raise refusal(known, book.account, guarantee, headline, what)
+        raise refusal(known, book.account, guarantee, asked)
 
     def _priced(self, dataset: str, guarantee: Guarantee) -> tuple[Dataset, Prices, bool]:
         """Return ``dataset``, what ``guarantee`` costs there, and whether the budget is enough for it alone.

@@ -274,8 +274,8 @@ class Payment:
         if self.payer is None:
             return None
         ledger, dataset = self.payer
-        headline, what = asked_for(statement, added)
-        entry = ledger.spend(dataset, self.charged(statement), purpose, key, headline=headline, what=what)
+        asked = asked_for(statement, added)
+        entry = ledger.spend(dataset, self.charged(statement), purpose, key, asked=asked)
         self._require_same(entry, purpose)
         return {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
 
@@ -350,10 +350,8 @@ class HeldPayment(Payment):
             told = Content()
             told.add(np.frombuffer(self.body, np.uint8).reshape(1, -1))
             purpose = f"{purpose} (content {told.commitment(noise, terms_of(statement, declared))})"
-        headline, what = asked_for(statement)
-        entry = self.ledger.hold(
-            self.dataset, self.charged(statement), purpose, self.key, headline=headline, what=what
-        )
+        asked = asked_for(statement)
+        entry = self.ledger.hold(self.dataset, self.charged(statement), purpose, self.key, asked=asked)
         self._require_same(entry, purpose)
         return entry
 
