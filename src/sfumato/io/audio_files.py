@@ -1,4 +1,4 @@
-"""Sound files as streams of sample blocks: WAV, FLAC and Ogg, mono to many channels, any rate and depth.
+"""Read and write sound files block by block: WAV, FLAC and Ogg, of any sample rate, depth and channels.
 
 Samples are read as numbers in [−1, 1] and written in the depth of the source, to a file that appears whole or
 not at all. Titles, comments, pictures and all other metadata stay behind: nothing but rate, channels, depth
@@ -89,7 +89,7 @@ def _check_whole(path: Path, name: str) -> None:
 
 
 def _check_wave(file: IO[bytes], size: int, name: str) -> None:
-    """Walk the chunks up to ``data``: what it announces must be there."""
+    """Refuse a WAV file of which the chunk ``data`` is missing or longer than the file."""
     long_size: int | None = None
     while len(head := file.read(8)) == 8:
         length = int.from_bytes(head[4:], "little")
@@ -113,7 +113,7 @@ def _check_wave(file: IO[bytes], size: int, name: str) -> None:
 
 
 def _check_ogg(file: IO[bytes], size: int, name: str) -> None:
-    """The last page must be marked as the last, and end where the file does."""
+    """Refuse an Ogg file unless its last page is marked as the last, and ends where the file does."""
     begin = max(0, size - _OGG_PAGE)
     file.seek(begin)
     tail = file.read()
@@ -170,7 +170,7 @@ class SoundSink(AtomicSink):
         layers.callback(self._close)
 
     def _close(self) -> None:
-        """End the file, and see that all of it is there: an encoder may lose its last bytes silently."""
+        """Close the file and check that all of it is there: an encoder may lose its last bytes silently."""
         with _encoding(self.path.name):
             self._file.close()
         if self._output is not None and self.rows_written == self.samples:

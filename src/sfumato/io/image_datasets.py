@@ -43,6 +43,11 @@ __all__ = [
 #: Called with the stage of the work and the share of it that is done.
 Report = Callable[[str, float], None]
 
+
+def _silent(stage: str, share: float) -> None:
+    pass
+
+
 # What a published folder holds beside its classes, so that it can be read again.
 _BESIDE = ("manifest.json", "manifest.json.cert.json")
 
@@ -70,7 +75,7 @@ class ClassFolders:
         width = len(str(len(self.folders)))
         return tuple(f"class-{number:0{width}d}" for number in range(1, len(self.folders) + 1))
 
-    def read(self, report: Report | None = None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def read(self, report: Report = _silent) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return pictures (n, *shape) and labels (n,); every file is decoded, on all processors."""
         pictures = np.empty((len(self.files), *self.shape), self.dtype)
         lock, done = Lock(), 0
@@ -87,8 +92,7 @@ class ClassFolders:
             pictures[number] = values
             with lock:
                 done += 1
-                if report is not None:
-                    report("reading pictures", done / len(self.files))
+                report("reading pictures", done / len(self.files))
 
         each_block(one, len(self.files))
         return pictures, self.labels.copy()
@@ -151,7 +155,7 @@ def write_class_folders(
     class_names: Sequence[str],
     *,
     finish: Callable[[Path, Sequence[Path]], None] | None = None,
-    report: Report | None = None,
+    report: Report = _silent,
 ) -> None:
     """Let ``pictures`` (n, h, w[, c]), in bytes or 16 bits, appear as PNGs in folders under ``path``.
 
@@ -169,8 +173,7 @@ def write_class_folders(
             file = inside / class_names[label] / f"{numbers[label]:07d}.png"
             file.write_bytes(encode_picture(picture, ".png"))
             files.append(file)
-            if report is not None:
-                report("writing pictures", count / len(pictures))
+            report("writing pictures", count / len(pictures))
         if finish is not None:
             finish(inside, files)
 
@@ -240,10 +243,8 @@ class ArrayPair:
         """The type of the values of a picture."""
         return self.pictures.dtype
 
-    def read(self, report: Report | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    def read(self, report: Report = _silent) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return both arrays, whole."""
-        if report is None:
-            return self.pictures.read(), self.labels.read()
         return self.pictures.read(lambda share: report(f"reading {self.what}", share)), self.labels.read()
 
 

@@ -1,4 +1,4 @@
-"""Pictures in files: read strictly, written without metadata, whole or not at all.
+"""Read pictures strictly, and write them without metadata, whole or not at all.
 
 JPEG, PNG, WebP, TIFF and BMP are read and written, GIF, HEIC and AVIF are read; grey or colour, 8 or 16 bits,
 with or without alpha, as far as the format holds it. A picture is turned upright as EXIF or its container
@@ -122,7 +122,7 @@ def read_picture(path: str | os.PathLike[str]) -> Picture:
 
 
 def decode_picture(data: bytes, name: str) -> Picture:
-    """As :func:`read_picture`, from the bytes of a file called ``name``."""
+    """Return the picture in the bytes of a file called ``name``; see :func:`read_picture`."""
     reader = _reader(io.BytesIO(data), name)
     header = reader.header
     values = upright(reader.decode(data), header.orientation)

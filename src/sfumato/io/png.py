@@ -49,7 +49,7 @@ def encode_png(values: NDArray[Any]) -> bytes:
 
 
 def _filtered(rows: NDArray[np.uint8], pixel: int) -> NDArray[np.uint8]:
-    """Each row as its difference to the pixel on the left or above, whichever is smaller on the whole."""
+    """Return each row as its difference to the left or to above, whichever is smaller on the whole."""
     out = np.empty((rows.shape[0], 1 + rows.shape[1]), np.uint8)
     left, above = rows.copy(), rows.copy()
     left[:, pixel:] -= rows[:, :-pixel]

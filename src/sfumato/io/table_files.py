@@ -1,4 +1,4 @@
-"""Tables as streams of rows under a schema: ``.csv``, ``.csv.gz`` and ``.parquet``.
+"""Read and write tables by blocks of rows under a schema: ``.csv``, ``.csv.gz`` and ``.parquet``.
 
 Arrow parses CSV as text, and columns are then turned into numbers or codes here; a bad cell is refused with
 its row. A large file is cut into parts that are read by themselves, at rows or at row groups.
@@ -92,7 +92,7 @@ class _Cells:
         found = pc.index_in(text, value_set=pa.array(list(codes), pa.string()))
         positions = np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False))
         self._refuse_first(positions < 0)
-        return np.array(list(codes.values()), dtype=np.int64)[positions]
+        return np.take(np.array(list(codes.values()), dtype=np.int64), positions)
 
     def _parsed(self) -> Any:
         import pyarrow as pa
@@ -256,7 +256,7 @@ _PART_BYTES = 64 << 20
 
 
 def cuts_of(path: Path, part_bytes: int = _PART_BYTES) -> list[range] | None:
-    """Consecutive ranges of the rows of a ``.npy``, or of the row groups of a ``.parquet``; None of others.
+    """Return consecutive ranges of the rows of a ``.npy`` or the row groups of a ``.parquet``, else None.
 
     Each holds about ``part_bytes``, or one row group that is larger. They depend on the shape of the file
     alone. CSV files and archives can only be read from their beginning.

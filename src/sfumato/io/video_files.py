@@ -1,4 +1,4 @@
-"""Videos as streams of upright pictures with their time stamps, and of blocks of sound; read and written.
+"""Read and write videos as upright pictures with their time stamps, and blocks of sound.
 
 A video is decoded twice: once when it is opened, to know that all of it can be decoded and how much there is,
 and once when it is read. Neither holds more than a few pictures in memory. Only the first picture stream and
@@ -373,7 +373,7 @@ def _picture_stream(container: Any, name: str, max_pixels: int) -> Any:
 
 
 def pixel_limit(max_pixels: int) -> dict[str, str]:
-    """Options by which a decoder refuses larger frames than a header tells of before it makes room for them.
+    """Return the options by which FFmpeg refuses larger frames before it makes room for them.
 
     It counts whole macroblocks and margins.
     """
@@ -543,7 +543,7 @@ class VideoSink(AtomicSink):
         layers.callback(self._flush)
 
     def _flush(self) -> None:
-        """What the encoders still hold; called before the container is closed."""
+        """Write what the encoders still hold, before the container is closed."""
         if self.rows_written:
             self._container.mux(self._picture.encode(None))
             if self._track is not None:
