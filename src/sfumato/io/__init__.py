@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from sfumato.io.object_store import RemoteObject as RemoteObject
     from sfumato.io.object_store import is_remote as is_remote
     from sfumato.io.retry import Fault as Fault
-    from sfumato.io.retry import Patience as Patience
+    from sfumato.io.retry import RetryPolicy as RetryPolicy
     from sfumato.io.schema import Schema as Schema
     from sfumato.io.schema import single_names as single_names
     from sfumato.io.stores import LocalStore as LocalStore
@@ -81,10 +81,10 @@ __all__ = [
     "First",
     "Kind",
     "LocalStore",
-    "Patience",
     "Remote",
     "RemoteObject",
     "RemoteStore",
+    "RetryPolicy",
     "Schema",
     "SoundSink",
     "Store",
@@ -181,7 +181,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "RemoteObject": "object_store",
             "is_remote": "object_store",
             "Fault": "retry",
-            "Patience": "retry",
+            "RetryPolicy": "retry",
             "Schema": "schema",
             "single_names": "schema",
             "LocalStore": "stores",

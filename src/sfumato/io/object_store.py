@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic import atomic_output, writing
-from sfumato.io.retry import Fault, Interrupted, Patience, StartOver, code_of, no_bucket
+from sfumato.io.retry import Fault, Interrupted, RetryPolicy, StartOver, code_of, no_bucket
 
 __all__ = ["Remote", "RemoteObject", "is_remote"]
 
@@ -171,7 +171,7 @@ class Remote:
     """
 
     url: str
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "url", _checked_url(self.url))
@@ -190,7 +190,7 @@ class Remote:
         """Return what stands under ``name`` (``a.png``, ``day/a.png``) below this prefix, never elsewhere."""
         _check_name(name, where=self.url)
         below = self.url if self.url.endswith("/") else f"{self.url}/"
-        return Remote(below + name, self.patience)
+        return Remote(below + name, self.retry)
 
     def info(self) -> dict[str, Any] | None:
         """Return what the storage tells of this URL, or None if nothing is there."""
@@ -267,10 +267,10 @@ class Remote:
             self._upload(file, os.fstat(file.fileno()).st_size)
 
     def retried(self, action: Callable[[Any, str], Any], doing: str) -> Any:
-        """Return what ``action`` returns for the filesystem and the path; see :meth:`Patience.through`."""
+        """Return what ``action`` returns for the filesystem and the path; see :meth:`RetryPolicy.call`."""
         filesystem = _filesystem_for(self.scheme)
         path = str(filesystem._strip_protocol(self.url))
-        return self.patience.through(lambda: action(filesystem, path), self.url, doing)
+        return self.retry.call(lambda: action(filesystem, path), self.url, doing)
 
     def _upload(self, file: IO[bytes], size: int) -> None:
         filesystem = _filesystem_for(self.scheme)
@@ -480,7 +480,7 @@ class RemoteObject:
             self._check_same(told if isinstance(told, dict) else self._info())
             for start in range(0, self.size, _BLOCK):
                 part = partial(self._part, file, start, min(_BLOCK, self.size - start))
-                yield self.remote.patience.through(part, self.remote.url, "read")
+                yield self.remote.retry.call(part, self.remote.url, "read")
             self._check_same(self._info())
         finally:
             with suppress(Exception):

@@ -152,14 +152,14 @@ def _prepare_postgresql(connection: Any, _record: Any) -> None:
     connection.commit()
 
 
-def _let_go() -> None:
+def _close_idle_connections() -> None:
     """Close idle connections before a fork: a child can share neither SQLite's locks nor a socket."""
     for engine in list(_open_engines):
         engine.dispose()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_let_go)
+    os.register_at_fork(before=_close_idle_connections)
 
 
 class Transaction:
@@ -239,10 +239,10 @@ class Storage(Generic[_Prepared]):
         parsed = self._engine.url
         self._place = parsed.set(query={}).render_as_string(hide_password=True)
         self._secrets = [str(one) for one in (parsed.password, parsed.query.get("password")) if one]
-        self._troubles = (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error)
+        self._errors = (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error)
         try:
             self.prepared = prepare(self._engine)
-        except self._troubles as error:
+        except self._errors as error:
             raise self._unavailable(error) from None
 
     @contextmanager
@@ -299,7 +299,7 @@ class Storage(Generic[_Prepared]):
                         cursor.execute("PRAGMA synchronous = FULL")
             finally:
                 connection.close()  # back into the pool, which rolls back what was not committed
-        except self._troubles as error:
+        except self._errors as error:
             raise self._unavailable(error) from None
 
     def one_at_a_time(self, transaction: Transaction, number: int) -> None:

@@ -21,9 +21,9 @@ from faulty_proxy import proxy_before
 
 from s3_server import ACCESS_KEY, PAGE, SECRET_KEY, s3, s3_endpoint  # noqa: F401 (fixtures)
 from sfumato.errors import BadInput
-from sfumato.io import Patience, Remote, RemoteStore
+from sfumato.io import Remote, RemoteStore, RetryPolicy
 
-QUICK = Patience(attempts=4, first=0.01, longest=0.05, total=20.0)
+QUICK = RetryPolicy(attempts=4, first=0.01, longest=0.05, total=20.0)
 LARGE = os.urandom(1 << 20) * 18  # one part of 16 MiB and one of 2
 MEDIUM = LARGE[: 9 << 20]  # one request; one block of 8 MiB and one of 1
 

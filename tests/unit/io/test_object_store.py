@@ -13,13 +13,13 @@ import pytest
 from sfumato.errors import BadInput
 from sfumato.io import object_store
 from sfumato.io.object_store import Remote, is_remote
-from sfumato.io.retry import Patience
+from sfumato.io.retry import RetryPolicy
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 from fsspec.implementations.local import LocalFileSystem  # noqa: E402
 
 LARGE = os.urandom(1 << 20) * 17  # more than one part, and than two blocks
-QUICK = Patience(attempts=3, first=0.001, longest=0.002)
+QUICK = RetryPolicy(attempts=3, first=0.001, longest=0.002)
 
 
 class Elsewhere(LocalFileSystem):

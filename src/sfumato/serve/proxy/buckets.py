@@ -24,9 +24,9 @@ from sfumato.errors import BadInput
 from sfumato.io import (
     Fault,
     Kind,
-    Patience,
     Remote,
     RemoteObject,
+    RetryPolicy,
     kind_of,
     released_suffix,
 )
@@ -56,8 +56,8 @@ from sfumato.serve.request_models import Name
 _SCHEMES = ("s3", "gs", "file")
 # Of S3's own keys, in bytes.
 _LONGEST = 1024
-# A reader waits for the answer, so there is less patience than for a batch.
-_PATIENCE = Patience(attempts=4, total=10.0)
+# A reader waits for the answer, so requests are retried less than for a batch.
+_RETRY = RetryPolicy(attempts=4, total=10.0)
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -122,7 +122,7 @@ class Source:
     """The objects below ``url``; keys are names that cannot lead elsewhere."""
 
     def __init__(self, url: str) -> None:
-        self._remote = Remote(url, _PATIENCE)
+        self._remote = Remote(url, _RETRY)
         self.url = self._remote.url
 
     def found(self, key: str) -> Found | None:
