@@ -90,7 +90,7 @@ class StartOver(Exception):
 
 
 class Fault(BadInput):
-    """Storage could not be used: for a ``transient`` reason, because an object is ``missing``, or for good."""
+    """Storage could not be used: for a ``transient`` reason, since an object is ``missing``, or for good."""
 
     def __init__(self, sentence: str, *, transient: bool = False, missing: bool = False) -> None:
         super().__init__(sentence)
