@@ -9,12 +9,9 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from sfumato.errors import BadInput
-
-__all__ = ["library", "open_cv", "when_used"]
+__all__ = ["open_cv", "when_used"]
 
 _one_thread = threading.Lock()
-_NAMES = {"cv2": "OpenCV", "av": "PyAV", "pillow_heif": "pillow-heif"}
 
 
 def when_used(
@@ -36,15 +33,6 @@ def when_used(
         return value
 
     return load, lambda: sorted({*module_of, *sys.modules[package].__all__})
-
-
-def library(module: str, what: str) -> Any:
-    """Return ``module``, which ``what`` needs; if it is missing, refuse with the line that installs it."""
-    try:
-        return open_cv() if module == "cv2" else importlib.import_module(module)
-    except ImportError:
-        name = _NAMES.get(module, module)
-        raise BadInput(f"{what} needs {name}: pip install 'sfumato[media]'.") from None
 
 
 def open_cv() -> ModuleType:

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, StorageFailed
 from sfumato.io.atomic import AtomicSink
-from sfumato.io.formats import file_to_read, suffix_of
-from sfumato.loading import library
+from sfumato.io.formats import file_to_read, library, suffix_of
 
 __all__ = ["SoundSink", "open_sound"]
 

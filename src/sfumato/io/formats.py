@@ -6,10 +6,12 @@ import io
 import os
 import stat
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from sfumato.errors import BadInput
+from sfumato.loading import open_cv
 
 __all__ = [
     "MEDIA",
@@ -132,3 +134,12 @@ def file_to_read(path: str | os.PathLike[str]) -> Path:
     if status.st_size == 0:
         raise BadInput(f"{name} is empty.")
     return path
+
+
+def library(module: str, what: str) -> Any:
+    """Return ``module``, which ``what`` needs; if it is missing, refuse with the line that installs it."""
+    try:
+        return open_cv() if module == "cv2" else import_module(module)
+    except ImportError:
+        name = {"cv2": "OpenCV", "av": "PyAV", "pillow_heif": "pillow-heif"}.get(module, module)
+        raise BadInput(f"{what} needs {name}: pip install 'sfumato[media]'.") from None

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.io.formats import library
 from sfumato.io.image_header import PictureReader, exif_orientation
 from sfumato.io.video_files import boxes_fit, pixel_limit, rgb_of
-from sfumato.loading import library
 
 _INFO = (40, 52, 56, 108, 124)  # lengths of the headers that start alike
 # Pillow's names of pixels, and of how rows hold them, for each number of bits.

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.io.formats import library
 from sfumato.io.image_header import PictureReader, exif_orientation
-from sfumato.loading import library
 
 __all__ = ["encode_many"]
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.io.formats import library
 from sfumato.io.image_header import PictureReader, exif_orientation
-from sfumato.loading import library
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # How the header names the meaning of a pixel's samples.

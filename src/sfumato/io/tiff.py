@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
+from sfumato.io.formats import library
 from sfumato.io.image_header import PictureReader
-from sfumato.loading import library
 
 TYPES = {1: "B", 3: "H", 4: "I"}  # the unsigned integers that the tags below may have
 WIDTH, HEIGHT, BITS, PACKING, MEANING, FILLING = 256, 257, 258, 259, 262, 266

@@ -31,9 +31,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic import AtomicSink
-from sfumato.io.formats import file_to_read, suffix_of
+from sfumato.io.formats import file_to_read, library, suffix_of
 from sfumato.io.image_header import upright
-from sfumato.loading import library
 
 __all__ = ["VideoSink", "VideoSource", "open_video", "video_container"]
 
