@@ -7,6 +7,7 @@ without lock, admission, chain and running totals.
 from __future__ import annotations
 
 import itertools
+import json
 import multiprocessing
 import sqlite3
 import tempfile
@@ -16,11 +17,8 @@ from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from sqlalchemy import create_engine
-
-from sfumato.ledger import Entry, Ledger
-from sfumato.ledger.entries import guarantee_text, prices_text
-from sfumato.ledger.ledger_tables import append_entry, metadata, read_account
+from sfumato.ledger import Ledger
+from sfumato.ledger.entries import prices_text
 from sfumato.privacy import Guarantee
 from timing import Row, interleaved
 
@@ -40,7 +38,7 @@ def spends(folder: Path) -> list[Row]:
     """Commits a second of one and of several processes, raw and through the ledger, taking turns."""
     with Ledger(f"sqlite:///{folder}/budget.db") as ledger:
         ledger.open("clinic", epsilon=8.0, delta=1e-6)
-    metadata.create_all(create_engine(f"sqlite:///{folder}/raw.db"))
+    Ledger(f"sqlite:///{folder}/raw.db")  # the same tables
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["sfumato.ledger"])
     pipes = []
@@ -91,23 +89,13 @@ def balances(folder: Path) -> list[Row]:
 
 def fill(ledger: Ledger, name: str, count: int) -> None:
     """The rows that ``count`` spends would leave, in one transaction."""
-    known = ledger._dataset(name)
-    wire, prices = guarantee_text(TINY), prices_text(known.filter.price(TINY))
-    with ledger._storage.writing() as transaction:
-        account = read_account(transaction, known, lock=True)
+    with ledger._writing(name) as book:
+        wires = {
+            "guarantee_wire": json.dumps(TINY.to_dict(), sort_keys=True),
+            "prices_wire": prices_text(book.known.filter.price(TINY)),
+        }
         for _ in range(count):
-            entry = Entry(
-                ledger=ledger.identity,
-                dataset=name,
-                number=account.entries + 1,
-                kind="spend",
-                at=account.at,
-                previous=account.head,
-                guarantee_wire=wire,
-                prices_wire=prices,
-            )
-            account = account.after(entry, known.filter)
-            append_entry(transaction, known, account, entry)
+            book.append("spend", **wires)
 
 
 def _connected(folder: Path) -> sqlite3.Connection:

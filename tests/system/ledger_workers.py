@@ -14,7 +14,7 @@ from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused, Ledger, LedgerUnavailable
 from sfumato.privacy import Guarantee
 
-_PRELOADED = ["sfumato.ledger", "sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql.psycopg"]
+_PRELOADED = ["sfumato.ledger.ledger", "sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql.psycopg"]
 _KINDS = ("spend", "spend", "commit", "release")
 
 

@@ -14,7 +14,7 @@ from ledger_workers import make_ledger, pay_and_release, spend_after_forking, st
 from sqlalchemy import create_engine, text
 
 from sfumato.errors import BadInput
-from sfumato.ledger import BudgetRefused, Filter, Ledger, LedgerUnavailable, add_prices
+from sfumato.ledger import BudgetRefused, Filter, Ledger, LedgerUnavailable
 from sfumato.privacy import Guarantee
 
 KILLS = int(os.environ.get("SFUMATO_SOAK_KILLS", "60"))
@@ -142,7 +142,8 @@ def test_workers_killed_at_random_points_lose_nothing_and_overspend_nothing(url,
         total, kept = rule.nothing(), {}
         for entry in history:
             if entry.kind in ("spend", "hold") and entry.number not in given_back:
-                total, kept[entry.hash] = add_prices(total, entry.prices), entry
+                total = tuple(spent + price for spent, price in zip(total, entry.prices, strict=True))
+                kept[entry.hash] = entry
         assert rule.fits(total)
         assert len(kept) == ledger.balance("clinic").spends == fit
 

@@ -262,8 +262,8 @@ main(["means", "x.npy", "other.txt", "0.5", "1.0", "ward", "sqlite:///budget.db"
     "a file format": Change(
         {
             f"{SOURCE}/io/formats.py": (
-                '    ".jpeg": "jpeg",\n',
-                '    ".jpeg": "jpeg",\n    ".jfif": "jpeg",\n',
+                '    ".jpeg": "JPEG",\n',
+                '    ".jpeg": "JPEG",\n    ".jfif": "JPEG",\n',
             )
         },
         """

@@ -215,7 +215,7 @@ def test_bad_folders_are_refused_in_one_sentence(called, classes):
     assert "4: odd.png is truncated" in called(*given).sentence
     odd.unlink()
     (classes / "4" / "notes.txt").write_text("by hand")
-    assert "4: notes.txt has none of the suffixes of pictures" in called(*given).sentence
+    assert "4: 'notes.txt' has none of the supported suffixes of pictures" in called(*given).sentence
     (classes / "4" / "notes.txt").unlink()
     (classes / "empty").mkdir()
     assert "the class folder empty holds no pictures" in called(*given).sentence

@@ -7,7 +7,6 @@ is a number, a text, or either repeated; whether a value fits is for the mechani
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -190,8 +189,7 @@ def _array(file: str) -> Any:
     """Return the array in ``file``."""
     from sfumato.io import open_array
 
-    source = open_array(file)
-    return next(source.blocks(source.rows * max(1, math.prod(source.shape[1:])) * 8))
+    return open_array(file).read()
 
 
 def url_of(given: str | None) -> str:

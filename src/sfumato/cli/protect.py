@@ -324,4 +324,4 @@ def _budgets(file: Path) -> Any:
     source = open_array(file)
     if len(source.shape) != 1:
         raise BadInput(f"{file.name} must hold one ε a record, an array of shape (n,), not {source.shape}.")
-    return next(source.blocks(8 * source.rows))
+    return source.read()

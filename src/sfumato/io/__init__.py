@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from sfumato.io.array_files import array_names as array_names
     from sfumato.io.array_files import open_archive as open_archive
     from sfumato.io.array_files import open_array as open_array
-    from sfumato.io.atomic import AtomicFile as AtomicFile
     from sfumato.io.atomic import First as First
     from sfumato.io.atomic import atomic_folder as atomic_folder
     from sfumato.io.atomic import atomic_output as atomic_output
@@ -52,20 +51,14 @@ if TYPE_CHECKING:
     from sfumato.io.jpeg import encode_many as encode_many
     from sfumato.io.object_store import Remote as Remote
     from sfumato.io.object_store import RemoteObject as RemoteObject
-    from sfumato.io.object_store import checked_name as checked_name
-    from sfumato.io.object_store import checked_url as checked_url
-    from sfumato.io.object_store import filesystem_for as filesystem_for
-    from sfumato.io.object_store import scheme_of as scheme_of
-    from sfumato.io.object_transfer import version_of as version_of
+    from sfumato.io.object_store import is_remote as is_remote
     from sfumato.io.retry import Fault as Fault
-    from sfumato.io.retry import Patience as Patience
-    from sfumato.io.schema import Column as Column
+    from sfumato.io.retry import RetryPolicy as RetryPolicy
     from sfumato.io.schema import Schema as Schema
     from sfumato.io.schema import single_names as single_names
     from sfumato.io.stores import LocalStore as LocalStore
     from sfumato.io.stores import RemoteStore as RemoteStore
     from sfumato.io.stores import Store as Store
-    from sfumato.io.stores import is_remote as is_remote
     from sfumato.io.stores import named as named
     from sfumato.io.table_files import TableSink as TableSink
     from sfumato.io.table_files import TableSource as TableSource
@@ -82,18 +75,16 @@ __all__ = [
     "ArrayPair",
     "ArraySink",
     "ArraySource",
-    "AtomicFile",
     "ClassFolders",
-    "Column",
     "DatasetSource",
     "Fault",
     "First",
     "Kind",
     "LocalStore",
-    "Patience",
     "Remote",
     "RemoteObject",
     "RemoteStore",
+    "RetryPolicy",
     "Schema",
     "SoundSink",
     "Store",
@@ -106,13 +97,10 @@ __all__ = [
     "atomic_output",
     "check_storable",
     "check_top",
-    "checked_name",
-    "checked_url",
     "cuts_of",
     "encode_many",
     "encode_picture",
     "file_to_read",
-    "filesystem_for",
     "is_archive",
     "is_remote",
     "kind_of",
@@ -131,14 +119,12 @@ __all__ = [
     "require_room",
     "reserved",
     "same_kind",
-    "scheme_of",
     "single_names",
     "storage_fault",
     "stored_values",
     "suffix_of",
     "sync",
     "unsettled",
-    "version_of",
     "video_container",
     "write_archive",
     "write_class_folders",
@@ -156,7 +142,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "array_names": "array_files",
             "open_archive": "array_files",
             "open_array": "array_files",
-            "AtomicFile": "atomic",
             "First": "atomic",
             "atomic_folder": "atomic",
             "atomic_output": "atomic",
@@ -194,20 +179,14 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "encode_many": "jpeg",
             "Remote": "object_store",
             "RemoteObject": "object_store",
-            "checked_name": "object_store",
-            "checked_url": "object_store",
-            "filesystem_for": "object_store",
-            "scheme_of": "object_store",
-            "version_of": "object_transfer",
+            "is_remote": "object_store",
             "Fault": "retry",
-            "Patience": "retry",
-            "Column": "schema",
+            "RetryPolicy": "retry",
             "Schema": "schema",
             "single_names": "schema",
             "LocalStore": "stores",
             "RemoteStore": "stores",
             "Store": "stores",
-            "is_remote": "stores",
             "named": "stores",
             "TableSink": "table_files",
             "TableSource": "table_files",

@@ -13,7 +13,7 @@ import math
 import os
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,9 +54,9 @@ class Layout:
         return math.prod(self.shape[1:]) * self.dtype.itemsize
 
     @property
-    def data_bytes(self) -> int:
-        """Bytes that follow the header."""
-        return self.shape[0] * self.row_bytes
+    def bytes(self) -> int:
+        """Bytes of the header and of the data that follows it."""
+        return self.header_bytes + self.shape[0] * self.row_bytes
 
 
 def read_layout(stream: io.BufferedIOBase, label: str) -> Layout:
@@ -132,14 +132,6 @@ def check_array(shape: tuple[int, ...], dtype: np.dtype[Any], label: str) -> Non
         raise BadInput(f"{label} has rows of more than {_MAX_ROW_BYTES >> 30} GiB, which are not accepted.")
 
 
-def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    """Return magic and header (format 1.0) of a C-ordered array."""
-    head = io.BytesIO()
-    description = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    npy_format.write_array_header_1_0(head, description)
-    return head.getvalue()
-
-
 MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
 _END_RECORD_BYTES = 22
 _ENCRYPTED = 0x1
@@ -151,7 +143,7 @@ _MAX_READ_BYTES = 2 << 20  # members are listed in some hundred bytes each, and 
 
 @contextmanager
 def damage(label: str) -> Iterator[None]:
-    """Say that ``label`` is damaged, whatever the reader of the bytes raised."""
+    """Turn whatever the reader of the bytes raises into the sentence that ``label`` is damaged."""
     try:
         yield
     except BadInput:
@@ -170,12 +162,18 @@ def _member_names(path: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_member(path: Path, name: str, label: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
-    """The bytes of array ``name`` and how many the archive says they are.
+def _stream(path: Path, name: str | None, label: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
+    """Yield the bytes of array ``name`` of an archive, or of a file, and how many there are said to be.
 
     The stream ends where the data really end, be that before or after the stated length, and reading to its
     end checks the archive's checksum; no more than what is asked for is ever unpacked.
     """
+    if name is None:
+        with damage(label):
+            file = path.open("rb")
+        with file:
+            yield file, os.fstat(file.fileno()).st_size
+        return
     with open_archive(path) as archive:
         info = _arrays(archive, path)[name]
         if info.flag_bits & _ENCRYPTED:
@@ -237,7 +235,7 @@ class _SmallReads(io.BufferedReader):
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive at ``path``; one that lists too many members, or is damaged at its end, is refused."""
+    """Yield the archive at ``path``; one with too many members, or damaged at its end, is refused."""
     with ExitStack() as stack:
         with damage(path.name):
             content = stack.enter_context(_SmallReads(io.FileIO(path)))
@@ -292,23 +290,19 @@ class ArraySource:
         return self._layout.fortran
 
     def blocks(self, max_bytes: int = _BLOCK_BYTES, rows: range | None = None) -> Iterator[NDArray[Any]]:
-        """Consecutive C-ordered blocks of shape ``(k, *shape[1:])``: up to ``max_bytes`` each, or one row.
+        """Yield C-ordered blocks of shape ``(k, *shape[1:])``: up to ``max_bytes`` each, or one row.
 
         Every call reads the file anew, and refuses it where it has changed since it was opened, ends early or
         late, or fails its checksum. A Fortran-ordered array is held in memory whole. Of ``rows``, if given,
         those before are passed over, and those after are not read.
         """
-        if max_bytes < 1:
-            raise BadInput(
-                f"`max_bytes` was {max_bytes}; a positive number is accepted.", parameter="max_bytes"
-            )
         label = _label(self.path, self.name)
         step = max(1, max_bytes // self._layout.row_bytes)
         wanted = range(self.rows) if rows is None else rows
         with _stream(self.path, self.name, label) as (stream, size):
             with damage(label):
                 layout = read_layout(stream, label)
-            if layout != self._layout or size != _size(layout):
+            if layout != self._layout or size != layout.bytes:
                 raise BadInput(f"{label} has changed since it was opened.")
             if self._layout.fortran:
                 flat = self._read(stream, (int(np.prod(self.shape)),), label)
@@ -325,6 +319,15 @@ class ArraySource:
                 if start + count == self.rows:
                     _expect_end(stream, label)
                 yield block
+
+    def read(self, report: Callable[[float], None] = lambda share: None) -> NDArray[Any]:
+        """Return the whole array; ``report`` is told the share of it that is read."""
+        values, done = np.empty(self.shape, self.dtype), 0
+        for block in self.blocks():
+            values[done : done + len(block)] = block
+            done += len(block)
+            report(done / self.rows)
+        return values
 
     def _read(self, stream: io.BufferedIOBase, shape: tuple[int, ...], label: str) -> NDArray[Any]:
         block = np.empty(shape, self._layout.dtype)
@@ -359,7 +362,7 @@ def open_array(path: str | os.PathLike[str], array: str | None = None) -> ArrayS
             )
     elif magic.startswith(MAGICS):
         names = _member_names(path)
-        array = _choose(names, array, path)
+        array = choose_array(path, names, array, "array")
         others = tuple(name for name in names if name != array)
     else:
         raise BadInput(f"{path.name} is not a NumPy file: .npy and .npz are accepted.")
@@ -367,13 +370,13 @@ def open_array(path: str | os.PathLike[str], array: str | None = None) -> ArrayS
     with _stream(path, array, label) as (stream, size):
         with damage(label):
             layout = read_layout(stream, label)
-        if size != _size(layout):
-            fault = "truncated" if size < _size(layout) else "followed by other bytes"
+        if size != layout.bytes:
+            fault = "truncated" if size < layout.bytes else "followed by other bytes"
+            announced, held = layout.bytes - layout.header_bytes, size - layout.header_bytes
             raise BadInput(
-                f"{label} is {fault}: its header announces {layout.data_bytes} bytes of data, and "
-                f"{size - layout.header_bytes} are there."
+                f"{label} is {fault}: its header announces {announced} bytes of data, and {held} are there."
             )
-    if layout.fortran and layout.data_bytes > _MAX_FORTRAN_BYTES:
+    if layout.fortran and layout.bytes > _MAX_FORTRAN_BYTES:
         raise BadInput(
             f"{label} is stored in Fortran order and larger than {_MAX_FORTRAN_BYTES >> 20} MiB, so its rows "
             "cannot be streamed; save np.ascontiguousarray(X) instead."
@@ -392,13 +395,11 @@ class ArraySink(AtomicSink):
     def __init__(
         self, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: DTypeLike, name: str = "X"
     ) -> None:
-        super().__init__(path)
         self.shape = tuple(int(length) for length in shape)
+        super().__init__(path, expected=self.shape[0] if self.shape else None)
         self.dtype: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
         self.name = name
-        self._suffix = suffix_of(self.path)
-        if self._suffix not in (".npy", ".npz"):
-            raise BadInput(f"{self.path.name} is no place for an array; .npy and .npz are accepted.")
+        self._suffix = suffix_of(self.path, "array")
         check_name(name, self.path.name)
         check_array(self.shape, self.dtype, self.path.name)
         self._stream: Any = None
@@ -411,8 +412,6 @@ class ArraySink(AtomicSink):
             )
         if not np.can_cast(block.dtype, self.dtype, "safe"):
             raise BadInput(f"{self.path.name} takes {self.dtype.name}, which cannot hold {block.dtype.name}.")
-        if self.rows_written + len(block) > self.shape[0]:
-            raise BadInput(f"{self.path.name} takes {self.shape[0]} rows, and more were written.")
         raw = np.ascontiguousarray(block, self.dtype).reshape(-1).view(np.uint8)
         with self._appending(len(block)):
             self._stream.write(raw.data)
@@ -424,25 +423,9 @@ class ArraySink(AtomicSink):
             # The size is not known to zipfile beforehand, so room for more than 4 GiB is always kept.
             member = zip_member(self.name)
             self._stream = layers.enter_context(archive.open(member, "w", force_zip64=True))
-        self._stream.write(npy_header(self.shape, self.dtype))
-
-    def _check_complete(self) -> None:
-        if self.rows_written != self.shape[0]:
-            raise BadInput(
-                f"{self.path.name} was to hold {self.shape[0]} rows, and {self.rows_written} were written."
-            )
-
-
-@contextmanager
-def _stream(path: Path, name: str | None, label: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
-    if name is not None:
-        with open_member(path, name, label) as opened:
-            yield opened
-    else:
-        with damage(label):
-            file = path.open("rb")
-        with file:
-            yield file, os.fstat(file.fileno()).st_size
+        description = npy_format.dtype_to_descr(self.dtype)
+        header = {"descr": description, "fortran_order": False, "shape": self.shape}
+        npy_format.write_array_header_1_0(self._stream, header)
 
 
 def _expect_end(stream: io.BufferedIOBase, label: str) -> None:
@@ -459,28 +442,40 @@ def array_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
     return _member_names(path) if archive else ()
 
 
-def _choose(names: tuple[str, ...], wanted: str | None, path: Path) -> str:
+def choose_array(
+    path: Path, names: Sequence[str], wanted: str | None, parameter: str, usual: Sequence[str] = ()
+) -> str:
+    """Return ``wanted``, or else the only array of the archive, or the only one with a ``usual`` name.
+
+    ``parameter`` is what refusals call the choice.
+    """
     if not names:
         raise BadInput(f"{path.name} holds no arrays.")
-    shown = ", ".join(repr(name) for name in names[:20]) + (", …" if len(names) > 20 else "")
-    if wanted is None:
-        if len(names) > 1:
-            raise BadInput(
-                f"{path.name} holds {len(names)} arrays; name one of them by `array`",
-                parameter="array",
-                accepted=shown,
-            )
-        return names[0]
-    if wanted not in names:
+    accepted = ", ".join(repr(name) for name in names[:20]) + (", …" if len(names) > 20 else "")
+    if wanted is not None:
+        if wanted not in names:
+            problem = f"`{parameter}` was {wanted!r}, which is no array of {path.name}"
+            raise BadInput(problem, parameter=parameter, accepted=accepted)
+        return wanted
+    found = [name for name in names if name in usual] if usual else names
+    if len(found) == 1:
+        return found[0]
+    if not usual:
+        problem = f"{path.name} holds {len(names)} arrays; name one of them by `{parameter}`"
+        raise BadInput(problem, parameter=parameter, accepted=accepted)
+    if found:
+        several = " and ".join(repr(name) for name in found)
         raise BadInput(
-            f"`array` was {wanted!r}, which is no array of {path.name}", parameter="array", accepted=shown
+            f"{several} of {path.name} could each be the {parameter}; choose one by `{parameter}`.",
+            parameter=parameter,
         )
-    return wanted
+    raise BadInput(
+        f"{path.name} holds no array called {', '.join(usual[:-1])} or {usual[-1]}; name one of its arrays "
+        f"by `{parameter}`",
+        parameter=parameter,
+        accepted=accepted,
+    )
 
 
 def _label(path: Path, name: str | None) -> str:
     return path.name if name is None else f"array {name!r} of {path.name}"
-
-
-def _size(layout: Layout) -> int:
-    return layout.header_bytes + layout.data_bytes

@@ -1,15 +1,13 @@
-"""Output that appears whole or not at all: files, folders, and files that appear in pairs.
+"""Files and folders that appear whole or not at all, alone or with a file that explains them.
 
-Bytes go to a hidden file beside the output, readable by its owner only. When everything is written it is
-flushed to the disk and renamed over the output in one step; when anything fails it is removed, and an older
-output stays as it was. Only a killed process or a power cut can leave the hidden file behind; whoever knows
-that nobody writes any more may :func:`sweep` it away.
+Bytes go to a hidden file beside the output, which only its owner may read. When everything is written it is
+flushed to the disk and renamed over the output in one step; on any failure it is removed, and an older output
+stays. Only a killed process or a power cut can leave the hidden file behind; :func:`sweep` removes it once
+nobody writes any more.
 
-Waiting for the disk after every file is most of the time of many small ones. Whoever writes many, and says
-at the end that they are complete, may wait for all of them at once: :func:`unsettled`, then :func:`settle`.
-
-Room for an output can be taken before it is known what will be in it: :func:`reserved`. The hidden file is
-then made at once, and the disk keeps so many bytes for it, so that a full disk shows before anything is paid.
+Waiting for the disk takes most of the time of a small file. A batch of many can wait for all of them at once:
+write them under :func:`unsettled`, then call :func:`settle`. :func:`reserved` takes room for an output before
+its content is known, so that a full disk shows before anything is paid.
 """
 
 from __future__ import annotations
@@ -25,13 +23,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from sfumato.errors import BadInput, SfumatoError, StorageFailed, StorageFull
 
 __all__ = [
-    "AtomicFile",
     "First",
     "atomic_folder",
     "atomic_output",
@@ -44,6 +40,8 @@ __all__ = [
     "writing",
 ]
 
+#: A file that appears just before an output, and the function that returns its content. The function is
+#: called once the output is complete, with the path where the output can be read.
 First = tuple[str | os.PathLike[str], Callable[[Path], bytes]]
 
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
@@ -57,9 +55,9 @@ _UNSETTLED: ContextVar[bool] = ContextVar("unsettled", default=False)
 
 @contextmanager
 def unsettled() -> Iterator[None]:
-    """Files that this thread writes in the block appear whole, and are on the disk after :func:`settle`.
+    """Do not wait for the disk for files that this thread writes in the block; :func:`settle` does.
 
-    A killed process changes nothing about them; a power cut before may leave some of them empty.
+    The files appear whole even if the process is killed. A power cut before ``settle`` may leave some empty.
     """
     before = _UNSETTLED.set(True)
     try:
@@ -69,10 +67,7 @@ def unsettled() -> Iterator[None]:
 
 
 def settle(folder: Path) -> None:
-    """Return when everything that was written to the file system of ``folder`` is on the disk.
-
-    One wait for all files, where one for each would have the disk begin anew every time.
-    """
+    """Return when everything that was written to the file system of ``folder`` is on the disk."""
     with writing(folder):
         descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -83,7 +78,7 @@ def settle(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes left half-written in ``folder`` and the folders in it."""
+    """Remove the hidden files that killed processes left in ``folder`` and in the folders below it."""
     for place, _, names in os.walk(folder):
         for name in filter(_TEMPORARY.fullmatch, names):
             (Path(place) / name).unlink(missing_ok=True)
@@ -100,21 +95,21 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Say in a sentence what the operating system refused about ``path``.
+    """Turn an error of the operating system about ``path`` into one sentence.
 
-    A folder that is missing, or closed, was named by somebody: bad input. A full or broken disk was not.
+    A full or broken disk is a :class:`~sfumato.errors.StorageFailed`; anything else, such as a missing or
+    closed folder, is bad input.
     """
     try:
         yield
     except OSError as error:
-        fault = storage_fault(error, path.name or str(path))
-        if fault is not None:
-            raise fault from error
-        raise BadInput(f"{path.name or path} cannot be written: {error.strerror or error}.") from error
+        name = path.name or str(path)
+        other = BadInput(f"{name} cannot be written: {error.strerror or error}.")
+        raise storage_fault(error, name) or other from error
 
 
 def storage_fault(error: OSError, name: str) -> SfumatoError | None:
-    """Return ``error`` as a sentence about ``name`` where the disk failed; None where it did not."""
+    """Return the error that says that ``name`` cannot be written; None unless the disk is full or broken."""
     kind = StorageFull if error.errno in _FULL else StorageFailed if error.errno in _BROKEN else None
     return None if kind is None else kind(f"{name} cannot be written: {error.strerror or error}.")
 
@@ -123,9 +118,9 @@ def storage_fault(error: OSError, name: str) -> SfumatoError | None:
 def reserved(path: Path, size: int) -> Iterator[None]:
     """Keep ``size`` bytes of the disk for the output ``path``, which this thread writes in the block.
 
-    Raises :class:`~sfumato.errors.StorageFull` where they are not there. A little more is kept until the
-    output is opened, for what is written beside it: a certificate, rows of a ledger. On a file system that
-    keeps nothing it is only looked whether there is as much now.
+    Raises :class:`~sfumato.errors.StorageFull` if there are fewer. A little more is kept until the output is
+    opened, for what is written beside it: a certificate, rows of a ledger. On a file system that cannot keep
+    room, it is only checked that there is as much now.
     """
     output, beside = AtomicFile(path), AtomicFile(path)
     taken = _RESERVED.set((output, beside))
@@ -142,20 +137,19 @@ def reserved(path: Path, size: int) -> Iterator[None]:
 
 
 def require_room(folder: Path, size: int) -> None:
-    """Raise :class:`~sfumato.errors.StorageFull` where the disk of ``folder`` has not ``size`` bytes free.
+    """Raise :class:`~sfumato.errors.StorageFull` if the disk of ``folder`` has less than ``size`` bytes free.
 
-    For many files, of which nothing can be kept: others may take the room meanwhile. The folder need not be
-    there yet.
+    For many files, for which no room can be kept. The folder need not exist yet.
     """
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     with writing(folder):
-        room = os.statvfs(there)
+        room = os.statvfs(existing)
         if room.f_bavail * room.f_frsize < size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _keep_room(descriptor: int, size: int) -> None:
-    """Have the disk keep ``size`` bytes for a file whose length stays what it is."""
+    """Have the disk keep ``size`` bytes for a file, without changing its length."""
     refused = errno.EOPNOTSUPP
     if hasattr(_LIBRARY, "fallocate64"):
         done = _LIBRARY.fallocate64(descriptor, _KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(max(1, size)))
@@ -171,41 +165,47 @@ class AtomicFile:
     """A binary file that takes the place of ``path`` on :meth:`commit` and vanishes on :meth:`discard`.
 
     While being written it has mode 0600 and a random name that starts with a dot; committed, it has ``mode``,
-    or unless given the mode that any new file gets from the process's umask. A symbolic link is followed: its
-    target is replaced.
+    by default the one that the process's umask gives to new files. A symbolic link is followed: its target is
+    replaced. ``first`` may be set until the file is committed.
     """
 
     file: IO[bytes]
-    _process: int
+    first: First | None = None
     _temporary: Path
 
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
         self.path, self._mode = Path(path), mode
         self._target = Path(os.path.realpath(self.path))
+        self._process = os.getpid()
         #: Whether another has taken over the hidden file, for which room was kept.
-        self.adopted, self._roomy = False, False
+        self.adopted = False
         room = _RESERVED.get()
         if room is not None and room[0]._target == self._target and not room[0].adopted:
             output, beside = room
             beside.discard()
-            output.adopted = self._roomy = True
-            self._process, self._temporary, self.file = output._process, output._temporary, output.file
+            output.adopted = True
+            self._temporary, self.file = output._temporary, output.file
             return
         if self._target.exists() and not self._target.is_file():
             raise BadInput(f"{self.path} exists and is not a regular file, so no output can take its place.")
         # Known before the file exists: a signal may end this at any point, and nothing may remain.
-        self._process = os.getpid()
         self._temporary = self._target.parent / f".{secrets.token_hex(8)}"
         with writing(self.path):
             self.file = open(self._temporary, "xb", opener=_private)  # noqa: SIM115
 
-    def commit(self, first: AtomicFile | None = None) -> None:
-        """Make the file durable, then let it appear at ``path``; where that fails nothing remains of it.
+    def commit(self) -> None:
+        """Make the file durable, then let it appear at ``path``; on failure nothing remains of it.
 
-        ``first`` appears just before it. An older file at ``path`` goes away before that, so that what stands
-        at ``path`` always has the ``first`` that belongs to it.
+        ``first`` appears just before it. An older file at ``path`` is removed before that, so that a file at
+        ``path`` always has the ``first`` that belongs to it.
         """
+        first: AtomicFile | None = None
         try:
+            if self.first is not None:
+                content = self.first[1](self.written())
+                first = AtomicFile(self.first[0])
+                with writing(first.path):
+                    first.file.write(content)
             self._settle()
             if first is not None:
                 first._settle()
@@ -223,21 +223,21 @@ class AtomicFile:
             raise
 
     def written(self) -> Path:
-        """Where what was written so far can be read, before it appears at ``path``."""
+        """Return where what was written so far can be read, before it appears at ``path``."""
         with writing(self.path):
             self.file.flush()
         return self._temporary
 
     def _settle(self) -> None:
-        """All bytes on the disk, with the mode they are to have."""
+        """Put all bytes on the disk, with the mode they are to have."""
         mode = 0o666 & ~_umask() if self._mode is None else self._mode
         with writing(self.path):
             self.file.flush()
-            if self._roomy:  # what was kept and not needed goes back
-                os.ftruncate(self.file.fileno(), os.fstat(self.file.fileno()).st_size)
-            os.fchmod(self.file.fileno(), mode)
+            descriptor = self.file.fileno()
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size)  # gives back room that was not needed
+            os.fchmod(descriptor, mode)
             if not _UNSETTLED.get():
-                os.fsync(self.file.fileno())
+                os.fsync(descriptor)
             self.file.close()
 
     def _appear(self) -> None:
@@ -251,70 +251,57 @@ class AtomicFile:
             sync(self._target.parent)
 
     def discard(self) -> None:
-        """Remove what was written and leave ``path`` as it was."""
+        """Remove what was written and leave ``path`` as it was; after :meth:`commit` this does nothing."""
         # Closing flushes, which fails again on a full disk; the file goes away all the same.
         with suppress(OSError, AttributeError):
             self.file.close()
         self._temporary.unlink(missing_ok=True)
 
     def __del__(self) -> None:
-        # A signal may come before anybody holds on to this file. What has appeared has another name by now,
-        # and what a parent process is writing is no business of its forked child.
+        # A signal may come before anybody holds on to this file. A forked child leaves alone what its parent
+        # is writing.
         if hasattr(self, "_temporary") and self._process == os.getpid() and not self.adopted:
             self.discard()
-
-
-@contextmanager
-def atomic_output(path: str | os.PathLike[str], *, mode: int | None = None) -> Iterator[IO[bytes]]:
-    """A binary file that appears at ``path`` when the block ends without an exception, and not otherwise.
-
-    It has ``mode`` from the first, or unless given the mode of any new file.
-    """
-    output = AtomicFile(path, mode=mode)
-    try:
-        yield output.file
-    except BaseException:
-        output.discard()
-        raise
-    output.commit()
 
 
 # The hidden file with room for an output, and one that keeps room for what is written beside it.
 _RESERVED: ContextVar[tuple[AtomicFile, AtomicFile] | None] = ContextVar("reserved", default=None)
 
-#: A file that appears just before an output, and what gives its content once the output can be read.
+
+@contextmanager
+def atomic_output(
+    path: str | os.PathLike[str], *, mode: int | None = None, first: First | None = None
+) -> Iterator[IO[bytes]]:
+    """Yield a binary file that appears at ``path`` if the block ends without an exception.
+
+    It has ``mode``, by default that of any new file. ``first`` appears just before it, or not at all.
+    """
+    output = AtomicFile(path, mode=mode)
+    output.first = first
+    try:
+        yield output.file
+        output.commit()
+    finally:
+        output.discard()
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes, *, first: First | None = None) -> None:
-    """Let ``data`` appear at ``path``, and the file ``first`` just before it; or neither of them.
-
-    The content of ``first`` is asked for once ``data`` is written, and told where that can be read.
-    """
-    files = [AtomicFile(path)]
-    try:
-        with writing(files[0].path):
-            files[0].file.write(data)
-        if first is not None:
-            content = first[1](files[0].written())
-            files.append(AtomicFile(first[0]))
-            with writing(files[1].path):
-                files[1].file.write(content)
-    except BaseException:
-        for file in files:
-            file.discard()
-        raise
-    files[0].commit(*files[1:])
+    """Let ``data`` appear at ``path``, and the file ``first`` just before it; or neither of them."""
+    with atomic_output(path, first=first) as file, writing(Path(path)):
+        file.write(data)
 
 
 class AtomicSink(ABC):
-    """What all sinks share: opened by ``with``, committed if the block ends well and all was written."""
+    """Base class of sinks: opened by ``with``, committed if the block ends well and all was written.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    ``expected`` is how many ``what`` (rows, samples, frames) make it complete; None where any number does.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], expected: int | None = None, what: str = "rows") -> None:
         self.path = Path(path)
         self.rows_written = 0
+        self._expected, self._what = expected, what
         self._output: AtomicFile | None = None
-        self._first: AtomicFile | None = None
-        self._content: Callable[[Path], bytes] | None = None
         self._whole = True  # no write was cut off in the middle
         self._layers = ExitStack()  # what stands between the caller's values and the file: zip, gzip, Parquet
 
@@ -322,28 +309,34 @@ class AtomicSink(ABC):
     def _begin(self, file: IO[bytes], layers: ExitStack) -> None:
         """Write what comes before the values; register in ``layers`` what must be closed after them."""
 
-    @abstractmethod
     def _check_complete(self) -> None:
         """Raise unless everything that was announced has been written."""
+        if self._expected not in (None, self.rows_written):
+            raise BadInput(
+                f"{self.path.name} was to hold {self._expected} {self._what}, and {self.rows_written} were "
+                "written."
+            )
 
-    def accompany(self, path: str | os.PathLike[str], content: Callable[[Path], bytes]) -> None:
-        """Let a file appear at ``path`` just before the output does, or not at all.
-
-        ``content`` is asked for its bytes once the output is complete, and told where that can be read.
-        """
-        self._first = AtomicFile(path)
-        self._content = content
+    def accompany(self, first: First | None) -> None:
+        """Let the file ``first``, if one is given, appear just before the output does, or not at all."""
+        self._opened().first = first
 
     @contextmanager
     def _appending(self, rows: int) -> Iterator[None]:
-        """Around the bytes of ``rows`` rows: they count once all of them went through."""
-        if self._output is None:
-            raise BadInput(f"{self.path.name} takes rows inside its with block only.")
+        """Count ``rows`` rows once the block that writes them ends well."""
+        self._opened()
+        if self._expected is not None and self.rows_written + rows > self._expected:
+            raise BadInput(f"{self.path.name} takes {self._expected} {self._what}, and more were written.")
         self._whole = False
         with writing(self.path):
             yield
         self._whole = True
         self.rows_written += rows
+
+    def _opened(self) -> AtomicFile:
+        if self._output is None:
+            raise BadInput(f"{self.path.name} takes {self._what} inside its with block only.")
+        return self._output
 
     def __enter__(self) -> Self:
         self._output = AtomicFile(self.path)
@@ -351,49 +344,33 @@ class AtomicSink(ABC):
             with writing(self.path):
                 self._begin(self._output.file, self._layers)
         except BaseException:
-            self._abandon()
+            self._discard()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._abandon()
-            return
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if not self._whole:
-                raise BadInput(f"{self.path.name} is incomplete: a write to it failed.")
-            self._check_complete()
-            with writing(self.path):
-                self._layers.close()
-            self._write_first()
-        except BaseException:
-            self._abandon()
-            raise
-        if self._output is not None:
-            self._output.commit(self._first)
-            self._output = self._first = None
+            if kind is None:
+                if not self._whole:
+                    raise BadInput(f"{self.path.name} is incomplete: a write to it failed.")
+                self._check_complete()
+                with writing(self.path):
+                    self._layers.close()
+                self._opened().commit()
+        finally:
+            self._discard()
 
-    def _write_first(self) -> None:
-        if self._output is None or self._first is None or self._content is None:
-            return
-        content = self._content(self._output.written())
-        with writing(self._first.path):
-            self._first.file.write(content)
-
-    def _abandon(self) -> None:
+    def _discard(self) -> None:
+        """Remove whatever was not committed."""
         # Layers close by writing their endings, which may fail as well; the first error is the one to tell.
         with suppress(Exception):
             self._layers.close()
-        for file in (self._output, self._first):
-            if file is not None:
-                file.discard()
-        self._output = self._first = None
+        self._opened().discard()
+        self._output = None
 
 
 def _private(name: str, flags: int) -> int:
-    """Opens a file that only its owner may read, whatever the umask."""
+    """Open a file that only its owner may read, whatever the umask."""
     return os.open(name, flags, 0o600)
 
 
@@ -407,7 +384,7 @@ def _umask() -> int:
 
 @contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A folder to fill, which appears at ``path`` if the block ends without an exception, and not otherwise.
+    """Yield a folder to fill, which appears at ``path`` if the block ends without an exception.
 
     It stands in a hidden folder beside ``path``, closed to others until all is there. ``path`` must not
     exist, or be an empty folder.

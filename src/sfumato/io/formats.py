@@ -1,4 +1,4 @@
-"""File formats by suffix: arrays, tables, pictures, sounds and videos, and which of them are written."""
+"""File formats by suffix, which of them are written, and checks that precede reading any file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import io
 import os
 import stat
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from sfumato.errors import BadInput
+from sfumato.loading import open_cv
 
 __all__ = [
     "MEDIA",
@@ -22,36 +24,25 @@ __all__ = [
     "suffix_of",
 ]
 
-PictureFormat = Literal["jpeg", "png", "webp", "tiff", "bmp", "gif", "heic", "avif"]
+PictureFormat = Literal["JPEG", "PNG", "WebP", "TIFF", "BMP", "GIF", "HEIC", "AVIF"]
 Kind = Literal["array", "table", "picture", "sound", "video"]
 
 #: The kinds that go through a mechanism for media.
 MEDIA: tuple[Kind, ...] = ("picture", "sound", "video")
 
-#: Suffixes of pictures.
+#: Suffixes of pictures, and the formats as messages call them.
 PICTURES: dict[str, PictureFormat] = {
-    ".jpg": "jpeg",
-    ".jpeg": "jpeg",
-    ".png": "png",
-    ".webp": "webp",
-    ".tif": "tiff",
-    ".tiff": "tiff",
-    ".bmp": "bmp",
-    ".gif": "gif",
-    ".heic": "heic",
-    ".heif": "heic",
-    ".avif": "avif",
-}
-#: What messages call the formats of pictures.
-FORMAT_NAMES: dict[PictureFormat, str] = {
-    "jpeg": "JPEG",
-    "png": "PNG",
-    "webp": "WebP",
-    "tiff": "TIFF",
-    "bmp": "BMP",
-    "gif": "GIF",
-    "heic": "HEIC",
-    "avif": "AVIF",
+    ".jpg": "JPEG",
+    ".jpeg": "JPEG",
+    ".png": "PNG",
+    ".webp": "WebP",
+    ".tif": "TIFF",
+    ".tiff": "TIFF",
+    ".bmp": "BMP",
+    ".gif": "GIF",
+    ".heic": "HEIC",
+    ".heif": "HEIC",
+    ".avif": "AVIF",
 }
 # Files that are read and not written, and what their releases are: PNG for GIF, since noise has more than 256
 # colours; WebP for HEIC and AVIF, which are lossy too. Both have transparency.
@@ -70,13 +61,15 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-def suffix_of(path: str | os.PathLike[str]) -> str:
-    """Return the supported suffix that ``path`` ends with, in lower case."""
+def suffix_of(path: str | os.PathLike[str], kind: Kind | None = None) -> str:
+    """Return the supported suffix, of files of ``kind`` if given, that ``path`` ends with, in lower case."""
     name = Path(path).name
-    for suffix in _KINDS:
+    suffixes = [suffix for suffix, other in _KINDS.items() if kind in (None, other)]
+    for suffix in suffixes:
         if name.lower().endswith(suffix):
             return suffix
-    raise BadInput(f"{name!r} has none of the supported suffixes {', '.join(_KINDS)}.")
+    of_kind = "" if kind is None else f" of {kind}s"
+    raise BadInput(f"{name!r} has none of the supported suffixes{of_kind} {', '.join(suffixes)}.")
 
 
 def released_suffix(path: str | os.PathLike[str]) -> str:
@@ -91,18 +84,18 @@ def written_suffixes(kind: Kind) -> tuple[str, ...]:
 
 
 def kind_of(path: str | os.PathLike[str]) -> Kind:
-    """Return what ``path`` names; a suffix that is not known is refused."""
+    """Return the kind of file that ``path`` names; a suffix that is not known is refused."""
     return _KINDS[suffix_of(path)]
 
 
 def known_kinds(names: Iterable[str]) -> set[Kind]:
-    """Return what files with these ``names`` are, those aside whose suffix is not known."""
+    """Return the kinds of files with these ``names``; a suffix that is not known is skipped."""
     ends = tuple(_KINDS)
     return {kind_of(name) for name in names if name.lower().endswith(ends)}
 
 
 def same_kind(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> Kind:
-    """The kind that ``source`` and ``output`` share; a table never becomes an array, nor a sound a video."""
+    """Return the kind that ``source`` and ``output`` share; a table never becomes an array."""
     kind = kind_of(source)
     if kind_of(output) != kind or released_suffix(output) != suffix_of(output):
         raise BadInput(
@@ -121,7 +114,7 @@ def exactly(file: IO[bytes] | io.BufferedIOBase, count: int, name: str) -> bytes
 
 
 def file_to_read(path: str | os.PathLike[str]) -> Path:
-    """Return ``path``, once it is known to name a readable, regular file that is not empty."""
+    """Return ``path``; refuse one that does not name a readable, regular file that is not empty."""
     path = Path(path)
     name = path.name or str(path)
     try:
@@ -141,3 +134,12 @@ def file_to_read(path: str | os.PathLike[str]) -> Path:
     if status.st_size == 0:
         raise BadInput(f"{name} is empty.")
     return path
+
+
+def library(module: str, what: str) -> Any:
+    """Return ``module``, which ``what`` needs; if it is missing, refuse with the line that installs it."""
+    try:
+        return open_cv() if module == "cv2" else import_module(module)
+    except ImportError:
+        name = {"cv2": "OpenCV", "av": "PyAV", "pillow_heif": "pillow-heif"}.get(module, module)
+        raise BadInput(f"{what} needs {name}: pip install 'sfumato[media]'.") from None

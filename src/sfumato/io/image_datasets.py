@@ -16,11 +16,12 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io import array_files
-from sfumato.io.array_files import ArraySource, array_names, npy_header, open_array
+from sfumato.io.array_files import ArraySource, array_names, choose_array, open_array
 from sfumato.io.atomic import First, atomic_folder, write_whole
 from sfumato.io.formats import file_to_read
 from sfumato.io.image_files import encode_picture, picture_header, read_picture
@@ -41,6 +42,11 @@ __all__ = [
 
 #: Called with the stage of the work and the share of it that is done.
 Report = Callable[[str, float], None]
+
+
+def _silent(stage: str, share: float) -> None:
+    pass
+
 
 # What a published folder holds beside its classes, so that it can be read again.
 _BESIDE = ("manifest.json", "manifest.json.cert.json")
@@ -69,7 +75,7 @@ class ClassFolders:
         width = len(str(len(self.folders)))
         return tuple(f"class-{number:0{width}d}" for number in range(1, len(self.folders) + 1))
 
-    def read(self, report: Report | None = None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def read(self, report: Report = _silent) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return pictures (n, *shape) and labels (n,); every file is decoded, on all processors."""
         pictures = np.empty((len(self.files), *self.shape), self.dtype)
         lock, done = Lock(), 0
@@ -86,8 +92,7 @@ class ClassFolders:
             pictures[number] = values
             with lock:
                 done += 1
-                if report is not None:
-                    report("reading pictures", done / len(self.files))
+                report("reading pictures", done / len(self.files))
 
         each_block(one, len(self.files))
         return pictures, self.labels.copy()
@@ -150,7 +155,7 @@ def write_class_folders(
     class_names: Sequence[str],
     *,
     finish: Callable[[Path, Sequence[Path]], None] | None = None,
-    report: Report | None = None,
+    report: Report = _silent,
 ) -> None:
     """Let ``pictures`` (n, h, w[, c]), in bytes or 16 bits, appear as PNGs in folders under ``path``.
 
@@ -168,8 +173,7 @@ def write_class_folders(
             file = inside / class_names[label] / f"{numbers[label]:07d}.png"
             file.write_bytes(encode_picture(picture, ".png"))
             files.append(file)
-            if report is not None:
-                report("writing pictures", count / len(pictures))
+            report("writing pictures", count / len(pictures))
         if finish is not None:
             finish(inside, files)
 
@@ -239,9 +243,9 @@ class ArrayPair:
         """The type of the values of a picture."""
         return self.pictures.dtype
 
-    def read(self, report: Report | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    def read(self, report: Report = _silent) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return both arrays, whole."""
-        return _whole(self.pictures, report, self.what), _whole(self.labels, None, "labels")
+        return self.pictures.read(lambda share: report(f"reading {self.what}", share)), self.labels.read()
 
 
 #: A dataset whose shape and type are known, and whose pictures are not read yet.
@@ -295,8 +299,8 @@ def open_dataset(
         )
     names = array_names(file_to_read(source))
     usual = (*_PICTURES, *_FEATURES) if or_features else _PICTURES
-    chosen = _chosen(source, names, pictures, usual, "pictures")
-    second = _chosen(source, names, labels, _LABELS, "labels")
+    chosen = choose_array(source, names, pictures, "pictures", usual)
+    second = choose_array(source, names, labels, "labels", _LABELS)
     if chosen == second:
         raise BadInput(f"array {chosen!r} of {source.name} cannot be both the pictures and the labels.")
     for name in (chosen, second):
@@ -331,8 +335,7 @@ def write_archive(
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for name, values in arrays.items():
             with archive.open(array_files.zip_member(name), "w", force_zip64=True) as member:
-                member.write(npy_header(values.shape, values.dtype))
-                member.write(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+                npy_format.write_array(member, np.ascontiguousarray(values), allow_pickle=False)
     write_whole(path, packed.getvalue(), first=first)
 
 
@@ -368,41 +371,3 @@ def check_top(top: float, dtype: np.dtype[Any]) -> None:
             f"`top` was {top:g}, and pictures of type {dtype} hold numbers up to {np.iinfo(dtype).max}.",
             parameter="top",
         )
-
-
-def _whole(source: ArraySource, report: Report | None, what: str) -> NDArray[Any]:
-    values = np.empty(source.shape, source.dtype)
-    first = 0
-    for block in source.blocks():
-        values[first : first + len(block)] = block
-        first += len(block)
-        if report is not None:
-            report(f"reading {what}", first / source.rows)
-    return values
-
-
-def _chosen(path: Path, names: Sequence[str], wanted: str | None, usual: Sequence[str], what: str) -> str:
-    shown = ", ".join(repr(name) for name in names[:20]) + (", …" if len(names) > 20 else "")
-    if wanted is not None:
-        if wanted not in names:
-            raise BadInput(
-                f"`{what}` was {wanted!r}, which is no array of {path.name}",
-                parameter=what,
-                accepted=shown or "none",
-            )
-        return wanted
-    found = [name for name in names if name in usual]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        several = " and ".join(repr(name) for name in found)
-        raise BadInput(
-            f"{several} of {path.name} could each be the {what}; choose one by `{what}`.", parameter=what
-        )
-    raise BadInput(
-        f"{path.name} holds no array called {', '.join(usual[:-1])} or {usual[-1]}; name one of its arrays "
-        "by "
-        f"`{what}`",
-        parameter=what,
-        accepted=shown or "none",
-    )

@@ -1,93 +1,86 @@
 """Objects and prefixes on any storage that fsspec knows: ``s3://bucket/folder``, ``gs://…``, ``file:///…``.
 
-There is one filesystem for each kind of URL and process. Endpoints and credentials come from where everybody
-looks for them (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, ``~/.aws``, fsspec's own configuration); there is
-no configuration of ours. A failed request is repeated with growing waits while the fault may pass; then, or
-at once where it will not, one sentence names the URL and what to do. No message and no URL here holds
-credentials, and no name leads out of the place that it is put in.
+Endpoints and credentials come from where everybody looks for them (``AWS_ENDPOINT_URL``,
+``AWS_ACCESS_KEY_ID``, ``~/.aws``, fsspec's own configuration). Failed requests are retried (see ``retry``).
+An object is read in the one version that was listed, and written so that it appears whole or not at all. No
+message and no URL holds credentials, and no name leads out of the place that it is put in.
 """
 
 from __future__ import annotations
 
-import io
+import hashlib
 import os
 import re
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sfumato.errors import BadInput
-from sfumato.io.atomic import writing
-from sfumato.io.object_transfer import blocks, upload, version_of
-from sfumato.io.retry import Fault, Patience, no_bucket
+from sfumato.io.atomic import atomic_output, writing
+from sfumato.io.retry import Fault, Interrupted, RetryPolicy, StartOver, code_of, no_bucket
 
-__all__ = [
-    "Remote",
-    "RemoteObject",
-    "checked_name",
-    "checked_url",
-    "filesystem_for",
-    "scheme_of",
-]
-
-Report = Callable[[str, float], None]
-
-_lock = threading.Lock()
-_kept: dict[tuple[int, str, int], Any] = {}
+__all__ = ["Remote", "RemoteObject", "is_remote"]
 
 #: What botocore gets unless the user says otherwise. A request is repeated once inside; with the timeouts an
-#: endpoint that does not answer is known in some seconds. All further patience is ours.
+#: endpoint that does not answer is known in some seconds. All further retries are ours.
 _S3 = {"connect_timeout": 3, "read_timeout": 15}
 _S3_ATTEMPTS = {"mode": "standard", "total_max_attempts": 2}
+_SETTINGS = ("AWS_", "FSSPEC_", "GOOGLE_", "AZURE_")
+#: Bytes asked for at once; this much of an object is in memory.
+_BLOCK = 8 << 20
+#: Bytes of one part of a large object; S3 wants at least 5 MiB, and takes 10,000 parts.
+_PART = 16 << 20
+_MOST_PARTS = 10_000
+#: How often an upload is begun that somebody else ends, one who uploads the same object.
+_BEGINNINGS = 4
+# Two letters at least: C:// is a drive.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-def filesystem_for(scheme: str) -> Any:
-    """Return filesystem of ``scheme``, made anew in each process and whenever the environment names another.
+def is_remote(text: str) -> bool:
+    """Return whether ``text`` is a URL such as ``s3://bucket/folder``; a path or a Windows drive is not."""
+    return _SCHEME.match(text) is not None
+
+
+def _filesystem_for(scheme: str) -> Any:
+    """Return the filesystem of ``scheme``, made anew in each process and whenever its settings change.
 
     Connections and event loops do not survive a fork, so that a child never uses what its parent opened.
     """
-    global _lock
-    settings = tuple(sorted((name, value) for name, value in os.environ.items() if _tells(name)))
-    key = (os.getpid(), scheme, hash(settings))
-    with _lock:
-        if key not in _kept:
-            _kept[key] = _made(scheme)
-        return _kept[key]
+    settings = sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith(_SETTINGS) or name.lower().endswith("_proxy")
+    )
+    return _made(scheme, os.getpid(), hash(tuple(settings)))
 
 
-def _after_fork() -> None:
-    # The lock may have been held by a thread that does not exist here, and what the parent opened is closed
-    # by the parent: the child keeps it untouched rather than letting it end in a loop that does not run.
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-def _tells(name: str) -> bool:
-    return name.startswith(("AWS_", "FSSPEC_", "GOOGLE_", "AZURE_")) or name.lower().endswith("_proxy")
-
-
-def _made(scheme: str) -> Any:
+@cache
+def _made(scheme: str, process: int, settings: int) -> Any:
     try:
         import fsspec
     except ImportError:
         raise BadInput(f"{scheme}:// needs fsspec: pip install 'sfumato[storage]'.") from None
+    is_s3 = scheme in ("s3", "s3a")
     try:
         kind = fsspec.get_filesystem_class(scheme)
     except ImportError as error:
-        if scheme in ("s3", "s3a"):
+        if is_s3:
             raise BadInput(f"{scheme}:// needs s3fs: pip install 'sfumato[storage]'.") from None
-        raise BadInput(f"{scheme}:// needs a package that is not installed: {_line(error)}.") from None
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise BadInput(f"{scheme}:// needs a package that is not installed: {reason}.") from None
     except ValueError:
         raise BadInput(
             f"{scheme}:// is no kind of storage that is known here; s3://, gs://, file:// and whatever else"
             " fsspec knows are accepted."
         ) from None
-    options = {"config_kwargs": _s3_config()} if scheme in ("s3", "s3a") else {}
+    options = {"config_kwargs": _s3_config()} if is_s3 else {}
     try:
         # A listing that is remembered would hide that an object has changed.
         made = kind(skip_instance_cache=True, use_listings_cache=False, **options)
@@ -96,19 +89,19 @@ def _made(scheme: str) -> Any:
             f"{scheme}:// cannot be used as it is configured here ({type(error).__name__});"
             " look at its settings in the environment."
         ) from None
-    if scheme in ("s3", "s3a"):
+    if is_s3:
         made.retries = 1  # s3fs would repeat what botocore has repeated already
     return made
 
 
 def _s3_config() -> dict[str, Any]:
-    """Return timeouts and attempts, where neither fsspec's nor AWS's configuration says anything of them."""
+    """Return timeouts and attempts, where neither fsspec's nor AWS's configuration sets them."""
     import botocore.session
     from fsspec.config import conf
 
-    said: dict[str, Any] = dict(conf.get("s3", {}).get("config_kwargs", {}))
-    config: dict[str, Any] = {**_S3, **said}
-    if "retries" not in said and not {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"} & set(os.environ):
+    configured: dict[str, Any] = dict(conf.get("s3", {}).get("config_kwargs", {}))
+    config: dict[str, Any] = {**_S3, **configured}
+    if "retries" not in configured and not {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"} & set(os.environ):
         try:
             profile = set(botocore.session.Session().get_scoped_config())
         except Exception:  # a broken ~/.aws/config: the first request says so
@@ -118,30 +111,16 @@ def _s3_config() -> dict[str, Any]:
     return config
 
 
-def _line(error: ImportError) -> str:
-    return " ".join(str(error).split()).rstrip(".")
-
-
-# Two letters at least: C:// is a drive.
-SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-
-
-def scheme_of(url: str) -> str:
-    """Return the scheme of a URL in small letters: ``s3`` of ``s3://bucket``."""
-    found = SCHEME.match(url)
-    if found is None:
-        raise BadInput(f"{shown(url)} is not a URL; one like s3://bucket/folder is accepted.")
-    return found[1].lower()
-
-
-def checked_url(url: str) -> str:
-    """Return ``url`` without slashes at its end; anything that may hold a secret or climb out is refused.
+def _checked_url(url: str) -> str:
+    """Return ``url`` without slashes at its end; refuse one that may hold a secret or leave its bucket.
 
     A URL goes into messages, manifests and other processes, so that it must not carry credentials: neither
     before an ``@`` nor in a query. A refusal of such a URL does not repeat it.
     """
-    scheme, rest = scheme_of(url), url.partition("://")[2].rstrip("/")
+    found = _SCHEME.match(url)
+    if found is None:
+        raise BadInput(f"{_printable(url)} is not a URL; one like s3://bucket/folder is accepted.")
+    scheme, rest = found[1].lower(), url[found.end() :].rstrip("/")
     place, _, path = rest.partition("/")
     if "@" in place:
         raise BadInput(
@@ -154,20 +133,17 @@ def checked_url(url: str) -> str:
             " without it, and credentials in the environment."
         )
     if scheme in ("file", "local") and (place or not path):
-        raise BadInput(f"{shown(url)} does not name an absolute path; write {scheme}:///folder/name.")
+        raise BadInput(f"{_printable(url)} does not name an absolute path; write {scheme}:///folder/name.")
     if not rest and scheme != "memory":
-        raise BadInput(f"{shown(url)} names no bucket; one like {scheme}://bucket/folder is accepted.")
+        raise BadInput(f"{_printable(url)} names no bucket; one like {scheme}://bucket/folder is accepted.")
     for part in (place, path):
         if part:
-            checked_name(part, where=f"{scheme}://")
+            _check_name(part, where=f"{scheme}://")
     return f"{scheme}://{rest}"
 
 
-def checked_name(name: str, *, where: str) -> str:
-    """``name``, of one part or of several between slashes, if it stays below the place it is joined to.
-
-    Refused are ``.`` and ``..``, backslashes, control characters and empty parts, also a slash at either end.
-    """
+def _check_name(name: str, *, where: str) -> None:
+    """Refuse ``name``, of one part or several between slashes, where it could leave the place ``where``."""
     parts = name.split("/")
     if "" in parts:
         wrong = "has an empty part"
@@ -178,25 +154,32 @@ def checked_name(name: str, *, where: str) -> str:
     elif _CONTROL.search(name):
         wrong = "has a control character"
     else:
-        return name
-    raise BadInput(f"the name {shown(name)} in {where} {wrong}; rename the object.")
+        return
+    raise BadInput(f"the name {_printable(name)} in {where} {wrong}; rename the object.")
 
 
-def shown(text: str) -> str:
-    """Return ``text`` for a message: what a terminal would obey rather than show is spelled out."""
+def _printable(text: str) -> str:
+    """Return ``text`` for a message, with control characters escaped."""
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text) or "''"
 
 
+@dataclass(frozen=True)
 class Remote:
-    """An object, or the prefix of many, at ``url``; the storage is asked once something is needed of it.
+    """An object, or a prefix of objects, at ``url``; the storage is asked once something is needed of it.
 
-    Equal if the URLs are. Pickles as its URL alone: each process opens connections of its own, and waits with
-    the usual ``patience``.
+    It holds no connection, so that it pickles: each process opens connections of its own.
     """
 
-    def __init__(self, url: str, *, patience: Patience | None = None) -> None:
-        self.url = checked_url(url)
-        self._patience = patience or Patience()
+    url: str
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "url", _checked_url(self.url))
+
+    @property
+    def scheme(self) -> str:
+        """The kind of storage: ``s3`` of ``s3://bucket/folder``."""
+        return self.url.partition("://")[0]
 
     @property
     def name(self) -> str:
@@ -204,127 +187,243 @@ class Remote:
         return self.url.partition("://")[2].rpartition("/")[2]
 
     def child(self, name: str) -> Remote:
-        """What stands below this prefix, and never elsewhere, under ``name``: ``a.png``, ``day/a.png``."""
+        """Return what stands under ``name`` (``a.png``, ``day/a.png``) below this prefix, never elsewhere."""
+        _check_name(name, where=self.url)
         below = self.url if self.url.endswith("/") else f"{self.url}/"
-        return Remote(below + checked_name(name, where=self.url), patience=self._patience)
+        return Remote(below + name, self.retry)
 
-    def is_object(self) -> bool:
-        """Return whether an object stands at exactly this URL."""
-        info = self._info()
-        return info is not None and info.get("type") != "directory"
+    def info(self) -> dict[str, Any] | None:
+        """Return what the storage tells of this URL, or None if nothing is there."""
+        try:
+            info: dict[str, Any] = self.retried(lambda filesystem, path: filesystem.info(path), "read")
+        except Fault as fault:
+            if not fault.missing:
+                raise
+            if self.scheme in ("s3", "s3a") and self._is_bucket():
+                raise no_bucket(self.url, "read") from None
+            return None
+        return info
 
-    def exists(self) -> bool:
-        """Return whether there is an object or a prefix; a bucket that is not there is refused instead."""
-        return self._info() is not None
-
-    def found(self) -> RemoteObject:
-        """Return the object at this URL as it is now."""
-        info = self._info()
-        if info is None or info.get("type") == "directory":
-            what = "no such object; look at its name" if info is None else "a folder, not an object"
-            raise Fault(f"{self.url} cannot be read: there is {what}.", missing=info is None)
-        return RemoteObject(self, self.name, int(info["size"]), version_of(info))
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """Return what the storage tells of everything below this prefix, at any depth, by name."""
+        path, found = self.retried(lambda fs, path: (path, fs.find(path, detail=True)), "listed")
+        root = path.rstrip("/") + "/"
+        if not found:
+            self.info()  # some filesystems list nothing where they could not even ask
+        return {path[len(root) :]: info for path, info in found.items() if path.startswith(root)}
 
     def objects(self) -> list[RemoteObject]:
-        """All objects below this prefix, at any depth, by name; none is a prefix with nothing below it.
+        """Return all objects below this prefix, at any depth, by name.
 
         Hidden ones, of which a part of the name begins with a dot, and markers of empty folders are left out.
         A name that could lead out of a folder it is copied to refuses the whole list.
         """
-        found = self._through(lambda fs, path: (path, fs.find(path, detail=True)), "listed")
-        root, entries = found[0].rstrip("/") + "/", found[1]
-        if not entries:
-            self._info()  # some filesystems list nothing where they could not even ask
         listed = []
-        for path, info in entries.items():
-            name = path[len(root) :]
-            if not path.startswith(root) or name.endswith("/") or not name:
+        for name, info in self.entries().items():
+            if not name or name.endswith("/"):
                 continue
             parts = name.split("/")
             if ".." not in parts and "." not in parts and any(part.startswith(".") for part in parts):
                 continue
             child = self.child(name)
             if info.get("islink"):  # the listing tells of the link, and reading follows it
-                info = child._info() or {}
+                info = child.info() or {}
             if info.get("type") == "file":
-                listed.append(RemoteObject(child, name, int(info["size"]), version_of(info)))
+                listed.append(RemoteObject.listed(child, name, info))
         return sorted(listed, key=lambda one: one.name)
 
-    def fetch(self, into: Path, report: Report | None = None) -> None:
-        """Bring the object to the local file ``into``; see :meth:`RemoteObject.fetch`."""
-        self.found().fetch(into, report)
+    def object(self) -> RemoteObject:
+        """Return the object at this URL as it is now."""
+        info = self.info()
+        if info is None or info.get("type") == "directory":
+            what = "no such object; look at its name" if info is None else "a folder, not an object"
+            raise Fault(f"{self.url} cannot be read: there is {what}.", missing=True)
+        return RemoteObject.listed(self, self.name, info)
 
-    def put(self, local: Path, report: Report | None = None) -> None:
+    def find(self) -> RemoteObject | None:
+        """Return the object at this URL as it is now, if there is one."""
+        try:
+            return self.object()
+        except Fault as fault:
+            if fault.missing:
+                return None
+            raise
+
+    def put(self, local: Path) -> None:
         """Let the bytes of a local file appear here as an object, whole or not at all.
 
-        They are streamed; large ones go in parts. On any failure nothing appears and an older object stays,
-        unless the storage completed the object and only its last answer was lost.
+        A small object is one request. A large one goes to S3 in parts, of which a failed one is sent again.
+        Files of this machine appear by renaming; other filesystems are asked to commit at the end. On any
+        failure, an interrupt of the keyboard too, nothing appears and an older object stays, unless the
+        storage completed the object and only its last answer was lost.
         """
+        if self._is_bucket() and self.scheme != "memory":
+            raise BadInput(f"{self.url} cannot be written: it names a bucket and no object in it.")
         try:
             file = open(local, "rb")  # noqa: SIM115
         except OSError as error:
             raise BadInput(f"{Path(local).name} cannot be read: {error.strerror or error}.") from error
         with file:
-            self._upload(file, os.fstat(file.fileno()).st_size, report)
+            self._upload(file, os.fstat(file.fileno()).st_size)
 
-    def write(self, data: bytes) -> None:
-        """Let ``data`` appear here as an object, whole or not at all."""
-        self._upload(io.BytesIO(data), len(data), None)
+    def retried(self, action: Callable[[Any, str], Any], doing: str) -> Any:
+        """Return what ``action`` returns for the filesystem and the path; see :meth:`RetryPolicy.call`."""
+        filesystem = _filesystem_for(self.scheme)
+        path = str(filesystem._strip_protocol(self.url))
+        return self.retry.call(lambda: action(filesystem, path), self.url, doing)
 
-    def read(self, limit: int) -> bytes:
-        """Return the bytes of the object, which is refused if they are more than ``limit``."""
-        return self.found().read(limit)
-
-    def remove(self) -> None:
-        """Remove the object; one that is not there stays so."""
-        try:
-            self._through(lambda fs, path: fs.rm_file(path), "removed")
-        except Fault as fault:
-            if not fault.missing:
-                raise
-
-    def _upload(self, file: Any, size: int, report: Report | None) -> None:
-        if self._is_bucket() and scheme_of(self.url) != "memory":
-            raise BadInput(f"{self.url} cannot be written: it names a bucket and no object in it.")
-        filesystem, path = self._filesystem()
-        upload(filesystem, path, self.url, file, size, patience=self._patience, report=report)
-
-    def _filesystem(self) -> tuple[Any, str]:
-        filesystem = filesystem_for(scheme_of(self.url))
-        return filesystem, str(filesystem._strip_protocol(self.url))
-
-    def _through(self, action: Callable[[Any, str], Any], doing: str) -> Any:
-        filesystem, path = self._filesystem()
-        return self._patience.through(lambda: action(filesystem, path), self.url, doing)
-
-    def _info(self) -> dict[str, Any] | None:
-        """Return what the storage tells of this URL, or None where nothing is there."""
-        try:
-            info: dict[str, Any] = self._through(lambda fs, path: fs.info(path), "read")
-        except Fault as fault:
-            if not fault.missing:
-                raise
-            if scheme_of(self.url) in ("s3", "s3a") and self._is_bucket():
-                raise no_bucket(self.url, "read") from None
-            return None
-        return info
+    def _upload(self, file: IO[bytes], size: int) -> None:
+        filesystem = _filesystem_for(self.scheme)
+        protocols = filesystem.protocol
+        protocols = (protocols,) if isinstance(protocols, str) else protocols
+        part = max(_PART, -(-size // _MOST_PARTS))
+        if "file" in protocols:
+            _copy_to_disk(file, Path(filesystem._strip_protocol(self.url)))
+        elif size <= part or "memory" in protocols:
+            data = _exactly(file, size)
+            self.retried(lambda filesystem, path: filesystem.pipe_file(path, data), "written")
+        elif "s3" not in protocols:
+            self.retried(lambda filesystem, path: _commit(filesystem, path, file, size, part), "written")
+        else:
+            for _ in range(_BEGINNINGS):
+                with suppress(StartOver):
+                    _MultipartUpload(self).send(file, size, part)
+                    return
+            raise Fault(
+                f"{self.url} cannot be written: others end its upload time and again; let one write it."
+            )
 
     def _is_bucket(self) -> bool:
         return "/" not in self.url.partition("://")[2]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Remote) and self.url == other.url
 
-    def __hash__(self) -> int:
-        return hash(self.url)
+def _copy_to_disk(file: IO[bytes], path: Path) -> None:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_output(path) as output, writing(path):
+        shutil.copyfileobj(file, output, 1 << 20)
 
-    def __reduce__(self) -> tuple[type[Remote], tuple[str]]:
-        return Remote, (self.url,)
 
-    def __repr__(self) -> str:
-        return f"Remote({shown(self.url)!r})"
+def _exactly(file: IO[bytes], count: int) -> bytes:
+    data = file.read(count)
+    if len(data) != count:
+        raise BadInput("a local file became shorter while it was being uploaded; start again.")
+    return data
 
-    __str__ = __repr__
+
+def _commit(filesystem: Any, path: str, file: IO[bytes], size: int, part: int) -> None:
+    """Write by a file of fsspec, which commits at the end."""
+    file.seek(0)
+    output = filesystem.open(path, "wb", block_size=part, autocommit=False)
+    try:
+        for start in range(0, size, part):
+            output.write(_exactly(file, min(part, size - start)))
+        output.close()
+        output.commit()
+    except BaseException:
+        with suppress(Exception):
+            output.discard()
+        # Otherwise it would send what it still holds when it is forgotten.
+        with suppress(Exception):
+            output.closed = True
+        raise
+
+
+class _MultipartUpload:
+    """One upload of an object to S3 in parts; whatever ends it early aborts it, and its parts are gone."""
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+        self._place: dict[str, str] = {}
+
+    def send(self, file: IO[bytes], size: int, part: int) -> None:
+        """Send all parts; StartOver where somebody else ended the upload."""
+        answer = self._remote.retried(self._begin, "written")
+        self._place["UploadId"] = answer["UploadId"]
+        try:
+            if answer.get("ResponseMetadata", {}).get("RetryAttempts"):
+                self._remote.retried(lambda filesystem, path: self._sweep(filesystem), "written")
+            file.seek(0)
+            tags = []
+            for number, start in enumerate(range(0, size, part), 1):
+                body = _exactly(file, min(part, size - start))
+                tags.append(self._send_part(number, body))
+            self._complete(tags)
+        except BaseException:
+            with suppress(Exception):
+                self._remote.retried(
+                    lambda filesystem, path: filesystem.call_s3("abort_multipart_upload", **self._place),
+                    "written",
+                )
+            raise
+
+    def _begin(self, filesystem: Any, path: str) -> dict[str, Any]:
+        bucket, key, _ = filesystem.split_path(path)
+        self._place = {"Bucket": bucket, "Key": key}
+        try:
+            answer: dict[str, Any] = filesystem.call_s3("create_multipart_upload", **self._place)
+        except BaseException:
+            self._sweep(filesystem)
+            raise
+        return answer
+
+    def _send_part(self, number: int, body: bytes) -> str:
+        def send(filesystem: Any, path: str) -> str:
+            try:
+                answer = filesystem.call_s3("upload_part", PartNumber=number, Body=body, **self._place)
+            except FileNotFoundError as error:
+                if code_of(error) == "NoSuchUpload":
+                    raise StartOver from None
+                raise
+            return str(answer["ETag"])
+
+        return str(self._remote.retried(send, "written"))
+
+    def _complete(self, tags: list[str]) -> None:
+        parts = {"Parts": [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]}
+
+        def complete(filesystem: Any, path: str) -> None:
+            try:
+                filesystem.call_s3("complete_multipart_upload", MultipartUpload=parts, **self._place)
+            except FileNotFoundError as error:
+                if code_of(error) != "NoSuchUpload":
+                    raise
+                # The answer to an earlier attempt was lost: the object may stand there complete.
+                if _tag(filesystem, path) != _tag_of_parts(tags):
+                    raise StartOver from None
+
+        self._remote.retried(complete, "written")
+
+    def _sweep(self, filesystem: Any) -> None:
+        """Abort other uploads of this key that have no part yet: the answer to their creation was lost.
+
+        A process that has just begun to upload the same key may lose its upload, and begins again.
+        """
+        bucket, key = self._place["Bucket"], self._place["Key"]
+        with suppress(Exception):
+            found = filesystem.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=key).get("Uploads", [])
+            for one in found:
+                other = {"Bucket": bucket, "Key": key, "UploadId": one["UploadId"]}
+                if one["Key"] != key or other == self._place:
+                    continue
+                if not filesystem.call_s3("list_parts", **other).get("Parts"):
+                    filesystem.call_s3("abort_multipart_upload", **other)
+
+
+def _tag(filesystem: Any, path: str) -> str:
+    try:
+        return str(filesystem.info(path).get("ETag", "")).strip('"')
+    except FileNotFoundError:
+        return "there is none"
+
+
+def _tag_of_parts(tags: list[str]) -> str:
+    """Return the tag that S3 gives an object of these parts."""
+    try:
+        digests = b"".join(bytes.fromhex(tag.strip('"')) for tag in tags)
+    except ValueError:  # some encryptions have tags of their own making
+        return ""
+    return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(tags)}"
 
 
 @dataclass(frozen=True)
@@ -339,49 +438,98 @@ class RemoteObject:
     size: int
     version: str
 
-    @property
-    def url(self) -> str:
-        """Where it stands."""
-        return self.remote.url
+    @classmethod
+    def listed(cls, remote: Remote, name: str, info: dict[str, Any]) -> RemoteObject:
+        """Return the object that the storage tells of by ``info``."""
+        return cls(remote, name, int(info["size"]), _version_of(info))
 
-    def fetch(self, into: Path, report: Report | None = None) -> None:
+    def fetch(self, into: Path) -> None:
         """Stream the object to the local file ``into``, which only its owner may read.
 
-        Refused, with nothing left at ``into``: an object that has changed since it was listed or while it was
-        read, and one that ends before its announced length.
+        On any refusal nothing is left at ``into``.
         """
-        into = Path(into)
         with writing(into):
             descriptor = os.open(into, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        try:
-            with open(descriptor, "wb", buffering=0) as file:
-                with writing(into):
+            try:
+                with open(descriptor, "wb") as file:
                     os.fchmod(descriptor, 0o600)
-                done = 0
-                for block in self._blocks():
-                    with writing(into):
-                        _write_all(file, block)
-                    done += len(block)
-                    if report is not None and done < self.size:
-                        report("fetching", done / self.size)
-        except BaseException:
-            into.unlink(missing_ok=True)
-            raise
-        if report is not None:
-            report("fetching", 1.0)
+                    for block in self.blocks():
+                        file.write(block)
+            except BaseException:
+                into.unlink(missing_ok=True)
+                raise
 
     def read(self, limit: int) -> bytes:
         """Return the bytes of the object, which is refused if they are more than ``limit``."""
         if self.size > limit:
-            raise BadInput(f"{self.url} has {self.size:,} bytes, and at most {limit:,} are read here.")
-        return b"".join(self._blocks())
+            raise BadInput(f"{self.remote.url} has {self.size:,} bytes, and at most {limit:,} are read here.")
+        return b"".join(self.blocks())
 
-    def _blocks(self) -> Any:
-        filesystem, path = self.remote._filesystem()
-        return blocks(filesystem, path, self.url, self.size, self.version, patience=self.remote._patience)
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes of the object in blocks, of which one that came only in part is asked for again.
+
+        An object that has another size or version before the first block or after the last is refused, and
+        so is one that ends before its announced length; where the filesystem can (S3), each request says
+        which version it wants.
+        """
+        file = self.remote.retried(
+            lambda filesystem, path: filesystem.open(path, "rb", block_size=_BLOCK, cache_type="none"), "read"
+        )
+        try:
+            told = getattr(file, "details", None)  # where the file has asked already
+            self._check_same(told if isinstance(told, dict) else self._info())
+            for start in range(0, self.size, _BLOCK):
+                part = partial(self._part, file, start, min(_BLOCK, self.size - start))
+                yield self.remote.retry.call(part, self.remote.url, "read")
+            self._check_same(self._info())
+        finally:
+            with suppress(Exception):
+                file.close()
+
+    def _info(self) -> dict[str, Any]:
+        info: dict[str, Any] = self.remote.retried(lambda filesystem, path: filesystem.info(path), "read")
+        return info
+
+    def _part(self, file: Any, start: int, count: int) -> bytes:
+        try:
+            file.seek(start)
+            data: bytes = file.read(count)
+        except Exception as error:
+            if type(error).__name__ == "FileExpired" or code_of(error) in ("PreconditionFailed", "412"):
+                raise self._changed() from None
+            if type(error).__name__ == "FlexibleChecksumError":
+                raise Interrupted(
+                    "it is half-written or truncated: its bytes do not have its checksum"
+                ) from None
+            raise
+        if len(data) != count:
+            raise Interrupted(
+                f"it is half-written or truncated: it ends before the {start + count:,} bytes announced"
+            )
+        return data
+
+    def _check_same(self, info: dict[str, Any]) -> None:
+        if int(info.get("size") or 0) != self.size or _version_of(info) != self.version:
+            raise self._changed()
+
+    def _changed(self) -> Fault:
+        return Fault(
+            f"{self.remote.url} cannot be read: it has changed since it was listed; start again once nobody "
+            "writes it."
+        )
 
 
-def _write_all(file: Any, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
+def _version_of(info: dict[str, Any]) -> str:
+    """Return what tells an object's versions apart, as text: its tag, or when it was written.
+
+    Empty where the filesystem tells nothing; then only lengths can be compared.
+    """
+    for name in ("ETag", "etag", "content_md5", "md5Hash", "generation", "checksum"):
+        if info.get(name):
+            return str(info[name]).strip('"')
+    for name in ("mtime", "LastModified", "last_modified", "updated", "modified", "created"):
+        if told := info.get(name):
+            time = repr(told.timestamp()) if isinstance(told, datetime) else str(told)
+            # The inode tells apart a file that was replaced within one tick of the clock.
+            return f"{time}-{info['ino']}" if info.get("ino") else time
+    return ""

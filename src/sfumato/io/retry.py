@@ -1,7 +1,7 @@
-"""Retry storage errors that may pass, with exponential backoff and jitter, and name those that will not.
+"""Retry transient storage errors with exponential backoff and jitter; turn lasting ones into sentences.
 
 Messages of libraries are never repeated: they may hold an access key, a signed URL or the endpoint's own
-credentials. Errors are told apart by their kind, their code and the status of the answer.
+credentials. Errors are told apart by their class, their code and the HTTP status of the answer.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from sfumato.errors import BadInput
 
-__all__ = ["Fault", "Patience"]
+__all__ = ["Fault", "RetryPolicy"]
 
-# Codes of answers, and names of kinds of errors: to compare names saves importing the libraries they are of.
+# Codes of answers, and names of error classes: comparing names saves importing the libraries they come from.
 _DENIED = {"AccessDenied", "AllAccessDisabled", "AccountProblem", "401", "403"}
 _CREDENTIALS = {
     "InvalidAccessKeyId",
@@ -49,7 +49,7 @@ _UNREACHABLE = {
     "SSLError",
 }
 _UNUSABLE = {"ValueError", "TypeError", "ParamValidationError", "InvalidRegionError", "UnknownServiceError"}
-_PASSING_CODES = {
+_TRANSIENT_CODES = {
     "SlowDown",
     "RequestTimeout",
     "InternalError",
@@ -63,7 +63,7 @@ _PASSING_CODES = {
     "IncompleteBody",
 }
 # EndpointConnectionError is also what breaks after the endpoint was reached.
-_PASSING_KINDS = {
+_TRANSIENT_KINDS = {
     "ReadTimeoutError",
     "ConnectionClosedError",
     "EndpointConnectionError",
@@ -78,7 +78,7 @@ _PASSING_KINDS = {
     "FSTimeoutError",
     "ProtocolError",
 }
-_PASSING_NUMBERS = {errno.EBUSY, errno.EAGAIN, errno.ETIMEDOUT, getattr(errno, "EREMOTEIO", errno.EIO)}
+_TRANSIENT_NUMBERS = {errno.EBUSY, errno.EAGAIN, errno.ETIMEDOUT, getattr(errno, "EREMOTEIO", errno.EIO)}
 
 
 class Interrupted(Exception):
@@ -86,22 +86,22 @@ class Interrupted(Exception):
 
 
 class StartOver(Exception):
-    """What an action builds on is gone: to repeat it is of no use, to begin again is."""
+    """What an action builds on is gone: it must be begun again from the start."""
 
 
 class Fault(BadInput):
-    """Why storage could not be used, in a sentence; ``passing`` faults are worth another attempt."""
+    """Storage could not be used: for a ``transient`` reason, since an object is ``missing``, or for good."""
 
-    def __init__(self, sentence: str, *, passing: bool = False, missing: bool = False) -> None:
+    def __init__(self, sentence: str, *, transient: bool = False, missing: bool = False) -> None:
         super().__init__(sentence)
-        self.sentence, self.passing, self.missing = sentence, passing, missing
+        self.transient, self.missing = transient, missing
 
     def __reduce__(self) -> tuple[type[BadInput], tuple[str]]:
-        return BadInput, (self.sentence,)
+        return BadInput, (self.problem,)
 
 
 def fault_of(error: BaseException, url: str, doing: str) -> Fault:
-    """Return the fault that ``error`` is, met when ``url`` could not be ``doing`` ("read", "written", …)."""
+    """Return ``error`` as a fault: ``url`` could not be ``doing`` ("read", "written", "listed")."""
     if isinstance(error, BadInput):
         return error if isinstance(error, Fault) else Fault(str(error))
     chain = list(_chain(error))
@@ -116,12 +116,10 @@ def fault_of(error: BaseException, url: str, doing: str) -> Fault:
             f"{start}the storage does not accept the credentials ({code}); look whether they are current."
         )
     if code == "NoSuchBucket":
+        return no_bucket(url, doing)
+    if code in _TRANSIENT_CODES or status in (408, 429) or (status >= 500 and status != 501):
         return Fault(
-            f"{start}there is no such bucket; make it first, or look at its name and at the endpoint."
-        )
-    if code in _PASSING_CODES or status in (408, 429) or (status >= 500 and status != 501):
-        return Fault(
-            f"{start}the storage is overloaded or failing ({code or status}); try later.", passing=True
+            f"{start}the storage is overloaded or failing ({code or status}); try later.", transient=True
         )
     if code in _DENIED or status in (401, 403) or "PermissionError" in kinds:
         return Fault(f"{start}access is denied; ask for the permission, or use other credentials.")
@@ -136,9 +134,9 @@ def fault_of(error: BaseException, url: str, doing: str) -> Fault:
             f"{start}there is a folder where an object should be, or an object where a folder should be."
         )
     if isinstance(error, Interrupted):
-        return Fault(f"{start}{error}.", passing=True)
-    if kinds & _PASSING_KINDS or any(map(_passes, chain)):
-        return Fault(f"{start}the connection was lost or timed out; try later.", passing=True)
+        return Fault(f"{start}{error}.", transient=True)
+    if kinds & _TRANSIENT_KINDS or any(map(_is_transient, chain)):
+        return Fault(f"{start}the connection was lost or timed out; try later.", transient=True)
     if "NotImplementedError" in kinds:
         return Fault(f"{start}this kind of storage does not offer it.")
     reason = code or next((link.strerror for link in chain if isinstance(link, OSError) and link.errno), None)
@@ -146,9 +144,11 @@ def fault_of(error: BaseException, url: str, doing: str) -> Fault:
 
 
 def no_bucket(url: str, doing: str) -> Fault:
-    """Return that the bucket of ``url`` does not exist."""
-    what = "there is no such bucket; make it first, or look at its name and at the endpoint"
-    return Fault(f"{url} cannot be {doing}: {what}.")
+    """Return the fault that the bucket of ``url`` does not exist."""
+    return Fault(
+        f"{url} cannot be {doing}: there is no such bucket; make it first, or look at its name and at the "
+        "endpoint."
+    )
 
 
 def code_of(error: BaseException) -> str:
@@ -182,10 +182,10 @@ def _status(link: BaseException) -> int:
     return found if isinstance(found, int) and 400 <= found < 600 else 0
 
 
-def _passes(link: BaseException) -> bool:
+def _is_transient(link: BaseException) -> bool:
     if isinstance(link, TimeoutError | ConnectionError | http.client.HTTPException | EOFError):
         return True
-    return isinstance(link, OSError) and link.errno in _PASSING_NUMBERS
+    return isinstance(link, OSError) and link.errno in _TRANSIENT_NUMBERS
 
 
 def _word(text: str | None) -> str:
@@ -199,11 +199,11 @@ _jitter = secrets.SystemRandom()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long a fault that may pass is waited out.
+class RetryPolicy:
+    """How often and how long transient faults are retried.
 
     The wait before attempt ``n + 1`` is between half and the whole of ``first * 2**(n - 1)`` seconds, at most
-    ``longest``; no attempt begins after ``attempts`` of them or ``total`` seconds after the first began.
+    ``longest``. There are at most ``attempts``, and none begins ``total`` seconds after the first.
     """
 
     attempts: int = 8
@@ -215,10 +215,10 @@ class Patience:
         """Return seconds to wait after ``attempt`` (the first is 1) has failed."""
         return min(self.longest, self.first * 2.0 ** (attempt - 1)) * _jitter.uniform(0.5, 1.0)
 
-    def through(self, action: Callable[[], T], url: str, doing: str) -> T:
-        """Return what ``action`` answers, at last; or the fault, at once if it will not pass.
+    def call(self, action: Callable[[], T], url: str, doing: str) -> T:
+        """Return what ``action`` returns; raise a fault at once if it will not pass, else after the retries.
 
-        ``StartOver`` goes through to whoever can begin again.
+        ``StartOver`` is raised as it is.
         """
         began = time.monotonic()
         for attempt in range(1, self.attempts + 1):
@@ -229,10 +229,14 @@ class Patience:
             except Exception as error:
                 fault = fault_of(error, url, doing)
             wait = self.wait(attempt)
-            if not fault.passing or attempt == self.attempts or time.monotonic() + wait - began > self.total:
+            if (
+                not fault.transient
+                or attempt == self.attempts
+                or time.monotonic() + wait - began > self.total
+            ):
                 break
             time.sleep(wait)
-        # The cause may quote credentials, which a traceback would print. And what was waited for in vain will
-        # not pass for an action around this one either.
-        fault.passing = False
+        # The cause may quote credentials, which a traceback would print. An action around this one does not
+        # retry it again.
+        fault.transient = False
         raise fault from None

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 from sfumato.errors import BadInput
 from sfumato.io.formats import file_to_read
 
-__all__ = ["Column", "Schema", "single_names"]
+__all__ = ["Schema", "single_names"]
 
 _SHOWN = 80
 
@@ -175,24 +175,14 @@ class Schema:
         return self._of("numeric")
 
     @property
-    def categorical(self) -> tuple[Column, ...]:
-        """Categorical columns."""
-        return self._of("categorical")
-
-    @property
-    def boolean(self) -> tuple[Column, ...]:
-        """Boolean columns."""
-        return self._of("boolean")
+    def coded(self) -> tuple[Column, ...]:
+        """Columns held as codes: the categorical ones, then the boolean ones."""
+        return self._of("categorical") + self._of("boolean")
 
     @property
     def identifiers(self) -> tuple[Column, ...]:
         """Columns that are dropped."""
         return self._of("identifier")
-
-    @property
-    def coded(self) -> tuple[Column, ...]:
-        """Columns held as codes: the categorical ones, then the boolean ones."""
-        return self.categorical + self.boolean
 
     @property
     def released(self) -> tuple[Column, ...]:

@@ -1,4 +1,4 @@
-"""Tables as streams of rows under a schema: ``.csv``, ``.csv.gz`` and ``.parquet``.
+"""Read and write tables by blocks of rows under a schema: ``.csv``, ``.csv.gz`` and ``.parquet``.
 
 Arrow parses CSV as text, and columns are then turned into numbers or codes here; a bad cell is refused with
 its row. A large file is cut into parts that are read by themselves, at rows or at row groups.
@@ -12,7 +12,7 @@ import io
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sfumato.errors import BadInput
 from sfumato.io.array_files import open_array
 from sfumato.io.atomic import AtomicSink
-from sfumato.io.formats import file_to_read, kind_of, suffix_of
+from sfumato.io.formats import file_to_read, suffix_of
 from sfumato.io.schema import Column, Schema
 
 __all__ = ["TableSink", "TableSource", "cuts_of", "quoted"]
@@ -33,122 +33,107 @@ _SHOWN_CATEGORIES = 10
 _SPELLED_BOOLEANS = {"false": 0, "0": 0, "no": 0, "true": 1, "1": 1, "yes": 1}
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a run of cells comes from, so that a refusal can say it."""
+class _Cells:
+    """The cells of one column in consecutive rows, of which the first is data row ``first_row``, from 1."""
 
-    file: str
-    column: Column
-    first_row: int  # of the data, counted from 1
+    def __init__(self, cells: Any, column: Column, file: str, first_row: int) -> None:
+        import pyarrow as pa
 
-    def refuse(self, index: int, cells: Any, accepted: str) -> NoReturn:
-        """Refuse the cell at ``index`` of the run by its place: what it holds is private."""
-        cell = cells[index]
+        # Text has four forms in Arrow: dictionary, large, view, plain.
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.dictionary_decode()
+        if pa.types.is_large_string(cells.type) or pa.types.is_string_view(cells.type):
+            cells = cells.cast(pa.string())
+        self._cells, self._column, self._file, self._first_row = cells, column, file, first_row
+        self._accepted = ""
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Return finite float64 values of numbers, or of text that spells numbers."""
+        import pyarrow as pa
+
+        self._accepted = "a finite number is accepted"
+        kind, types = self._cells.type, pa.types
+        if types.is_string(kind):
+            self._refuse_nulls()
+            numbers = self._parsed()
+        elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+            self._refuse_nulls()
+            numbers = self._cells.cast(pa.float64(), safe=False)  # integers beyond 2^53 are rounded
+        else:
+            self._refuse_type("numbers are accepted in a numeric column")
+        values = np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+        self._refuse_first(~np.isfinite(values))
+        return values
+
+    def codes(self) -> NDArray[np.int64]:
+        """Return the index into the column's categories of each cell of text, integers or booleans."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column, kind, types = self._column, self._cells.type, pa.types
+        boolean = isinstance(column.categories[0], bool)
+        if boolean:
+            codes = {text: column.categories.index(bool(value)) for text, value in _SPELLED_BOOLEANS.items()}
+            self._accepted = "true, false, yes, no, 1 and 0 are accepted"
+        else:
+            codes = {text: code for code, text in enumerate(column.spellings())}
+            shown = ", ".join(repr(value) for value in column.categories[:_SHOWN_CATEGORIES])
+            more = len(column.categories) - _SHOWN_CATEGORIES
+            self._accepted = f"the declared categories are {shown}" + (
+                f" and {more} more" if more > 0 else ""
+            )
+        known = (types.is_string, types.is_integer, types.is_boolean, types.is_floating)
+        if not any(is_known(kind) for is_known in known):
+            self._refuse_type(f"text, integers or booleans are accepted in a {column.kind} column")
+        self._refuse_nulls()
+        text = self._cells.cast(pa.string())  # 1.0 becomes "1", True becomes "true"
+        if boolean:
+            text = pc.ascii_lower(text)
+        found = pc.index_in(text, value_set=pa.array(list(codes), pa.string()))
+        positions = np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False))
+        self._refuse_first(positions < 0)
+        return np.take(np.array(list(codes.values()), dtype=np.int64), positions)
+
+    def _parsed(self) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        with suppress(pa.ArrowInvalid):
+            return self._cells.cast(pa.float64())
+        trimmed = pc.ascii_trim_whitespace(self._cells)
+        with suppress(pa.ArrowInvalid):
+            return trimmed.cast(pa.float64())
+        # Some cell between low and high is the first that spells no number; halve until it stands alone.
+        low, high = 0, len(trimmed)
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                trimmed[low:middle].cast(pa.float64())
+                low = middle
+            except pa.ArrowInvalid:
+                high = middle
+        self._refuse(low)
+
+    def _refuse_nulls(self) -> None:
+        if self._cells.null_count:
+            self._refuse_first(self._cells.is_null().to_numpy(zero_copy_only=False))
+
+    def _refuse_first(self, wrong: NDArray[np.bool_]) -> None:
+        if wrong.any():
+            self._refuse(int(np.argmax(wrong)))
+
+    def _refuse(self, index: int) -> NoReturn:
+        """Refuse a cell by its place: what it holds is private."""
+        cell = self._cells[index]
         blank = not cell.is_valid or (hasattr(cell, "as_buffer") and cell.as_buffer().size == 0)
         held = "is empty" if blank else "is not as declared"
-        row = self.first_row + index
-        raise BadInput(f"{self.file}: column {self.column.name!r} {held} in data row {row}; {accepted}.")
+        raise BadInput(
+            f"{self._file}: column {self._column.name!r} {held} in data row {self._first_row + index}; "
+            f"{self._accepted}."
+        )
 
-    def refuse_type(self, kind: object, accepted: str) -> NoReturn:
-        """Refuse the whole column for the type it has in the file."""
-        raise BadInput(f"{self.file}: column {self.column.name!r} has type {kind}; {accepted}.")
-
-
-def numbers_of(cells: Any, place: Place) -> NDArray[np.float64]:
-    """Return finite float64 values of an Arrow array of numbers, or of text that spells numbers."""
-    import pyarrow as pa
-
-    accepted = "a finite number is accepted"
-    cells = _plain(cells)
-    kind = cells.type
-    if pa.types.is_string(kind):
-        _refuse_nulls(cells, place, accepted)
-        numbers = _parsed(cells, place, accepted)
-    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        _refuse_nulls(cells, place, accepted)
-        numbers = cells.cast(pa.float64(), safe=False)  # integers beyond 2^53 are rounded
-    else:
-        place.refuse_type(kind, "numbers are accepted in a numeric column")
-    values = np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        place.refuse(int(wrong[0]), cells, accepted)
-    return values
-
-
-def codes_of(cells: Any, place: Place) -> NDArray[np.int64]:
-    """Index into the column's categories of each cell of an Arrow array of text, integers or booleans."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = place.column
-    if isinstance(column.categories[0], bool):
-        spelled = {text: column.categories.index(bool(value)) for text, value in _SPELLED_BOOLEANS.items()}
-        accepted = "true, false, yes, no, 1 and 0 are accepted"
-    else:
-        spelled = {text: code for code, text in enumerate(column.spellings())}
-        shown = ", ".join(repr(value) for value in column.categories[:_SHOWN_CATEGORIES])
-        more = len(column.categories) - _SHOWN_CATEGORIES
-        accepted = f"the declared categories are {shown}" + (f" and {more} more" if more > 0 else "")
-    cells = _plain(cells)
-    kind = cells.type
-    if not any(
-        test(kind)
-        for test in (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_floating)
-    ):
-        place.refuse_type(kind, f"text, integers or booleans are accepted in a {column.kind} column")
-    _refuse_nulls(cells, place, accepted)
-    text = cells.cast(pa.string())  # 1.0 becomes "1", True becomes "true"
-    if isinstance(column.categories[0], bool):
-        text = pc.ascii_lower(text)
-    found = pc.index_in(text, value_set=pa.array(list(spelled), pa.string()))
-    positions = np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False))
-    unknown = np.flatnonzero(positions < 0)
-    if unknown.size:
-        place.refuse(int(unknown[0]), cells, accepted)
-    codes: NDArray[np.int64] = np.array(list(spelled.values()), dtype=np.int64)[positions]
-    return codes
-
-
-def _plain(cells: Any) -> Any:
-    """Text in one of Arrow's four forms (dictionary, large, view, plain) as plain text; all else as it is."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
-    if pa.types.is_large_string(cells.type) or pa.types.is_string_view(cells.type):
-        cells = cells.cast(pa.string())
-    return cells
-
-
-def _refuse_nulls(cells: Any, place: Place, accepted: str) -> None:
-    if cells.null_count:
-        place.refuse(int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0]), cells, accepted)
-
-
-def _parsed(cells: Any, place: Place, accepted: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    try:
-        return cells.cast(pa.float64())
-    except pa.ArrowInvalid:
-        pass
-    trimmed = pc.ascii_trim_whitespace(cells)
-    try:
-        return trimmed.cast(pa.float64())
-    except pa.ArrowInvalid:
-        pass
-    # Some cell between low and high is the first that spells no number; halve until it stands alone.
-    low, high = 0, len(trimmed)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            trimmed[low:middle].cast(pa.float64())
-            low = middle
-        except pa.ArrowInvalid:
-            high = middle
-    place.refuse(low, cells, accepted)
+    def _refuse_type(self, accepted: str) -> NoReturn:
+        raise BadInput(f"{self._file}: column {self._column.name!r} has type {self._cells.type}; {accepted}.")
 
 
 _HEAD_BYTES = 1 << 20
@@ -271,7 +256,7 @@ _PART_BYTES = 64 << 20
 
 
 def cuts_of(path: Path, part_bytes: int = _PART_BYTES) -> list[range] | None:
-    """Consecutive ranges of the rows of a ``.npy``, or of the row groups of a ``.parquet``; None of others.
+    """Return consecutive ranges of the rows of a ``.npy`` or the row groups of a ``.parquet``, else None.
 
     Each holds about ``part_bytes``, or one row group that is larger. They depend on the shape of the file
     alone. CSV files and archives can only be read from their beginning.
@@ -282,16 +267,13 @@ def cuts_of(path: Path, part_bytes: int = _PART_BYTES) -> list[range] | None:
         step = max(1, part_bytes * source.rows // max(1, path.stat().st_size))
         starts = list(range(0, source.rows, step))
         return [range(first, last) for first, last in pairwise([*starts, source.rows])]
-    if suffix == ".parquet":
-        return _together(_group_bytes(path), part_bytes)
-    return None
-
-
-def _group_bytes(path: Path) -> list[int]:
+    if suffix != ".parquet":
+        return None
     import pyarrow.parquet as pq
 
     with arrow_faults(path.name, "Parquet"), pq.ParquetFile(str(path)) as file:
-        return [file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)]
+        groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+        return _together([group.total_byte_size for group in groups], part_bytes)
 
 
 def _together(sizes: Sequence[int], part_bytes: int) -> list[range]:
@@ -331,13 +313,11 @@ class TableSource:
     """
 
     def __init__(self, path: str | os.PathLike[str], schema: Schema, *, groups: range | None = None) -> None:
-        if kind_of(path) != "table":
-            raise BadInput(f"{os.fspath(path)!r} is not a table; .csv, .csv.gz and .parquet are accepted.")
+        self._parquet = suffix_of(path, "table") == ".parquet"
         self.path = file_to_read(path)
         self.schema = schema
         self.rows: int | None = None
         self.first_row = 0
-        self._parquet = suffix_of(path) == ".parquet"
         self._groups = groups
         self._names = self._parquet_header() if self._parquet else csv_header(self.path)
         try:
@@ -351,8 +331,6 @@ class TableSource:
         An empty cell, a number that is not finite, a text that is no number and a value outside the declared
         categories are refused with their column and data row, counted from 1.
         """
-        if max_rows < 1:
-            raise BadInput(f"`max_rows` was {max_rows}; a positive number is accepted.", parameter="max_rows")
         columns = [column.name for column in self.schema.released]
         if self._parquet:
             batches = self._parquet_batches(columns, max_rows)
@@ -375,11 +353,11 @@ class TableSource:
         codes = np.empty((batch.num_rows, len(self.schema.coded)), np.int64)
         with arrow_faults(self.path.name, "a table"):
             for index, column in enumerate(self.schema.numeric):
-                cells = batch.column(column.name)
-                numeric[:, index] = numbers_of(cells, Place(self.path.name, column, first_row))
+                cells = _Cells(batch.column(column.name), column, self.path.name, first_row)
+                numeric[:, index] = cells.numbers()
             for index, column in enumerate(self.schema.coded):
-                cells = batch.column(column.name)
-                codes[:, index] = codes_of(cells, Place(self.path.name, column, first_row))
+                cells = _Cells(batch.column(column.name), column, self.path.name, first_row)
+                codes[:, index] = cells.codes()
         return TableBlock(numeric, codes)
 
     def _parquet_header(self) -> list[str]:
@@ -424,17 +402,15 @@ class TableSink(AtomicSink):
 
     def __init__(self, path: str | os.PathLike[str], schema: Schema) -> None:
         super().__init__(path)
-        if kind_of(path) != "table":
-            raise BadInput(
-                f"{self.path.name} is no place for a table; .csv, .csv.gz and .parquet are accepted."
-            )
         self.schema = schema
-        self._suffix = suffix_of(path)
+        self._suffix = suffix_of(path, "table")
         self._stream: Any = None
         self._parquet: Any = None
 
     def write(self, numeric: NDArray[np.float64], codes: NDArray[np.int64]) -> None:
         """Append rows: ``numeric`` (k, m) and ``codes`` (k, c), laid out as in :class:`TableBlock`."""
+        import pyarrow as pa
+
         self._check(numeric, codes)
         with self._appending(len(numeric)):
             for start in range(0, len(numeric), _BLOCK_ROWS):
@@ -443,7 +419,7 @@ class TableSink(AtomicSink):
                 if self._parquet is None:
                     self._stream.write(_lines(columns))
                 else:
-                    self._write_row_group(columns)
+                    self._parquet.write_batch(pa.record_batch(columns, schema=self._parquet.schema))
 
     def _check(self, numeric: NDArray[np.float64], codes: NDArray[np.int64]) -> None:
         wanted = (len(self.schema.numeric), len(self.schema.coded))
@@ -478,11 +454,6 @@ class TableSink(AtomicSink):
                 kept = column.categories if self._parquet is not None else map(quoted, column.spellings())
                 columns.append(pa.array(list(kept)).take(pa.array(coded[column.name])))
         return columns
-
-    def _write_row_group(self, columns: list[Any]) -> None:
-        import pyarrow as pa
-
-        self._parquet.write_batch(pa.record_batch(columns, schema=self._parquet.schema))
 
     def _begin(self, file: IO[bytes], layers: ExitStack) -> None:
         import pyarrow as pa

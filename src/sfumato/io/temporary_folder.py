@@ -1,8 +1,8 @@
 """Temporary folders that are removed even where the process that needs them is killed.
 
-Beside the process stands another one, which does nothing but wait for the end of its standard input. The
-system ends that whatever becomes of the first process, and then the folder is removed. This file is also the
-program of the second process, which is there in milliseconds: it needs nothing but the standard library.
+A second process waits for the end of its standard input, which the system closes whatever becomes of the
+first process, and then removes the folder. This file is also the program of the second process, which starts
+in milliseconds because it needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from tempfile import TemporaryDirectory
 
 __all__ = ["private_folder"]
 
-# Whoever still writes into the folder of a process that was killed is given this many times a pause to end.
+# Processes that still write into the folder are given this many pauses, in seconds, to end.
 _TURNS, _PAUSE = 300, 0.1
 
 
 @contextmanager
 def private_folder(prefix: str) -> Iterator[Path]:
-    """A folder of mode 0700 that is gone after the block, and soon after a kill of this process in it."""
+    """Yield a new folder of mode 0700 that is removed after the block, also if this process is killed."""
     with TemporaryDirectory(prefix=prefix) as place, gone_afterwards(Path(place)):
         yield Path(place)
 
 
 @contextmanager
 def gone_afterwards(place: Path) -> Iterator[None]:
-    """The folder ``place`` is gone after the block, and soon after a kill of this process in it."""
+    """Remove the folder ``place`` soon after the block, also if this process is killed in it."""
     command = [sys.executable, "-I", "-S", __file__, str(place)]
-    # A session of its own: what ends this process and all of its kind leaves that one to do its work.
+    # A session of its own: a signal to this process group does not reach it.
     silent = subprocess.DEVNULL
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True

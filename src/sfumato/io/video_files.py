@@ -1,4 +1,4 @@
-"""Videos as streams of upright pictures with their time stamps, and of blocks of sound; read and written.
+"""Read and write videos as upright pictures with their time stamps, and blocks of sound.
 
 A video is decoded twice: once when it is opened, to know that all of it can be decoded and how much there is,
 and once when it is read. Neither holds more than a few pictures in memory. Only the first picture stream and
@@ -31,16 +31,18 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BadInput
 from sfumato.io.atomic import AtomicSink
-from sfumato.io.formats import file_to_read
+from sfumato.io.formats import file_to_read, library, suffix_of
+from sfumato.io.image_header import upright
 
 __all__ = ["VideoSink", "VideoSource", "open_video", "video_container"]
 
+_NEEDING = "reading and writing videos"
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 _BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot")
 
 
 def container_of(path: Path) -> str:
-    """What ``path`` holds: ``"mov"``, ``"matroska"`` or ``"avi"``; refuses all else, and a cut-off file."""
+    """Return the demuxer of ``path``: "mov", "matroska" or "avi"; refuse all else, and a cut-off file."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(12)
@@ -111,51 +113,34 @@ def _riff_fits(file: IO[bytes], size: int) -> bool:
     return position <= size + 1  # the last padding byte may be missing
 
 
-# The matrix maps a stored position (x, y) to (a·x + c·y, b·x + d·y), with y pointing down; each quarter turn
-# and each mirroring is one pattern of signs of (a, b, c, d).
-_PATTERNS = {
-    (1, 0, 0, 1): (0, False),
-    (0, 1, -1, 0): (90, False),
-    (-1, 0, 0, -1): (180, False),
-    (0, -1, 1, 0): (270, False),
-    (-1, 0, 0, 1): (0, True),
-    (0, 1, 1, 0): (270, True),
-    (1, 0, 0, -1): (180, True),
-    (0, -1, -1, 0): (90, True),
+# The matrix maps a stored position (x, y) to (a·x + c·y, b·x + d·y), with y pointing down. The signs of
+# (a, b, c, d) are one pattern for each of the eight orientations of EXIF.
+_ORIENTATIONS = {
+    (1, 0, 0, 1): 1,
+    (-1, 0, 0, 1): 2,
+    (-1, 0, 0, -1): 3,
+    (1, 0, 0, -1): 4,
+    (0, 1, 1, 0): 5,
+    (0, 1, -1, 0): 6,
+    (0, -1, -1, 0): 7,
+    (0, -1, 1, 0): 8,
 }
 
 
-@dataclass(frozen=True)
-class Turn:
-    """A mirroring from left to right, or none, and then a turn by ``degrees`` clockwise."""
-
-    degrees: int = 0
-    mirrored: bool = False
-
-    @property
-    def sideways(self) -> bool:
-        """Whether width and height change places."""
-        return self.degrees in (90, 270)
-
-    def upright(self, pixels: NDArray[Any]) -> NDArray[Any]:
-        """Return ``pixels`` (h, w, …) turned; a view."""
-        return np.rot90(pixels[:, ::-1] if self.mirrored else pixels, -self.degrees // 90)
-
-
-def turn_of(frame: Any, name: str) -> Turn:
-    """Return the turn that the display matrix of a decoded frame of the file ``name`` asks for."""
+def _orientation(frame: Any, name: str) -> int:
+    """Return EXIF's number for the display matrix of a decoded frame of the file ``name``."""
     data = next((side for side in frame.side_data if side.type.name == "DISPLAYMATRIX"), None)
     if data is None:
-        return Turn()
+        return 1
     matrix = np.frombuffer(bytes(data), dtype=np.int32)
     if matrix.size != 9:
         raise BadInput(f"{name} has a display matrix that cannot be read.")
     turning = matrix[[0, 1, 3, 4]].astype(np.float64)
     size = float(np.abs(turning).max())
     signs = tuple(int(sign) for sign in np.rint(turning / size)) if size else ()
-    if signs not in _PATTERNS or np.abs(turning - size * np.array(signs)).max() > 0.01 * size:
+    if signs not in _ORIENTATIONS or np.abs(turning - size * np.array(signs)).max() > 0.01 * size:
         raise BadInput(f"{name} is to be shown turned by something else than quarter turns.")
-    return Turn(*_PATTERNS[signs])
+    return _ORIENTATIONS[signs]
 
 
 # In seconds: time stamps this far off are rounding of the container; a longer silence in one place, or a
@@ -172,13 +157,27 @@ class SoundTrack:
     channels: int
     samples: int
 
+    @property
+    def layout(self) -> str:
+        """FFmpeg's name of the channels."""
+        return "mono" if self.channels == 1 else "stereo"
 
-def sound_stream(container: Any) -> Any | None:
-    """Return the first sound track of an opened container, or None."""
-    return container.streams.audio[0] if container.streams.audio else None
+
+def _sound_track(stream: Any, name: str) -> SoundTrack:
+    """Return the track that is read from ``stream``; its samples are not counted yet."""
+    context = stream.codec_context
+    if context is None:
+        raise BadInput(f"{name} has a sound track in a format that cannot be decoded.")
+    rate, channels = int(context.sample_rate), min(int(context.channels), 2)
+    if rate not in _RATES or channels < 1:
+        raise BadInput(
+            f"{name} has a sound track of {rate} samples a second in {channels} channels: "
+            f"{_RATES.start} to {_RATES.stop - 1} samples in one channel or more are accepted."
+        )
+    return SoundTrack(rate, channels, 0)
 
 
-def aligned_sound(container: Any, name: str, start: Fraction) -> Iterator[NDArray[np.float32]]:
+def _aligned_sound(container: Any, name: str, start: Fraction) -> Iterator[NDArray[np.float32]]:
     """Yield blocks (samples, channels) of the first sound track, the first sample at ``start`` seconds.
 
     More than two channels are mixed down to two. What comes before ``start`` or is there twice is left out,
@@ -186,16 +185,10 @@ def aligned_sound(container: Any, name: str, start: Fraction) -> Iterator[NDArra
     """
     from av import AudioResampler
 
-    stream = sound_stream(container)
-    if stream is None or stream.codec_context is None:
-        raise BadInput(f"{name} has a sound track in a format that cannot be decoded.")
-    rate, channels = int(stream.codec_context.sample_rate), min(int(stream.codec_context.channels), 2)
-    if rate not in _RATES or channels < 1:
-        raise BadInput(
-            f"{name} has a sound track of {rate} samples a second in {channels} channels: "
-            f"{_RATES.start} to {_RATES.stop - 1} samples in one channel or more are accepted."
-        )
-    resampler = AudioResampler("flt", "mono" if channels == 1 else "stereo", rate)
+    stream = container.streams.audio[0]
+    track = _sound_track(stream, name)
+    rate, channels = track.rate, track.channels
+    resampler = AudioResampler("flt", track.layout, rate)
     position, began = 0, False
     for frame in container.decode(stream):
         if frame.is_corrupt:
@@ -241,9 +234,10 @@ class Frame:
 class VideoSource:
     """A video in a file; :func:`open_video` makes one.
 
-    ``height`` and ``width`` are those of the upright picture: its pixels are turned by ``turned`` when read.
-    ``aspect`` is width over height of one pixel. ``last_ticks`` is when the last frame appears, ``rate`` the
-    number of frames a second; ``constant`` says whether every frame but the last is shown equally long.
+    ``height`` and ``width`` are those of the upright picture; ``orientation`` is EXIF's number for how its
+    pixels are stored. ``aspect`` is width over height of one pixel. ``last_ticks`` is when the last frame
+    appears, ``rate`` the number of frames a second; ``constant`` says whether every frame but the last is
+    shown equally long.
     """
 
     path: Path
@@ -255,25 +249,19 @@ class VideoSource:
     rate: Fraction
     constant: bool
     aspect: Fraction
-    turned: Turn
+    orientation: int
     sound: SoundTrack | None
-    _container: str = field(repr=False)
-    _start: Fraction = field(repr=False)
-
-    @property
-    def duration(self) -> float:
-        """Seconds from the first frame to the end of the last, which lasts as long as an average one."""
-        return float(self.last_ticks * self.time_base + 1 / self.rate)
+    _first_stamp: int = field(repr=False)
 
     def pictures(self) -> Iterator[Frame]:
         """Yield all frames in the order in which they are shown; every call decodes the file anew."""
         count, shape = 0, (self.height, self.width, 3)
-        for frame, ticks in _decoded(self.path, self._container, self.height * self.width):
-            upright = np.ascontiguousarray(self.turned.upright(rgb_of(frame)))
-            if upright.shape != shape or count == self.frames:
+        for frame, stamp in _decoded(self.path, self.height * self.width):
+            pixels = upright(rgb_of(frame), self.orientation)
+            if pixels.shape != shape or count == self.frames:
                 break
             count += 1
-            yield Frame(upright, ticks)
+            yield Frame(pixels, stamp - self._first_stamp)
         if count != self.frames:
             raise BadInput(f"{self.path.name} has changed since it was opened.")
 
@@ -285,90 +273,76 @@ class VideoSource:
         """
         if self.sound is None:
             return
-        with _opened(self.path, self._container, self.height * self.width) as container:
-            yield from aligned_sound(container, self.path.name, self._start)
+        with video_container(self.path, self.height * self.width) as container:
+            yield from _aligned_sound(container, self.path.name, self._first_stamp * self.time_base)
 
 
-def open_video(
-    path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS, max_frames: int = MAX_FRAMES
-) -> VideoSource:
+def open_video(path: str | os.PathLike[str]) -> VideoSource:
     """Return the video in ``path``, decoded once to its end.
 
     Refuses, in a sentence that names the file, what is no video, holds no picture stream or no frame, was cut
     off, cannot be decoded to its end, changes its size on the way, is turned by anything but quarter turns,
-    or exceeds ``max_pixels`` a frame or ``max_frames``.
+    or exceeds ``MAX_PIXELS`` a frame or ``MAX_FRAMES``.
     """
     path = file_to_read(path)
-    kind = container_of(path)
-    with _opened(path, kind, max_pixels) as container:
-        stream = _picture_stream(container, path.name, max_pixels)
+    with video_container(path, MAX_PIXELS) as container:
+        stream = _picture_stream(container, path.name, MAX_PIXELS)
         time_base = Fraction(stream.time_base or Fraction(1, 1000))
         nominal = Fraction(stream.average_rate or stream.guessed_rate or 25)
         aspect = Fraction(stream.sample_aspect_ratio or 1)
-        has_sound = sound_stream(container) is not None
-    turn, shape, start = Turn(), (0, 0), Fraction(0)
-    count, last, shortest, longest = 0, 0, 0, 0
-    for frame, ticks in _decoded(path, kind, max_pixels):
+        has_sound = bool(container.streams.audio)
+    orientation, shape = 1, (0, 0)
+    count, first, last, shortest, longest = 0, 0, 0, 0, 0
+    for frame, stamp in _decoded(path, MAX_PIXELS):
         if count == 0:
-            turn, shape = turn_of(frame, path.name), (frame.height, frame.width)
-            start = (_stamp(frame, kind) or 0) * time_base
+            orientation, shape, first = _orientation(frame, path.name), (frame.height, frame.width), stamp
         elif (frame.height, frame.width) != shape:
             raise BadInput(f"{path.name} changes the size of its pictures at frame {count}.")
         else:
-            shortest = min(shortest or ticks - last, ticks - last)
-            longest = max(longest, ticks - last)
-        count, last = count + 1, ticks
-        if count > max_frames:
-            raise BadInput(f"{path.name} has more than {max_frames} frames: that many are accepted.")
+            shortest = min(shortest or stamp - last, stamp - last)
+            longest = max(longest, stamp - last)
+        count, last = count + 1, stamp
+        if count > MAX_FRAMES:
+            raise BadInput(f"{path.name} has more than {MAX_FRAMES} frames: that many are accepted.")
     if not count:
         raise BadInput(f"{path.name} holds no frame that can be decoded.")
     # A container that counts in milliseconds cannot keep thirty frames a second equally long.
     constant = longest - shortest <= (1 if shortest >= 8 else 0)
-    rate = Fraction(count - 1) / (last * time_base) if last else nominal
+    rate = Fraction(count - 1) / ((last - first) * time_base) if last > first else nominal
     if constant and abs(rate / nominal - 1) < Fraction(1, 100):
         rate = nominal
-    source = VideoSource(
+    sideways = orientation >= 5
+    return VideoSource(
         path=path,
-        height=shape[1] if turn.sideways else shape[0],
-        width=shape[0] if turn.sideways else shape[1],
+        height=shape[1] if sideways else shape[0],
+        width=shape[0] if sideways else shape[1],
         frames=count,
         time_base=time_base,
-        last_ticks=last,
+        last_ticks=last - first,
         rate=rate.limit_denominator(100_000),
         constant=constant,
-        aspect=1 / aspect if turn.sideways else aspect,
-        turned=turn,
-        sound=None,
-        _container=kind,
-        _start=start,
+        aspect=1 / aspect if sideways else aspect,
+        orientation=orientation,
+        sound=_decoded_track(path, shape[0] * shape[1], first * time_base) if has_sound else None,
+        _first_stamp=first,
     )
-    return _with_sound(source) if has_sound else source
 
 
-def _with_sound(source: VideoSource) -> VideoSource:
-    """Return ``source`` with its sound track, decoded once to its end; a track without a sample is none."""
-    samples, channels = 0, 0
-    with _opened(source.path, source._container, source.height * source.width) as container:
-        for block in aligned_sound(container, source.path.name, source._start):
-            samples, channels = samples + len(block), block.shape[1]
-        rate = int(container.streams.audio[0].codec_context.sample_rate)
-    return replace(source, sound=SoundTrack(rate, channels, samples)) if samples else source
+def _decoded_track(path: Path, max_pixels: int, start: Fraction) -> SoundTrack | None:
+    """Return the sound track, decoded once to its end; one without a sample is none."""
+    with video_container(path, max_pixels) as container:
+        samples = sum(len(block) for block in _aligned_sound(container, path.name, start))
+        track = _sound_track(container.streams.audio[0], path.name)
+    return replace(track, samples=samples) if samples else None
 
 
 @contextmanager
-def video_container(path: Path, *, max_pixels: int = MAX_PIXELS) -> Iterator[Any]:
-    """PyAV's container of the video in ``path``, of which nothing was decoded but frames within the limit."""
-    with _opened(path, container_of(path), max_pixels) as container:
-        yield container
+def video_container(path: Path, max_pixels: int = MAX_PIXELS) -> Iterator[Any]:
+    """Yield PyAV's container of the video in ``path``; errors become a sentence.
 
-
-@contextmanager
-def _opened(path: Path, kind: str, max_pixels: int) -> Iterator[Any]:
-    """The container in ``path``, read by the demuxer ``kind`` and no other; failures become a sentence."""
-    try:
-        import av
-    except ImportError:
-        raise BadInput("reading and writing videos needs PyAV: pip install 'sfumato[media]'.") from None
+    It is read by the demuxer of its first bytes and no other; frames beyond the limit are not decoded.
+    """
+    kind, av = container_of(path), library("av", _NEEDING)
     try:
         # Metadata is not used, so its spelling must not matter. A frame may be decoded to learn what is in a
         # stream, so the limit counts from here on.
@@ -398,7 +372,7 @@ def _picture_stream(container: Any, name: str, max_pixels: int) -> Any:
 
 
 def pixel_limit(max_pixels: int) -> dict[str, str]:
-    """Options by which a decoder refuses larger frames than a header tells of before it makes room for them.
+    """Return the options by which FFmpeg refuses larger frames before it makes room for them.
 
     It counts whole macroblocks and margins.
     """
@@ -413,30 +387,27 @@ def _check_size(picture: Any, name: str, max_pixels: int) -> None:
         )
 
 
-def _decoded(path: Path, kind: str, max_pixels: int) -> Iterator[tuple[Any, int]]:
-    """Yield decoded frames, each with its time since the first one in time bases, which always grows."""
-    with _opened(path, kind, max_pixels) as container:
+def _decoded(path: Path, max_pixels: int) -> Iterator[tuple[Any, int]]:
+    """Yield decoded frames, each with its time stamp in time bases, which always grows."""
+    with video_container(path, max_pixels) as container:
         stream = _picture_stream(container, path.name, max_pixels)
-        first = last = None
+        # An AVI holds no time stamps of pictures: those that FFmpeg makes up for reordered ones are out of
+        # order.
+        stamp_name = "dts" if container.format.name == "avi" else "pts"
+        last: int | None = None
         rate, base = Fraction(stream.average_rate or stream.guessed_rate or 25), Fraction(stream.time_base)
         step = max(1, round(1 / (rate * base)))
         for frame in container.decode(stream):
             if frame.is_corrupt:
                 raise BadInput(f"{path.name} is damaged: a frame cannot be decoded.")
             _check_size(frame, path.name, max_pixels)
-            stamp = _stamp(frame, kind)
-            if first is None or last is None:
-                first, last = stamp or 0, 0
+            stamp = getattr(frame, stamp_name)
+            if last is None:
+                last = int(stamp or 0)
             else:
                 # A missing time stamp is one usual frame later, one that does not grow a moment later.
-                last = max(last + 1, last + step if stamp is None else stamp - first)
+                last = max(last + 1, last + step if stamp is None else int(stamp))
             yield frame, last
-
-
-def _stamp(frame: Any, kind: str) -> int | None:
-    # An AVI holds no time stamps of pictures: those that FFmpeg makes up for reordered ones are out of order.
-    stamp = frame.dts if kind == "avi" else frame.pts
-    return None if stamp is None else int(stamp)
 
 
 def rgb_of(frame: Any) -> NDArray[np.uint8]:
@@ -462,7 +433,6 @@ _H264 = {"crf": "18", "preset": "veryfast"}
 _AAC = (96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000)
 _FORMATS = {
     ".mp4": _Format("mp4", "libx264", _H264, "aac", _AAC),
-    ".m4v": _Format("mp4", "libx264", _H264, "aac", _AAC),
     ".mov": _Format("mov", "libx264", _H264, "aac", _AAC),
     ".mkv": _Format("matroska", "libx264", _H264, "aac", _AAC),
     ".webm": _Format(
@@ -482,20 +452,15 @@ _COARSE = Fraction(1, 240)
 class VideoSink(AtomicSink):
     """A video of ``frames`` frames in the size, times and shape of pixel of ``source``, written to ``path``.
 
-    ``with VideoSink(path, source) as sink: sink.write(pixels, ticks); sink.write_sound(block)``. ``sound``
-    says what sound track is written: by default one like the source's, None for none. Sound should be
-    written up to a frame's time before that frame, or what is written waits in memory for the other.
+    ``with VideoSink(path, source) as sink: sink.write(pixels, ticks); sink.write_sound(block)``. Its sound
+    track is like the source's. Sound should be written up to a frame's time before that frame, or what is
+    written waits in memory for the other.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], source: VideoSource, *, sound: SoundTrack | str | None = "source"
-    ) -> None:
-        super().__init__(path)
-        suffix = self.path.suffix.lower()
-        if suffix not in _FORMATS:
-            raise BadInput(f"{self.path.name!r} has none of the suffixes {', '.join(_FORMATS)} of videos.")
-        self.source = source
-        self.sound = source.sound if isinstance(sound, str) else sound
+    def __init__(self, path: str | os.PathLike[str], source: VideoSource) -> None:
+        super().__init__(path, expected=source.frames, what="frames")
+        suffix = suffix_of(path, "video")
+        self.source, self.sound = source, source.sound
         self._format = _FORMATS[suffix]
         # An AVI shows each frame for a whole number of ticks of one length, and cannot say when.
         grid = source.time_base if source.time_base >= _COARSE else 1 / source.rate
@@ -545,18 +510,14 @@ class VideoSink(AtomicSink):
             )
         with self._appending(0):
             planes = np.ascontiguousarray(np.clip(block, -1.0, 1.0).T, dtype=np.float32)
-            frame = av.AudioFrame.from_ndarray(planes, format="fltp", layout=_layout(self.sound))
+            frame = av.AudioFrame.from_ndarray(planes, format="fltp", layout=self.sound.layout)
             frame.sample_rate, frame.pts = self.sound.rate, self._samples
             frame.time_base = Fraction(1, self.sound.rate)
             self._container.mux(self._track.encode(frame))
         self._samples += len(block)
 
     def _begin(self, file: IO[bytes], layers: ExitStack) -> None:
-        try:
-            import av
-        except ImportError:
-            raise BadInput("reading and writing videos needs PyAV: pip install 'sfumato[media]'.") from None
-        source, form = self.source, self._format
+        av, source, form = library("av", _NEEDING), self.source, self._format
         # Neither versions of programs nor random identifiers.
         self._container = av.open(file, "w", format=form.container, options={"fflags": "+bitexact"})
         layers.callback(self._container.close)
@@ -575,30 +536,22 @@ class VideoSink(AtomicSink):
         if self.sound is not None:
             rates = form.sound_rates
             rate = self.sound.rate if rates is None or self.sound.rate in rates else 48_000
-            self._track = self._container.add_stream(form.sound, rate=rate, layout=_layout(self.sound))
+            self._track = self._container.add_stream(form.sound, rate=rate, layout=self.sound.layout)
             if rates is not None:
                 self._track.codec_context.bit_rate = 96_000 * self.sound.channels
         layers.callback(self._flush)
 
     def _flush(self) -> None:
-        """What the encoders still hold; called before the container is closed."""
+        """Write what the encoders still hold, before the container is closed."""
         if self.rows_written:
             self._container.mux(self._picture.encode(None))
             if self._track is not None:
                 self._container.mux(self._track.encode(None))
 
     def _check_complete(self) -> None:
-        wanted = self.source.frames
-        if self.rows_written != wanted:
-            raise BadInput(
-                f"{self.path.name} was to hold {wanted} frames, and {self.rows_written} were written."
-            )
+        super()._check_complete()
         if self.sound is not None and self._samples != self.sound.samples:
             raise BadInput(
                 f"{self.path.name} was to hold {self.sound.samples} samples of sound, and {self._samples} "
                 "were written."
             )
-
-
-def _layout(sound: SoundTrack) -> str:
-    return "mono" if sound.channels == 1 else "stereo"

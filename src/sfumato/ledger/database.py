@@ -152,14 +152,14 @@ def _prepare_postgresql(connection: Any, _record: Any) -> None:
     connection.commit()
 
 
-def _let_go() -> None:
+def _close_idle_connections() -> None:
     """Close idle connections before a fork: a child can share neither SQLite's locks nor a socket."""
     for engine in list(_open_engines):
         engine.dispose()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_let_go)
+    os.register_at_fork(before=_close_idle_connections)
 
 
 class Transaction:
@@ -170,6 +170,7 @@ class Transaction:
     def __init__(self, cursor: Any, dialect: Dialect) -> None:
         self._cursor = cursor
         self._dialect = dialect
+        self.is_sqlite = dialect.name == "sqlite"
 
     def run(self, statement: ClauseElement, values: Mapping[str, Any]) -> None:
         """Run a statement that returns no rows."""
@@ -213,12 +214,8 @@ class _Statement:
     def row(self, cursor: Any) -> Any:
         """Return the class of the rows of this statement's answer."""
         if self._row is None:
-            self._row = _row_type([column[0] for column in cursor.description])
+            self._row = make_dataclass("Row", [column[0] for column in cursor.description], slots=True)
         return self._row
-
-
-def _row_type(names: list[str]) -> Any:
-    return make_dataclass("Row", names, slots=True)
 
 
 class Storage(Generic[_Prepared]):
@@ -236,38 +233,47 @@ class Storage(Generic[_Prepared]):
         unavailable: type[SfumatoError],
     ) -> None:
         self._engine = engine_of(url)
-        self._turns = _Turns()
+        self._lock, self._process = threading.Lock(), os.getpid()
         self._what, self._kind = what, unavailable
         # Parameters of a URL may hold a password, too.
         parsed = self._engine.url
         self._place = parsed.set(query={}).render_as_string(hide_password=True)
         self._secrets = [str(one) for one in (parsed.password, parsed.query.get("password")) if one]
-        self._troubles = (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error)
+        self._errors = (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error)
         try:
             self.prepared = prepare(self._engine)
-        except self._troubles as error:
+        except self._errors as error:
             raise self._unavailable(error) from None
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        """Open one transaction, durable once it ends without an error; SQLite admits no other writer."""
+    def writing(self, *, durable: bool = True) -> Iterator[Transaction]:
+        """Open one transaction, on disk once it ends without an error; SQLite admits no other writer.
+
+        Unless it is ``durable``, it may end before it is on disk.
+        """
         if is_sqlite(self._engine):
-            with self._turns.one(), self._transaction("BEGIN IMMEDIATE", commit=True) as transaction:
+            begun = self._transaction("BEGIN IMMEDIATE", commit=True, durable=durable)
+            with self._one_thread(), begun as transaction:
                 yield transaction
         else:
-            with self._transaction(None, commit=True) as transaction:
+            begin = None if durable else "SET LOCAL synchronous_commit = off"
+            with self._transaction(begin, commit=True) as transaction:
                 yield transaction
 
-    @contextmanager
-    def counting(self) -> Iterator[Transaction]:
-        """Open one atomic transaction that returns before it is on disk."""
-        if is_sqlite(self._engine):
-            begun = self._transaction("BEGIN IMMEDIATE", commit=True, durable=False)
-            with self._turns.one(), begun as transaction:
-                yield transaction
-        else:
-            with self._transaction("SET LOCAL synchronous_commit = off", commit=True) as transaction:
-                yield transaction
+    def _one_thread(self) -> threading.Lock:
+        """Return the lock by which one thread of this process at a time writes to SQLite.
+
+        Whoever finds the file locked looks again after pauses that grow to a tenth of a second; whoever waits
+        for a thread is woken at once.
+        """
+        if self._process != os.getpid():
+            # The thread that held the lock when this process was forked is not in it.
+            self._lock, self._process = threading.Lock(), os.getpid()
+        return self._lock
+
+    def counting(self) -> AbstractContextManager[Transaction]:
+        """Open one atomic transaction that may end before it is on disk."""
+        return self.writing(durable=False)
 
     def reading(self) -> AbstractContextManager[Transaction]:
         """Open one consistent view, whatever is written meanwhile."""
@@ -293,7 +299,7 @@ class Storage(Generic[_Prepared]):
                         cursor.execute("PRAGMA synchronous = FULL")
             finally:
                 connection.close()  # back into the pool, which rolls back what was not committed
-        except self._troubles as error:
+        except self._errors as error:
             raise self._unavailable(error) from None
 
     def one_at_a_time(self, transaction: Transaction, number: int) -> None:
@@ -316,21 +322,3 @@ class Storage(Generic[_Prepared]):
         for secret in self._secrets:
             reason = reason.replace(secret, "***")
         return self._kind(f"the {self._what} {self._place} could not be used: {reason}.")
-
-
-class _Turns:
-    """Turns of the threads of this process that write to SQLite.
-
-    Whoever finds a file of SQLite locked looks again after a pause that grows to a tenth of a second, while
-    the lock lies idle; whoever waits for a thread is woken at once.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._process = threading.Lock(), os.getpid()
-
-    def one(self) -> AbstractContextManager[Any]:
-        """Return a block that one thread at a time may enter."""
-        if self._process != os.getpid():
-            # The thread that was in the block when this process was forked is not in it.
-            self._lock, self._process = threading.Lock(), os.getpid()
-        return self._lock

@@ -16,11 +16,11 @@ from sfumato.errors import BadInput
 from sfumato.ledger.rdp_filter import Filter, Prices
 from sfumato.privacy import RECORDS, Guarantee, Neighbours, Unit
 
-__all__ = ["Dataset", "Entry", "printable_name"]
+__all__ = ["Entry", "printable_name"]
 
-_MAX_TEXT = 10_000
+MAX_TEXT = 10_000
 # Keys are indexed as they are, and PostgreSQL indexes at most 2,704 bytes.
-_MAX_KEY = 500
+MAX_KEY = 500
 Kind = Literal["open", "spend", "hold", "commit", "release", "close"]
 #: What the first row of a dataset holds in place of a hash.
 FIRST = "0" * 64
@@ -28,7 +28,7 @@ FIRST = "0" * 64
 
 def checked_name(dataset: str) -> str:
     """Return ``dataset`` if it can be the name of a dataset."""
-    return _checked("a dataset name", dataset, 1, _MAX_TEXT)
+    return checked_text("a dataset name", dataset, 1, MAX_TEXT)
 
 
 def printable_name(dataset: str) -> str:
@@ -38,16 +38,6 @@ def printable_name(dataset: str) -> str:
             f"`dataset` was {dataset!r}", parameter="dataset", accepted="a name in printable characters"
         )
     return checked_name(dataset)
-
-
-def checked_purpose(purpose: str) -> str:
-    """Return ``purpose`` if a ledger can hold it."""
-    return _checked("a purpose", purpose, 0, _MAX_TEXT)
-
-
-def checked_key(key: str | None) -> str | None:
-    """Return ``key`` if it can be an idempotency key or is None."""
-    return None if key is None else _checked("an idempotency key", key, 1, _MAX_KEY)
 
 
 def call_to_open(name: str, unit: Unit, neighbours: Neighbours, ledger: str | None = None) -> str:
@@ -67,17 +57,13 @@ def digest(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
 
 
-def lock_number(name: str) -> int:
-    """Return the 64-bit number of the lock that ``name`` has on PostgreSQL."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
-
-
 def short(name: str) -> str:
     """Return ``name`` as a message shows it."""
     return repr(name if len(name) <= 60 else name[:57] + "…")
 
 
-def _checked(what: str, value: str, least: int, most: int) -> str:
+def checked_text(what: str, value: str, least: int, most: int) -> str:
+    """Return ``value`` if it is text of ``least`` to ``most`` characters that a database can hold."""
     if not isinstance(value, str):
         raise BadInput(f"{what} must be text, not {value!r}.")
     if not least <= len(value) <= most:
@@ -112,13 +98,8 @@ class Dataset:
     def stored(cls, id_: int, name: str, terms_wire: str) -> Dataset:
         """Return the dataset of a row; a damaged row raises ValueError, KeyError or TypeError."""
         terms = json.loads(terms_wire)
-        rule = Filter(
-            terms["epsilon"],
-            terms["delta"],
-            tuple(terms["orders"]),
-            tuple(terms["shares"]),
-            terms["slack_share"],
-        )
+        orders, shares = tuple(terms["orders"]), tuple(terms["shares"])
+        rule = Filter(terms["epsilon"], terms["delta"], orders, shares, terms["slack_share"])
         return cls(name, Unit.parse(terms["unit"]), Neighbours(terms["neighbours"]), rule, terms_wire, id_)
 
     def same_budget(self, other: Dataset) -> bool:
@@ -164,10 +145,9 @@ class Entry:
     prices_wire: str | None = None
     terms_wire: str | None = None
 
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the row as canonical JSON."""
-        content = {
+    def content(self) -> dict[str, Any]:
+        """Return what is hashed, by the names of the columns."""
+        return {
             "ledger": self.ledger,
             "dataset": self.dataset,
             "number": self.number,
@@ -181,7 +161,11 @@ class Entry:
             "prices": self.prices_wire,
             "terms": self.terms_wire,
         }
-        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the row as canonical JSON."""
+        canonical = json.dumps(self.content(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
     @cached_property
@@ -211,11 +195,6 @@ class Entry:
             "previous": self.previous,
             "hash": self.hash,
         }
-
-
-def guarantee_text(guarantee: Guarantee) -> str:
-    """Return a guarantee as its row holds it."""
-    return json.dumps(guarantee.to_dict(), sort_keys=True)
 
 
 def prices_text(prices: Prices) -> str:

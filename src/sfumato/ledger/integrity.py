@@ -5,25 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import text
 
+from sfumato.ledger.accounts import Account, LedgerUnavailable
 from sfumato.ledger.database import Row, Transaction
 from sfumato.ledger.entries import Dataset, Entry, digest, short
-from sfumato.ledger.ledger_tables import (
-    account_of,
-    accounts,
-    all_entries,
-    datasets,
-    entries,
-    entry_of,
-    unaltered,
-)
+from sfumato.ledger.ledger_tables import Book, all_datasets, unaltered
 from sfumato.ledger.rdp_filter import Prices
-from sfumato.ledger.refusal import Account
 
-_DATASETS = select(datasets).order_by(datasets.c.id)
-_ACCOUNT = select(accounts).where(accounts.c.dataset == bindparam("of"))
-_CHARGED = {table.name: select(table.c.dataset).distinct() for table in (accounts, entries)}
+_CHARGED = {table: text(f"SELECT DISTINCT dataset FROM {table}") for table in ("accounts", "entries")}
 
 
 @dataclass(frozen=True)
@@ -41,7 +31,7 @@ class Damage:
 
 def damages(transaction: Transaction, ledger: str, name: str | None = None) -> Iterator[Damage]:
     """Yield every place where something does not hold, in the dataset ``name`` or in all."""
-    rows = transaction.all(_DATASETS)
+    rows = all_datasets(transaction)
     for row in rows:
         if name in (None, row.name):
             yield from _in_dataset(transaction, ledger, row)
@@ -60,15 +50,14 @@ def _in_dataset(transaction: Transaction, ledger: str, row: Row) -> Iterator[Dam
     except (ValueError, KeyError, TypeError, AttributeError):
         yield Damage(name, 0, "the dataset's name or terms were altered")
         return
-    replay = _Replay(known)
-    for found in all_entries(transaction, known):
-        what = replay.follow(entry_of(ledger, known, found), found)
+    book, replay = Book(transaction, ledger, known), _Replay(known)
+    for found in book.rows():
+        what = replay.follow(book.entry_of(found), found)
         if what is not None:
             yield Damage(name, replay.number, what)
-    totals = transaction.first(_ACCOUNT, {"of": known.id})
     try:
-        account = account_of(known, totals)
-    except (ValueError, TypeError):
+        account = book.account
+    except LedgerUnavailable:
         yield Damage(name, 0, "the running totals were altered or are missing")
         return
     if account.head != replay.head and account.entries != replay.number:

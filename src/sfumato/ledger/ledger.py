@@ -3,66 +3,52 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Self
 
 from sqlalchemy import Engine
 
 from sfumato.errors import BadInput, RequestReused
-from sfumato.ledger.balance import Balance, Preview
-from sfumato.ledger.database import Storage, Transaction
+from sfumato.ledger.accounts import (
+    Asked,
+    Balance,
+    BudgetRefused,
+    LedgerUnavailable,
+    Preview,
+    State,
+    no_budget,
+    refusal,
+)
+from sfumato.ledger.database import Storage
 from sfumato.ledger.entries import (
+    MAX_KEY,
+    MAX_TEXT,
     Dataset,
     Entry,
     Kind,
-    checked_key,
     checked_name,
-    checked_purpose,
-    guarantee_text,
-    lock_number,
+    checked_text,
     prices_text,
     printable_name,
     short,
 )
 from sfumato.ledger.integrity import Damage, damages
 from sfumato.ledger.ledger_tables import (
+    Book,
     add_dataset,
     all_accounts,
-    all_entries,
-    append_entry,
-    drop_lease,
-    entry_at,
-    entry_of,
-    entry_with_key,
+    all_datasets,
     find_dataset,
+    find_entry,
     identity_of,
     is_there,
-    kept_guarantees,
-    last_of_kind,
-    names_of,
     prepare,
-    put_certificate,
-    put_lease,
-    read_account,
-    read_certificates,
-    read_lease,
-    rows_with_hash,
-    settlement,
-    unaltered,
-    whole_entry,
 )
 from sfumato.ledger.rdp_filter import Filter, Prices, add_prices
-from sfumato.ledger.refusal import (
-    OF_THIS_KIND,
-    Account,
-    BudgetRefused,
-    LedgerUnavailable,
-    State,
-    no_budget,
-    refusal,
-)
 from sfumato.privacy import RECORD, RECORDS, Guarantee, Neighbours, Unit
 
 __all__ = ["Ledger"]
@@ -98,7 +84,7 @@ class Ledger:
         if charging is not None:
             printable_name(charging)
 
-        # Who may not make a ledger is told which one lacks a budget; who may has it in hand.
+        # The URL, for refusals that say how to open a budget; None where the caller may make a ledger.
         self._named: str | None = None
 
         def found_or_made(engine: Engine) -> str:
@@ -146,18 +132,19 @@ class Ledger:
             Filter.for_budget(_number("epsilon", epsilon), _number("delta", delta)),
         )
         with self._storage.writing() as transaction:
-            self._storage.one_at_a_time(transaction, lock_number(opened.name))
+            lock = int.from_bytes(hashlib.sha256(opened.name.encode()).digest()[:8], "big", signed=True)
+            self._storage.one_at_a_time(transaction, lock)
             known = find_dataset(transaction, opened.name)
             if known is None:
-                known, account = add_dataset(transaction, opened)
-                return self._append(transaction, known, account, "open", terms_wire=known.terms_wire)
+                known = add_dataset(transaction, opened)
+                return Book(transaction, self.identity, known).append("open", terms_wire=known.terms_wire)
             if not known.same_budget(opened):
                 raise BadInput(
                     f"dataset {short(known.name)} is open already with ε={known.filter.epsilon:g}, "
                     f"δ={known.filter.delta:g} per {known.unit} under {known.neighbours}; "
                     "a budget never changes."
                 )
-            return self._entry(transaction, known, 1)
+            return Book(transaction, self.identity, known).entry(1)
 
     def spend(
         self,
@@ -166,17 +153,16 @@ class Ledger:
         purpose: str = "",
         key: str | None = None,
         *,
-        headline: Guarantee | None = None,
-        what: str = OF_THIS_KIND,
+        asked: Asked | None = None,
     ) -> Entry:
         """Pay for one release, durably, before it is drawn.
 
         The same idempotency ``key`` pays once: asking again for the same guarantee returns the first entry,
-        whatever happened since. Raises :class:`BudgetRefused` when it does not fit; where the ``headline``,
-        which was asked for, is of another unit than the budget or of one of many files, the refusal says the
-        ε that would fit of that, and ``what`` says whose it is.
+        whatever happened since. Raises :class:`BudgetRefused` when it does not fit. Where another guarantee
+        was ``asked`` for, of another unit than the budget or of one of many files, the refusal tells the ε of
+        that which would fit; the text says whose it is.
         """
-        return self._charge("spend", dataset, guarantee, purpose, key, headline, what)
+        return self._charge("spend", dataset, guarantee, purpose, key, asked)
 
     def hold(
         self,
@@ -185,15 +171,14 @@ class Ledger:
         purpose: str = "",
         key: str | None = None,
         *,
-        headline: Guarantee | None = None,
-        what: str = OF_THIS_KIND,
+        asked: Asked | None = None,
     ) -> Entry:
         """Reserve the price of a release for a long job; ``commit`` or ``release_hold`` settles it.
 
-        ``key``, ``headline`` and ``what`` work as in ``spend``; the key of a hold that was given back pays
-        for nothing any more.
+        ``key`` and ``asked`` work as in ``spend``; the key of a hold that was given back pays for nothing any
+        more.
         """
-        return self._charge("hold", dataset, guarantee, purpose, key, headline, what)
+        return self._charge("hold", dataset, guarantee, purpose, key, asked)
 
     def commit(self, dataset: str, hold: int) -> Entry:
         """Turn entry ``hold`` into a spend. Doing it twice changes nothing."""
@@ -205,41 +190,26 @@ class Ledger:
 
     def close(self, dataset: str) -> Entry:
         """Close ``dataset``: nothing further is admitted; holds may still be settled."""
-        known = self._dataset(dataset)
-        with self._storage.writing() as transaction:
-            account = read_account(transaction, known, lock=True)
-            before = (
-                last_of_kind(transaction, self.identity, known, "close")
-                if account.state == "closed"
-                else None
-            )
-            return before or self._append(transaction, known, account, "close")
+        with self._writing(dataset) as book:
+            before = book.newest("close") if book.account.state == "closed" else None
+            return before or book.append("close")
 
     def balance(self, dataset: str) -> Balance:
         """Return what ``dataset`` may still spend; the cost does not grow with what was spent before."""
-        known = self._dataset(dataset)
-        with self._storage.reading() as transaction:
-            return Balance.of(known, read_account(transaction, known))
+        with self._reading(dataset) as book:
+            account = book.account
+        return Balance.of(book.known, account)
 
-    def preview(
-        self,
-        dataset: str,
-        guarantee: Guarantee,
-        *,
-        headline: Guarantee | None = None,
-        what: str = OF_THIS_KIND,
-    ) -> Preview:
+    def preview(self, dataset: str, guarantee: Guarantee, *, asked: Asked | None = None) -> Preview:
         """Return what spending ``guarantee`` would do; nothing is spent and nothing promised for later."""
-        known = self._to_charge(dataset, guarantee)
-        rule, prices = known.filter, known.filter.price(guarantee)
-        covered = not rule.fits(prices) and rule.covers(guarantee)
-        with self._storage.reading() as transaction:
-            account = read_account(transaction, known)
-        if not account.admits(rule, prices, covered=covered):
-            refused = refusal(known, account, guarantee, headline, what)
+        known, prices, covered = self._priced(dataset, guarantee)
+        with self._reading(dataset) as book:
+            account = book.account
+        if not account.admits(known.filter, prices, covered=covered):
+            refused = refusal(known, account, guarantee, asked)
             return Preview(False, Balance.of(known, account), refused.largest, str(refused))
         spent = add_prices(account.spent, prices)
-        state: State = "open" if rule.fits(spent) else "exhausted"
+        state: State = "open" if known.filter.fits(spent) else "exhausted"
         after = replace(account, spent=spent, spends=account.spends + 1, state=state)
         return Preview(True, Balance.of(known, after), guarantee.epsilon())
 
@@ -249,17 +219,17 @@ class Ledger:
         It takes the place of an earlier one. Of a run that ``holder`` has leased the first one stays, and
         whoever lost the lease is refused: so a run that is paid once has one output.
         """
-        known = self._dataset(dataset)
-        with self._storage.writing() as transaction:
-            read_account(transaction, known, lock=True)
-            self._entry(transaction, known, number)
+        with self._writing(dataset) as book:
+            book.entry(number)
             if holder is not None:
-                lease = read_lease(transaction, known, number)
+                lease = book.lease(number)
                 if lease is None or lease.holder != holder:
-                    raise BadInput(f"the lease of entry {number} of {short(known.name)} was lost meanwhile.")
-                if (before := read_certificates(transaction, known).get(number)) is not None:
+                    raise BadInput(
+                        f"the lease of entry {number} of {short(book.known.name)} was lost meanwhile."
+                    )
+                if (before := book.certificates().get(number)) is not None:
                     return before
-            put_certificate(transaction, known, number, envelope)
+            book.put_certificate(number, envelope)
             return envelope
 
     def lease(self, dataset: str, number: int, holder: str) -> None:
@@ -268,50 +238,42 @@ class Ledger:
         Refused while the lease of another holder lasts, and once the run was ended for good. Where the
         clock was moved back, a lease that would last longer than leases do has ended.
         """
-        known = self._dataset(dataset)
-        with self._storage.writing() as transaction:
-            read_account(transaction, known, lock=True)
-            self._entry(transaction, known, number)
-            now, lease = self._storage.clock(transaction), read_lease(transaction, known, number)
+        with self._writing(dataset) as book:
+            book.entry(number)
+            now, lease = self._storage.clock(book.transaction), book.lease(number)
+            run = f"the run that entry {number} of {short(book.known.name)} paid for"
             if lease is not None and lease.until is None:
-                raise BadInput(
-                    f"the run that entry {number} of {short(known.name)} paid for has ended and released "
-                    "nothing: it cannot be resumed."
-                )
+                raise BadInput(f"{run} has ended and released nothing: it cannot be resumed.")
             if lease is not None and lease.holder != holder and now < lease.until <= now + self.LEASE_SECONDS:
                 raise BadInput(
-                    f"another process carries on the run that entry {number} of {short(known.name)} paid "
-                    f"for: wait until it has ended, or {lease.until - now:.0f} seconds if it was killed."
+                    f"another process carries on {run}: wait until it has ended, or "
+                    f"{lease.until - now:.0f} seconds if it was killed."
                 )
-            put_lease(transaction, known, number, holder, now + self.LEASE_SECONDS)
+            book.put_lease(number, holder, now + self.LEASE_SECONDS)
 
     def end_lease(self, dataset: str, number: int, holder: str, *, for_good: bool = False) -> None:
         """Give the lease of ``holder`` back; ``for_good``, nobody may carry on the run of the entry again."""
-        known = self._dataset(dataset)
-        with self._storage.writing() as transaction:
-            read_account(transaction, known, lock=True)
-            lease = read_lease(transaction, known, number)
+        with self._writing(dataset) as book:
+            lease = book.lease(number)
             if for_good:
-                put_lease(transaction, known, number, "", None)
+                book.put_lease(number, "", None)
             elif lease is not None and lease.holder == holder:
-                drop_lease(transaction, known, number)
+                book.drop_lease(number)
 
     def certificates(self, dataset: str) -> dict[int, str]:
         """Return the certificates of the releases of ``dataset``, by the number of the entry that paid."""
-        known = self._dataset(dataset)
-        with self._storage.reading() as transaction:
-            return read_certificates(transaction, known)
+        with self._reading(dataset) as book:
+            return book.certificates()
 
     def history(self, dataset: str) -> list[Entry]:
         """Return every entry of ``dataset``, oldest first; an altered row is refused (see ``check``)."""
-        known = self._dataset(dataset)
-        with self._storage.reading() as transaction:
-            return [whole_entry(self.identity, known, row) for row in all_entries(transaction, known)]
+        with self._reading(dataset) as book:
+            return book.history()
 
     def names(self) -> list[str]:
         """Return the datasets, in the order in which they were opened."""
         with self._storage.reading() as transaction:
-            return names_of(transaction)
+            return [row.name for row in all_datasets(transaction)]
 
     def has(self, dataset: str) -> bool:
         """Return whether ``dataset`` was opened; once it was, the database is not asked again."""
@@ -348,19 +310,14 @@ class Ledger:
     def find(self, hash_: str) -> Entry | None:
         """Return the entry with this hash, if this ledger holds it unaltered."""
         with self._storage.reading() as transaction:
-            for row in rows_with_hash(transaction, hash_):
-                known = find_dataset(transaction, row.name)
-                if known is not None and unaltered(entry := entry_of(self.identity, known, row), row):
-                    return entry
-        return None
+            return find_entry(transaction, self.identity, hash_)
 
     def was_paid(self, entry: Entry) -> bool:
         """Return whether ``entry`` paid for anything: a spend, or a hold that was committed."""
         if entry.kind != "hold":
             return entry.kind == "spend"
-        known = self._dataset(entry.dataset)
-        with self._storage.reading() as transaction:
-            settled = settlement(transaction, self.identity, known, entry.number)
+        with self._reading(entry.dataset) as book:
+            settled = book.settlement(entry.number)
         return settled is not None and settled.kind == "commit"
 
     def check(self, dataset: str | None = None) -> list[Damage]:
@@ -370,17 +327,17 @@ class Ledger:
         newest rows away with them, is found by a certificate's row hash (``find``), not by this.
         """
         with self._storage.reading() as transaction:
-            if dataset is not None and checked_name(dataset) not in names_of(transaction):
+            names = [row.name for row in all_datasets(transaction)]
+            if dataset is not None and checked_name(dataset) not in names:
                 raise BadInput(str(self._no_budget(dataset)))
             return list(damages(transaction, self.identity, dataset))
 
     def fixed_plan_epsilon(self, dataset: str) -> float:
         """Return ε at the budget's δ by privacy loss distributions: it bounds plans fixed in advance only."""
-        known = self._dataset(dataset)
-        with self._storage.reading() as transaction:
-            kept = kept_guarantees(transaction, known)
+        with self._reading(dataset) as book:
+            kept = book.kept_guarantees()
         parts = [Guarantee.from_dict(json.loads(wire)).times(count) for wire, count in kept]
-        return Guarantee.compose(parts).epsilon(known.filter.delta) if parts else 0.0
+        return Guarantee.compose(parts).epsilon(book.known.filter.delta) if parts else 0.0
 
     def _charge(
         self,
@@ -389,85 +346,77 @@ class Ledger:
         guarantee: Guarantee,
         purpose: str,
         key: str | None,
-        headline: Guarantee | None,
-        what: str,
+        asked: Asked | None,
     ) -> Entry:
-        purpose, key = checked_purpose(purpose), checked_key(key)
-        known = self._to_charge(dataset, guarantee)
+        checked_text("a purpose", purpose, 0, MAX_TEXT)
+        if key is not None:
+            checked_text("an idempotency key", key, 1, MAX_KEY)
         # What takes time is done here and below, while nobody waits for the lock.
-        rule, prices = known.filter, known.filter.price(guarantee)
-        covered = not rule.fits(prices) and rule.covers(guarantee)
-        wire, priced = guarantee_text(guarantee), prices_text(prices)
-        with self._storage.writing() as transaction:
-            account = read_account(transaction, known, lock=True)
-            before = None if key is None else entry_with_key(transaction, self.identity, known, key)
+        known, prices, covered = self._priced(dataset, guarantee)
+        paid: dict[str, Any] = {
+            "guarantee_wire": json.dumps(guarantee.to_dict(), sort_keys=True),
+            "prices_wire": prices_text(prices),
+            "purpose": purpose,
+            "key": key,
+        }
+        with self._writing(dataset) as book:
+            before = None if key is None else book.with_key(key)
             if before is not None:
-                self._require_same(transaction, known, before, kind, guarantee)
+                self._require_same(book, before, kind, guarantee)
                 return before
-            if account.admits(rule, prices, covered=covered):
-                return self._append(
-                    transaction,
-                    known,
-                    account,
-                    kind,
-                    guarantee_wire=wire,
-                    prices_wire=priced,
-                    purpose=purpose,
-                    key=key,
-                )
-        raise refusal(known, account, guarantee, headline, what)
+            if book.account.admits(known.filter, prices, covered=covered):
+                return book.append(kind, **paid)
+        raise refusal(known, book.account, guarantee, asked)
 
-    def _require_same(
-        self, transaction: Transaction, known: Dataset, before: Entry, kind: Kind, guarantee: Guarantee
-    ) -> None:
+    def _priced(self, dataset: str, guarantee: Guarantee) -> tuple[Dataset, Prices, bool]:
+        """Return ``dataset``, what ``guarantee`` costs there, and whether the budget is enough for it alone.
+
+        A guarantee that the budget cannot pay for at all is refused.
+        """
+        self.require_open(dataset, guarantee)
+        known = self._dataset(dataset)
+        known.require_terms(guarantee, self._named)
+        prices = known.filter.price(guarantee)
+        return known, prices, not known.filter.fits(prices) and known.filter.covers(guarantee)
+
+    def _require_same(self, book: Book, before: Entry, kind: Kind, guarantee: Guarantee) -> None:
         """Refuse a key that was used for another request, or whose hold was given back."""
-        key = short(before.key or "")
+        key, name = short(before.key or ""), short(book.known.name)
         paid = before.guarantee
         # A theorem is a sentence, which another version may word in another way.
         same = paid is not None and replace(paid, theorem=guarantee.theorem) == guarantee
         if before.kind != kind or not same:
-            raise RequestReused(f"the key {key} was used for another request on {short(known.name)}.")
-        settled = settlement(transaction, self.identity, known, before.number) if kind == "hold" else None
+            raise RequestReused(f"the key {key} was used for another request on {name}.")
+        settled = book.settlement(before.number) if kind == "hold" else None
         if settled is not None and settled.kind == "release":
             raise BadInput(
-                f"the key {key} belongs to hold {before.number} of {short(known.name)}, which was given "
-                "back; ask with a new key."
+                f"the key {key} belongs to hold {before.number} of {name}, which was given back; ask with a "
+                "new key."
             )
 
     def _settle(self, kind: Kind, dataset: str, hold: int) -> Entry:
+        with self._writing(dataset) as book:
+            held, name = book.entry(hold), short(book.known.name)
+            if held.kind != "hold":
+                raise BadInput(f"entry {hold} of {name} is not a hold but a {held.kind}.")
+            before = book.settlement(hold)
+            if before is not None and before.kind != kind:
+                raise BadInput(f"hold {hold} of {name} was settled before, by a {before.kind}.")
+            return before or book.append(kind, refers_to=hold, held=held.prices)
+
+    @contextmanager
+    def _reading(self, dataset: str) -> Iterator[Book]:
+        """Yield the rows of ``dataset`` in one consistent view."""
+        known = self._dataset(dataset)
+        with self._storage.reading() as transaction:
+            yield Book(transaction, self.identity, known)
+
+    @contextmanager
+    def _writing(self, dataset: str) -> Iterator[Book]:
+        """Yield the rows of ``dataset``, which nobody else changes meanwhile."""
         known = self._dataset(dataset)
         with self._storage.writing() as transaction:
-            account = read_account(transaction, known, lock=True)
-            held = self._entry(transaction, known, hold)
-            if held.kind != "hold":
-                raise BadInput(f"entry {hold} of {short(known.name)} is not a hold but a {held.kind}.")
-            before = settlement(transaction, self.identity, known, hold)
-            if before is not None and before.kind != kind:
-                raise BadInput(f"hold {hold} of {short(known.name)} was settled before, by a {before.kind}.")
-            return before or self._append(transaction, known, account, kind, refers_to=hold, held=held.prices)
-
-    def _append(
-        self,
-        transaction: Transaction,
-        known: Dataset,
-        account: Account,
-        kind: Kind,
-        *,
-        held: Prices | None = None,
-        **fields: Any,
-    ) -> Entry:
-        """Append the next entry, with these ``fields`` of its own."""
-        entry = Entry(
-            ledger=self.identity,
-            dataset=known.name,
-            number=account.entries + 1,
-            kind=kind,
-            # Order is that of the numbers; a clock that was moved back does not reorder history.
-            at=max(datetime.now(UTC).isoformat(timespec="microseconds"), account.at),
-            previous=account.head,
-            **fields,
-        )
-        return append_entry(transaction, known, account.after(entry, known.filter, held), entry)
+            yield Book(transaction, self.identity, known, lock=True)
 
     def _dataset(self, dataset: str) -> Dataset:
         name = checked_name(dataset)
@@ -475,13 +424,6 @@ class Ledger:
         if found is None:
             raise BadInput(str(self._no_budget(name)))
         return found
-
-    def _to_charge(self, dataset: str, guarantee: Guarantee) -> Dataset:
-        """Return ``dataset`` as it was opened, if its budget can pay for ``guarantee`` at all."""
-        self.require_open(dataset, guarantee)
-        known = self._dataset(dataset)
-        known.require_terms(guarantee, self._named)
-        return known
 
     def _no_budget(self, name: str, guarantee: Guarantee | None = None) -> BudgetRefused:
         """Return the refusal to charge ``guarantee`` to ``name``; a dataset of a similar name is named."""
@@ -499,14 +441,6 @@ class Ledger:
                 return None
             self._known[name] = known
         return self._known[name]
-
-    def _entry(self, transaction: Transaction, known: Dataset, number: int) -> Entry:
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise BadInput(f"an entry number was {number!r}: it must be a whole number.")
-        found = entry_at(transaction, self.identity, known, number) if 0 < number <= 2**62 else None
-        if found is None:
-            raise BadInput(f"dataset {short(known.name)} has no entry {number}.")
-        return found
 
 
 def _number(what: str, value: float) -> float:

@@ -1,4 +1,13 @@
-"""Tables of the ledger: their definition, creation and migration, and reading and writing their rows.
+"""Tables of the ledger: their creation and migration, and ``Book``, which reads and writes their rows.
+
+``migrations`` defines the tables:
+
+- ``ledgers``: one row, the identity of this ledger, so that two of one name cannot be confused.
+- ``datasets``: what was fixed when a dataset was opened; found by the SHA-256 of its name.
+- ``entries``: what happened, append-only; each row holds the hash of the one before.
+- ``accounts``: running totals of the entries, kept in the same transaction; ``integrity`` recomputes them.
+- ``certificates``: the newest certificate of each release, as it was signed.
+- ``leases``: who carries on the run that an entry paid for, and until when, in seconds; NULL once nobody may.
 
 A row that no ledger wrote is refused where it is read. A database with tables of another program is refused.
 """
@@ -9,160 +18,70 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Engine,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    bindparam,
-    delete,
-    func,
-    insert,
-    inspect,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.sql import ClauseElement
 
+from sfumato.errors import BadInput
+from sfumato.ledger.accounts import Account, LedgerUnavailable, State
 from sfumato.ledger.database import Row, Transaction, is_sqlite
 from sfumato.ledger.entries import Dataset, Entry, Kind, digest, prices_of, prices_text, short
-from sfumato.ledger.refusal import Account, LedgerUnavailable, State
+from sfumato.ledger.rdp_filter import Prices
 
-metadata = MetaData()
-
-#: One row: which ledger this is, so that two with the same name cannot be taken for each other.
-ledgers = Table("ledgers", metadata, Column("id", Text, primary_key=True))
-
-#: What was fixed when a dataset was opened; looked up by the SHA-256 of its name.
-datasets = Table(
-    "datasets",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("digest", Text, nullable=False, unique=True),
-    Column("name", Text, nullable=False),
-    Column("terms", Text, nullable=False),
-)
-
-#: What happened, append-only: each row holds the hash of the one before.
-entries = Table(
-    "entries",
-    metadata,
-    Column("dataset", Integer, ForeignKey("datasets.id"), primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", Text, nullable=False),
-    Column("at", Text, nullable=False),
-    Column("previous", Text, nullable=False),
-    Column("purpose", Text, nullable=False),
-    Column("key", Text),
-    Column("refers_to", BigInteger),
-    Column("guarantee", Text),
-    Column("prices", Text),
-    Column("hash", Text, nullable=False),
-)
-Index("entries_hash", entries.c.hash)
-# Most rows have neither, so these indexes leave the rest out.
-for _column in (entries.c.key, entries.c.refers_to):
-    Index(
-        f"entries_{_column.name}",
-        entries.c.dataset,
-        _column,
-        unique=True,
-        sqlite_where=_column.is_not(None),
-        postgresql_where=_column.is_not(None),
-    )
-
-#: Running totals of the entries, kept in the same transaction; ``integrity`` recomputes them.
-accounts = Table(
-    "accounts",
-    metadata,
-    Column("dataset", Integer, ForeignKey("datasets.id"), primary_key=True, autoincrement=False),
-    Column("spent", Text, nullable=False),
-    Column("entries", BigInteger, nullable=False),
-    Column("spends", BigInteger, nullable=False),
-    Column("holds", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("head", Text, nullable=False),
-    Column("at", Text, nullable=False),
-)
-
-#: The newest certificate of each release, as it was signed; nothing is computed from it.
-certificates = Table(
-    "certificates",
-    metadata,
-    Column("dataset", Integer, ForeignKey("datasets.id"), primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("envelope", Text, nullable=False),
-)
-
-#: Who carries on the run that an entry paid for, and until when, in seconds; NULL once it may not go on.
-leases = Table(
-    "leases",
-    metadata,
-    Column("dataset", Integer, ForeignKey("datasets.id"), primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("holder", Text, nullable=False),
-    Column("until", Float),
-)
-
+_TABLES = ("ledgers", "datasets", "entries", "accounts", "certificates", "leases")
 _PAGE = 1000
 _STATES = frozenset(get_args(State))
 
-_DATASET = select(datasets).where(datasets.c.digest == bindparam("digest"))
-_NEW_DATASET = insert(datasets).values({name: bindparam(name) for name in ("digest", "name", "terms")})
-_ACCOUNT = select(accounts).where(accounts.c.dataset == bindparam("of"))
-_LOCKED_ACCOUNT = _ACCOUNT.with_for_update()  # SQLite, which has no such clause, locks the whole file
-_ALL_ACCOUNTS = select(datasets, accounts).join(accounts).order_by(datasets.c.id)
-_NEW_ACCOUNT = insert(accounts)
-_TOTALS = [column.name for column in accounts.c if column.name != "dataset"]
-_NEW_TOTALS = (
-    update(accounts)
-    .where(accounts.c.dataset == bindparam("of"))
-    .values({name: bindparam(f"new_{name}") for name in _TOTALS})
+_IDENTITY = text("SELECT id FROM ledgers")
+_DATASETS = text("SELECT * FROM datasets ORDER BY id")
+_DATASET = text("SELECT * FROM datasets WHERE digest = :digest")
+_NEW_DATASET = text("INSERT INTO datasets (digest, name, terms) VALUES (:digest, :name, :terms)")
+_ACCOUNT = text("SELECT * FROM accounts WHERE dataset = :of")
+_LOCKED_ACCOUNT = text("SELECT * FROM accounts WHERE dataset = :of FOR UPDATE")
+_ALL_ACCOUNTS = text("SELECT * FROM datasets JOIN accounts ON accounts.dataset = datasets.id ORDER BY id")
+_NEW_ACCOUNT = text(
+    "INSERT INTO accounts (dataset, spent, entries, spends, holds, state, head, at)"
+    " VALUES (:of, :spent, :entries, :spends, :holds, :state, :head, :at)"
 )
-_OF_DATASET = select(entries).where(entries.c.dataset == bindparam("of"))
-_NUMBERED = _OF_DATASET.where(entries.c.number == bindparam("at"))
-_WITH_KEY = _OF_DATASET.where(entries.c.key == bindparam("with_key"))
-_SETTLING = _OF_DATASET.where(entries.c.refers_to == bindparam("hold"))
-_NEWEST = _OF_DATASET.where(entries.c.kind == bindparam("wanted")).order_by(entries.c.number.desc()).limit(1)
-_FIRST_PAGE = _OF_DATASET.order_by(entries.c.number).limit(_PAGE)
-_NEXT_PAGE = _FIRST_PAGE.where(entries.c.number > bindparam("last"))
-_NEW_ENTRY = insert(entries)
-_IDENTITY = select(ledgers)
-_NAMES = select(datasets.c.name).order_by(datasets.c.id)
-_HASHED = select(entries, datasets.c.name).join(datasets).where(entries.c.hash == bindparam("wanted"))
-_GIVEN_BACK = select(entries.c.refers_to).where(
-    entries.c.dataset == bindparam("of"), entries.c.kind == "release"
+_NEW_TOTALS = text(
+    "UPDATE accounts SET spent = :spent, entries = :entries, spends = :spends, holds = :holds,"
+    " state = :state, head = :head, at = :at WHERE dataset = :of"
 )
-_KEPT = (
-    select(entries.c.guarantee, func.count().label("times"))
-    .where(
-        entries.c.dataset == bindparam("of"),
-        or_(entries.c.kind == "spend", entries.c.kind == "hold"),
-        entries.c.number.not_in(_GIVEN_BACK),
-    )
-    .group_by(entries.c.guarantee)
+_ENTRIES = "SELECT * FROM entries WHERE dataset = :of"
+_NUMBERED = text(f"{_ENTRIES} AND number = :number")
+_WITH_KEY = text(f"{_ENTRIES} AND key = :key")
+_SETTLING = text(f"{_ENTRIES} AND refers_to = :hold")
+_NEWEST = text(f"{_ENTRIES} AND kind = :kind ORDER BY number DESC LIMIT 1")
+_FIRST_PAGE = text(f"{_ENTRIES} ORDER BY number LIMIT {_PAGE}")
+_NEXT_PAGE = text(f"{_ENTRIES} AND number > :last ORDER BY number LIMIT {_PAGE}")
+_HASHED = text(
+    "SELECT entries.*, datasets.name FROM entries JOIN datasets ON datasets.id = entries.dataset"
+    " WHERE entries.hash = :hash"
 )
-_CERTIFICATES = (
-    select(certificates).where(certificates.c.dataset == bindparam("of")).order_by(certificates.c.number)
+_KEPT = text(
+    "SELECT guarantee, COUNT(*) AS times FROM entries"
+    " WHERE dataset = :of AND kind IN ('spend', 'hold') AND number NOT IN"
+    " (SELECT refers_to FROM entries WHERE dataset = :of AND kind = 'release') GROUP BY guarantee"
 )
-_OLD_CERTIFICATE = delete(certificates).where(
-    certificates.c.dataset == bindparam("of"), certificates.c.number == bindparam("at")
+_NEW_ENTRY = text(
+    "INSERT INTO entries"
+    " (dataset, number, kind, at, previous, purpose, key, refers_to, guarantee, prices, hash) VALUES"
+    " (:of, :number, :kind, :at, :previous, :purpose, :key, :refers_to, :guarantee, :prices, :hash)"
 )
-_NEW_CERTIFICATE = insert(certificates)
-_LEASE = select(leases).where(leases.c.dataset == bindparam("of"), leases.c.number == bindparam("at"))
-_OLD_LEASE = delete(leases).where(leases.c.dataset == bindparam("of"), leases.c.number == bindparam("at"))
-_NEW_LEASE = insert(leases)
+_CERTIFICATES = text("SELECT * FROM certificates WHERE dataset = :of ORDER BY number")
+_OLD_CERTIFICATE = text("DELETE FROM certificates WHERE dataset = :of AND number = :number")
+_NEW_CERTIFICATE = text(
+    "INSERT INTO certificates (dataset, number, envelope) VALUES (:of, :number, :envelope)"
+)
+_LEASE = text("SELECT * FROM leases WHERE dataset = :of AND number = :number")
+_OLD_LEASE = text("DELETE FROM leases WHERE dataset = :of AND number = :number")
+_NEW_LEASE = text(
+    "INSERT INTO leases (dataset, number, holder, until) VALUES (:of, :number, :holder, :until)"
+)
+
 #: Every revision in ``migrations``, oldest first; known here so that opening a ledger need not read them.
 REVISIONS = ("0001", "0002", "0003")
 _MIGRATIONS = Path(__file__).with_name("migrations")
@@ -173,156 +92,139 @@ _LOCK = 5_387_261
 _one_thread = threading.Lock()
 
 
-def find_dataset(transaction: Transaction, name: str) -> Dataset | None:
-    """Return the dataset of this name, if there is one."""
-    row = transaction.first(_DATASET, {"digest": digest(name)})
-    return None if row is None else _dataset_of(row)
+class Book:
+    """The rows of one dataset, in one transaction; with ``lock``, nobody else changes them until it ends.
 
+    ``ledger`` is the identity of the ledger. A row that was altered is refused where it is read.
+    """
 
-def add_dataset(transaction: Transaction, opened: Dataset) -> tuple[Dataset, Account]:
-    """Insert a dataset with empty totals; the entry that opens it is still to be appended."""
-    row = {"digest": digest(opened.name), "name": opened.name, "terms": opened.terms_wire}
-    transaction.run(_NEW_DATASET, row)
-    known = find_dataset(transaction, opened.name)
-    assert known is not None
-    account = Account(known.filter.nothing())
-    transaction.run(_NEW_ACCOUNT, _totals(account) | {"dataset": known.id})
-    return known, account
+    def __init__(self, transaction: Transaction, ledger: str, known: Dataset, *, lock: bool = False) -> None:
+        self.known, self.transaction = known, transaction
+        self._ledger, self._lock = ledger, lock
+        self._account = self._read_account() if lock else None
 
+    @property
+    def account(self) -> Account:
+        """The running totals, with what was appended."""
+        if self._account is None:
+            self._account = self._read_account()
+        return self._account
 
-def read_account(transaction: Transaction, known: Dataset, *, lock: bool = False) -> Account:
-    """Return the running totals; with ``lock``, nobody else changes them until the transaction ends."""
-    return _account_of(known, transaction.first(_LOCKED_ACCOUNT if lock else _ACCOUNT, {"of": known.id}))
+    def _read_account(self) -> Account:
+        # SQLite has no such clause: a transaction that writes locks the whole file.
+        locked = self._lock and not self.transaction.is_sqlite
+        return _account_of(self.known, self._first(_LOCKED_ACCOUNT if locked else _ACCOUNT))
 
+    def append(self, kind: Kind, *, held: Prices | None = None, **fields: Any) -> Entry:
+        """Append the next entry, with these ``fields`` of its own; ``held`` is what the settled hold cost."""
+        entry = Entry(
+            ledger=self._ledger,
+            dataset=self.known.name,
+            number=self.account.entries + 1,
+            kind=kind,
+            # Order is that of the numbers; a clock that was moved back does not reorder history.
+            at=max(datetime.now(UTC).isoformat(timespec="microseconds"), self.account.at),
+            previous=self.account.head,
+            **fields,
+        )
+        self._run(_NEW_ENTRY, **entry.content(), hash=entry.hash)
+        self._account = self.account.after(entry, self.known.filter, held)
+        self._run(_NEW_TOTALS, **_totals(self._account))
+        return entry
 
-def all_accounts(transaction: Transaction) -> list[tuple[Dataset, Account]]:
-    """Return every dataset with its running totals, in the order in which they were opened."""
-    found = [(_dataset_of(row), row) for row in transaction.all(_ALL_ACCOUNTS)]
-    return [(known, _account_of(known, row)) for known, row in found]
+    def entry(self, number: int) -> Entry:
+        """Return entry ``number``; refuse a number that no entry has."""
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise BadInput(f"an entry number was {number!r}: it must be a whole number.")
+        found = self._entry(_NUMBERED, number=number) if 0 < number <= 2**62 else None
+        if found is None:
+            raise BadInput(f"dataset {short(self.known.name)} has no entry {number}.")
+        return found
 
+    def with_key(self, key: str) -> Entry | None:
+        """Return the entry with this idempotency key, if there is one."""
+        return self._entry(_WITH_KEY, key=key)
 
-def account_of(known: Dataset, row: Row | None) -> Account:
-    """Return the totals in ``row``; a missing or damaged one raises ValueError or TypeError."""
-    if row is None:
-        raise ValueError("there are no totals")
-    spent, counts = prices_of(row.spent), (row.entries, row.spends, row.holds)
-    if len(spent) != len(known.filter.limits) or row.state not in _STATES:
-        raise ValueError("the totals are those of another filter")
-    if not all(isinstance(count, int) for count in counts):
-        raise TypeError("the counts are not numbers")
-    return Account(spent, *counts, row.state, row.head, row.at)
+    def settlement(self, hold: int) -> Entry | None:
+        """Return the commit or release that settled entry ``hold``, if one did."""
+        return self._entry(_SETTLING, hold=hold)
 
+    def newest(self, kind: Kind) -> Entry | None:
+        """Return the newest entry of this kind, if there is one."""
+        return self._entry(_NEWEST, kind=kind)
 
-def append_entry(transaction: Transaction, known: Dataset, account: Account, entry: Entry) -> Entry:
-    """Insert ``entry`` and the totals ``account`` that it leads to."""
-    row = {
-        "dataset": known.id,
-        "number": entry.number,
-        "kind": entry.kind,
-        "at": entry.at,
-        "previous": entry.previous,
-        "purpose": entry.purpose,
-        "key": entry.key,
-        "refers_to": entry.refers_to,
-        "guarantee": entry.guarantee_wire,
-        "prices": entry.prices_wire,
-        "hash": entry.hash,
-    }
-    transaction.run(_NEW_ENTRY, row)
-    totals = {f"new_{name}": value for name, value in _totals(account).items()}
-    transaction.run(_NEW_TOTALS, totals | {"of": known.id})
-    return entry
+    def history(self) -> list[Entry]:
+        """Return every entry, oldest first."""
+        return [self._whole(row) for row in self.rows()]
 
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows, altered or not, oldest first, a page at a time in memory."""
+        page = self._all(_FIRST_PAGE)
+        while page:
+            yield from page
+            page = self._all(_NEXT_PAGE, last=page[-1].number)
 
-def entry_at(transaction: Transaction, ledger: str, known: Dataset, number: int) -> Entry | None:
-    """Return entry ``number``, if there is one."""
-    return _one(ledger, known, transaction.first(_NUMBERED, {"of": known.id, "at": number}))
+    def kept_guarantees(self) -> list[tuple[str, int]]:
+        """Return each guarantee that was paid for and not given back, as its rows hold it, and how often."""
+        return [(row.guarantee, row.times) for row in self._all(_KEPT)]
 
+    def certificates(self) -> dict[int, str]:
+        """Return the certificates, by the number of the entry that paid."""
+        return {row.number: row.envelope for row in self._all(_CERTIFICATES)}
 
-def entry_with_key(transaction: Transaction, ledger: str, known: Dataset, key: str) -> Entry | None:
-    """Return the entry with this idempotency key, if there is one."""
-    return _one(ledger, known, transaction.first(_WITH_KEY, {"of": known.id, "with_key": key}))
+    def put_certificate(self, number: int, envelope: str) -> None:
+        """Keep the certificate of entry ``number``, in place of an earlier one."""
+        self._run(_OLD_CERTIFICATE, number=number)
+        self._run(_NEW_CERTIFICATE, number=number, envelope=envelope)
 
+    def lease(self, number: int) -> Row | None:
+        """Return ``holder`` and ``until`` of the lease of entry ``number``, if there is one."""
+        return self._first(_LEASE, number=number)
 
-def settlement(transaction: Transaction, ledger: str, known: Dataset, hold: int) -> Entry | None:
-    """Return the commit or release that settled entry ``hold``, if one did."""
-    return _one(ledger, known, transaction.first(_SETTLING, {"of": known.id, "hold": hold}))
+    def put_lease(self, number: int, holder: str, until: float | None) -> None:
+        """Lease entry ``number`` to ``holder``, in place of an earlier lease."""
+        self.drop_lease(number)
+        self._run(_NEW_LEASE, number=number, holder=holder, until=until)
 
+    def drop_lease(self, number: int) -> None:
+        """Forget the lease of entry ``number``."""
+        self._run(_OLD_LEASE, number=number)
 
-def last_of_kind(transaction: Transaction, ledger: str, known: Dataset, kind: Kind) -> Entry | None:
-    """Return the newest entry of this kind, if there is one."""
-    return _one(ledger, known, transaction.first(_NEWEST, {"of": known.id, "wanted": kind}))
+    def entry_of(self, row: Row) -> Entry:
+        """Return the entry that ``row`` holds, altered or not."""
+        return Entry(
+            ledger=self._ledger,
+            dataset=self.known.name,
+            number=row.number,
+            kind=row.kind,
+            at=row.at,
+            previous=row.previous,
+            purpose=row.purpose,
+            key=row.key,
+            refers_to=row.refers_to,
+            guarantee_wire=row.guarantee,
+            prices_wire=row.prices,
+            terms_wire=self.known.terms_wire if row.kind == "open" else None,
+        )
 
+    def _whole(self, row: Row) -> Entry:
+        entry = self.entry_of(row)
+        if not unaltered(entry, row):
+            raise _damaged(f"entry {row.number} of {short(self.known.name)}")
+        return entry
 
-def all_entries(transaction: Transaction, known: Dataset) -> Iterator[Row]:
-    """Return the rows of a dataset, oldest first, a page at a time in memory."""
-    page = transaction.all(_FIRST_PAGE, {"of": known.id})
-    while page:
-        yield from page
-        page = transaction.all(_NEXT_PAGE, {"of": known.id, "last": page[-1].number})
+    def _entry(self, statement: ClauseElement, **values: Any) -> Entry | None:
+        row = self._first(statement, **values)
+        return None if row is None else self._whole(row)
 
+    def _first(self, statement: ClauseElement, **values: Any) -> Row | None:
+        return self.transaction.first(statement, values | {"of": self.known.id})
 
-def names_of(transaction: Transaction) -> list[str]:
-    """Return the datasets, in the order in which they were opened."""
-    return [row.name for row in transaction.all(_NAMES)]
+    def _all(self, statement: ClauseElement, **values: Any) -> list[Row]:
+        return self.transaction.all(statement, values | {"of": self.known.id})
 
-
-def rows_with_hash(transaction: Transaction, hash_: str) -> list[Row]:
-    """Return the rows of any dataset that claim this hash, with the dataset's name."""
-    return transaction.all(_HASHED, {"wanted": hash_})
-
-
-def kept_guarantees(transaction: Transaction, known: Dataset) -> list[tuple[str, int]]:
-    """Return each guarantee that was paid for and not given back, as its rows hold it, and how often."""
-    return [(row.guarantee, row.times) for row in transaction.all(_KEPT, {"of": known.id})]
-
-
-def put_certificate(transaction: Transaction, known: Dataset, number: int, envelope: str) -> None:
-    """Keep the certificate of entry ``number``, in place of an earlier one."""
-    transaction.run(_OLD_CERTIFICATE, {"of": known.id, "at": number})
-    transaction.run(_NEW_CERTIFICATE, {"dataset": known.id, "number": number, "envelope": envelope})
-
-
-def read_certificates(transaction: Transaction, known: Dataset) -> dict[int, str]:
-    """Return the certificates of a dataset, by the number of the entry that paid."""
-    return {row.number: row.envelope for row in transaction.all(_CERTIFICATES, {"of": known.id})}
-
-
-def read_lease(transaction: Transaction, known: Dataset, number: int) -> Row | None:
-    """Return ``holder`` and ``until`` of the lease of entry ``number``, if there is one."""
-    return transaction.first(_LEASE, {"of": known.id, "at": number})
-
-
-def put_lease(
-    transaction: Transaction, known: Dataset, number: int, holder: str, until: float | None
-) -> None:
-    """Lease entry ``number`` to ``holder``, in place of an earlier lease."""
-    drop_lease(transaction, known, number)
-    row = {"dataset": known.id, "number": number, "holder": holder, "until": until}
-    transaction.run(_NEW_LEASE, row)
-
-
-def drop_lease(transaction: Transaction, known: Dataset, number: int) -> None:
-    """Forget the lease of entry ``number``."""
-    transaction.run(_OLD_LEASE, {"of": known.id, "at": number})
-
-
-def entry_of(ledger: str, known: Dataset, row: Row) -> Entry:
-    """Return the entry that ``row`` holds, altered or not."""
-    return Entry(
-        ledger=ledger,
-        dataset=known.name,
-        number=row.number,
-        kind=row.kind,
-        at=row.at,
-        previous=row.previous,
-        purpose=row.purpose,
-        key=row.key,
-        refers_to=row.refers_to,
-        guarantee_wire=row.guarantee,
-        prices_wire=row.prices,
-        terms_wire=known.terms_wire if row.kind == "open" else None,
-    )
+    def _run(self, statement: ClauseElement, **values: Any) -> None:
+        self.transaction.run(statement, values | {"of": self.known.id})
 
 
 def unaltered(entry: Entry, row: Row) -> bool:
@@ -333,12 +235,42 @@ def unaltered(entry: Entry, row: Row) -> bool:
         return False
 
 
-def whole_entry(ledger: str, known: Dataset, row: Row) -> Entry:
-    """Return the entry that ``row`` holds, refused if it was altered."""
-    entry = entry_of(ledger, known, row)
-    if not unaltered(entry, row):
-        raise _damaged(f"entry {row.number} of {short(known.name)}")
-    return entry
+def find_dataset(transaction: Transaction, name: str) -> Dataset | None:
+    """Return the dataset of this name, if there is one."""
+    row = transaction.first(_DATASET, {"digest": digest(name)})
+    return None if row is None else _dataset_of(row)
+
+
+def add_dataset(transaction: Transaction, opened: Dataset) -> Dataset:
+    """Insert a dataset with empty totals; the entry that opens it is still to be appended."""
+    row = {"digest": digest(opened.name), "name": opened.name, "terms": opened.terms_wire}
+    transaction.run(_NEW_DATASET, row)
+    known = find_dataset(transaction, opened.name)
+    assert known is not None
+    transaction.run(_NEW_ACCOUNT, _totals(Account(known.filter.nothing())) | {"of": known.id})
+    return known
+
+
+def all_datasets(transaction: Transaction) -> list[Row]:
+    """Return the rows of the datasets, altered or not, in the order in which they were opened."""
+    return transaction.all(_DATASETS)
+
+
+def all_accounts(transaction: Transaction) -> list[tuple[Dataset, Account]]:
+    """Return every dataset with its running totals, in the order in which they were opened."""
+    found = [(_dataset_of(row), row) for row in transaction.all(_ALL_ACCOUNTS)]
+    return [(known, _account_of(known, row)) for known, row in found]
+
+
+def find_entry(transaction: Transaction, ledger: str, hash_: str) -> Entry | None:
+    """Return the entry of any dataset with this hash, if there is an unaltered one."""
+    for row in transaction.all(_HASHED, {"hash": hash_}):
+        known = find_dataset(transaction, row.name)
+        if known is not None:
+            entry = Book(transaction, ledger, known).entry_of(row)
+            if unaltered(entry, row):
+                return entry
+    return None
 
 
 def identity_of(transaction: Transaction) -> str | None:
@@ -355,14 +287,18 @@ def _dataset_of(row: Row) -> Dataset:
 
 
 def _account_of(known: Dataset, row: Row | None) -> Account:
+    """Return the totals in ``row``; a missing or damaged one is refused."""
     try:
-        return account_of(known, row)
+        if row is None:
+            raise ValueError("there are no totals")
+        spent, counts = prices_of(row.spent), (row.entries, row.spends, row.holds)
+        if len(spent) != len(known.filter.limits) or row.state not in _STATES:
+            raise ValueError("the totals are those of another filter")
+        if not all(isinstance(count, int) for count in counts):
+            raise TypeError("the counts are not numbers")
+        return Account(spent, *counts, row.state, row.head, row.at)
     except (ValueError, TypeError):
         raise _damaged(f"the running totals of {short(known.name)}") from None
-
-
-def _one(ledger: str, known: Dataset, row: Row | None) -> Entry | None:
-    return None if row is None else whole_entry(ledger, known, row)
 
 
 def _totals(account: Account) -> dict[str, Any]:
@@ -393,18 +329,18 @@ def prepare(engine: Engine) -> str:
         if before != REVISIONS[-1]:
             _upgrade(connection)
         if before is None:
-            connection.execute(insert(ledgers).values(id=uuid.uuid4().hex))
+            connection.execute(text("INSERT INTO ledgers (id) VALUES (:id)"), {"id": uuid.uuid4().hex})
         return _identity(connection)
 
 
 def _revision(connection: Connection) -> str | None:
     """Return the revision of the ledger in the database; None where a new one can be made."""
     tables = set(inspect(connection).get_table_names())
-    ours = {_VERSIONS, *metadata.tables}
+    ours = {_VERSIONS, *_TABLES}
     # A file is one program's; a server's database may be shared, as long as no name is taken.
     if not (tables if is_sqlite(connection.engine) else tables & ours):
         return None
-    if not {_VERSIONS, ledgers.name} <= tables:
+    if not {_VERSIONS, "ledgers"} <= tables:
         raise LedgerUnavailable(
             "this database holds tables of another program; choose another for the ledger."
         )
@@ -418,7 +354,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _identity(connection: Connection) -> str:
-    return _only(connection, f"SELECT id FROM {ledgers.name}", "identity")
+    return _only(connection, "SELECT id FROM ledgers", "identity")
 
 
 def _only(connection: Connection, query: str, what: str) -> str:

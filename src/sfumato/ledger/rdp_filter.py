@@ -37,18 +37,15 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Literal
 
 from sfumato.errors import BadInput
 from sfumato.privacy import ORDERS, Curve, Guarantee
 
-__all__ = ["Filter", "add_prices"]
+__all__ = ["Filter"]
 
 #: One number an account: pure ε, slack, then each order. Whole multiples of 2⁻⁸⁰, rounded up, so that sums
 #: are exact in any order and a hold that is given back leaves no trace.
 Prices = tuple[int, ...]
-#: "accounts": fits and leaves the filter sound; "alone": the one release that uses the budget up.
-Verdict = Literal["accounts", "alone", "refused"]
 
 _SCALE = 2**80
 _LARGEST_EPSILON = 1e9
@@ -134,12 +131,6 @@ class Filter:
             return False  # a pure ε has its account; a δ that is merely too small for a double is not 0
         digits = float(_TWELVE_DIGITS)
         return guarantee.delta(self.epsilon * digits) <= self.delta * digits
-
-    def verdict(self, spent: Prices, guarantee: Guarantee, *, first: bool) -> Verdict:
-        """Return whether ``guarantee`` may be added to ``spent``; ``first`` if nothing was spent before."""
-        if self.fits(add_prices(spent, self.price(guarantee))):
-            return "accounts"
-        return "alone" if first and self.covers(guarantee) else "refused"
 
     def left_pure(self, spent: Prices) -> float:
         """Return an ε that one more release without δ may have: what the best account is sure to admit.

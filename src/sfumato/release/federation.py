@@ -31,7 +31,7 @@ from sfumato.learners.federated import (
     protection_name,
     round_guarantee,
 )
-from sfumato.ledger import Filter, add_prices
+from sfumato.ledger import Filter
 from sfumato.mechanisms import positive
 from sfumato.noise import Seeded
 from sfumato.privacy import FEDERATED, Claim, Guarantee, Statement, format_delta, format_upper
@@ -169,12 +169,7 @@ class Federation:
         rule = Filter.for_budget(self.epsilon, self.delta) if budget else None
 
         def fits(one: Guarantee) -> bool:
-            if rule is None:
-                return True
-            total, price = rule.nothing(), rule.price(one)
-            for _ in range(self.rounds):
-                total = add_prices(total, price)
-            return rule.fits(total)
+            return rule is None or rule.fits(tuple(self.rounds * price for price in rule.price(one)))
 
         strength = calibrated(
             lambda tried: self._with(tried).round_guarantee(),

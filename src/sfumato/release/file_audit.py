@@ -80,7 +80,7 @@ def read_records(
         others = [name for name in array_names(path) if name != beside]
         array = others[0] if len(others) == 1 else None
     source = open_array(path, array)
-    values = np.concatenate([block.reshape(len(block), -1) for block in source.blocks()])
+    values = source.read().reshape(source.rows, -1)
     return Records(_finite(values.astype(np.float64, copy=False), path), source.shape[1:])
 
 
@@ -117,7 +117,7 @@ def read_labels(name: str, original: _Path, schema: Schema | None = None) -> NDA
                 parameter="labels",
             )
         source = open_array(original, name) if inside else open_array(name)
-        values = np.concatenate(list(source.blocks()))
+        values = source.read()
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if values.ndim != 1:

@@ -94,8 +94,7 @@ class SoundFile(MediaFile):
     def write(self, output: Path, first: First | None, report: Report) -> None:
         """Decode, perturb and encode, block by block."""
         with self._sink(output) as sink:
-            if first is not None:
-                sink.accompany(*first)
+            sink.accompany(first)
             for block in self.mechanism.blocks(self.source.blocks()):
                 sink.write(block)
                 report("drawing", sink.rows_written / self.source.samples)
@@ -351,8 +350,7 @@ class VideoFile(MediaFile):
         from sfumato.media.video import soften_video
 
         with self._sink(output) as sink:
-            if first is not None:
-                sink.accompany(*first)
+            sink.accompany(first)
             soften_video(self.source, sink, self.noise, report=lambda stage, share: report("drawing", share))
 
     def _sink(self, output: Path) -> VideoSink:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import BadInput, RequestReused
-from sfumato.ledger import OF_THIS_KIND, BudgetRefused, printable_name
+from sfumato.ledger import BudgetRefused, printable_name
 from sfumato.noise import Keyed
 from sfumato.privacy import Guarantee, Statement
 from sfumato.reports import Certificate, KeyRing, VerificationFailed
@@ -97,7 +97,7 @@ def asked_for(statement: Statement, added: Sequence[Statement] = ()) -> tuple[Gu
     (headline,) = each
     typed = statement.parameters.get("epsilon", headline.epsilon())
     as_typed = isinstance(typed, int | float) and math.isclose(typed, headline.epsilon(), rel_tol=1e-3)
-    whose = f"in each of the {len(added)} files" if len(added) > 1 else OF_THIS_KIND
+    whose = f"in each of the {len(added)} files" if len(added) > 1 else "of this kind"
     return headline, whose if as_typed else f"{whose}, as it is proven and not as it is typed,"
 
 
@@ -274,8 +274,8 @@ class Payment:
         if self.payer is None:
             return None
         ledger, dataset = self.payer
-        headline, what = asked_for(statement, added)
-        entry = ledger.spend(dataset, self.charged(statement), purpose, key, headline=headline, what=what)
+        asked = asked_for(statement, added)
+        entry = ledger.spend(dataset, self.charged(statement), purpose, key, asked=asked)
         self._require_same(entry, purpose)
         return {"ledger": entry.ledger, "number": entry.number, "hash": entry.hash}
 
@@ -350,10 +350,8 @@ class HeldPayment(Payment):
             told = Content()
             told.add(np.frombuffer(self.body, np.uint8).reshape(1, -1))
             purpose = f"{purpose} (content {told.commitment(noise, terms_of(statement, declared))})"
-        headline, what = asked_for(statement)
-        entry = self.ledger.hold(
-            self.dataset, self.charged(statement), purpose, self.key, headline=headline, what=what
-        )
+        asked = asked_for(statement)
+        entry = self.ledger.hold(self.dataset, self.charged(statement), purpose, self.key, asked=asked)
         self._require_same(entry, purpose)
         return entry
 

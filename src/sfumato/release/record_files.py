@@ -136,8 +136,7 @@ class ArrayFile(SourceFile):
         self.values = head.shape[1]
         record = source.shape[1:] if self.values == _columns_of(source) else (self.values,)
         with ArraySink(output, (self.rows, *record), head.dtype, name=self._name) as sink:
-            if first is not None:
-                sink.accompany(*first)
+            sink.accompany(first)
             for part in chain([head], parts):
                 sink.write(part.reshape(len(part), *record))
 
@@ -312,8 +311,7 @@ class TableFile(SourceFile):
         limits = [c.bounds if c.bounds and c.clamp else (-np.inf, np.inf) for c in schema.numeric]
         low, high = np.array(limits).reshape(-1, 2).T
         with TableSink(output, schema) as sink:
-            if first is not None:
-                sink.accompany(*first)
+            sink.accompany(first)
             for block in self._blocks():
                 at = self._source.first_row + sink.rows_written
                 numeric, codes = self._rows.perturb(block.numeric, block.codes, at)

@@ -264,5 +264,4 @@ def cost_of(statement: Statement, payment: Payment, added: Sequence[Statement] =
     if payment.payer is None:
         return None
     ledger, dataset = payment.payer
-    headline, what = asked_for(statement, added)
-    return ledger.preview(dataset, payment.charged(statement), headline=headline, what=what)
+    return ledger.preview(dataset, payment.charged(statement), asked=asked_for(statement, added))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.audits import Finding
 from sfumato.errors import BadInput
-from sfumato.ledger import Account, Balance, Dataset
+from sfumato.ledger import Balance, used_shares
 from sfumato.ledger import Entry as Row
 from sfumato.privacy import Comparison, Evidence, Statement
 from sfumato.reports.contact_sheet import ContactSheet, Pictures
@@ -54,17 +54,10 @@ class Budget:
         """Return what was left after each entry, oldest first; empty without a history."""
         if not self.history:
             return []
-        first = self.history[0]
-        if first.kind != "open" or first.terms_wire is None:
-            raise BadInput("the history of a budget must start with its opening, as the ledger tells it.")
-        rule = Dataset.stored(0, first.dataset, first.terms_wire).filter
-        account, prices, steps = Account(rule.nothing()), {}, []
-        for row in self.history:
-            prices[row.number] = row.prices
-            account = account.after(row, rule, prices.get(row.refers_to or 0))
-            gone = 1.0 if account.state == "exhausted" else rule.used(account.spent)
-            steps.append(Step(row.number, row.kind, row.purpose, row.at[:10], 1.0 - gone))
-        return steps
+        return [
+            Step(row.number, row.kind, row.purpose, row.at[:10], 1.0 - used)
+            for row, used in zip(self.history, used_shares(self.history), strict=True)
+        ]
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,20 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from faulty_proxy import proxy_before
 
 from s3_server import ACCESS_KEY, PAGE, SECRET_KEY, s3, s3_endpoint  # noqa: F401 (fixtures)
 from sfumato.errors import BadInput
-from sfumato.io import Patience, Remote
-from sfumato.io.stores import Staging
+from sfumato.io import Remote, RemoteStore, RetryPolicy
 
-QUICK = Patience(attempts=4, first=0.01, longest=0.05, total=20.0)
+QUICK = RetryPolicy(attempts=4, first=0.01, longest=0.05, total=20.0)
 LARGE = os.urandom(1 << 20) * 18  # one part of 16 MiB and one of 2
 MEDIUM = LARGE[: 9 << 20]  # one request; one block of 8 MiB and one of 1
 
@@ -49,7 +50,7 @@ def proxy(network, bucket, monkeypatch):
 
 @pytest.fixture
 def place(bucket):
-    return Remote(f"s3://{bucket}/in", patience=QUICK)
+    return Remote(f"s3://{bucket}/in", QUICK)
 
 
 @pytest.fixture
@@ -57,6 +58,18 @@ def large(tmp_path):
     path = tmp_path / "large.bin"
     path.write_bytes(LARGE)
     return path
+
+
+def write(remote, content):
+    """Put ``content`` into the store as an object."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        remote.put(Path(file.name))
+
+
+def remove(remote):
+    remote.retried(lambda filesystem, path: filesystem.rm_file(path), "removed")
 
 
 def sentence(action):
@@ -78,10 +91,10 @@ def attempts(way):
 
 
 def test_objects_and_prefixes(s3, bucket, place, tmp_path):  # noqa: F811
-    assert not place.exists()
+    assert place.find() is None
     assert place.objects() == []
     for name in ("b.txt", "sub/a.txt", ".hidden", "sub/.hidden/c.txt"):
-        place.child(name).write(name.encode())
+        write(place.child(name), name.encode())
     s3.client.put_object(Bucket=bucket, Key="in/empty/", Body=b"")  # as consoles mark a folder
     s3.client.put_object(Bucket=bucket, Key="inside.txt", Body=b"not below the prefix")
     listed = place.objects()
@@ -89,22 +102,21 @@ def test_objects_and_prefixes(s3, bucket, place, tmp_path):  # noqa: F811
     assert [one.version for one in listed] == [
         s3.client.head_object(Bucket=bucket, Key=f"in/{one.name}")["ETag"].strip('"') for one in listed
     ]
-    assert place.exists()
-    assert not place.is_object()
-    assert Remote(f"s3://{bucket}").exists()
-    assert place.child("b.txt").is_object()
-    assert not place.child("b").exists()
+    assert place.info() is not None
+    assert place.find() is None
+    assert Remote(f"s3://{bucket}").info() is not None
+    assert place.child("b.txt").find() is not None
+    assert place.child("b").find() is None
     s3.client.put_object(Bucket=bucket, Key="in/sub", Body=b"an object where others stand below")
-    assert place.child("sub").is_object()
+    assert place.child("sub").find() is not None
     assert [one.name for one in place.child("sub").objects()] == ["a.txt"]
-    assert place.child("b.txt").read(5) == b"b.txt"
+    assert place.child("b.txt").object().read(5) == b"b.txt"
     listed[1].fetch(tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == b"sub/a.txt"
-    place.child("b.txt").remove()
-    place.child("b.txt").remove()
-    assert not place.child("b.txt").exists()
+    remove(place.child("b.txt"))
+    assert place.child("b.txt").find() is None
     s3.client.delete_object(Bucket=bucket, Key="in/sub/a.txt")  # somebody else: no listing may be remembered
-    assert not place.child("sub/a.txt").exists()
+    assert place.child("sub/a.txt").find() is None
 
 
 def test_more_objects_than_one_answer_lists(s3, bucket, place):  # noqa: F811
@@ -116,15 +128,12 @@ def test_more_objects_than_one_answer_lists(s3, bucket, place):  # noqa: F811
 
 
 def test_a_large_object_goes_in_parts_and_comes_back(s3, bucket, proxy, place, large, tmp_path):  # noqa: F811
-    shares = []
-    place.child("large.bin").put(large, lambda stage, share: shares.append(share))
+    place.child("large.bin").put(large)
     parts = [target for method, target in proxy.seen if method == "PUT" and "partNumber" in target]
     assert [re.search(r"partNumber=(\d)", target)[1] for target in parts] == ["1", "2"]
     assert s3.client.head_object(Bucket=bucket, Key="in/large.bin")["ETag"].endswith('-2"')
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
     (listed,) = place.objects()
-    listed.fetch(tmp_path / "back", lambda stage, share: shares.append(share))
+    listed.fetch(tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == LARGE
     assert stat.S_IMODE((tmp_path / "back").stat().st_mode) == 0o600
     assert sum(method == "GET" and "large.bin" in target for method, target in proxy.seen) == 3
@@ -133,7 +142,7 @@ def test_a_large_object_goes_in_parts_and_comes_back(s3, bucket, proxy, place, l
 
 @pytest.mark.parametrize("way", ["reset", "lose", "cut", "short", "500", "503"])
 def test_a_fetch_gets_over_what_passes(proxy, place, tmp_path, way):
-    place.child("medium.bin").write(MEDIUM)
+    write(place.child("medium.bin"), MEDIUM)
     (listed,) = place.objects()
     proxy.spoil("GET", "medium.bin", way, times=2, after=1)
     listed.fetch(tmp_path / "back")
@@ -204,16 +213,6 @@ def test_an_upload_that_others_end_always_is_given_up(s3, bucket, proxy, place, 
     assert s3.dangling(bucket) == []
 
 
-def test_an_interrupt_aborts_the_upload(s3, bucket, place, large):  # noqa: F811
-    def interrupt(stage, share):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        place.child("large.bin").put(large, interrupt)
-    assert s3.keys(bucket) == []
-    assert s3.dangling(bucket) == []
-
-
 UPLOAD = """
 import pathlib, sys
 from sfumato.io.object_store import Remote
@@ -237,7 +236,7 @@ def test_a_key_pressed_while_a_part_is_on_its_way_aborts_the_upload(s3, bucket, 
 
 def test_threads_share_a_connection_pool(place, tmp_path):
     for number in range(20):
-        place.child(f"{number:02}").write(bytes([number]) * 1000)
+        write(place.child(f"{number:02}"), bytes([number]) * 1000)
     with ThreadPoolExecutor(8) as pool:
         contents = list(pool.map(lambda one: one.read(1000), place.objects()))
     assert contents == [bytes([number]) * 1000 for number in range(20)]
@@ -246,15 +245,15 @@ def test_threads_share_a_connection_pool(place, tmp_path):
 @pytest.mark.parametrize("way", ["reset", "lose", "503", "500"])
 def test_listing_and_small_objects_get_over_what_passes(proxy, place, way):
     proxy.spoil("PUT", "small.txt", way, times=2)
-    place.child("small.txt").write(b"small")
+    write(place.child("small.txt"), b"small")
     proxy.spoil("GET", "list-type=2", way, times=2)
     (listed,) = place.objects()
     proxy.spoil("HEAD", "small.txt", way, times=2)
     proxy.spoil("GET", "small.txt", way, times=2)
     assert listed.read(5) == b"small"
-    assert place.child("small.txt").is_object()
+    assert place.child("small.txt").find() is not None
     proxy.spoil("DELETE", "small.txt", way, times=2)
-    place.child("small.txt").remove()
+    remove(place.child("small.txt"))
     assert len(proxy.spoiled) == 10
     assert place.objects() == []
 
@@ -270,11 +269,11 @@ def test_listing_and_small_objects_get_over_what_passes(proxy, place, way):
     ],
 )
 def test_a_fetch_that_fails_for_good_leaves_nothing(proxy, place, tmp_path, way, reason):
-    place.child("medium.bin").write(MEDIUM)
+    write(place.child("medium.bin"), MEDIUM)
     (listed,) = place.objects()
     proxy.spoil("GET", "medium.bin", way, times=1000, after=1)
     said = sentence(lambda: listed.fetch(tmp_path / "back"))
-    assert said.startswith(f"{listed.url} cannot be read: ")
+    assert said.startswith(f"{listed.remote.url} cannot be read: ")
     assert reason in said
     assert len(proxy.spoiled) in attempts(way)
     assert list(tmp_path.iterdir()) == []
@@ -285,62 +284,55 @@ def test_a_stalled_answer_is_waited_for_only_so_long(proxy, place, tmp_path, mon
 
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": {"read_timeout": 0.3}})
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-2")  # another environment: made anew
-    place.child("a.bin").write(b"content")
+    write(place.child("a.bin"), b"content")
     proxy.spoil("GET", "a.bin", "stall")
-    assert place.child("a.bin").read(100) == b"content"
+    assert place.child("a.bin").object().read(100) == b"content"
     proxy.spoil("GET", "a.bin", "stall", times=1000)
     began = time.monotonic()
-    assert "timed out" in sentence(lambda: place.child("a.bin").fetch(tmp_path / "a"))
+    assert "timed out" in sentence(lambda: place.child("a.bin").object().fetch(tmp_path / "a"))
     assert time.monotonic() - began < 10
 
 
 def test_an_object_that_changed_after_the_listing_is_refused(proxy, place, tmp_path):
-    place.child("a.bin").write(b"before")
+    write(place.child("a.bin"), b"before")
     (listed,) = place.objects()
-    place.child("a.bin").write(b"after.")
+    write(place.child("a.bin"), b"after.")
     assert "has changed since it was listed" in sentence(lambda: listed.fetch(tmp_path / "a"))
-    place.child("a.bin").write(b"longer than it was")
+    write(place.child("a.bin"), b"longer than it was")
     assert "has changed since it was listed" in sentence(lambda: listed.read(100))
-    place.child("a.bin").remove()
+    remove(place.child("a.bin"))
     assert "there is no such object" in sentence(lambda: listed.fetch(tmp_path / "a"))
     assert list(tmp_path.iterdir()) == []
     assert not [target for method, target in proxy.seen if method == "GET" and target.endswith("a.bin")]
 
 
 @pytest.mark.parametrize("other", [MEDIUM[:-1] + b"#", b"short"], ids=["same length", "shorter"])
-def test_an_object_that_changes_while_it_is_read_is_refused(s3, bucket, proxy, place, tmp_path, other):  # noqa: F811
-    place.child("a.bin").write(MEDIUM)
+def test_an_object_that_changes_while_it_is_read_is_refused(s3, bucket, proxy, place, other):  # noqa: F811
+    write(place.child("a.bin"), MEDIUM)
     (listed,) = place.objects()
-    seen = []
-
-    def change(stage, share):
-        if not seen:
-            s3.client.put_object(Bucket=bucket, Key="in/a.bin", Body=other)
-        seen.append(share)
-
-    assert "has changed" in sentence(lambda: listed.fetch(tmp_path / "a", change))
-    assert len(seen) == 1
-    assert list(tmp_path.iterdir()) == []
+    blocks = listed.blocks()
+    assert len(next(blocks)) == 8 << 20
+    s3.client.put_object(Bucket=bucket, Key="in/a.bin", Body=other)
+    assert "has changed" in sentence(lambda: next(blocks))
 
 
 def test_an_object_that_changes_after_its_last_block_is_refused(s3, bucket, place):  # noqa: F811
-    place.child("a.bin").write(b"one block")
+    write(place.child("a.bin"), b"one block")
     (listed,) = place.objects()
-    blocks = listed._blocks()
+    blocks = listed.blocks()
     assert next(blocks) == b"one block"
     s3.client.put_object(Bucket=bucket, Key="in/a.bin", Body=b"two block")
     assert "has changed" in sentence(lambda: list(blocks))
 
 
-def test_a_bucket_that_is_not_there(s3, tmp_path, large):  # noqa: F811
+def test_a_bucket_that_is_not_there(s3, large):  # noqa: F811
     for url in ("s3://no-such-bucket", "s3://no-such-bucket/in"):
         there = Remote(url)
-        for action in (there.objects, there.exists, lambda t=there: t.fetch(tmp_path / "a")):
+        for action in (there.objects, there.info, there.object):
             assert "there is no such bucket; make it first" in sentence(action)
-    assert "no such bucket" in sentence(lambda: Remote("s3://no-such-bucket/a").write(b""))
+    assert "no such bucket" in sentence(lambda: write(Remote("s3://no-such-bucket/a"), b""))
     assert "no such bucket" in sentence(lambda: Remote("s3://no-such-bucket/a").put(large))
-    assert "names a bucket and no object" in sentence(lambda: Remote("s3://no-such-bucket").write(b""))
-    assert not (tmp_path / "a").exists()
+    assert "names a bucket and no object" in sentence(lambda: write(Remote("s3://no-such-bucket"), b""))
 
 
 @pytest.mark.parametrize("kind", ["closed port", "unknown host", "silent host"])
@@ -383,18 +375,18 @@ def test_default_settings_get_over_a_failing_server(proxy, bucket, monkeypatch):
     monkeypatch.delenv("AWS_MAX_ATTEMPTS")
     place = Remote(f"s3://{bucket}")
     proxy.spoil("PUT", "a.txt", "503", times=3)
-    place.child("a.txt").write(b"a")
-    assert place.child("a.txt").read(1) == b"a"
+    write(place.child("a.txt"), b"a")
+    assert place.child("a.txt").object().read(1) == b"a"
     assert len(proxy.spoiled) == 3
 
 
 def _read_in_child(place, answers):
-    answers.put(place.child("a.txt").read(10))
+    answers.put(place.child("a.txt").object().read(10))
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_other_processes_open_their_own_connections(place, start):
-    place.child("a.txt").write(b"content")
+    write(place.child("a.txt"), b"content")
     assert b"\0".join(re.findall(rb"s3://\S+?/in", pickle.dumps(place))) == place.url.encode()
     context = multiprocessing.get_context(start)
     answers = context.Queue()
@@ -405,26 +397,23 @@ def test_other_processes_open_their_own_connections(place, start):
     for child in children:
         child.join(20)
         assert child.exitcode == 0
-    assert place.child("a.txt").read(10) == b"content"
+    assert place.child("a.txt").object().read(10) == b"content"
 
 
 STAGE = """
-import sys
-from sfumato.io.object_store import Remote
-from sfumato.io.stores import Staging
-print(Staging(sys.argv[1], sys.argv[2]).shared(Remote(sys.argv[3])))
+import pickle, sys
+print(pickle.loads(bytes.fromhex(sys.argv[1])).shared("a.png"))
 """
 
 
-def test_processes_of_a_node_share_one_copy(proxy, place, tmp_path):
-    place.child("a.png").write(b"picture")
-    command = [sys.executable, "-c", STAGE, "run 1", str(tmp_path), place.child("a.png").url]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    paths = {process.communicate(timeout=60)[0].strip() for process in started}
-    assert [process.returncode for process in started] == [0, 0, 0]
-    assert len(paths) == 1
-    assert sum(method == "GET" for method, target in proxy.seen if "a.png" in target) == 1
-    staging = Staging("run 1", tmp_path)
-    assert staging.shared(place.child("a.png")).read_bytes() == b"picture"
-    assert str(staging.shared(place.child("a.png"))) in paths
-    assert list(tmp_path.iterdir()) == [staging.path]
+def test_processes_of_a_node_share_one_copy(proxy, place):
+    write(place.child("a.png"), b"picture")
+    store = RemoteStore(place.url)
+    with store:
+        command = [sys.executable, "-c", STAGE, pickle.dumps(store).hex()]
+        started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+        paths = {process.communicate(timeout=60)[0].strip() for process in started}
+        assert [process.returncode for process in started] == [0, 0, 0]
+        assert paths == {str(store.shared("a.png"))}
+        assert sum(method == "GET" for method, target in proxy.seen if "a.png" in target) == 1
+        assert store.shared("a.png").read_bytes() == b"picture"

@@ -20,7 +20,7 @@ import small_media
 from faulty_proxy import proxy_before
 
 from s3_server import s3, s3_endpoint  # noqa: F401 (fixtures)
-from sfumato.io import Patience, cuts_of
+from sfumato.io import RetryPolicy, cuts_of
 from sfumato.release.ray_engine import ray_engine
 
 RAY = ("--engine", "ray", "--workers", "2")
@@ -358,7 +358,7 @@ def test_an_object_that_comes_half_is_left_out_before_anything_is_paid(
     words = (*sources["tensors"], "--dataset", "tensors")
     here, there = f"s3://{bucket}/in", f"s3://{bucket}/out"
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    monkeypatch.setattr(Patience, "wait", lambda self, attempt: 0.01)
+    monkeypatch.setattr(RetryPolicy, "wait", lambda self, attempt: 0.01)
     with proxy_before(s3_endpoint) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
         proxy.spoil("GET", "/in/", "short", times=1000)

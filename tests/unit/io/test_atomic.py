@@ -1,13 +1,14 @@
-"""Output appears whole, durable and with ordinary permissions, or not at all."""
+"""Output appears whole, durable and with ordinary permissions, or not at all; its companion appears first."""
 
 import gc
 import os
 import stat
 
+import numpy as np
 import pytest
 
 from sfumato.errors import BadInput, StorageFull
-from sfumato.io import atomic
+from sfumato.io import ArraySink, atomic
 from sfumato.io.atomic import AtomicFile, atomic_output, require_room, reserved, write_whole
 
 
@@ -139,3 +140,86 @@ def test_where_a_disk_keeps_nothing_it_is_looked_at(tmp_path, monkeypatch):
     with pytest.raises(StorageFull), reserved(tmp_path / "more", 1 << 60):
         raise AssertionError("there is no such disk")
     assert [place.name for place in tmp_path.iterdir()] == ["out"]
+
+
+def standing(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir() if not file.name.startswith(".")}
+
+
+def write_pair(folder):
+    why = folder / "out.why"
+    write_whole(folder / "out", b"newer", first=(why, lambda output: b"why " + output.read_bytes()))
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_the_first_appears_before_the_output_and_never_beside_an_older_one(tmp_path, monkeypatch, older):
+    if older:
+        (tmp_path / "out").write_bytes(b"older")
+        (tmp_path / "out.why").write_bytes(b"why older")
+    seen, appear = {}, AtomicFile._appear
+
+    def watchful(file):
+        seen[file.path.name] = standing(tmp_path)
+        appear(file)
+
+    monkeypatch.setattr(AtomicFile, "_appear", watchful)
+    write_pair(tmp_path)
+    assert list(seen) == ["out.why", "out"]
+    assert "out" not in seen["out.why"]
+    assert seen["out"] == {"out.why": b"why newer"}
+    assert standing(tmp_path) == {"out": b"newer", "out.why": b"why newer"}
+
+
+@pytest.mark.parametrize("broken", ["out", "out.why"])
+def test_neither_of_a_pair_appears_without_the_other(tmp_path, monkeypatch, broken):
+    appear = AtomicFile._appear
+
+    def failing(file):
+        if file.path.name == broken:
+            raise BadInput("the disk went away.")
+        appear(file)
+
+    monkeypatch.setattr(AtomicFile, "_appear", failing)
+    with pytest.raises(BadInput, match="the disk went away"):
+        write_pair(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bytes_that_cannot_be_made_durable_leave_the_older_pair(tmp_path, monkeypatch):
+    older = {"out": b"older", "out.why": b"why older"}
+    for name, content in older.items():
+        (tmp_path / name).write_bytes(content)
+    settle = AtomicFile._settle
+
+    def failing(file):
+        if file.path.name == "out.why":
+            file.file.close()  # flushing it fails now
+        settle(file)
+
+    monkeypatch.setattr(AtomicFile, "_settle", failing)
+    with pytest.raises(ValueError, match="closed"):
+        write_pair(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert standing(tmp_path) == older
+
+
+def test_a_first_whose_content_cannot_be_made_keeps_the_output_away(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        write_whole(tmp_path / "out", b"newer", first=(tmp_path / "out.why", lambda output: bytes(1 // 0)))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_sink_is_accompanied_only_if_it_is_complete(tmp_path, rows):
+    def write():
+        with ArraySink(tmp_path / "out.npy", (2, 1), np.float64) as sink:
+            sink.accompany((tmp_path / "out.npy.why", lambda output: b"why"))
+            sink.write(np.ones((rows, 1)))
+
+    if rows == 2:
+        write()
+        assert sorted(os.listdir(tmp_path)) == ["out.npy", "out.npy.why"]
+    else:
+        with pytest.raises(BadInput, match="was to hold 2 rows"):
+            write()
+        assert os.listdir(tmp_path) == []

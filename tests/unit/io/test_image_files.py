@@ -22,7 +22,7 @@ from sfumato.io.image_files import (
     read_picture,
     write_picture,
 )
-from sfumato.io.jpeg import decode_many, encode_many, encode_planes
+from sfumato.io.jpeg import encode_many, encode_planes
 from sfumato.io.png import SIGNATURE, png_chunk
 
 # An odd size, so that sides that are exchanged or rounded would show.
@@ -132,20 +132,6 @@ def test_planes_give_the_jpeg_that_pixels_give(space):
     assert np.abs(found.astype(int) - other).mean() < 2.5
     with pytest.raises(BadInput, match="has the shape"):
         encode_planes(planes[:, :, 0], half[0], half[1][:-1], 95)
-
-
-@pytest.mark.parametrize("values", [PHOTO, GREY], ids=["colour", "grey"])
-def test_many_at_once_are_what_each_is_alone(values):
-    upright = by_pillow(values, "JPEG")
-    turned = by_pillow(np.ascontiguousarray(values.swapaxes(0, 1)), "JPEG", exif=exif(6))
-    files, names = [upright, turned, upright], ["a.jpg", "b.jpg", "c.jpg"]
-    found = decode_many(files, names, values.shape)
-    for place, data in enumerate(files):
-        assert np.array_equal(found[place], read(data, "a.jpg"))
-    with pytest.raises(BadInput, match=r"^b\.jpg is truncated"):
-        decode_many([upright, turned[:-2], upright], names, values.shape)
-    with pytest.raises(BadInput, match=r"^b\.jpg has the shape"):
-        decode_many([upright, by_pillow(values[:-1], "JPEG"), upright], names, values.shape)
 
 
 @pytest.mark.parametrize("shape", [(71, 103), (70, 103), (71, 104), (1, 1)])
@@ -446,32 +432,6 @@ def test_nothing_but_pixels_is_written(format):
         if output == ".png":
             assert written.count(b"IHDR") == written.count(b"IEND") == 1
             assert len(written) == 57 + struct.unpack(">I", written[33:37])[0]
-
-
-def test_a_certificate_appears_before_its_picture(tmp_path):
-    seen = []
-
-    def content(written):
-        seen.append((read_picture_bytes(written), (tmp_path / "a.png").exists()))
-        return b"about it"
-
-    def read_picture_bytes(written):
-        return decode_picture(written.read_bytes(), "a.png").values
-
-    write_picture(tmp_path / "a.png", PHOTO, first=(tmp_path / "a.png.cert.json", content))
-    assert np.array_equal(seen[0][0], PHOTO)
-    assert seen[0][1] is False
-    assert (tmp_path / "a.png.cert.json").read_bytes() == b"about it"
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.png", "a.png.cert.json"]
-
-
-def test_nothing_appears_when_the_certificate_fails(tmp_path):
-    def content(written):
-        raise BadInput("no key to sign with.")
-
-    with pytest.raises(BadInput, match="no key"):
-        write_picture(tmp_path / "a.png", PHOTO, first=(tmp_path / "a.png.cert.json", content))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_input_is_not_modified():

@@ -16,6 +16,7 @@ from PIL import Image
 from skimage import data as photographs
 
 from sfumato.errors import BadInput
+from sfumato.io import image_files
 from sfumato.io.image_files import decode_picture, encode_picture, picture_header, read_picture
 from sfumato.io.png import SIGNATURE, png_chunk
 from sfumato.io.tiff import LZW, unpacked
@@ -153,7 +154,12 @@ CASES = [
     ("BMP called .tiff", "a.tiff", BMP, "call it .bmp."),
     ("animated GIF", "a.gif", animated("GIF"), "a.gif is an animated GIF"),
     ("truncated GIF", "a.gif", GIF[:-1], "a.gif is truncated"),
-    ("GIF of another version", "a.gif", changed(GIF, 3, b"88a"), "it does not start as a GIF does"),
+    (
+        "GIF of another version",
+        "a.gif",
+        changed(GIF, 3, b"88a"),
+        "is not a GIF picture: it does not start like one",
+    ),
     ("GIF without pixels", "a.gif", changed(GIF, 6, bytes(2)), "a.gif has no pixels"),
     ("GIF without a picture", "a.gif", GIF[:13] + GIF[13 : 13 + 768] + b";", "it holds no GIF picture"),
     ("huge GIF", "a.gif", huge_gif(65_535), "has 65535×65535 pixels; up to 100,000,000"),
@@ -184,7 +190,12 @@ CASES = [
     ("PNG without its end", "a.png", PNG[:-12], "its PNG data has no end"),
     ("PNG with a wrong bit", "a.png", changed(PNG, 500, bytes([PNG[500] ^ 1])), "checksum of its PNG data"),
     ("PNG with a wrong header", "a.png", changed(PNG, 18, b"\1"), "checksum of its PNG header"),
-    ("PNG with a text for a signature", "a.png", changed(PNG, 4, b"\n\r"), "does not start as a PNG"),
+    (
+        "PNG with a text for a signature",
+        "a.png",
+        changed(PNG, 4, b"\n\r"),
+        "is not a PNG picture: it does not start like one",
+    ),
     ("PNG of no height", "a.png", png(height=0), "no pixels: its PNG header says 4×0"),
     ("PNG of three bits", "a.png", png(depth=3), "values that no PNG has"),
     ("PNG of an unknown colour", "a.png", png(colour=5), "values that no PNG has"),
@@ -295,12 +306,25 @@ def test_packed_strips_that_break_off(packing, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_lzw_that_ends_early_is_refused_and_not_filled():
+    """What stands behind the end of the data is neither zeros nor ones."""
+    grey = np.ascontiguousarray(PHOTO[:, :, 0])
+    data = by_pillow(Image.fromarray(grey), "TIFF", compression="tiff_lzw", strip_size=1 << 20)
+    (offset,) = struct.unpack_from("<I", data, data.index(struct.pack("<HH", 273, 4)) + 8)
+    (size,) = struct.unpack_from("<I", data, data.index(struct.pack("<HH", 279, 4)) + 8)
+    packed = data[offset : offset + size]
+    assert unpacked(packed, LZW, *grey.shape, 1) == grey.tobytes()
+    for length in [0, 1, 5, *range(len(packed) - 40, len(packed) - 4)]:
+        with pytest.raises(ValueError, match="LZW data"):
+            unpacked(packed[:length], LZW, *grey.shape, 1)
+
+
 def test_tables_that_are_cleared_all_the_time_take_no_time():
     """Nine bits that clear the table of LZW, repeated for two megabytes: each would cost a table."""
     clears = np.tile(np.array([1, 0, 0, 0, 0, 0, 0, 0, 0], np.uint8), 16 << 17)
     began = time.process_time()
-    with pytest.raises(ValueError, match="cleared all the time"):
-        unpacked(np.packbits(clears).tobytes(), LZW, 1 << 20)
+    with pytest.raises(ValueError, match="broken LZW data"):
+        unpacked(np.packbits(clears).tobytes(), LZW, 1 << 10, 1 << 10, 1)
     assert time.process_time() - began < 5.0
 
 
@@ -313,14 +337,16 @@ def test_a_small_jpeg_of_a_large_picture_is_not_filled_with_grey():
     assert time.process_time() - began < 0.1
 
 
-def test_the_limit_on_pixels_is_the_callers(tmp_path):
+def test_the_limit_on_pixels_is_kept(tmp_path, monkeypatch):
     pixels = PHOTO.shape[0] * PHOTO.shape[1]
     for suffix in (".jpg", ".png", ".webp", ".tif", ".bmp"):
         file = tmp_path / f"a{suffix}"
         file.write_bytes(encode_picture(PHOTO, suffix))
         for look in (read_picture, picture_header):
-            look(file, max_pixels=pixels)
-            assert "103×71 pixels" in refusal(lambda look=look, file=file: look(file, max_pixels=pixels - 1))
+            monkeypatch.setattr(image_files, "MAX_PIXELS", pixels)
+            look(file)
+            monkeypatch.setattr(image_files, "MAX_PIXELS", pixels - 1)
+            assert "103×71 pixels" in refusal(lambda look=look, file=file: look(file))
 
 
 def test_a_file_that_is_too_large_is_not_even_read(tmp_path):

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.io.retry import Fault, Interrupted, Patience, StartOver, fault_of
+from sfumato.io.retry import Fault, Interrupted, RetryPolicy, StartOver, fault_of
 
-QUICK = Patience(attempts=5, first=0.001, longest=0.002)
+QUICK = RetryPolicy(attempts=5, first=0.001, longest=0.002)
 SECRET = "hush-hush"
 
 
@@ -89,11 +89,11 @@ def failing(error, times):
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: type(error).__name__)
 def test_what_passes_is_waited_out(error):
     action, calls = failing(error, 4)
-    assert QUICK.through(action, "s3://bucket/a", "read") == "done"
+    assert QUICK.call(action, "s3://bucket/a", "read") == "done"
     assert len(calls) == 5
     action, calls = failing(error, 1000)
     with pytest.raises(BadInput, match=r"^s3://bucket/a cannot be read: .*\.$") as caught:
-        QUICK.through(action, "s3://bucket/a", "read")
+        QUICK.call(action, "s3://bucket/a", "read")
     assert len(calls) == 5
     assert SECRET not in str(caught.value)
 
@@ -102,7 +102,7 @@ def test_what_passes_is_waited_out(error):
 def test_what_does_not_pass_is_told_at_once(error, reason):
     action, calls = failing(error, 1000)
     with pytest.raises(BadInput, match=rf"^s3://bucket/a cannot be written: .*{reason}.*\.$") as caught:
-        QUICK.through(action, "s3://bucket/a", "written")
+        QUICK.call(action, "s3://bucket/a", "written")
     assert len(calls) == 1
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -110,25 +110,25 @@ def test_what_does_not_pass_is_told_at_once(error, reason):
 
 
 def test_waits_grow_with_jitter_up_to_a_bound():
-    patience = Patience(first=1.0, longest=5.0)
+    policy = RetryPolicy(first=1.0, longest=5.0)
     for attempt, most in [(1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (50, 5.0)]:
-        waits = [patience.wait(attempt) for _ in range(200)]
+        waits = [policy.wait(attempt) for _ in range(200)]
         assert all(most / 2 <= wait <= most for wait in waits)
         assert len(set(waits)) > 100
 
 
 def test_the_usual_patience_ends_after_half_a_minute():
     """Attempts that fail at once: the waits between them, at their longest, fit in the total."""
-    usual = Patience()
+    usual = RetryPolicy()
     longest = sum(min(usual.longest, usual.first * 2.0**n) for n in range(usual.attempts - 1))
     assert longest <= usual.total == 30.0
 
 
 def test_no_attempt_begins_when_the_time_is_up():
     action, calls = failing(TimeoutError(), 1000)
-    patience = Patience(attempts=1000, first=0.02, longest=0.02, total=0.2)
+    policy = RetryPolicy(attempts=1000, first=0.02, longest=0.02, total=0.2)
     with pytest.raises(BadInput, match="timed out; try later"):
-        patience.through(action, "s3://bucket/a", "read")
+        policy.call(action, "s3://bucket/a", "read")
     # Without the limit it would take twenty seconds; a busy machine may hold up the last attempt.
     assert calls[-1] - calls[0] <= 2.0
     assert 5 <= len(calls) <= 21
@@ -137,21 +137,21 @@ def test_no_attempt_begins_when_the_time_is_up():
 def test_what_was_waited_for_in_vain_is_not_waited_for_again():
     action, calls = failing(TimeoutError(), 1000)
     with pytest.raises(BadInput, match="timed out"):
-        QUICK.through(lambda: QUICK.through(action, "s3://b/a", "read"), "s3://b/a", "read")
+        QUICK.call(lambda: QUICK.call(action, "s3://b/a", "read"), "s3://b/a", "read")
     assert len(calls) == QUICK.attempts
 
 
 def test_what_must_begin_again_goes_through():
     action, calls = failing(StartOver(), 1000)
     with pytest.raises(StartOver):
-        QUICK.through(action, "s3://b/a", "read")
+        QUICK.call(action, "s3://b/a", "read")
     assert len(calls) == 1
 
 
 def test_an_interrupt_is_not_waited_out():
     action, calls = failing(KeyboardInterrupt(), 1000)
     with pytest.raises(KeyboardInterrupt):
-        QUICK.through(action, "s3://b/a", "read")
+        QUICK.call(action, "s3://b/a", "read")
     assert len(calls) == 1
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.io import Column, Schema
+from sfumato.io.schema import Column, Schema
 
 EXAMPLE = """
 [columns.age]
@@ -42,9 +42,9 @@ def test_reads_columns_by_kind_in_the_order_of_the_file(example):
         Column("age", "numeric", bounds=(17.0, 90.0), clamp=True),
         Column("income", "numeric", bounds=(0.0, 1e6)),
     )
-    assert example.categorical == (Column("sex", "categorical", categories=("Female", "Male"), weight=0.5),)
-    assert example.boolean == (Column("member", "boolean"),)
-    assert example.boolean[0].categories == (False, True)
+    sex = Column("sex", "categorical", categories=("Female", "Male"), weight=0.5)
+    assert example.coded == (sex, Column("member", "boolean"))
+    assert example.coded[1].categories == (False, True)
     assert [column.name for column in example.identifiers] == ["name"]
     assert [column.name for column in example.coded] == ["sex", "member"]
     assert [column.name for column in example.released] == ["age", "sex", "member", "income"]

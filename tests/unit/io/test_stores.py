@@ -1,8 +1,11 @@
 """Stores: files by name in a folder or below a URL, each of which appears after what accompanies it."""
 
+import os
 import pickle
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -186,3 +189,117 @@ def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path):
     assert len(list(tmp_path.rglob("*"))) == 5
     store.settle()
     assert {path.name for path in tmp_path.rglob("*")} == {".kept", "c.png", "in"}
+
+
+@pytest.fixture
+def staged(tmp_path, monkeypatch):
+    """A store below a URL, the folder behind it, and the temporary folder that its copies stand in."""
+    behind, root = tmp_path / "far", tmp_path / "root"
+    behind.mkdir()
+    root.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(root))
+    return RemoteStore(f"file://{behind}"), behind, root
+
+
+def test_a_copy_lasts_for_its_block_and_is_private(staged):
+    store, behind, root = staged
+    (behind / "patient-7.csv.gz").write_bytes(b"content")
+    name = "patient-7.csv.gz"
+    with store.reading(name) as path, store.reading(name) as second:
+        assert path.read_bytes() == b"content"
+        assert path != second
+        assert path.parent.parent == root
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert path.name.endswith(".csv.gz")
+        assert "patient" not in path.name
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        (folder,) = root.iterdir()
+    assert list(folder.iterdir()) == []
+    with pytest.raises(ZeroDivisionError), store.reading(name):
+        raise ZeroDivisionError
+    with pytest.raises(BadInput, match="no such object"), store.reading("missing.png"):
+        pass
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [
+        ("a.png", ".png"),
+        ("sub.folder/a", ""),
+        ("scan.2020.png", ".png"),
+        ("a.CSV.GZ", ".CSV.GZ"),
+        ("a.é", ""),
+        ("a.b c", ""),
+        ("a.veryverylongsuffix", ""),
+        (".png", ".png"),
+    ],
+)
+def test_only_the_suffix_of_a_name_is_kept(staged, name, suffix):
+    store, behind, _ = staged
+    (behind / name).parent.mkdir(exist_ok=True)
+    (behind / name).write_bytes(b"x")
+    with store.reading(name) as path:
+        assert path.name[path.name.index(".") :] == suffix if suffix else "." not in path.name
+
+
+def test_a_shared_copy_is_fetched_once_and_stays(staged):
+    store, behind, _ = staged
+    (behind / "a.png").write_bytes(b"content")
+    path = store.shared("a.png")
+    path.write_bytes(b"the same copy")
+    assert store.shared("a.png").read_bytes() == b"the same copy"
+    assert path.suffix == ".png"
+    (behind / "a.png").unlink()
+    (behind / "a.png").write_bytes(b"another")
+    assert store.shared("a.png").read_bytes() == b"another"
+    assert path.read_bytes() == b"the same copy"
+
+
+def test_what_a_killed_process_left_is_fetched_anew(staged):
+    store, behind, _ = staged
+    (behind / "a.png").write_bytes(b"content")
+    path = store.shared("a.png")
+    path.rename(path.with_name(f".{path.stem}.part"))
+    path.with_name(f".{path.stem}.part").write_bytes(b"half of it and more than that")
+    assert store.shared("a.png").read_bytes() == b"content"
+
+
+def test_a_fetch_that_fails_is_not_shared(staged):
+    store, behind, _ = staged
+    with pytest.raises(BadInput, match="no such object"):
+        store.shared("a.png")
+    (behind / "a.png").write_bytes(b"content")
+    assert store.shared("a.png").read_bytes() == b"content"
+
+
+def test_copies_of_one_store_share_a_folder_and_other_stores_do_not(staged):
+    store, behind, _ = staged
+    (behind / "a.png").write_bytes(b"content")
+    path = store.shared("a.png")
+    assert pickle.loads(pickle.dumps(store)).shared("a.png") == path
+    assert RemoteStore(store.shown).shared("a.png").parent != path.parent
+    assert store._token not in path.parent.name
+
+
+@pytest.mark.parametrize("how", ["open to others", "a link", "a file"])
+def test_a_folder_that_others_may_have_laid_is_refused(staged, tmp_path, how):
+    store, behind, _ = staged
+    (behind / "a.png").write_bytes(b"content")
+    with store.reading("a.png") as path:
+        folder = path.parent
+    if how == "open to others":
+        os.chmod(folder, 0o755)
+    else:
+        folder.rmdir()
+        folder.symlink_to(tmp_path) if how == "a link" else folder.write_bytes(b"")
+    with pytest.raises(BadInput, match="exists and is open to others"), store.reading("a.png"):
+        pass
+
+
+def test_a_temporary_folder_that_is_not_there(staged, monkeypatch):
+    store, behind, root = staged
+    (behind / "a.png").write_bytes(b"content")
+    monkeypatch.setattr(tempfile, "tempdir", str(root / "nowhere"))
+    with pytest.raises(BadInput, match=r"^sfumato-\w+ cannot be written: No such file or directory\.$"):
+        store.shared("a.png")

@@ -10,7 +10,8 @@ import pytest
 
 from real_data import real
 from sfumato.errors import BadInput
-from sfumato.io import Column, Schema, TableSource
+from sfumato.io.schema import Column, Schema
+from sfumato.io.table_files import TableSource
 
 PEOPLE = Schema(
     (
@@ -249,7 +250,7 @@ def test_parquet_that_is_none_or_has_no_rows(tmp_path):
 
 
 def test_an_array_is_no_table(tmp_path):
-    with pytest.raises(BadInput, match="is not a table"):
+    with pytest.raises(BadInput, match="suffixes of tables"):
         TableSource(tmp_path / "x.npy", PEOPLE)
 
 

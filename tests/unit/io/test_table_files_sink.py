@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
-from sfumato.io import Column, Schema, TableSink, TableSource
+from sfumato.io.schema import Column, Schema
+from sfumato.io.table_files import TableSink, TableSource
 
 PEOPLE = Schema(
     (
@@ -132,5 +133,5 @@ def test_sink_refuses_blocks_that_do_not_fit(tmp_path, numeric, codes, reason):
 
 
 def test_sink_refuses_the_suffix_of_an_array(tmp_path):
-    with pytest.raises(BadInput, match="no place for a table"):
+    with pytest.raises(BadInput, match="suffixes of tables"):
         TableSink(tmp_path / "x.npy", PEOPLE)

@@ -1,9 +1,9 @@
 """What a balance costs does not grow with what was spent before it."""
 
+import json
 import time
 
-from sfumato.ledger.entries import Entry, guarantee_text, prices_text
-from sfumato.ledger.ledger_tables import append_entry, read_account
+from sfumato.ledger.entries import prices_text
 from sfumato.privacy import Guarantee
 
 FEW, MANY = 1_000, 100_000
@@ -29,20 +29,11 @@ def test_a_balance_after_a_hundred_thousand_spends_costs_as_much_as_after_a_thou
 
 def fill(ledger, name, count):
     """``count`` charges in one transaction, every second a hold: the rows that as many calls would leave."""
-    known, tiny = ledger._dataset(name), Guarantee.gaussian(1e4)
-    wire, prices = guarantee_text(tiny), prices_text(known.filter.price(tiny))
-    with ledger._storage.writing() as transaction:
-        account = read_account(transaction, known, lock=True)
-        for number in range(2, count + 2):
-            entry = Entry(
-                ledger=ledger.identity,
-                dataset=name,
-                number=number,
-                kind="hold" if number % 2 else "spend",
-                at=account.at,
-                previous=account.head,
-                guarantee_wire=wire,
-                prices_wire=prices,
-            )
-            account = account.after(entry, known.filter)
-            append_entry(transaction, known, account, entry)
+    tiny = Guarantee.gaussian(1e4)
+    with ledger._writing(name) as book:
+        wires = {
+            "guarantee_wire": json.dumps(tiny.to_dict(), sort_keys=True),
+            "prices_wire": prices_text(book.known.filter.price(tiny)),
+        }
+        for number in range(count):
+            book.append("hold" if number % 2 else "spend", **wires)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
 from sfumato.ledger import Filter
+from sfumato.ledger.accounts import Account
 from sfumato.ledger.rdp_filter import add_prices
 from sfumato.privacy import ORDERS, Guarantee, gaussian_mu, poisson
 
@@ -17,13 +18,21 @@ RESPONSE = Guarantee.randomised_response(0.05, 4)
 BUDGETS = [(0.1, 1e-5), (0.5, 1e-9), (1.0, 1e-6), (3.0, 1e-3), (8.0, 1e-6), (40.0, 1e-12), (1e3, 0.5)]
 
 
+def verdict(rule, spent, guarantee, *, first):
+    """Whether ``guarantee`` may be added to ``spent``: by the accounts, as the one release, or not."""
+    account, prices = Account(spent, spends=0 if first else 1), rule.price(guarantee)
+    if account.admits(rule, prices, covered=False):
+        return "accounts"
+    return "alone" if account.admits(rule, prices, covered=rule.covers(guarantee)) else "refused"
+
+
 def admitted(rule, sequence):
     """How often each guarantee of an endless sequence is admitted before the first refusal of all."""
     spent, counts, refused = rule.nothing(), dict.fromkeys(sequence, 0), 0
     while refused < len(sequence):
         refused = 0
         for one in sequence:
-            if rule.verdict(spent, one, first=False) == "accounts":
+            if verdict(rule, spent, one, first=False) == "accounts":
                 spent, counts[one] = add_prices(spent, rule.price(one)), counts[one] + 1
             else:
                 refused += 1
@@ -105,9 +114,9 @@ def test_slack_is_summed_apart_and_has_its_own_limit(delta):
     rule = Filter.for_budget(1.0, delta)
     one = Guarantee.pure(0.001).with_slack(rule.slack_share * delta / 4)
     assert admitted(rule, [one]) == {one: 4}
-    assert rule.verdict(rule.nothing(), Guarantee.approximate(1.0, delta), first=True) == "alone"
-    assert rule.verdict(rule.nothing(), Guarantee.approximate(1.0, delta), first=False) == "refused"
-    assert rule.verdict(rule.nothing(), Guarantee.approximate(1.0, 1.01 * delta), first=True) == "refused"
+    assert verdict(rule, rule.nothing(), Guarantee.approximate(1.0, delta), first=True) == "alone"
+    assert verdict(rule, rule.nothing(), Guarantee.approximate(1.0, delta), first=False) == "refused"
+    assert verdict(rule, rule.nothing(), Guarantee.approximate(1.0, 1.01 * delta), first=True) == "refused"
 
 
 def test_a_budget_without_delta_adds_pure_epsilons_and_admits_nothing_else():
@@ -115,16 +124,16 @@ def test_a_budget_without_delta_adds_pure_epsilons_and_admits_nothing_else():
     tenth = Guarantee.laplace(10.0)
     assert admitted(rule, [tenth]) == {tenth: 10}
     for other in (Guarantee.gaussian(1e6), Guarantee.approximate(0.1, 1e-12)):
-        assert rule.verdict(rule.nothing(), other, first=True) == "refused"
+        assert verdict(rule, rule.nothing(), other, first=True) == "refused"
 
 
 def test_decimal_parts_fill_a_budget_exactly():
     rule = Filter.for_budget(1.0, 0.0)
     spent = rule.nothing()
     for epsilon in (0.4, 0.4, 0.2):
-        assert rule.verdict(spent, Guarantee.pure(epsilon), first=False) == "accounts"
+        assert verdict(rule, spent, Guarantee.pure(epsilon), first=False) == "accounts"
         spent = add_prices(spent, rule.price(Guarantee.pure(epsilon)))
-    assert rule.verdict(spent, Guarantee.pure(1e-9), first=False) == "refused"
+    assert verdict(rule, spent, Guarantee.pure(1e-9), first=False) == "refused"
     assert rule.used(spent) == pytest.approx(1.0, abs=1e-11)
 
 
@@ -133,9 +142,9 @@ def test_a_release_calibrated_to_the_whole_budget_fits_alone_and_a_larger_one_do
     rule = Filter.for_budget(epsilon, delta)
     mu = gaussian_mu(epsilon, delta)
     whole, more = Guarantee.gaussian(1.0 / mu), Guarantee.gaussian(1.0 / (1.000001 * mu))
-    assert rule.verdict(rule.nothing(), whole, first=True) == "alone"
-    assert rule.verdict(rule.nothing(), whole, first=False) == "refused"
-    assert rule.verdict(rule.nothing(), more, first=True) == "refused"
+    assert verdict(rule, rule.nothing(), whole, first=True) == "alone"
+    assert verdict(rule, rule.nothing(), whole, first=False) == "refused"
+    assert verdict(rule, rule.nothing(), more, first=True) == "refused"
 
 
 @pytest.mark.parametrize("tiny", [1e-10, 1e-8, 1e-6, 1e-4])
@@ -147,7 +156,7 @@ def test_many_tiny_releases_are_not_free(kind, tiny):
     expected = [0.5 * order * tiny**2 * times * 2**80 for order in rule.orders]
     got = rule.price(kind(tiny).times(times))[2:]
     assert all(0.98 * e <= g <= 1.02 * e for e, g in zip(expected, got, strict=True) if e < 2**80 / tiny)
-    assert rule.verdict(rule.nothing(), kind(tiny).times(times), first=False) == "refused"
+    assert verdict(rule, rule.nothing(), kind(tiny).times(times), first=False) == "refused"
 
 
 def test_prices_are_exact_so_that_giving_back_leaves_no_trace():
@@ -167,15 +176,15 @@ def test_sampled_training_is_priced_like_its_composition():
     step = poisson(Guarantee.gaussian(1.0, neighbours="add/remove"), 0.01)
     hundred = rule.price(step.times(100))
     assert hundred[2:] == pytest.approx([100 * amount for amount in rule.price(step)[2:]], rel=1e-9)
-    assert rule.verdict(rule.nothing(), step.times(100), first=False) == "accounts"
+    assert verdict(rule, rule.nothing(), step.times(100), first=False) == "accounts"
 
 
 def test_what_is_left_fits_and_a_little_more_does_not():
     rule = Filter.for_budget(2.0, 1e-6)
     spent = rule.price(Guarantee.gaussian(5.0))
     mu, pure = rule.left_mu(spent), rule.left_pure(rule.price(LAPLACE))
-    assert rule.verdict(spent, Guarantee.gaussian(1.000001 / mu), first=False) == "accounts"
-    assert rule.verdict(spent, Guarantee.gaussian(0.999 / mu), first=False) == "refused"
+    assert verdict(rule, spent, Guarantee.gaussian(1.000001 / mu), first=False) == "accounts"
+    assert verdict(rule, spent, Guarantee.gaussian(0.999 / mu), first=False) == "refused"
     assert pure == pytest.approx(1.96)
 
 

@@ -58,11 +58,11 @@ def test_whether_the_database_answers(ledger, sql):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_process_that_was_forked_amid_a_write_takes_turns_of_its_own(ledger):
-    turns = ledger._storage._turns
+    lock = ledger._storage._one_thread
     with ledger._storage.writing():
-        assert turns.one().locked()
+        assert lock().locked()
         child = os.fork()
         if child == 0:
-            os._exit(int(turns.one().locked()))
+            os._exit(int(lock().locked()))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert not turns.one().locked()
+    assert not lock().locked()

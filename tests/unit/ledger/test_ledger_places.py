@@ -101,17 +101,6 @@ def test_the_revisions_known_without_reading_them_are_those_that_there_are():
     assert tuple(reversed(found)) == REVISIONS
 
 
-def test_migrations_make_the_tables_that_the_code_expects(ledger, file):
-    from alembic.autogenerate import compare_metadata
-    from alembic.migration import MigrationContext
-    from sqlalchemy import create_engine
-
-    from sfumato.ledger.ledger_tables import metadata
-
-    with create_engine(f"sqlite:///{file}").connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-
-
 def test_opening_an_existing_ledger_needs_no_migrations(ledger, file):
     code = (
         "import sys; from sfumato.ledger import Ledger; "

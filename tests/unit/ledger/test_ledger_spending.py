@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from scipy.optimize import brentq
 
-import sfumato.ledger.ledger as module
+import sfumato.ledger.ledger_tables as module
 from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused, Ledger
 from sfumato.privacy import Guarantee, gaussian_epsilon, gaussian_mu, poisson

@@ -10,8 +10,10 @@ import pytest
 
 from sfumato.ledger import Ledger, LedgerUnavailable
 from sfumato.ledger.entries import Entry
-from sfumato.ledger.ledger_tables import accounts, datasets, entries
 from sfumato.privacy import Guarantee
+
+ENTRY = ("kind", "at", "previous", "purpose", "key", "refers_to", "guarantee", "prices", "hash")
+ACCOUNT = ("spent", "entries", "spends", "holds", "state", "head", "at")
 
 LAST = 8
 
@@ -62,7 +64,7 @@ EDITS = ["{c} || 'x'", "'[]'", "'{{}}'", "x'00ff'", "'open'", "-1", "2.5"]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6, LAST])
-@pytest.mark.parametrize("column", [c.name for c in entries.c if c.name not in ("dataset", "number")])
+@pytest.mark.parametrize("column", ENTRY)
 def test_an_edited_entry_is_named(original, file, found, column, number):
     where = f"WHERE dataset = 1 AND number = {number}"
     before = value(original, f"SELECT {column} FROM entries {where}")
@@ -76,7 +78,7 @@ def test_an_edited_entry_is_named(original, file, found, column, number):
         assert {one.dataset for one in damage} == {"clinic"}
 
 
-@pytest.mark.parametrize("column", [c.name for c in accounts.c if c.name != "dataset"])
+@pytest.mark.parametrize("column", ACCOUNT)
 def test_edited_running_totals_are_named_with_their_column(original, file, found, column):
     before, named = value(original, f"SELECT {column} FROM accounts WHERE dataset = 1"), False
     for edit in [*EDITS, "'closed'", "'exhausted'", "'0 0 0 0 0 0 0 0'", "0", "99"]:
@@ -91,7 +93,7 @@ def test_edited_running_totals_are_named_with_their_column(original, file, found
     assert named
 
 
-@pytest.mark.parametrize("column", [c.name for c in datasets.c])
+@pytest.mark.parametrize("column", ["id", "digest", "name", "terms"])
 def test_edited_terms_are_named(original, file, found, column):
     for edit in [*EDITS[:4], "replace({c}, '8.0', '80.0')", "replace({c}, '0.125', '0.124')", "99"]:
         shutil.copy(original, file)
@@ -161,7 +163,7 @@ def test_missing_and_moved_totals_are_found(found, original, file):
 
 
 def test_a_copied_row_at_the_end_is_found(found):
-    columns = ", ".join(c.name for c in entries.c if c.name not in ("number", "key", "refers_to"))
+    columns = ", ".join(["dataset", *(name for name in ENTRY if name not in ("key", "refers_to"))])
     damage = found(
         f"INSERT INTO entries (number, {columns}) SELECT number + 1, {columns} FROM entries "
         f"WHERE dataset = 1 AND number = {LAST}"

@@ -5,7 +5,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.ledger import BudgetRefused, Ledger
-from sfumato.ledger.refusal import typable
+from sfumato.ledger.accounts import typable
 from sfumato.privacy import Guarantee
 
 
@@ -34,13 +34,13 @@ def test_a_budget_of_another_unit_names_the_epsilon_that_was_asked_for(ledger):
         )
 
     item, region = priced(4.0)
-    refused = ledger.preview("items", item, headline=region)
+    refused = ledger.preview("items", item, asked=(region, "of this kind"))
     assert refused.refusal.startswith("ε=64 per item at δ=0 was asked of 'items'")
     assert refused.refusal.endswith("that would still fit is 0.5 per region(16).")
     assert refused.largest == 0.5
     assert ledger.preview("items", priced(refused.largest)[0]).fits
     with pytest.raises(BudgetRefused, match=r"0\.5 per region\(16\)"):
-        ledger.spend("items", item, headline=region)
+        ledger.spend("items", item, asked=(region, "of this kind"))
 
 
 def typed_again(run, epsilon, *more):

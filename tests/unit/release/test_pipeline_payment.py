@@ -186,5 +186,5 @@ def test_files_that_promise_different_things_name_the_epsilon_of_all(ledger):
     headline, what = asked_for(together(parts), parts)
     assert what == "of all 2 files together"
     ledger.open("two", 1.0, 1e-6)
-    refused = ledger.preview("two", headline, headline=headline, what=what)
+    refused = ledger.preview("two", headline, asked=(headline, what))
     assert "the largest ε of all 2 files together that would still fit is " in refused.refusal

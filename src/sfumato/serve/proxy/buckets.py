@@ -24,16 +24,11 @@ from sfumato.errors import BadInput
 from sfumato.io import (
     Fault,
     Kind,
-    Patience,
     Remote,
     RemoteObject,
-    checked_name,
-    checked_url,
-    filesystem_for,
+    RetryPolicy,
     kind_of,
     released_suffix,
-    scheme_of,
-    version_of,
 )
 from sfumato.serve.authentication import (
     ApiKey,
@@ -61,8 +56,8 @@ from sfumato.serve.request_models import Name
 _SCHEMES = ("s3", "gs", "file")
 # Of S3's own keys, in bytes.
 _LONGEST = 1024
-# A reader waits for the answer, so there is less patience than for a batch.
-_PATIENCE = Patience(attempts=4, total=10.0)
+# A reader waits for the answer, so requests are retried less than for a batch.
+_RETRY = RetryPolicy(attempts=4, total=10.0)
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -71,10 +66,11 @@ _SECRETS = "secrets of access keys"
 
 def allowed_source(url: str, tenant: str, allowed: Iterable[str], data: Path) -> str:
     """Return ``url`` if the operator allows it to ``tenant``, a name; never the service's own folder."""
-    checked = checked_url(url)
-    if scheme_of(checked) not in _SCHEMES:
+    remote = Remote(url)
+    checked = remote.url
+    if remote.scheme not in _SCHEMES:
         raise BadInput(f"a source is a URL of {', '.join(_SCHEMES)}, such as s3://bucket/folder.")
-    if scheme_of(checked) == "file":
+    if remote.scheme == "file":
         place = _on_disk(checked)
         checked = f"file://{place}"
         own = data.resolve()
@@ -97,9 +93,8 @@ def prefixes_of(tenant: str, allowed: Iterable[str]) -> list[str]:
 
 def _is_below(url: str, prefix: str) -> bool:
     with suppress(BadInput):
-        known = checked_url(prefix)
-        if scheme_of(known) == "file":
-            known = f"file://{_on_disk(known)}"
+        remote = Remote(prefix)
+        known = f"file://{_on_disk(remote.url)}" if remote.scheme == "file" else remote.url
         return url == known or url.startswith(f"{known}/")
     return False
 
@@ -127,64 +122,47 @@ class Source:
     """The objects below ``url``; keys are names that cannot lead elsewhere."""
 
     def __init__(self, url: str) -> None:
-        self.url = checked_url(url)
-        self._remote = Remote(self.url, patience=_PATIENCE)
+        self._remote = Remote(url, _RETRY)
+        self.url = self._remote.url
 
     def found(self, key: str) -> Found | None:
         """Return the present object ``key``; None if there is none, or not an object."""
-        if not _is_plain(key):
+        if not self._is_plain(key):
             return None
-        filesystem, root = self._filesystem()
-        path = f"{root}/{key}"
-        try:
-            info = _PATIENCE.through(lambda: filesystem.info(path), self.url, "read")
-        except Fault as fault:
-            if not fault.missing:
-                raise
-            return None
-        return self._of(key, path, info)
+        info = self._remote.child(key).info()
+        return None if info is None else self._of(key, info)
 
     def listed(self) -> list[Found]:
         """Return all objects by key, without names that could lead elsewhere."""
-        filesystem, root = self._filesystem()
-        entries = _PATIENCE.through(lambda: filesystem.find(root, detail=True), self.url, "listed")
-        found = []
-        for path, info in entries.items():
-            key = path[len(root) + 1 :]
-            one = self._of(key, path, info) if path.startswith(f"{root}/") and _is_plain(key) else None
-            if one is not None:
-                found.append(one)
-        return sorted(found, key=lambda one: one.key.encode())
+        entries = self._remote.entries().items()
+        listed = [self._of(key, info) for key, info in entries if self._is_plain(key)]
+        return sorted((one for one in listed if one is not None), key=lambda one: one.key.encode())
 
     def fetch(self, found: Found, into: Path) -> None:
         """Download the object, in exactly this version, to the new file ``into``."""
         remote = self._remote.child(found.key)
         RemoteObject(remote, remote.name, found.size, found.version).fetch(into)
 
-    def _filesystem(self) -> tuple[Any, str]:
-        filesystem = filesystem_for(scheme_of(self.url))
-        return filesystem, str(filesystem._strip_protocol(self.url)).rstrip("/")
-
-    def _of(self, key: str, path: str, info: dict[str, Any]) -> Found | None:
+    def _of(self, key: str, info: dict[str, Any]) -> Found | None:
         if info.get("type") != "file" or info.get("islink") or int(info.get("size") or 0) < 1:
             return None
-        if scheme_of(self.url) == "file" and os.path.realpath(path) != path:
+        path = f"{self.url.partition('://')[2]}/{key}"
+        if self._remote.scheme == "file" and os.path.realpath(path) != path:
             return None  # a link on the way may lead out of the source
-        version = version_of(info)
-        if not version:
+        one = RemoteObject.listed(self._remote.child(key), key, info)
+        if not one.version:
             raise Fault(f"{self.url} cannot be read: its storage does not tell versions apart.")
-        return Found(key, int(info["size"]), version, _modified(info), shown=key)
+        return Found(key, one.size, one.version, _modified(info), shown=key)
 
-
-def _is_plain(key: str) -> bool:
-    """Return whether ``key`` cannot lead out of the folder it is joined to, and names nothing hidden."""
-    try:
-        checked_name(key, where="a bucket")
-    except BadInput:
-        return False
-    return len(key.encode("utf-8", "replace")) <= _LONGEST and not any(
-        part[0] == "." for part in key.split("/")
-    )
+    def _is_plain(self, key: str) -> bool:
+        """Return whether ``key`` cannot lead out of the source, and names nothing hidden."""
+        try:
+            self._remote.child(key)
+        except BadInput:
+            return False
+        return len(key.encode("utf-8", "replace")) <= _LONGEST and not any(
+            part[0] == "." for part in key.split("/")
+        )
 
 
 def _modified(info: dict[str, Any]) -> datetime | None:
