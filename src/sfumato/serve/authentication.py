@@ -35,14 +35,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.ledger import Ledger
-from sfumato.serve.logs import note
-
-if TYPE_CHECKING:
-    from sfumato.serve.service import Service
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TENANT_ID = re.compile(r"t[0-9a-f]{16}")
@@ -429,7 +425,7 @@ class _Bucket:
     at: float
 
 
-class Guessing:
+class KeyThrottle:
     """Allows ``guesses`` wrong keys at once from one site, and one more every ``seconds`` / ``guesses``.
 
     A site is an IPv4 address or an IPv6 /64. ``clock`` returns monotonic seconds.
@@ -443,8 +439,6 @@ class Guessing:
         sites: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if guesses < 1 or not seconds > 0 or sites < 1:
-            raise BadInput("a limit on guessing needs one guess, one site and some time, each or more.")
         self._guesses = guesses
         self._rate = guesses / seconds
         self._sites = sites
@@ -459,6 +453,12 @@ class Guessing:
             bucket = self._buckets.get(site)
             left = self._guesses if bucket is None else self._left(bucket)
             return max(0.0, (1.0 - left) / self._rate)
+
+    def require(self, address: str | None) -> None:
+        """Raise :class:`TooManyGuesses` if no key from ``address`` is checked now."""
+        wait = self.wait(address)
+        if wait > 0.0:
+            raise TooManyGuesses(wait)
 
     def failed(self, address: str | None) -> None:
         """Count a wrong key from ``address``."""
@@ -488,25 +488,6 @@ class Unauthenticated(SfumatoError):
 class TooManyGuesses(SfumatoError):
     """Raised after too many wrong keys from one site; after ``seconds`` another key is checked."""
 
-    def __init__(self, sentence: str, seconds: float) -> None:
-        super().__init__(sentence)
+    def __init__(self, seconds: float) -> None:
+        super().__init__("too many wrong keys came from this address; check the key and retry later.")
         self.seconds = seconds
-
-
-def caller_of(service: Service, guessing: Guessing, authorization: str | None, address: str | None) -> Caller:
-    """Return the caller of a request with this ``authorization`` and ``address``, charged to its quota.
-
-    Wrong keys are counted by address; a request without a key is refused but not counted.
-    """
-    wait = guessing.wait(address)
-    if wait > 0.0:
-        raise TooManyGuesses("too many wrong keys came from this address; wait, and look at the key.", wait)
-    scheme, _, token = (authorization or "").partition(" ")
-    found = service.registry.authenticate(token.strip()) if scheme.lower() == "bearer" else None
-    if found is None:
-        if authorization is not None:
-            guessing.failed(address)
-        raise Unauthenticated("this needs a valid key, as in Authorization: Bearer sfu_….")
-    note(tenant=found.tenant, key=found.key_id)
-    service.registry.charge(found.tenant)
-    return found

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import (
     CollectorRegistry,
@@ -36,7 +36,9 @@ from sfumato.ledger import LedgerUnavailable
 from sfumato.serve.authentication import is_tenant_id
 from sfumato.serve.logs import told
 from sfumato.serve.registry_database import RegistryUnavailable
-from sfumato.serve.service import Service
+
+if TYPE_CHECKING:
+    from sfumato.serve.service import Service
 
 # Anybody may ask, without a key: so the databases are asked once a second at most.
 _SECONDS = 1.0

@@ -24,7 +24,9 @@ from sfumato.serve.authentication import (
     ApiKey,
     Caller,
     Forbidden,
+    KeyThrottle,
     NotFound,
+    Unauthenticated,
     known,
     ledger_name,
     named,
@@ -35,6 +37,8 @@ from sfumato.serve.jobs.audit_jobs import AuditFiles, Audits
 from sfumato.serve.jobs.job_lifecycle import Job, Jobs, content_of
 from sfumato.serve.jobs.job_store import JobRecord
 from sfumato.serve.jobs.sync_executor import Direct, Turns
+from sfumato.serve.logs import note
+from sfumato.serve.metrics import Metrics, Readiness
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.release_store import Release, Releases, Resources, new_id, release_page
 from sfumato.serve.request_files import MOST_WORDS, file_name, released_name
@@ -69,6 +73,9 @@ class Service:
         self.audits_kept = Audits(resources, self.jobs_kept)
         #: Buckets that the proxy serves, their readers and access keys.
         self.buckets = Buckets(resources)
+        #: Limits wrong keys, whichever door they come through.
+        self.throttle = KeyThrottle()
+        self.metrics, self.readiness = Metrics(self), Readiness(self)
         self._turns = Turns()
         #: Where work is done that requests wait for, whichever way they come.
         self.direct = Direct(settings.direct_at_once, settings.direct_seconds)
@@ -77,6 +84,28 @@ class Service:
     def close(self) -> None:
         """Close the databases."""
         self.resources.close()
+
+    # Callers
+
+    def authenticate(self, authorization: str | None, address: str | None) -> Caller:
+        """Return the caller of a request with this ``authorization`` header, charged to its quota.
+
+        Wrong keys are counted by ``address``; a request without a key is refused but not counted.
+        """
+        self.throttle.require(address)
+        scheme, _, token = (authorization or "").partition(" ")
+        found = self.registry.authenticate(token.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            if authorization is not None:
+                self.throttle.failed(address)
+            raise Unauthenticated("this needs a valid key, as in Authorization: Bearer sfu_….")
+        return self.admit(found)
+
+    def admit(self, caller: Caller) -> Caller:
+        """Name ``caller`` in the log line of its request, and charge the request to its tenant's quota."""
+        note(tenant=caller.tenant, key=caller.key_id)
+        self.registry.charge(caller.tenant)
+        return caller
 
     # Keys and the policy of a tenant
 

@@ -24,13 +24,11 @@ from grpc_service import Code, channel, code_of, keys, listening, protected, ref
 import sfumato.serve.grpc.generate as generating
 from sfumato.errors import BadInput
 from sfumato.serve import refusal_codes
-from sfumato.serve.authentication import Guessing
 from sfumato.serve.grpc import grpc_server
 from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.grpc_server import NAME, Places, make_server
 from sfumato.serve.grpc.servicer import address_of_peer
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
-from sfumato.serve.metrics import Metrics, Readiness
 from sfumato.serve.registry_database import Busy
 from sfumato.serve.rest.middleware import STATUS
 from sfumato.serve.rest.rest_app import make_app
@@ -98,12 +96,11 @@ def test_what_nobody_foresaw_is_said_without_where_it_lies(stub, keys, ward, ser
 
 
 def test_wrong_keys_are_counted_together_whichever_way_they_come(service, keys):
-    guessing = Guessing()
     wrong = {"Authorization": "Bearer sfu_" + "0" * 16 + "_" + "0" * 64}
     with (
-        listening(service, guessing=guessing) as (server, _),
+        listening(service) as (server, _),
         grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-        TestClient(make_app(service, guessing=guessing), client=("127.0.0.1", 50_000)) as client,
+        TestClient(make_app(service), client=("127.0.0.1", 50_000)) as client,
     ):
         statuses = [client.get("/v1/me", headers=wrong).status_code for _ in range(20)]
         assert statuses[0] == 401
@@ -236,9 +233,8 @@ def test_a_message_that_does_not_come_is_not_waited_for(service, keys, monkeypat
 
 
 def test_calls_are_counted_by_their_method_and_refusals_by_their_word(service, keys):
-    metrics = Metrics(service)
     with (
-        listening(service, metrics=metrics) as (server, _),
+        listening(service) as (server, _),
         grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         stub = SfumatoStub(channel)
@@ -250,7 +246,7 @@ def test_calls_are_counted_by_their_method_and_refusals_by_their_word(service, k
             pb.DatasetRequest(dataset="x"),
             metadata=keys["owner"],
         )
-    page = metrics.page().decode()
+    page = service.metrics.page().decode()
     for method, status in (("Me", "OK"), ("GetBudget", "NOT_FOUND")):
         labels = f'method="POST",route="/sfumato.v1.Sfumato/{method}",status="{status}",way="grpc"'
         assert f"sfumato_requests_total{{{labels}}} 1.0" in page
@@ -312,13 +308,12 @@ def test_calls_over_tls(service, keys, self_signed):
 
 
 def test_a_server_that_drains_is_alive_and_not_ready(service):
-    readiness = Readiness(service)
     with (
-        listening(service, readiness=readiness) as (server, _),
+        listening(service) as (server, _),
         grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         stub = health_pb2_grpc.HealthStub(channel)
-        readiness.draining = True
+        service.readiness.draining = True
         statuses = [stub.Check(health_pb2.HealthCheckRequest(service=name)).status for name in ("", NAME)]
     answer = health_pb2.HealthCheckResponse
     assert statuses == [answer.SERVING, answer.NOT_SERVING]

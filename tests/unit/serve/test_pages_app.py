@@ -7,10 +7,10 @@ import re
 import time
 
 import pytest
-from dashboard_client import Person, app, guessing, npz, people, proof_in, release, service, tokens, ward
+from dashboard_client import Person, app, npz, people, proof_in, release, service, tokens, ward
 
 from sfumato.serve.authentication import Caller
-from sfumato.serve.pages import make_dashboard
+from sfumato.serve.pages.pages_app import make_dashboard
 from sfumato.serve.pages.sign_in import LIFETIME_SECONDS, Sessions
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
@@ -31,9 +31,9 @@ PAGES = (
 )
 
 
-def routes(service, guessing, method):
+def routes(service, method):
     """The paths of all pages that answer to ``method``, with names in place of what varies."""
-    made = make_dashboard(service, guessing)
+    made = make_dashboard(service)
     paths = [route.path for route in made.routes if method in route.methods]
     return [re.sub(r"\{[^}]*\}", "0", path) for path in paths]
 
@@ -182,9 +182,9 @@ def test_the_page_that_was_wanted_is_remembered(app, tokens):
 # What is refused to everybody
 
 
-def test_no_page_is_shown_to_those_who_are_not_signed_in(app, service, guessing):
+def test_no_page_is_shown_to_those_who_are_not_signed_in(app, service):
     person = Person(app)
-    paths = [path for path in routes(service, guessing, "GET") if path not in ("/sign-in", "/static/0")]
+    paths = [path for path in routes(service, "GET") if path not in ("/sign-in", "/static/0")]
     assert len(paths) > 12
     for path in paths:
         answer = person.get(path)
@@ -192,9 +192,9 @@ def test_no_page_is_shown_to_those_who_are_not_signed_in(app, service, guessing)
         assert answer.headers["location"].startswith("/ui/sign-in")
 
 
-def test_no_form_does_anything_without_its_proof(service, guessing, people, ward, release):
+def test_no_form_does_anything_without_its_proof(service, people, ward, release):
     owner = people["owner"]
-    paths = routes(service, guessing, "POST")
+    paths = routes(service, "POST")
     assert len(paths) > 9
     before = service.ledger.history(next(iter(service.ledger.names())))
     for path in paths:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from dashboard_client import Person, app, guessing, npz, people, release, service, tokens, ward
+from dashboard_client import Person, app, npz, people, release, service, tokens, ward
 
 from sfumato.reports import Scale, certificate_file
 from sfumato.serve.jobs.job_runner import Runner

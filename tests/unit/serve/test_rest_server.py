@@ -219,7 +219,7 @@ def test_probes_are_in_the_log_only_where_something_is_wrong(client, capfd):
     assert client.get("/healthz").json() == {"status": "alive"}
     assert client.get("/readyz").json() == {"status": "ready"}
     assert capfd.readouterr().err == ""
-    client.app.state.readiness.draining = True
+    client.app.state.service.readiness.draining = True
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["type"]) == (503, "not-ready")
     assert int(answer.headers["retry-after"]) > 0
@@ -238,7 +238,7 @@ def test_readiness_does_not_wait_behind_work(service, client):
         begun = time.monotonic()
         assert client.get("/readyz").status_code == 200
         assert time.monotonic() - begun < 5.0
-        client.app.state.readiness._asked -= 60.0
+        client.app.state.service.readiness._asked -= 60.0
         answer = client.get("/readyz")
         assert (answer.status_code, "too long" in answer.text) == (503, True)
         assert time.monotonic() - begun < 10.0

@@ -7,7 +7,7 @@ import json
 import re
 
 import pytest
-from dashboard_client import Person, app, guessing, people, tokens, ward
+from dashboard_client import Person, app, people, tokens, ward
 
 from sfumato.serve.pages import tenant_pages
 from sfumato.serve.proxy.buckets import Buckets

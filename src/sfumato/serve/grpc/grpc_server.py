@@ -28,7 +28,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
 from sfumato.errors import BadInput, SfumatoError
-from sfumato.serve.authentication import Caller, Guessing
+from sfumato.serve.authentication import Caller
 from sfumato.serve.grpc.servicer import CALLER, Servicer, finished, within
 from sfumato.serve.grpc.sfumato_pb2 import DESCRIPTOR
 from sfumato.serve.grpc.sfumato_pb2_grpc import add_SfumatoServicer_to_server
@@ -289,9 +289,6 @@ def make_server(
     service: Service,
     address: str,
     *,
-    guessing: Guessing | None = None,
-    metrics: Metrics | None = None,
-    readiness: Readiness | None = None,
     shared: bool = False,
     certificate: Path | None = None,
     key: Path | None = None,
@@ -307,10 +304,8 @@ def make_server(
 ) -> Server:
     """Return a server of ``service`` on ``address``, as in 127.0.0.1:8766; port 0 is any free port.
 
-    It must be created in the event loop in which it runs. ``guessing`` counts wrong keys, ``metrics`` counts
-    calls, and ``readiness`` is checked; they may be shared with another server. With ``shared``, other
-    processes may answer on the same address. With ``certificate`` and ``key`` (PEM files) it answers over TLS
-    only.
+    It must be created in the event loop in which it runs. With ``shared``, other processes may answer on the
+    same address. With ``certificate`` and ``key`` (PEM files) it answers over TLS only.
 
     A message has at most ``message_bytes``, so a file arrives in smaller chunks, and must be complete within
     ``upload_seconds``. A call lasts at most ``call_seconds``. Beyond ``calls`` at once, further calls are
@@ -326,18 +321,18 @@ def make_server(
         ("grpc.server_handshake_timeout_ms", round(1000 * hello_seconds)),
     ]
     pool = ThreadPoolExecutor(threads, thread_name_prefix="sfumato-grpc")
-    own = Servicer(service, guessing or Guessing(), pool, upload_seconds)
+    own = Servicer(service, pool, upload_seconds)
     guard = Guard(
         _KEYED,
         own.asking,
         Places(calls, open_calls),
-        metrics or Metrics(service),
+        service.metrics,
         seconds=call_seconds,
         open_seconds=open_seconds,
     )
     made = grpc.aio.server(interceptors=[guard], options=options)
     add_SfumatoServicer_to_server(own, made)  # type: ignore[no-untyped-call]
-    healthy = Health(readiness or Readiness(service))
+    healthy = Health(service.readiness)
     health_pb2_grpc.add_HealthServicer_to_server(healthy, made)
     reflection.enable_server_reflection((NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), made)
     try:

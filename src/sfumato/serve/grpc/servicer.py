@@ -23,7 +23,7 @@ from google.protobuf.message import Message  # type: ignore[import-untyped]
 from sfumato.errors import BadInput
 from sfumato.release import ReleaseRequest
 from sfumato.reports import certificate_file
-from sfumato.serve.authentication import Caller, Guessing, address_behind, caller_of
+from sfumato.serve.authentication import Caller, address_behind
 from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoServicer
 from sfumato.serve.jobs.sync_executor import LATE_PLAN, late_release
@@ -142,15 +142,13 @@ def _parameter(name: str, parameter: Any) -> Any:
 class Calls:
     """Calls to ``service``, which run in ``threads``; an upload must be complete within ``seconds``."""
 
-    def __init__(
-        self, service: Service, guessing: Guessing, threads: ThreadPoolExecutor, seconds: float
-    ) -> None:
-        self._service, self._guessing, self._threads, self._seconds = service, guessing, threads, seconds
+    def __init__(self, service: Service, threads: ThreadPoolExecutor, seconds: float) -> None:
+        self._service, self._threads, self._seconds = service, threads, seconds
 
     async def asking(self, context: Any) -> Caller:
         """Return the caller, authenticated by the key in the call's metadata."""
         authorization, address = _metadata(context, "authorization"), self._address(context)
-        return await self._done(caller_of, self._service, self._guessing, authorization, address)
+        return await self._done(self._service.authenticate, authorization, address)
 
     def _address(self, context: Any) -> str | None:
         """Return the network address of the caller."""

@@ -36,8 +36,7 @@ from sfumato.errors import BadInput
 from sfumato.privacy import Statement
 from sfumato.reports import Entry, ReleaseSection, at_most, share
 from sfumato.reports import environment as report_environment
-from sfumato.serve.authentication import Caller, Forbidden, Guessing, Unauthenticated
-from sfumato.serve.logs import note
+from sfumato.serve.authentication import Caller, Forbidden, Unauthenticated
 from sfumato.serve.registry_database import Unknown
 from sfumato.serve.request_files import TooSlow, direct_limit, file_name, for_jobs, require_size
 from sfumato.serve.rest.rest_requests import Parts, allow, is_form
@@ -295,7 +294,6 @@ class Desk:
     """What all pages of one application share."""
 
     service: Service
-    guessing: Guessing
     sessions: Sessions
     samples: Samples
     spendings: Spendings
@@ -354,9 +352,7 @@ def _charged_visit(request: Request) -> Visit:
     caller = None if session is None else _caller(desk.service, session)
     if session is None or caller is None:
         raise Unauthenticated("this needs a valid key: sign in with one.")
-    note(tenant=caller.tenant, key=caller.key_id)
-    desk.service.registry.charge(caller.tenant)
-    return Visit(request, desk, caller, session.proof)
+    return Visit(request, desk, desk.service.admit(caller), session.proof)
 
 
 def require_own_site(request: Request) -> None:

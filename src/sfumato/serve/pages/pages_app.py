@@ -14,7 +14,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.authentication import Guessing
 from sfumato.serve.pages import (
     dataset_pages,
     explorer,
@@ -42,8 +41,6 @@ from sfumato.serve.refusal_codes import refusal, said_of, seconds_to_wait
 from sfumato.serve.rest.middleware import STATUS, allowed
 from sfumato.serve.service import Service
 
-__all__ = ["make_dashboard"]
-
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _OF_THE_REPORT = ("style.css", "script.js")
 _HEADINGS = {
@@ -57,8 +54,8 @@ _HEADINGS = {
 }
 
 
-def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
-    """Return the pages of ``service``; ``guessing`` counts wrong keys, together with the other interfaces."""
+def make_dashboard(service: Service) -> Starlette:
+    """Return the pages of ``service``."""
     app = Starlette(
         routes=[
             Route("/static/{file}", _static, methods=["GET"], name="static"),
@@ -81,7 +78,7 @@ def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
     )
     secret = service.keys.noise_secret()
     sessions = Sessions(secret, service.settings.data / "signed-out")
-    app.state.desk = Desk(service, guessing, sessions, Samples(secret), Spendings())
+    app.state.desk = Desk(service, sessions, Samples(secret), Spendings())
     return app
 
 

@@ -26,7 +26,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.authentication import Caller, Forbidden, TooManyGuesses, Unauthenticated, caller_of
+from sfumato.serve.authentication import Caller, Forbidden, TooManyGuesses, Unauthenticated
 from sfumato.serve.pages.page_request import (
     SESSION,
     Form,
@@ -161,7 +161,7 @@ def _shown(request: Request, given: Form) -> Response:
         raise Forbidden("this form is not one of yours or too old; load its page again.")
     address = None if request.client is None else request.client.host
     try:
-        caller = caller_of(desk.service, desk.guessing, f"Bearer {given.text('key')}", address)
+        caller = desk.service.authenticate(f"Bearer {given.text('key')}", address)
     except (Unauthenticated, TooManyGuesses) as error:
         answer = _asked(request, to, _status(error), _sentence(error))
         if isinstance(error, TooManyGuesses):

@@ -31,11 +31,10 @@ import anyio
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Mount
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.authentication import Caller, Guessing, TooManyGuesses
-from sfumato.serve.logs import note
+from sfumato.serve.authentication import Caller
 from sfumato.serve.proxy.buckets import Bucket, Found
 from sfumato.serve.proxy.protected_objects import Objects, ObjectTier
 from sfumato.serve.proxy.s3_protocol import (
@@ -50,8 +49,6 @@ from sfumato.serve.proxy.s3_protocol import (
 )
 from sfumato.serve.refusal_codes import REFUSAL
 from sfumato.serve.service import Service
-
-__all__ = ["make_proxy", "proxy_mount"]
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -307,17 +304,11 @@ def _part(headers: Mapping[str, str], size: int, etag: str) -> tuple[int, int] |
     return start, stop
 
 
-def make_proxy(service: Service, guessing: Guessing) -> ASGIApp:
-    """Return the application for readers of the buckets of ``service``.
+class Proxy:
+    """The application for readers of the buckets of ``service``."""
 
-    ``guessing`` counts wrong signatures.
-    """
-    return _Proxy(service, guessing)
-
-
-class _Proxy:
-    def __init__(self, service: Service, guessing: Guessing) -> None:
-        self._service, self._guessing = service, guessing
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self._buckets, self._objects = service.buckets, Objects(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -400,25 +391,19 @@ class _Proxy:
 
     def _caller(self, request: Request, address: str | None) -> Caller:
         """Return the signer of the request, within the quota of requests; count wrong signatures."""
-        wait = self._guessing.wait(address)
-        if wait > 0.0:
-            raise TooManyGuesses(
-                "too many wrong keys came from this address; wait, and look at the key.", wait
-            )
+        self._service.throttle.require(address)
         signed = signed_of(request)
         if signed is None:
             raise Refused("AccessDenied", "this needs a request signed by an access key of this service.")
         key, now = self._service.registry.key(signed.key_id), datetime.now(UTC)
         right = signed.matches(request, self._buckets.secret_of(signed.key_id))
         if key is None or not right or not key.usable(now):
-            self._guessing.failed(address)
+            self._service.throttle.failed(address)
             raise Refused(
                 "SignatureDoesNotMatch", "no valid key of this service signed this request, as it came here."
             )
         signed.require_recent(now)
-        note(tenant=key.tenant, key=key.id)
-        self._service.registry.charge(key.tenant)
-        return key.caller()
+        return self._service.admit(key.caller())
 
 
 def _request(scope: Scope) -> Request:
@@ -490,6 +475,6 @@ class ProxyMount(Mount):
         }
 
 
-def proxy_mount(service: Service, guessing: Guessing, path: str = "/s3") -> ProxyMount:
-    """Return the route that answers everything at and below ``path``."""
-    return ProxyMount(path, make_proxy(service, guessing))
+def proxy_mount(service: Service) -> ProxyMount:
+    """Return the route that answers everything at and below /s3."""
+    return ProxyMount("/s3", Proxy(service))

@@ -13,10 +13,8 @@ from fastapi.responses import RedirectResponse
 from pydantic.json_schema import models_json_schema
 
 import sfumato
-from sfumato.serve.authentication import Guessing
-from sfumato.serve.metrics import Metrics, Readiness
-from sfumato.serve.pages import make_dashboard
-from sfumato.serve.proxy import proxy_mount
+from sfumato.serve.pages.pages_app import make_dashboard
+from sfumato.serve.proxy.s3_app import proxy_mount
 from sfumato.serve.request_models import Description
 from sfumato.serve.rest import job_routes, release_routes, tenant_routes
 from sfumato.serve.rest.middleware import MEDIA, PROBLEMS, SCHEMA, Watched, add_problems
@@ -94,19 +92,8 @@ def _possible(method: str, operation: Mapping[str, Any]) -> set[str]:
     return found
 
 
-def make_app(
-    service: Service,
-    *,
-    guessing: Guessing | None = None,
-    metrics: Metrics | None = None,
-    readiness: Readiness | None = None,
-    metrics_token: str | None = None,
-) -> FastAPI:
-    """Return the application of ``service``.
-
-    ``guessing`` counts wrong keys, ``metrics`` counts requests and ``readiness`` is checked; they may be
-    shared with another server. Without a ``metrics_token`` there is no page of metrics.
-    """
+def make_app(service: Service, *, metrics_token: str | None = None) -> FastAPI:
+    """Return the application of ``service``; without a ``metrics_token`` there is no page of metrics."""
     app = FastAPI(
         title="Sfumato",
         version=sfumato.__version__,
@@ -115,19 +102,17 @@ def make_app(
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    app.state.service, app.state.guessing = service, guessing or Guessing()
-    app.state.metrics, app.state.metrics_token = metrics or Metrics(service), metrics_token
-    app.state.readiness = readiness or Readiness(service)
+    app.state.service, app.state.metrics_token = service, metrics_token
     add_problems(app)
     app.add_middleware(Bounded)
-    app.add_middleware(Watched, metrics=app.state.metrics, trusted=service.settings.trusted)
+    app.add_middleware(Watched, metrics=service.metrics, trusted=service.settings.trusted)
     app.include_router(tenant_routes.operation_router)
     for router in _ROUTERS:
         app.include_router(router, prefix="/v1", responses=dict(PROBLEMS))
     app.include_router(_front)
-    app.mount("/ui", make_dashboard(service, app.state.guessing))
+    app.mount("/ui", make_dashboard(service))
     # Not mounted by the framework, which would redirect the bare /s3, whose path clients have signed.
-    app.router.routes.append(proxy_mount(service, app.state.guessing))
+    app.router.routes.append(proxy_mount(service))
     describe(app)
     return app
 

@@ -24,7 +24,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfumato.errors import BadInput
-from sfumato.serve.authentication import Caller, caller_of
+from sfumato.serve.authentication import Caller
 from sfumato.serve.request_files import (
     Pace,
     TooLarge,
@@ -86,11 +86,10 @@ Here = Annotated[Service, Depends(_service)]
 async def _caller(request: Request) -> Caller:
     # The header is in the document as the scheme of keys, and is taken as it is: declared, it would be
     # looked up by every request as if it could be anything.
-    state, address = request.app.state, None if request.client is None else request.client.host
+    service: Service = request.app.state.service
+    address = None if request.client is None else request.client.host
     given = request.headers.get("authorization")
-    return await to_thread.run_sync(
-        caller_of, state.service, state.guessing, given, address, limiter=_THREADS
-    )
+    return await to_thread.run_sync(service.authenticate, given, address, limiter=_THREADS)
 
 
 #: Who asks, within the quota of requests; wrong keys are counted by the address they come from.

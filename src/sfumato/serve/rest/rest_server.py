@@ -25,9 +25,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from sfumato.errors import BadInput
 from sfumato.noise import inner_threads
 from sfumato.serve import logs
-from sfumato.serve.authentication import Guessing
 from sfumato.serve.jobs.job_runner import Runner
-from sfumato.serve.metrics import Metrics, Readiness
+from sfumato.serve.metrics import Readiness
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings
@@ -151,16 +150,9 @@ def serve(
     ``ready`` is called once the server answers.
     """
     sys.setswitchinterval(_TURN_SECONDS)
-    service, guessing = Service(settings), Guessing()  # one count of wrong keys, whichever way they come
-    metrics, readiness = Metrics(service), Readiness(service)
+    service = Service(settings)
     try:
-        app = make_app(
-            service,
-            guessing=guessing,
-            metrics=metrics,
-            readiness=readiness,
-            metrics_token=listening.metrics_token(),
-        )
+        app = make_app(service, metrics_token=listening.metrics_token())
         config = uvicorn.Config(
             app,
             http=PatientProtocol,
@@ -181,12 +173,12 @@ def serve(
         gc.freeze()
 
         def answers() -> None:
-            metrics.mark_up()
+            service.metrics.mark_up()
             ready()
 
-        beside = _Beside(service, listening, guessing, metrics, readiness)
+        beside = _Beside(service, listening)
         with inner_threads(1):  # requests and jobs are worked on beside each other
-            _Server(config, end, listening, readiness, beside, answers).run(sockets=[rest])
+            _Server(config, end, listening, service.readiness, beside, answers).run(sockets=[rest])
         logs.told("ended")
     finally:
         service.close()
@@ -237,17 +229,9 @@ class _Server(uvicorn.Server):
 class _Beside:
     """The job runner and a gRPC server, which run beside REST."""
 
-    def __init__(
-        self,
-        service: Service,
-        listening: Listening,
-        guessing: Guessing,
-        metrics: Metrics,
-        readiness: Readiness,
-    ) -> None:
-        self._listening = listening
-        self._parts = (service, guessing, metrics, readiness)
-        self._runner = readiness.runner = Runner(service)
+    def __init__(self, service: Service, listening: Listening) -> None:
+        self._service, self._listening = service, listening
+        self._runner = service.readiness.runner = Runner(service)
         self._grpc: Any = None
 
     async def start(self) -> None:
@@ -256,13 +240,9 @@ class _Beside:
         if address is not None:
             from sfumato.serve.grpc.grpc_server import make_server
 
-            service, guessing, metrics, readiness = self._parts
             self._grpc = make_server(
-                service,
+                self._service,
                 address,
-                guessing=guessing,
-                metrics=metrics,
-                readiness=readiness,
                 shared=self._listening.workers > 1,
                 certificate=self._listening.tls_certificate,
                 key=self._listening.tls_key,

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Path, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from sfumato.serve.authentication import TooManyGuesses, Unauthenticated
+from sfumato.serve.authentication import Unauthenticated
 from sfumato.serve.metrics import MEDIA_TYPE
 from sfumato.serve.proxy.buckets import NewBucket, NewReader, shown
 from sfumato.serve.proxy.protected_objects import Objects
@@ -134,27 +134,27 @@ async def alive() -> dict[str, str]:
 
 
 @operation_router.get("/readyz")
-async def ready(request: Request) -> dict[str, str]:
+async def ready(service: Here) -> dict[str, str]:
     """Return whether the service could make a release."""
-    await to_thread.run_sync(request.app.state.readiness.require, limiter=_THREADS)
+    await to_thread.run_sync(service.readiness.require, limiter=_THREADS)
     return {"status": "ready"}
 
 
 @operation_router.get("/metrics")
-def metrics(request: Request, authorization: Annotated[str | None, Header()] = None) -> Response:
+def metrics(
+    request: Request, service: Here, authorization: Annotated[str | None, Header()] = None
+) -> Response:
     """Return the metrics to the holder of the metrics token: they name tenants' datasets."""
-    token, guessing = request.app.state.metrics_token, request.app.state.guessing
+    token, throttle = request.app.state.metrics_token, service.throttle
     address = None if request.client is None else request.client.host
     if token is None:
         raise HTTPException(404)
-    wait = guessing.wait(address)
-    if wait > 0.0:
-        raise TooManyGuesses("too many wrong keys came from this address; wait, and look at the key.", wait)
+    throttle.require(address)
     if not hmac.compare_digest(f"Bearer {token}".encode(), (authorization or "").encode()):
         if authorization is not None:
-            guessing.failed(address)
+            throttle.failed(address)
         raise Unauthenticated("the metrics need their token, as in Authorization: Bearer ….")
-    return Response(request.app.state.metrics.page(), media_type=MEDIA_TYPE)
+    return Response(service.metrics.page(), media_type=MEDIA_TYPE)
 
 
 router = APIRouter(tags=["tenant"])
