@@ -29,8 +29,8 @@ from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.grpc_server import NAME, Places, make_server
 from sfumato.serve.grpc.servicer import address_of_peer
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
+from sfumato.serve.proxy import s3_protocol
 from sfumato.serve.registry_database import Busy
-from sfumato.serve.rest.middleware import STATUS
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.settings import Listening
 from sfumato.serve.workers import run
@@ -253,10 +253,11 @@ def test_calls_are_counted_by_their_method_and_refusals_by_their_word(service, k
     assert 'sfumato_refusals_total{refusal="not-found"} 1.0' in page
 
 
-def test_every_refusal_has_a_status_and_a_code():
-    words = {word for _, word in refusal_codes._WORDS}
-    assert words <= set(STATUS)
-    assert words | {"bad-input"} <= set(grpc_server._CODES)
+def test_every_refusal_has_a_status_at_every_door():
+    for _, _, status, code, s3 in refusal_codes._REFUSALS:
+        assert 400 <= status < 600
+        assert Code[code] is not Code.OK
+        assert s3_protocol._STATUS[s3] >= 400
 
 
 def test_health_does_not_know_what_there_is_not(channel):

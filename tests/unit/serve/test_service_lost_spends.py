@@ -21,7 +21,7 @@ from sfumato.release import (
 from sfumato.reports import KeyRing, verify
 from sfumato.serve import workers
 from sfumato.serve.jobs.job_runner import Watch, Work
-from sfumato.serve.refusal_codes import refusal
+from sfumato.serve.refusal_codes import refusal_of
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings
 
@@ -220,7 +220,7 @@ def test_a_key_with_other_content_is_refused_whatever_the_ledger_forgot(restored
     for ask in (service.protect, service.submit):
         with pytest.raises(RequestReused, match="request 'monday' was made from other content") as refused:
             ask(restored.owner, ASKED, other, "ward", request="monday")
-        assert refusal(refused.value) == "conflict"
+        assert refusal_of(refused.value).code == "conflict"
     assert [entry["kind"] for entry in service.history(restored.owner, "ward")] == ["open"]
     again = service.protect(restored.owner, ASKED, same, "ward", request="monday")
     assert again.file.read_bytes() == restored.first.file.read_bytes()

@@ -16,7 +16,7 @@ import math
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -27,14 +27,14 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
-from sfumato.errors import BadInput, SfumatoError
+from sfumato.errors import BadInput
 from sfumato.serve.authentication import Caller
 from sfumato.serve.grpc.servicer import CALLER, Servicer, finished, within
 from sfumato.serve.grpc.sfumato_pb2 import DESCRIPTOR
 from sfumato.serve.grpc.sfumato_pb2_grpc import add_SfumatoServicer_to_server
 from sfumato.serve.logs import noting, told
 from sfumato.serve.metrics import Metrics, Readiness
-from sfumato.serve.refusal_codes import disk_failure, refusal, said_of, seconds_to_wait
+from sfumato.serve.refusal_codes import refusal_of
 from sfumato.serve.registry_database import Busy
 from sfumato.serve.service import Service
 
@@ -42,25 +42,6 @@ __all__ = ["make_server"]
 
 _WITH_KEYS = ""
 
-_CODES: Mapping[str, grpc.StatusCode] = {
-    "bad-input": grpc.StatusCode.INVALID_ARGUMENT,
-    "budget-refused": grpc.StatusCode.FAILED_PRECONDITION,
-    "ledger-unavailable": grpc.StatusCode.UNAVAILABLE,
-    "registry-unavailable": grpc.StatusCode.UNAVAILABLE,
-    "not-ready": grpc.StatusCode.UNAVAILABLE,
-    "busy": grpc.StatusCode.UNAVAILABLE,
-    "storage-failed": grpc.StatusCode.UNAVAILABLE,
-    "storage-full": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "quota": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "too-many-guesses": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "too-large": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "too-slow": grpc.StatusCode.DEADLINE_EXCEEDED,
-    "took-too-long": grpc.StatusCode.DEADLINE_EXCEEDED,
-    "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
-    "forbidden": grpc.StatusCode.PERMISSION_DENIED,
-    "not-found": grpc.StatusCode.NOT_FOUND,
-    "conflict": grpc.StatusCode.ABORTED,
-}
 # Statuses travel in headers, of which clients take 8 KiB.
 _LONGEST = 1000
 _TOO_LONG = "the call lasted longer than this service allows; ask again."
@@ -184,15 +165,16 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 status = "ABORTED"
                 raise
             except Exception as error:
-                refused = error if isinstance(error, SfumatoError) else disk_failure(error)
+                refused = refusal_of(error)
                 if refused is not None:
-                    word, seconds = refusal(refused), seconds_to_wait(refused)
-                    code, wait = (
-                        _CODES[word],
-                        () if seconds is None else (("retry-delay", str(math.ceil(seconds))),),
-                    )
-                    status = code.name
-                    await context.abort(code, _sentence(refused), (("sfumato-refusal", word), *wait))
+                    status, word = refused.grpc, refused.code
+                    trailer = [("sfumato-refusal", word)]
+                    if refused.seconds is not None:
+                        trailer.append(("retry-delay", str(math.ceil(refused.seconds))))
+                    message = refused.message
+                    if len(message) > _LONGEST:
+                        message = message[: _LONGEST - 1] + "…"
+                    await context.abort(grpc.StatusCode[status], message, tuple(trailer))
                 told("unforeseen", level="error", request=call, error=error, **notes)
                 status, word = "INTERNAL", "unforeseen"
                 sentence = f"something unforeseen happened; it is in the log as request {call}."
@@ -210,11 +192,6 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                         ms=1000.0 * seconds_taken,
                         **notes,
                     )
-
-
-def _sentence(error: SfumatoError) -> str:
-    text = said_of(error)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _tolerant(parse: Callable[[bytes], Any]) -> Callable[[bytes], Any]:

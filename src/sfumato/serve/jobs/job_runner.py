@@ -22,7 +22,7 @@ from sfumato.serve.jobs.audit_jobs import Audits
 from sfumato.serve.jobs.job_lifecycle import LEASE_SECONDS, Jobs
 from sfumato.serve.jobs.job_store import JobRecord
 from sfumato.serve.logs import told
-from sfumato.serve.refusal_codes import disk_failure, refusal, said_of
+from sfumato.serve.refusal_codes import refusal_of
 from sfumato.serve.registry_database import RegistryUnavailable
 from sfumato.serve.request_files import TooSlow
 from sfumato.serve.service import Service
@@ -121,13 +121,11 @@ class Work:
             self._jobs.cancelled(record, self._worker)
         except (Lost, PutBack, LedgerUnavailable, RegistryUnavailable):
             raise
-        except SfumatoError as error:
-            retryable = isinstance(error, StorageFailed)
-            self._failed(record, refusal(error), said_of(error), retryable=retryable)
         except Exception as error:
-            fault = disk_failure(error)
-            if fault is not None:
-                self._failed(record, refusal(fault), said_of(fault), retryable=True)
+            refused = refusal_of(error)
+            if refused is not None:
+                retryable = isinstance(error, StorageFailed | OSError)
+                self._failed(record, refused.code, refused.message, retryable=retryable)
                 return
             sentence = "something unforeseen happened; it is in the log by its time."
             self._failed(record, "unforeseen", sentence, retryable=False)
@@ -229,7 +227,7 @@ class Janitor:
             raise
         except SfumatoError as error:  # no price was set aside, and none can be
             if spent or record.attempt > 1:  # it ended before, and is known
-                self._failed(record, refusal(error), said_of(error), spent=spent)
+                self._refused(record, error, spent=spent)
             else:
                 self._jobs.forgotten(record.id, self._worker)
             return
@@ -269,9 +267,14 @@ class Janitor:
             except (LedgerUnavailable, RegistryUnavailable):
                 raise
             except SfumatoError as error:
-                self._failed(record, refusal(error), said_of(error), spent=False)
+                self._refused(record, error, spent=False)
                 return
         self._jobs.queued(record.id, self._worker, **changes)
+
+    def _refused(self, record: JobRecord, error: SfumatoError, *, spent: bool) -> None:
+        found = refusal_of(error)
+        assert found is not None
+        self._failed(record, found.code, found.message, spent=spent)
 
     def _failed(self, record: JobRecord, kind: str, sentence: str, *, spent: bool) -> None:
         problem = problem_of(kind, sentence, retryable=True, spent=spent)

@@ -33,7 +33,7 @@ from sfumato.serve.authentication import ledger_name
 from sfumato.serve.pages.page_request import Form, Visit, form, page
 from sfumato.serve.pages.release_pages import sections_of
 from sfumato.serve.proxy.protected_objects import kept_objects
-from sfumato.serve.refusal_codes import said_of
+from sfumato.serve.refusal_codes import message_of
 from sfumato.serve.request_models import NewBudget, checked
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
@@ -184,7 +184,7 @@ def _open(visit: Visit, given: Form) -> Response:
         asked = checked("the budget", NewBudget, typed | numbers)
         visit.service.open_budget(visit.caller, **asked.model_dump())
     except BadInput as error:
-        return _listed(visit, 400, typed=typed, refusal=said_of(error))
+        return _listed(visit, 400, typed=typed, refusal=message_of(error))
     return visit.then("dataset", dataset=asked.dataset)
 
 

@@ -13,7 +13,7 @@ from sfumato.serve.jobs.job_lifecycle import Job
 from sfumato.serve.pages.page_request import DOCUMENT, Form, Visit, form, is_fragment, moment, page, upload
 from sfumato.serve.pages.release_forms import asked_in, columns_in, request_in
 from sfumato.serve.pages.release_pages import section_of_audit
-from sfumato.serve.refusal_codes import said_of
+from sfumato.serve.refusal_codes import message_of
 from sfumato.serve.request_models import AuditDescription, checked
 
 _MOST = 50
@@ -100,7 +100,7 @@ def _audit(visit: Visit, given: Form) -> Response:
         dataset = typed["dataset"] if chosen is None else visit.service.content(visit.caller, chosen).dataset
         started = visit.service.submit_audit(visit.caller, described, files, dataset)
     except BadInput as error:
-        return _shown(visit, 400, typed=typed, refusal=said_of(error))
+        return _shown(visit, 400, typed=typed, refusal=message_of(error))
     return visit.then("job", job=started.id)
 
 

@@ -37,8 +37,8 @@ from sfumato.serve.pages.page_request import (
     visit_of,
 )
 from sfumato.serve.pages.sign_in import Sessions
-from sfumato.serve.refusal_codes import refusal, said_of, seconds_to_wait
-from sfumato.serve.rest.middleware import STATUS, allowed
+from sfumato.serve.refusal_codes import refusal_of
+from sfumato.serve.rest.middleware import allowed
 from sfumato.serve.service import Service
 
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -97,14 +97,13 @@ def _static(request: Request) -> Response:
 
 def _refused(request: Request, error: Exception) -> Response:
     """Return a page with the refusal in the words of the API."""
-    assert isinstance(error, SfumatoError)
-    word, seconds = refusal(error), seconds_to_wait(error)
-    status = STATUS.get(word, 400)
-    if status == 401 and not is_fragment(request):
+    found = refusal_of(error)
+    assert found is not None
+    if found.status == 401 and not is_fragment(request):
         return _to_sign_in(request)
-    answer = _page(request, status, said_of(error))
-    if seconds is not None:
-        answer.headers["Retry-After"] = str(math.ceil(seconds))
+    answer = _page(request, found.status, found.message)
+    if found.seconds is not None:
+        answer.headers["Retry-After"] = str(math.ceil(found.seconds))
     return answer
 
 

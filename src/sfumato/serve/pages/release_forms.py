@@ -29,7 +29,7 @@ from sfumato.serve.authentication import require
 from sfumato.serve.jobs.sync_executor import LATE_PLAN
 from sfumato.serve.pages.dataset_pages import budget_of
 from sfumato.serve.pages.page_request import Form, Visit, is_fragment, page, section_of, upload
-from sfumato.serve.refusal_codes import said_of
+from sfumato.serve.refusal_codes import message_of
 from sfumato.serve.request_models import Description, checked
 
 # What the form has besides the file.
@@ -157,7 +157,7 @@ def _plan(visit: Visit, given: Form, dataset: str) -> Response:
     except BadInput as error:
         if is_fragment(visit.request):
             raise
-        return _shown(visit, dataset, 400, typed=typed, refusal=said_of(error))
+        return _shown(visit, dataset, 400, typed=typed, refusal=message_of(error))
     once = secrets.token_hex(16)
     if is_fragment(visit.request):
         return visit.page("plan.html", dataset=dataset, plan=plan, once=once)

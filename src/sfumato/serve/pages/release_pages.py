@@ -28,7 +28,7 @@ from sfumato.serve.pages.page_request import (
     section_of,
     upload,
 )
-from sfumato.serve.refusal_codes import said_of
+from sfumato.serve.refusal_codes import message_of
 from sfumato.serve.request_files import require_size
 
 _MOST_JOBS = 1000
@@ -95,7 +95,7 @@ def _check(visit: Visit, given: Form) -> Response:
     except BadInput as error:
         if is_fragment(visit.request):
             raise
-        return visit.page("check.html", status=400, here="check", found=None, refusal=said_of(error))
+        return visit.page("check.html", status=400, here="check", found=None, refusal=message_of(error))
     template = "checked.html" if is_fragment(visit.request) else "check.html"
     return visit.page(template, here="check", found=found, refusal=None)
 

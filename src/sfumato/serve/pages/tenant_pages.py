@@ -18,7 +18,7 @@ from sfumato.serve.authentication import OPERATIONS, ROLES, ApiKey, Forbidden, a
 from sfumato.serve.pages.page_request import Form, Visit, form, page
 from sfumato.serve.proxy.buckets import Bucket, Buckets, NewBucket, NewReader, shown
 from sfumato.serve.reader_tiers import KINDS, ReaderFacts, TierTerms, context_of
-from sfumato.serve.refusal_codes import said_of
+from sfumato.serve.refusal_codes import message_of
 from sfumato.serve.registry_database import Conflict
 from sfumato.serve.request_models import checked
 from sfumato.serve.trust_policy import Policy, Rule
@@ -198,7 +198,7 @@ def _declare(visit: Visit, given: Form) -> Response:
     except BadInput as error:
         status = 409 if isinstance(error, Conflict) else 400
         typed |= {"public_names": given.text("public_names")}
-        return access_page(visit, status, bucket=typed, refused="bucket", refusal=said_of(error))
+        return access_page(visit, status, bucket=typed, refused="bucket", refusal=message_of(error))
     return visit.then("access")
 
 
@@ -286,7 +286,7 @@ def _make_key(visit: Visit, given: Form) -> Response:
             expires=end_of(typed["expires"]),
         )
     except BadInput as error:
-        return _tenant_page(visit, 400, typed=typed, ticked=scopes, refusal=said_of(error))
+        return _tenant_page(visit, 400, typed=typed, ticked=scopes, refusal=message_of(error))
     return _tenant_page(visit, 201, token=token, made=made)
 
 
@@ -384,9 +384,9 @@ def _save(visit: Visit, given: Form) -> Response:
         visit.service.set_policy(visit.caller, policy, int(after) if after.isdecimal() else None)
     except Conflict as error:
         # What was typed stays; the next try replaces what is shown beside it now.
-        return _policy_page(visit, 409, text=text, refusal=said_of(error), conflict=True)
+        return _policy_page(visit, 409, text=text, refusal=message_of(error), conflict=True)
     except BadInput as error:
-        return _policy_page(visit, 400, text=text, after=after, refusal=said_of(error))
+        return _policy_page(visit, 400, text=text, after=after, refusal=message_of(error))
     return visit.then("policy")
 
 
@@ -402,7 +402,7 @@ def _set_reader(visit: Visit, given: Form) -> Response:
         visit.service.buckets.say(visit.caller, reader, facts)
     except BadInput as error:
         return access_page(
-            visit, 400, reader={"reader": reader} | typed, refused="reader", refusal=said_of(error)
+            visit, 400, reader={"reader": reader} | typed, refused="reader", refusal=message_of(error)
         )
     return visit.then("access", part="readers")
 
@@ -431,7 +431,7 @@ def _make_access_key(visit: Visit, given: Form) -> Response:
             expires=end_of(typed["expires"]),
         )
     except BadInput as error:
-        return access_page(visit, 400, holder=typed, refused="holder", refusal=said_of(error))
+        return access_page(visit, 400, holder=typed, refused="holder", refusal=message_of(error))
     return _access_key_page(visit, key.id, 201)
 
 

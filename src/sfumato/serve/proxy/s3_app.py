@@ -312,6 +312,7 @@ class Proxy:
         self._buckets, self._objects = service.buckets, Objects(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
         if scope["type"] != "http":
             raise RuntimeError(f"the proxy answers HTTP, not {scope['type']}")
         request, address = _request(scope), (scope.get("client") or (None,))[0]

@@ -20,9 +20,9 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, unquote_to_bytes
 from xml.sax.saxutils import escape
 
-from sfumato.errors import BadInput, SfumatoError
+from sfumato.errors import SfumatoError
 from sfumato.io import Fault
-from sfumato.serve.refusal_codes import refusal, said_of, seconds_to_wait
+from sfumato.serve.refusal_codes import refusal_of
 
 _STATUS: Mapping[str, int] = {
     "AccessDenied": 403,
@@ -43,19 +43,7 @@ _STATUS: Mapping[str, int] = {
     "SignatureDoesNotMatch": 403,
     "SlowDown": 503,
 }
-# The words of the service in those of S3.
-_CODES: Mapping[str, str] = {
-    "budget-refused": "BudgetRefused",
-    "ledger-unavailable": "ServiceUnavailable",
-    "registry-unavailable": "ServiceUnavailable",
-    "quota": "SlowDown",
-    "too-many-guesses": "SlowDown",
-    "unauthenticated": "AccessDenied",
-    "too-large": "EntityTooLarge",
-    "forbidden": "AccessDenied",
-    "not-found": "NoSuchBucket",
-}
-# And those of S3 in the service's, for those who count.
+# S3 codes of the proxy's own refusals as codes of the service, for metrics.
 _WORDS: Mapping[str, str] = {
     "AccessDenied": "forbidden",
     "EntityTooLarge": "too-large",
@@ -104,15 +92,18 @@ def refused_of(error: SfumatoError) -> Refused:
         if error.missing:
             return Refused("NoSuchKey", "there is no such object.")
         return Refused("ServiceUnavailable", "the source of this bucket cannot be read now; try later.", 5.0)
-    code = _CODES.get(refusal(error), "AccessDenied" if isinstance(error, BadInput) else "InternalError")
-    return Refused(code, said_of(error), seconds_to_wait(error))
+    found = refusal_of(error)
+    assert found is not None
+    return Refused(found.s3, found.message, found.seconds)
 
 
 def word_of(error: SfumatoError) -> str:
     """Return the service's refusal code of a refusal of the proxy."""
     if isinstance(error, Refused | Fault):
         return _WORDS.get(refused_of(error).code, "bad-input")
-    return refusal(error)
+    found = refusal_of(error)
+    assert found is not None
+    return found.code
 
 
 def error_xml(refused: Refused, resource: str) -> tuple[bytes, str]:

@@ -25,30 +25,11 @@ from sfumato.errors import SfumatoError
 from sfumato.serve.authentication import Network, address_behind
 from sfumato.serve.logs import noting, told
 from sfumato.serve.metrics import Metrics
-from sfumato.serve.refusal_codes import REFUSAL, disk_failure, refusal, said_of, seconds_to_wait
+from sfumato.serve.refusal_codes import REFUSAL, refusal_of
 from sfumato.serve.request_models import faults
 
 #: What problems are.
 MEDIA = "application/problem+json"
-#: The status of each way of refusing; 400 where there is no other.
-STATUS: Mapping[str, int] = {
-    "budget-refused": 409,
-    "ledger-unavailable": 503,
-    "registry-unavailable": 503,
-    "not-ready": 503,
-    "busy": 503,
-    "took-too-long": 503,
-    "storage-failed": 503,
-    "storage-full": 507,
-    "quota": 429,
-    "too-many-guesses": 429,
-    "unauthenticated": 401,
-    "too-large": 413,
-    "too-slow": 408,
-    "conflict": 409,
-    "forbidden": 403,
-    "not-found": 404,
-}
 #: What operations may answer, for the OpenAPI document, which tells those of each.
 PROBLEMS: Mapping[int | str, dict[str, Any]] = {
     status: {
@@ -80,20 +61,16 @@ def add_problems(app: FastAPI) -> None:
     """Answer every refusal of ``app`` with a problem; ``middleware`` handles unexpected errors."""
 
     @app.exception_handler(SfumatoError)
-    def refused(request: Request, error: SfumatoError) -> JSONResponse:
-        word, seconds = refusal(error), seconds_to_wait(error)
-        headers = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
-        request.scope[REFUSAL] = word
-        if word == "unauthenticated":
-            headers["WWW-Authenticate"] = "Bearer"
-        return problem(STATUS.get(word, 400), word, said_of(error), headers)
-
     @app.exception_handler(OSError)
-    def failed(request: Request, error: OSError) -> JSONResponse:
-        fault = disk_failure(error)
-        if fault is None:
+    def refused(request: Request, error: Exception) -> JSONResponse:
+        found = refusal_of(error)
+        if found is None:
             raise error
-        return refused(request, fault)
+        headers = {} if found.seconds is None else {"Retry-After": str(math.ceil(found.seconds))}
+        request.scope[REFUSAL] = found.code
+        if found.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        return problem(found.status, found.code, found.message, headers)
 
     @app.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
