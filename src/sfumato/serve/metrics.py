@@ -110,7 +110,7 @@ class Readiness:
         except LedgerUnavailable:
             return "its ledger does not answer"
         try:
-            self._service.registry.require_answer()
+            self._service.registry.database.require_answer()
         except RegistryUnavailable:
             return "its registry does not answer"
         if self.runner is not None and not self.runner.alive:
@@ -231,7 +231,7 @@ class _OfDatabases(Collector):
         return [total, left, used, holds, paid]
 
     def _jobs(self) -> list[Any]:
-        counts = self._service.registry.jobs.counts()
+        counts = self._service.job_store.table.counts()
         jobs = GaugeMetricFamily("sfumato_jobs", "Jobs that have not ended.", labels=["state"])
         for state in ("queued", "running"):
             jobs.add_metric([state], counts[state])

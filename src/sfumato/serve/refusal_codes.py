@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from sfumato.errors import BadInput, RequestReused, SfumatoError, StorageFailed, StorageFull, spell
 from sfumato.io import storage_fault
 from sfumato.ledger import BudgetRefused, LedgerUnavailable
-from sfumato.serve.authentication import Forbidden, NotFound, TooManyGuesses, Unauthenticated, own_words
+from sfumato.serve.authentication import (
+    Forbidden,
+    NotFound,
+    TooManyGuesses,
+    Unauthenticated,
+    with_tenant_names,
+)
 from sfumato.serve.jobs.sync_executor import TookTooLong
 from sfumato.serve.metrics import NotReady
 from sfumato.serve.registry_database import Busy, Conflict, QuotaRefused, RegistryUnavailable, Unknown
@@ -75,7 +81,7 @@ def message_of(error: SfumatoError) -> str:
     for kind, name in ((LedgerUnavailable, "ledger"), (RegistryUnavailable, "registry")):
         if isinstance(error, kind):
             return f"the {name} of this service cannot be used now; retry later."
-    return own_words(spell(error, "service"))
+    return with_tenant_names(spell(error, "service"))
 
 
 def _seconds_to_wait(error: SfumatoError) -> float | None:

@@ -50,7 +50,7 @@ def run(settings: Settings, listening: Listening, *, accept_lost_spends: bool = 
         try:
             if not accept_lost_spends:
                 require_newest(newest_certificates(settings.data), settings.keys, service.ledger)
-            service.releases_kept.note_all()
+            service.release_store.index_all()
         finally:
             service.close()
         listening.metrics_token()

@@ -9,14 +9,14 @@ import time
 import pytest
 from dashboard_client import Person, app, npz, people, proof_in, release, service, tokens, ward
 
-from sfumato.serve.authentication import Caller
+from sfumato.serve.authentication import ApiKey
 from sfumato.serve.pages.pages_app import make_dashboard
 from sfumato.serve.pages.sign_in import LIFETIME_SECONDS, Sessions
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 
-OWNER = Caller("t" + "0" * 16, "1" * 16, "owner")
+OWNER = ApiKey("t" + "0" * 16, "1" * 16, "owner")
 PLAN = {"mechanism": "gaussian", "epsilon": "1", "delta": "1e-6", "clip": "1", "once": "0" * 32}
 PAGES = (
     "/",
@@ -97,7 +97,7 @@ def test_a_revoked_key_ends_its_sessions_at_the_next_request(service, people, to
     owner = service.registry.authenticate(tokens["owner"])
     auditor = service.registry.authenticate(tokens["auditor"])
     assert people["auditor"].get("/").status_code == 200
-    service.revoke_key(owner, auditor.key_id)
+    service.revoke_key(owner, auditor.id)
     answer = people["auditor"].get("/")
     assert answer.headers["location"] == "/ui/sign-in"
     assert 'sfumato_session="";' in answer.headers["set-cookie"]
@@ -148,7 +148,7 @@ def test_a_session_counts_for_eight_hours_and_not_if_it_was_altered(tmp_path):
     sessions = Sessions(b"s" * 32, tmp_path, clock=lambda: now[0])
     cookie = sessions.opened(OWNER)
     found = sessions.read(cookie)
-    assert (found.tenant, found.key_id) == (OWNER.tenant, OWNER.key_id)
+    assert (found.tenant, found.key_id) == (OWNER.tenant, OWNER.id)
     assert sessions.opened(OWNER) != cookie
     for place in range(len(cookie)):
         letter = "0" if cookie[place] != "0" else "1"
@@ -305,7 +305,7 @@ def test_what_another_tenant_has_is_as_if_it_were_not_there(service, people, tok
         assert release.id not in text
         assert "clinic" not in text
     owner = service.registry.authenticate(tokens["owner"])
-    assert stranger.post(f"/tenant/keys/{owner.key_id}/revoke").status_code == 404
+    assert stranger.post(f"/tenant/keys/{owner.id}/revoke").status_code == 404
     files = {"file": ("x.npz", npz())}
     for path in ("plan", "release", "jobs"):
         assert stranger.post(f"/datasets/ward7/{path}", PLAN, files=files).status_code == 404
@@ -372,7 +372,7 @@ def test_every_page_is_charged_once_also_one_that_says_what_is_wrong(service, pe
 
 
 def test_a_quota_that_is_used_up_is_told_on_a_page(service, people, tokens):
-    from sfumato.serve.registry_database import Quotas
+    from sfumato.serve.tenant_registry import Quotas
 
     owner = service.registry.authenticate(tokens["owner"])
     time.sleep(max(0.0, 62.0 - time.time() % 60.0) if time.time() % 60.0 > 55.0 else 0.0)

@@ -361,7 +361,7 @@ def test_an_uploaded_release_can_be_audited_and_bad_input_is_told(people, releas
     assert "no attack went beyond" in ended(auditor, path)
     answer = auditor.post("/audits", {"dataset": "ward7"}, files={"original": ("visits.npz", npz())})
     assert answer.status_code == 400
-    assert "An audit needs what is attacked once" in answer.text
+    assert "An audit needs one release to attack" in answer.text
     wrong = {"original": ("a.png", b"x"), "released": ("b.png", b"x")}
     assert auditor.post("/audits", {"dataset": "ward7"}, files=wrong).status_code == 400
 

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from sfumato.errors import BadInput
 from sfumato.serve.authentication import address_behind, network_of
 from sfumato.serve.metrics import Readiness
-from sfumato.serve.registry_database import QuotaRefused, Quotas
+from sfumato.serve.registry_database import QuotaRefused
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.rest.rest_server import ending
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings, variable_of
+from sfumato.serve.tenant_registry import Quotas
 from sfumato.serve.workers import run
 
 WRONG = {"Authorization": "Bearer sfu_" + "0" * 16 + "_" + "0" * 64}
@@ -232,7 +233,7 @@ def test_readiness_does_not_wait_behind_work(service, client):
     assert client.get("/readyz").status_code == 200
     time.sleep(1.0)
     with ExitStack() as held:
-        for storage in (service.ledger._storage, service.registry._database):
+        for storage in (service.ledger._storage, service.registry.database):
             for _ in range(8):
                 held.enter_context(storage.reading())
         begun = time.monotonic()

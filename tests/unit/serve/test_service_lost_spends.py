@@ -232,8 +232,8 @@ def test_of_jobs_too_it_is_kept_what_they_were_made_from(restored):
     service = Service(restored.settings)
     same, other = (restored.place / "x.npy", restored.place / "other" / "x.npy")
     service.submit(restored.owner, ASKED, same, "ward", request="tuesday")
-    record = service.registry.jobs.claim("worker", 60.0)
-    Work(service.jobs_kept, service.audits_kept, "worker").do(record, Watch(600.0))
+    record = service.job_store.table.claim("worker", 60.0)
+    Work(service, "worker").do(record, Watch(600.0))
     service.close()
     for each in restore:
         each()

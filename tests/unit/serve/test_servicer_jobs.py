@@ -94,7 +94,7 @@ def test_cancelled_jobs_say_why(stub, keys, ward):
 
 def test_a_job_that_is_worked_on_says_that_it_is_being_cancelled(stub, keys, ward, service):
     job = stub.Submit(parts(), metadata=keys["publisher"])
-    service.jobs_kept.table.claim("somebody", 60.0)
+    service.job_store.table.claim("somebody", 60.0)
     answered = stub.CancelJob(pb.JobRequest(id=job.id), metadata=keys["publisher"])
     assert (answered.state, answered.cancelling) == ("running", True)
 

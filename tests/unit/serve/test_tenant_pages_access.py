@@ -12,9 +12,9 @@ from dashboard_client import Person, app, people, tokens, ward
 from sfumato.serve.pages import tenant_pages
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.reader_tiers import ReaderFacts
-from sfumato.serve.registry_database import Quotas
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
+from sfumato.serve.tenant_registry import Quotas
 from sfumato.serve.trust_policy import Policy
 
 FILES = {"array": {"parameters": {"epsilon": [1, 8], "delta": 1e-6, "clip": 1.0}}}
@@ -196,8 +196,8 @@ def test_a_reader_of_any_name_can_be_forgotten(people, buckets, owner):
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"reader": ""}, "A reader is named by 1 to 200 printable characters."),
-        ({"reader": "a\u0007b"}, "A reader is named by 1 to 200 printable characters."),
+        ({"reader": ""}, "The name of a reader must be 1 to 200 printable characters."),
+        ({"reader": "a\u0007b"}, "The name of a reader must be 1 to 200 printable characters."),
         ({"jurisdiction": "D" * 201}, "The reader is malformed: jurisdiction:"),
         ({"authorisations": "a" * 201}, "A reader has at most 100 authorisations"),
         ({"authorisations": "\n".join(map(str, range(101)))}, "The reader is malformed: authorisations:"),
@@ -325,8 +325,8 @@ def test_others_than_owners_see_buckets_without_their_source_and_no_forms(
             status = 404 if path.endswith("/remove") else 403
             answer = person.post(path, bucket if path == "/access/buckets" else fields)
             assert answer.status_code == status, (path, role)
-        assert person.post(f"/access/keys/{owner.key_id}/secret").status_code == 403
-        assert person.post(f"/access/keys/{owner.key_id}/revoke").status_code == 403
+        assert person.post(f"/access/keys/{owner.id}/secret").status_code == 403
+        assert person.post(f"/access/keys/{owner.id}/revoke").status_code == 403
     assert state(service, buckets, owner) == before
 
 
@@ -380,8 +380,8 @@ def test_no_form_of_the_page_does_anything_without_its_proof(
     before = state(service, buckets, owner)
     paths = [
         *ALL_FORMS,
-        (f"/access/keys/{owner.key_id}/secret", {}),
-        (f"/access/keys/{owner.key_id}/revoke", {}),
+        (f"/access/keys/{owner.id}/secret", {}),
+        (f"/access/keys/{owner.id}/revoke", {}),
     ]
     for path, fields in paths:
         for proof in ("", "0" * 64, people["stranger"].proof):

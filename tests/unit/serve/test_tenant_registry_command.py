@@ -82,7 +82,7 @@ def test_an_owner_who_lost_the_only_key_is_given_another(run, service):
     assert second["tenant"] == first["tenant"]
     for one in (first, second):
         caller = service.registry.authenticate(one["token"])
-        assert (caller.tenant, caller.role, caller.key_id) == (first["tenant"], "owner", one["key"])
+        assert (caller.tenant, caller.role, caller.id) == (first["tenant"], "owner", one["key"])
     assert run("key", "clinic").startswith("Key, shown this once: sfu_")
 
 

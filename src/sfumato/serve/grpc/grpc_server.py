@@ -28,9 +28,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
 from sfumato.errors import BadInput
-from sfumato.serve.authentication import Caller
-from sfumato.serve.grpc.servicer import CALLER, Servicer, finished, within
-from sfumato.serve.grpc.sfumato_pb2 import DESCRIPTOR
+from sfumato.serve.authentication import ApiKey
+from sfumato.serve.grpc.servicer import CALLER, SERVICE, Servicer, finished, within
 from sfumato.serve.grpc.sfumato_pb2_grpc import add_SfumatoServicer_to_server
 from sfumato.serve.logs import noting, told
 from sfumato.serve.metrics import Metrics, Readiness
@@ -48,13 +47,9 @@ _TOO_LONG = "the call lasted longer than this service allows; ask again."
 _MESSAGE_SECONDS = 10.0
 _MALFORMED = object()
 #: Of the service, as reflection and health know it.
-NAME: str = DESCRIPTOR.services_by_name["Sfumato"].full_name
+NAME: str = SERVICE.full_name
 # What certificates are verified with is for everybody; all else that is ours needs a key.
-_KEYED = frozenset(
-    f"/{NAME}/{method}"
-    for method in DESCRIPTOR.services_by_name["Sfumato"].methods_by_name
-    if method != "GetSigningKey"
-)
+_KEYED = frozenset(f"/{NAME}/{method}" for method in SERVICE.methods_by_name if method != "GetSigningKey")
 
 
 class Places:
@@ -97,7 +92,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     def __init__(
         self,
         keyed: Collection[str],
-        asking: Callable[[Any], Awaitable[Caller]],
+        asking: Callable[[Any], Awaitable[ApiKey]],
         places: Places,
         metrics: Metrics,
         *,
@@ -301,7 +296,7 @@ def make_server(
     own = Servicer(service, pool, upload_seconds)
     guard = Guard(
         _KEYED,
-        own.asking,
+        own.authenticate,
         Places(calls, open_calls),
         service.metrics,
         seconds=call_seconds,

@@ -1,7 +1,7 @@
 """The job runner: threads that work on jobs and renew leases, and a janitor for jobs of dead processes.
 
 A :class:`Watch` holds the progress of a running job and stops it, :class:`Work` does it, and the
-:class:`Janitor` finds jobs by their expired lease and settles them by what the ledger says.
+:class:`Janitor` finds jobs with an expired lease and settles them by what the ledger says.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 
 from sfumato.errors import BadInput, SfumatoError, StorageFailed
 from sfumato.ledger import LedgerUnavailable
-from sfumato.serve.jobs.audit_jobs import Audits
 from sfumato.serve.jobs.job_lifecycle import LEASE_SECONDS, Jobs
 from sfumato.serve.jobs.job_store import JobRecord
 from sfumato.serve.logs import told
 from sfumato.serve.refusal_codes import refusal_of
 from sfumato.serve.registry_database import RegistryUnavailable
+from sfumato.serve.release_store import Release
 from sfumato.serve.request_files import TooSlow
 from sfumato.serve.service import Service
 
@@ -87,23 +87,24 @@ class Watch:
 
 
 class Work:
-    """What a ``worker`` does with the jobs that it takes in hand."""
+    """The work of ``worker`` on jobs of ``service``, with leases of ``lease`` seconds."""
 
-    def __init__(self, jobs: Jobs, audits: Audits, worker: str, lease: float = LEASE_SECONDS) -> None:
-        self._jobs, self._audits, self._worker, self._lease = jobs, audits, worker, lease
+    def __init__(self, service: Service, worker: str, lease: float = LEASE_SECONDS) -> None:
+        self._jobs, self._audits = service.job_store, service.audit_store
+        self._worker, self._lease = worker, lease
 
     def do(self, record: JobRecord, watch: Watch) -> None:
-        """Work on ``record``, which the worker has in hand, and end it.
+        """Work on ``record``, which the worker has, and end it.
 
-        Where a database does not answer nothing is known about the job: it is left as it is, its lease runs
-        out, and the janitor finds out.
+        If a database does not answer, nothing is known about the job: it is left as it is, its lease ends,
+        and the janitor settles it.
         """
         try:
             self._tried(record, watch)
         except (Lost, LedgerUnavailable, RegistryUnavailable):
             return
         except PutBack:
-            self._jobs.queued(record.id, self._worker, tries=record.tries - 1)
+            self._jobs.queue(record.id, self._worker, tries=record.tries - 1)
         except Exception as error:
             told("unforeseen", level="error", tenant=record.tenant, job=record.id, error=error)
 
@@ -118,18 +119,19 @@ class Work:
                 result = self._protect(record, watch)
             self._publish(record, watch, result)
         except Cancelled:
-            self._jobs.cancelled(record, self._worker)
+            self._jobs.end_cancelled(record, self._worker)
         except (Lost, PutBack, LedgerUnavailable, RegistryUnavailable):
             raise
         except Exception as error:
             refused = refusal_of(error)
-            if refused is not None:
-                retryable = isinstance(error, StorageFailed | OSError)
-                self._failed(record, refused.code, refused.message, retryable=retryable)
-                return
-            sentence = "something unforeseen happened; it is in the log by its time."
-            self._failed(record, "unforeseen", sentence, retryable=False)
-            raise
+            spent = record.kind == "protect" and not self._jobs.give_back(record)
+            if refused is None:
+                detail = "an unexpected error occurred; it is in the log by its time."
+                self._jobs.fail(record, self._worker, "unforeseen", detail, retryable=False, spent=spent)
+                raise
+            retryable = isinstance(error, StorageFailed | OSError)
+            words = (refused.code, refused.message)
+            self._jobs.fail(record, self._worker, *words, retryable=retryable, spent=spent)
 
     def _protect(self, record: JobRecord, watch: Watch) -> dict[str, Any]:
         jobs = self._jobs
@@ -151,12 +153,12 @@ class Work:
             made = jobs.releases.keep(
                 record.tenant, id_, record.dataset, record.request, done, record.content
             )
-        return {"release": made.id, "name": made.name, "sha256": made.sha256, "paid": made.paid}
+        return _result_of(made)
 
     def _require(self, record: JobRecord, watch: Watch) -> None:
-        """Go on only with a job that is durably ours, and not cancelled."""
+        """Raise unless the job is durably ours, and not cancelled."""
         watch.check()
-        found = self._jobs.table.still(record.id, self._worker, self._lease)
+        found = self._jobs.table.renew(record.id, self._worker, self._lease)
         if found is None:
             raise Lost
         watch.kept()
@@ -164,9 +166,9 @@ class Work:
             raise Cancelled
 
     def _publish(self, record: JobRecord, watch: Watch, result: Mapping[str, Any]) -> None:
-        """End the job with what it made; made in vain, nothing of it remains."""
+        """End the job with its result; if it was cancelled or lost meanwhile, remove the result."""
         words: dict[str, Any] = {"result": result, "unless_cancelled": True}
-        if self._jobs.ended(record, self._worker, "done", **words) is not None:
+        if self._jobs.end(record, self._worker, "done", **words) is not None:
             return
         now = self._jobs.table.get(record.id)
         if now is not None and now.worker == self._worker:
@@ -175,20 +177,14 @@ class Work:
             self._jobs.releases.discard(record.tenant, self._jobs.release_id(record))
         raise Lost
 
-    def _failed(self, record: JobRecord, kind: str, sentence: str, *, retryable: bool) -> None:
-        spent = record.kind == "protect" and not self._jobs.returned(record)
-        problem = problem_of(kind, sentence, retryable=retryable, spent=spent)
-        self._jobs.ended(record, self._worker, "failed", problem=problem)
+
+def _result_of(made: Release) -> dict[str, Any]:
+    return {"release": made.id} | made.model_dump(include={"name", "sha256", "paid"})
 
 
-def problem_of(kind: str, sentence: str, *, retryable: bool, spent: bool) -> dict[str, Any]:
-    """Why a job ended without a result."""
-    return {"type": kind, "detail": sentence, "retryable": retryable, "spent": spent}
-
-
-# A job that ends the process that works on it would otherwise do so for ever.
+# A job that kills the process that works on it would otherwise do so for ever.
 _MOST_TRIES = 5
-_UNFINISHED = "the process that worked on the job has ended; ask for it again."
+_UNFINISHED = "the process that worked on the job has ended; request it again."
 
 
 class Janitor:
@@ -203,7 +199,7 @@ class Janitor:
         while (record := self._jobs.table.seize(self._worker, LEASE_SECONDS)) is not None:
             self._settle(record)
             count += 1
-        self._jobs.swept()
+        self._jobs.sweep()
         return count
 
     def _settle(self, record: JobRecord) -> None:
@@ -212,7 +208,7 @@ class Janitor:
         elif record.kind == "protect":
             self._release(record)
         elif record.cancelled:
-            self._jobs.cancelled(record, self._worker)
+            self._jobs.end_cancelled(record, self._worker)
         else:
             self._again(record, spent=False)
 
@@ -220,32 +216,31 @@ class Janitor:
         """Settle a job whose acceptance was never reported: keep it for a repeated request, else drop it."""
         spent = record.hold is not None
         try:
-            if not self._jobs.files.there(record.id):
+            if not self._jobs.files.of(record.id):
                 raise BadInput(_UNFINISHED)
             hold = self._jobs.held(record)
         except (LedgerUnavailable, RegistryUnavailable):
             raise
-        except SfumatoError as error:  # no price was set aside, and none can be
-            if spent or record.attempt > 1:  # it ended before, and is known
+        except SfumatoError as error:  # no price is held, and none can be
+            if spent or record.attempt > 1:  # it ended before, and clients know it
                 self._refused(record, error, spent=spent)
             else:
-                self._jobs.forgotten(record.id, self._worker)
+                self._jobs.forget(record.id, self._worker)
             return
         if record.request is not None:
-            self._jobs.queued(record.id, self._worker, hold=hold)
+            self._jobs.queue(record.id, self._worker, hold=hold)
             return
-        self._jobs.returned(replace(record, hold=hold))
-        self._jobs.forgotten(record.id, self._worker)
+        self._jobs.give_back(replace(record, hold=hold))
+        self._jobs.forget(record.id, self._worker)
 
     def _release(self, record: JobRecord) -> None:
         jobs = self._jobs
         made = jobs.releases.read(record.tenant, jobs.release_id(record))
         if record.cancelled:
-            jobs.cancelled(record, self._worker)
-        elif made is not None:  # all was done but to say so
-            result = {"release": made.id, "name": made.name, "sha256": made.sha256, "paid": made.paid}
-            jobs.ended(record, self._worker, "done", result=result)
-        elif not jobs.returned(record):
+            jobs.end_cancelled(record, self._worker)
+        elif made is not None:  # only the end of the job was not recorded
+            jobs.end(record, self._worker, "done", result=_result_of(made))
+        elif not jobs.give_back(record):
             if record.request is None:
                 jobs.releases.discard(record.tenant, jobs.release_id(record))
                 self._failed(record, "interrupted", f"{_UNFINISHED} It had begun to draw.", spent=True)
@@ -256,29 +251,28 @@ class Janitor:
 
     def _again(self, record: JobRecord, *, spent: bool) -> None:
         """Queue a job again: with its committed hold, or with a new hold for a new attempt."""
-        if record.tries > _MOST_TRIES or not self._jobs.files.there(record.id):
+        if record.tries > _MOST_TRIES or not self._jobs.files.of(record.id):
             self._failed(record, "interrupted", _UNFINISHED, spent=spent)
             return
         changes: dict[str, Any] = {}
         if record.kind == "protect" and not spent:
-            new = replace(record, attempt=record.attempt + 1)
+            new = replace(record, attempt=record.attempt + 1, hold=None)
             try:
-                changes = {"attempt": new.attempt, "hold": self._jobs.set_aside(new).number}
+                changes = {"attempt": new.attempt, "hold": self._jobs.held(new)}
             except (LedgerUnavailable, RegistryUnavailable):
                 raise
             except SfumatoError as error:
                 self._refused(record, error, spent=False)
                 return
-        self._jobs.queued(record.id, self._worker, **changes)
+        self._jobs.queue(record.id, self._worker, **changes)
 
     def _refused(self, record: JobRecord, error: SfumatoError, *, spent: bool) -> None:
         found = refusal_of(error)
         assert found is not None
         self._failed(record, found.code, found.message, spent=spent)
 
-    def _failed(self, record: JobRecord, kind: str, sentence: str, *, spent: bool) -> None:
-        problem = problem_of(kind, sentence, retryable=True, spent=spent)
-        self._jobs.ended(record, self._worker, "failed", problem=problem)
+    def _failed(self, record: JobRecord, kind: str, detail: str, *, spent: bool) -> None:
+        self._jobs.fail(record, self._worker, kind, detail, retryable=True, spent=spent)
 
 
 class Runner:
@@ -301,12 +295,12 @@ class Runner:
         poll: float = 1.0,
         longest: float = 6 * 3600.0,
     ) -> None:
-        self._service, self._jobs = service, service.jobs_kept
+        self._service, self._jobs = service, service.job_store
         self._lease, self._beat, self._tick, self._poll = lease, beat, tick, poll
         self._longest = longest
         # With the process's number, by which people know it; it may come again, the rest does not.
         self._name = f"worker {os.getpid()} {secrets.token_hex(8)}"
-        self._work = Work(self._jobs, service.audits_kept, self._name, lease)
+        self._work = Work(service, self._name, lease)
         self._janitor = Janitor(self._jobs, f"janitor {os.getpid()} {secrets.token_hex(8)}")
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._watched: dict[str, Watch] = {}

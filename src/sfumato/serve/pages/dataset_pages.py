@@ -34,7 +34,7 @@ from sfumato.serve.pages.page_request import Form, Visit, form, page
 from sfumato.serve.pages.release_pages import sections_of
 from sfumato.serve.proxy.protected_objects import kept_objects
 from sfumato.serve.refusal_codes import message_of
-from sfumato.serve.request_models import NewBudget, checked
+from sfumato.serve.service import NewBudget, checked
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 # Steps between marks of an axis of time, in seconds, and how a mark is then written.
@@ -210,7 +210,7 @@ def _dataset(visit: Visit, dataset: str) -> Response:
         objects=list(zip(objects, sections_of(visit, objects), strict=True)),
         older_objects=max(0, drawn - _MOST_OBJECTS),
         elsewhere=_paid(entries)
-        - {one.paid["number"] for one in releases if one.paid}
+        - {one.paid.number for one in releases if one.paid}
         - {one.entry for one in objects},
     )
 

@@ -9,12 +9,13 @@ from starlette.responses import HTMLResponse, Response
 from sfumato.errors import BadInput
 from sfumato.io import kind_of
 from sfumato.reports import WEAK_ATTACK
+from sfumato.serve.jobs.audit_jobs import AuditDescription
 from sfumato.serve.jobs.job_lifecycle import Job
 from sfumato.serve.pages.page_request import DOCUMENT, Form, Visit, form, is_fragment, moment, page, upload
 from sfumato.serve.pages.release_forms import asked_in, columns_in, request_in
 from sfumato.serve.pages.release_pages import section_of_audit
 from sfumato.serve.refusal_codes import message_of
-from sfumato.serve.request_models import AuditDescription, checked
+from sfumato.serve.service import checked
 
 _MOST = 50
 _FIELDS = ("dataset", "release", "labels", "array", "columns", "confidence")
@@ -96,9 +97,10 @@ def _audit(visit: Visit, given: Form) -> Response:
             sent = {name: file for name, file in sent.items() if name not in ("released", "certificate")}
         certificate = sent.get("certificate")
         text = None if certificate is None else certificate.read_text("utf-8", "replace")
-        files = visit.service.audited_files(visit.caller, sent, chosen, text)
         dataset = typed["dataset"] if chosen is None else visit.service.content(visit.caller, chosen).dataset
-        started = visit.service.submit_audit(visit.caller, described, files, dataset)
+        started = visit.service.submit_audit(
+            visit.caller, described, sent, dataset, release=chosen, certificate=text
+        )
     except BadInput as error:
         return _shown(visit, 400, typed=typed, refusal=message_of(error))
     return visit.then("job", job=started.id)

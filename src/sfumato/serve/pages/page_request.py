@@ -36,8 +36,7 @@ from sfumato.errors import BadInput
 from sfumato.privacy import Statement
 from sfumato.reports import Entry, ReleaseSection, at_most, share
 from sfumato.reports import environment as report_environment
-from sfumato.serve.authentication import Caller, Forbidden, Unauthenticated
-from sfumato.serve.registry_database import Unknown
+from sfumato.serve.authentication import ApiKey, Forbidden, Unauthenticated
 from sfumato.serve.request_files import TooSlow, direct_limit, file_name, for_jobs, require_size
 from sfumato.serve.rest.rest_requests import Parts, allow, is_form
 from sfumato.serve.service import Service
@@ -305,7 +304,7 @@ class Visit:
 
     request: Request
     desk: Desk
-    caller: Caller
+    caller: ApiKey
     proof: str
 
     @property
@@ -361,17 +360,11 @@ def require_own_site(request: Request) -> None:
         raise Forbidden("this form was sent by a page of another site; nothing was done.")
 
 
-def _caller(service: Service, session: Session) -> Caller | None:
-    """Return the holder of the key of ``session``, or None if the key is no longer valid."""
-    now = datetime.now(UTC)
-    try:
-        keys = service.registry.keys(session.tenant)
-    except Unknown:
-        return None
-    for key in keys:
-        if key.id == session.key_id and key.usable(now):
-            return key.caller()
-    return None
+def _caller(service: Service, session: Session) -> ApiKey | None:
+    """Return the key of ``session``, or None if it is no longer valid."""
+    key = service.registry.key(session.key_id)
+    valid = key is not None and key.tenant == session.tenant and key.is_usable(datetime.now(UTC))
+    return key if valid else None
 
 
 async def upload_of(

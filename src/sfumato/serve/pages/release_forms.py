@@ -30,7 +30,7 @@ from sfumato.serve.jobs.sync_executor import LATE_PLAN
 from sfumato.serve.pages.dataset_pages import budget_of
 from sfumato.serve.pages.page_request import Form, Visit, is_fragment, page, section_of, upload
 from sfumato.serve.refusal_codes import message_of
-from sfumato.serve.request_models import Description, checked
+from sfumato.serve.service import Description, checked
 
 # What the form has besides the file.
 _FIELDS = (

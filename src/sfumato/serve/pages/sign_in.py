@@ -26,7 +26,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.authentication import Caller, Forbidden, TooManyGuesses, Unauthenticated
+from sfumato.serve.authentication import ApiKey, Forbidden, TooManyGuesses, Unauthenticated
 from sfumato.serve.pages.page_request import (
     SESSION,
     Form,
@@ -69,10 +69,10 @@ class Sessions:
         self._secret = hmac.digest(secret, b"sfumato dashboard sessions", hashlib.sha256)
         self._ended, self._clock = ended, clock
 
-    def opened(self, caller: Caller) -> str:
+    def opened(self, caller: ApiKey) -> str:
         """Return the cookie of a new session for ``caller``."""
         until = int(self._clock()) + LIFETIME_SECONDS
-        body = f"{caller.tenant}.{caller.key_id}.{until}.{secrets.token_hex(16)}"
+        body = f"{caller.tenant}.{caller.id}.{until}.{secrets.token_hex(16)}"
         return f"{body}.{self._signature('session', body)}"
 
     def read(self, cookie: str | None) -> Session | None:

@@ -16,11 +16,11 @@ from sfumato.errors import BadInput
 from sfumato.reports import plain
 from sfumato.serve.authentication import OPERATIONS, ROLES, ApiKey, Forbidden, address_of
 from sfumato.serve.pages.page_request import Form, Visit, form, page
-from sfumato.serve.proxy.buckets import Bucket, Buckets, NewBucket, NewReader, shown
+from sfumato.serve.proxy.buckets import Bucket, Buckets, NewBucket, NewReader
 from sfumato.serve.reader_tiers import KINDS, ReaderFacts, TierTerms, context_of
 from sfumato.serve.refusal_codes import message_of
 from sfumato.serve.registry_database import Conflict
-from sfumato.serve.request_models import checked
+from sfumato.serve.service import checked
 from sfumato.serve.trust_policy import Policy, Rule
 
 _MOST_READERS = 200
@@ -81,7 +81,7 @@ def _told(visit: Visit, buckets: Buckets, bucket: Bucket) -> dict[str, Any]:
         tier = plain(buckets.level(visit.caller, bucket, None if client is None else client.host))
     except Forbidden:
         tier = None
-    return shown(bucket, visit.caller) | {
+    return buckets.shown(visit.caller, bucket.name) | {
         "tiers": [plain(level) for level in bucket.tiers.levels],
         "kinds": [(kind, _in_words(terms), terms.nested) for kind, terms in bucket.files.items()],
         "tier": tier,
@@ -154,7 +154,7 @@ def _usable_keys(visit: Visit) -> dict[str, list[ApiKey]]:
     """Return the valid keys by reader; empty if the key may not see keys."""
     now, found = datetime.now(UTC), dict[str, list[ApiKey]]()
     for key in visit.service.keys_of(visit.caller) if visit.may("keys") else []:
-        if key.reader is not None and key.usable(now):
+        if key.reader is not None and key.is_usable(now):
             found.setdefault(key.reader, []).append(key)
     return found
 
@@ -246,7 +246,8 @@ def _tenant_page(visit: Visit, status: int = 200, **values: Any) -> Response:
             for name, said in _QUOTAS.items()
         ],
         keys=[
-            (key, _state(key, now)) for key in sorted(keys, key=lambda key: (not key.usable(now), key.name))
+            (key, _state(key, now))
+            for key in sorted(keys, key=lambda one: (not one.is_usable(now), one.name))
         ],
         roles=_ROLES,
         operations=[
@@ -269,7 +270,7 @@ def _tenant_page(visit: Visit, status: int = 200, **values: Any) -> Response:
 def _state(key: ApiKey, now: datetime) -> str:
     if key.revoked is not None:
         return "revoked"
-    return "usable" if key.usable(now) else "expired"
+    return "usable" if key.is_usable(now) else "expired"
 
 
 def _make_key(visit: Visit, given: Form) -> Response:
@@ -441,7 +442,7 @@ def _secret(visit: Visit, given: Form, key: str) -> Response:
 
 def _access_key_page(visit: Visit, key_id: str, status: int) -> Response:
     """Return the page with the access key of a key."""
-    found, secret = visit.service.buckets.access_key(visit.caller, key_id)
+    found, secret = visit.service.buckets.key_and_secret(visit.caller, key_id)
     return access_page(visit, status, access=found, secret=secret)
 
 

@@ -37,13 +37,13 @@ from sfumato.io import (
 )
 from sfumato.serve.authentication import (
     ApiKey,
-    Caller,
+    DatasetName,
     Forbidden,
     NotFound,
-    checked_reader,
+    allowed_name,
+    budget_name,
+    checked_text,
     is_key_id,
-    known,
-    named,
     require,
 )
 from sfumato.serve.reader_tiers import (
@@ -56,7 +56,6 @@ from sfumato.serve.reader_tiers import (
 )
 from sfumato.serve.registry_database import Unknown
 from sfumato.serve.release_store import Resources
-from sfumato.serve.request_models import Name
 
 _SCHEMES = ("s3", "gs", "file")
 # Of S3's own keys, in bytes.
@@ -216,7 +215,7 @@ class NewBucket(BaseModel):
 
     name: str = Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
     source: str = Field(min_length=1, max_length=1000, description="s3://bucket/folder, file:///folder, …")
-    dataset: Name
+    dataset: DatasetName
     tiers: list[float] = Field(min_length=1, max_length=16, description="Levels of distrust in [0, 1].")
     files: dict[Literal["array", "table", "picture", "sound", "video"], FileTerms] = Field(min_length=1)
     collected: date | None = Field(None, description="When the data was collected, for rules by its age.")
@@ -320,13 +319,6 @@ def is_bucket(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and ".." not in name
 
 
-def checked_bucket(name: str) -> str:
-    """Return ``name`` if it can name a bucket, else raise."""
-    if not is_bucket(name):
-        raise BadInput("the name of a bucket is 3 to 63 small letters, digits, dots and dashes.")
-    return name
-
-
 class Buckets:
     """Buckets, readers and access keys of all tenants of a service."""
 
@@ -341,17 +333,19 @@ class Buckets:
 
     # For owners
 
-    def prefixes(self, caller: Caller) -> list[str]:
+    def prefixes(self, caller: ApiKey) -> list[str]:
         """Return the prefixes that buckets of the caller's tenant may come from."""
         require(caller, "budget", None)
         return prefixes_of(self._registry.tenant(caller.tenant).name, self._settings.sources)
 
-    def declare(self, caller: Caller, new: NewBucket) -> Bucket:
+    def declare(self, caller: ApiKey, new: NewBucket) -> Bucket:
         """Declare a bucket; repeating it changes nothing, another one of its name is refused."""
-        named(caller, "budget", new.dataset)
-        name, tiers = checked_bucket(new.name), TierLevels(tuple(new.tiers))
+        allowed_name(caller, "budget", new.dataset)
+        if not is_bucket(new.name):
+            raise BadInput("the name of a bucket is 3 to 63 small letters, digits, dots and dashes.")
+        tiers = TierLevels(tuple(new.tiers))
         source = self._allowed(caller.tenant, new.source)
-        unit, neighbours = self._ledger.counted(known(self._ledger, caller, "budget", new.dataset))
+        unit, neighbours = self._ledger.counted(budget_name(self._ledger, caller, "budget", new.dataset))
         document = new.model_dump(mode="json") | {"source": source, "tiers": list(tiers.levels)}
         del document["name"]
         if new.public_names:
@@ -367,25 +361,35 @@ class Buckets:
                         f"a {kind} is protected for {', '.join(f'{u} under {n}' for u, n in units)}, "
                         f"and the budget of {new.dataset!r} is for {unit} under {neighbours}."
                     )
-        return Bucket.of(self.store.declare(caller.tenant, name, document))
+        return Bucket.of(self.store.declare(caller.tenant, new.name, document))
 
-    def buckets(self, caller: Caller, operation: str = "read") -> list[Bucket]:
+    def buckets(self, caller: ApiKey, operation: str = "read") -> list[Bucket]:
         """Return the buckets of the caller's tenant on which the key allows ``operation``."""
         found = [Bucket.of(kept) for kept in self.store.all_declared(caller.tenant)]
         return [bucket for bucket in found if caller.may(operation, bucket.dataset)]
 
-    def bucket(self, caller: Caller, name: str, operation: str = "read") -> Bucket:
-        """Return the bucket ``name`` if the key allows ``operation`` on it.
+    def listed(self, caller: ApiKey) -> list[dict[str, Any]]:
+        """Return the buckets that the key may read, as JSON values."""
+        return [_shown(bucket, caller) for bucket in self.buckets(caller)]
 
-        Else raise as if there were none.
-        """
+    def shown(self, caller: ApiKey, name: str) -> dict[str, Any]:
+        """Return one bucket that the key may read, as JSON values."""
+        return _shown(self.bucket(caller, name), caller)
+
+    def tier(self, caller: ApiKey, name: str, address: str | None) -> dict[str, Any]:
+        """Return the tier of the caller, who asks from ``address``, and all tiers; nothing is spent."""
+        bucket = self.bucket(caller, name, "tier")
+        return {"tier": self.level(caller, bucket, address), "tiers": list(bucket.tiers.levels)}
+
+    def bucket(self, caller: ApiKey, name: str, operation: str = "read") -> Bucket:
+        """Return the bucket ``name``; raise as if there were none unless the key allows ``operation``."""
         kept = self.store.declared(caller.tenant, name) if is_bucket(name) else None
         bucket = None if kept is None else Bucket.of(kept)
         if bucket is None or not caller.may(operation, bucket.dataset):
             raise NotFound(f"there is no bucket {name[:63]!r}.")
         return bucket
 
-    def remove(self, caller: Caller, name: str) -> Bucket:
+    def remove(self, caller: ApiKey, name: str) -> Bucket:
         """Remove a bucket and what was drawn for it; what it paid stays paid."""
         kept = self.store.declared(caller.tenant, name) if is_bucket(name) else None
         if kept is None or not caller.may("budget", kept.document["dataset"]):
@@ -394,18 +398,24 @@ class Buckets:
         shutil.rmtree(self.folder(removed), ignore_errors=True)
         return removed
 
-    def readers(self, caller: Caller) -> dict[str, ReaderFacts]:
+    def readers(self, caller: ApiKey) -> dict[str, ReaderFacts]:
         """Return the facts about the tenant's readers."""
         require(caller, "policy", None)
         return self.store.readers(caller.tenant)
 
-    def say(self, caller: Caller, reader: str, facts: ReaderFacts | None) -> None:
-        """Set the facts about ``reader`` that the tenant's policy uses."""
+    def say(self, caller: ApiKey, reader: str, facts: ReaderFacts | None) -> dict[str, Any]:
+        """Set the facts about ``reader`` that the tenant's policy uses, or remove them; return them."""
         require(caller, "policy", None)
-        checked_reader(reader)
+        checked_text("the name of a reader", reader)
         self.store.say(caller.tenant, reader, facts)
+        return {"reader": reader} | (facts or ReaderFacts()).to_dict()
 
-    def access_key(self, caller: Caller, key_id: str) -> tuple[ApiKey, str]:
+    def access_key(self, caller: ApiKey, key_id: str) -> dict[str, Any]:
+        """Return the access key of a key, with which S3 clients sign; it ends with the key."""
+        key, secret = self.key_and_secret(caller, key_id)
+        return {"access_key_id": key.id, "secret_access_key": secret, "path": "/s3"}
+
+    def key_and_secret(self, caller: ApiKey, key_id: str) -> tuple[ApiKey, str]:
         """Return a key of the caller's tenant and the secret that signs requests as it.
 
         Raise if the caller could not have created such a key, because the secret grants what the key allows.
@@ -414,7 +424,7 @@ class Buckets:
         key = self._registry.key(key_id) if is_key_id(key_id) else None
         if key is None or key.tenant != caller.tenant:
             raise Unknown("the tenant has no key of this id.")
-        if not caller.may_grant(role=key.role, scopes=key.scopes, reader=key.reader, expires=key.expires):
+        if not caller.may_grant(key):
             raise Forbidden("this key allows what the key that asks for its secret does not have.")
         return key, self.secret_of(key_id)
 
@@ -432,7 +442,7 @@ class Buckets:
         """Return the source of the objects of ``bucket``; raise if it is no longer allowed."""
         return Source(self._allowed(bucket.tenant, bucket.source))
 
-    def level(self, caller: Caller, bucket: Bucket, address: str | None) -> float:
+    def level(self, caller: ApiKey, bucket: Bucket, address: str | None) -> float:
         """Return the tier of the caller, who asks from ``address``."""
         policy = self._registry.policy(caller.tenant).policy
         facts = self.store.facts(caller.tenant, caller.reader)
@@ -447,7 +457,7 @@ class Buckets:
         return allowed_source(source, name, self._settings.sources, self._settings.data)
 
 
-def shown(bucket: Bucket, caller: Caller) -> dict[str, Any]:
-    """Return a bucket for a caller who may read it; its source is shown only to those who may declare it."""
+def _shown(bucket: Bucket, caller: ApiKey) -> dict[str, Any]:
+    """Return a bucket for a caller who may read it; its source only for those who may declare it."""
     found = bucket.to_dict()
     return found if caller.may("budget", bucket.dataset) else found | {"source": None}

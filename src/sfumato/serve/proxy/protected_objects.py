@@ -29,7 +29,7 @@ from sfumato.io import Fault, named, released_suffix, suffix_of
 from sfumato.noise import Keyed
 from sfumato.release import OneFile, Payment, release
 from sfumato.reports import Certificate, VerificationFailed, certificate_file
-from sfumato.serve.authentication import Caller, ledger_name
+from sfumato.serve.authentication import ApiKey, ledger_name
 from sfumato.serve.proxy.buckets import Bucket, Found, Source
 from sfumato.serve.proxy.s3_protocol import Refused
 from sfumato.serve.request_files import TooLarge
@@ -54,7 +54,7 @@ class KeptObject:
 
 
 def kept_objects(
-    service: Service, caller: Caller, dataset: str, *, most: int
+    service: Service, caller: ApiKey, dataset: str, *, most: int
 ) -> tuple[list[KeptObject], int]:
     """The newest ``most`` that are kept of buckets of ``dataset`` which the caller may read, newest first.
 

@@ -34,7 +34,7 @@ from starlette.routing import Match, Mount
 from starlette.types import Receive, Scope, Send
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.authentication import Caller
+from sfumato.serve.authentication import ApiKey
 from sfumato.serve.proxy.buckets import Bucket, Found
 from sfumato.serve.proxy.protected_objects import Objects, ObjectTier
 from sfumato.serve.proxy.s3_protocol import (
@@ -348,7 +348,7 @@ class Proxy:
         return await self._object(request, caller, bucket, key, address)
 
     async def _of_bucket(
-        self, request: Request, caller: Caller, bucket: Bucket, asked: dict[str, str], address: str | None
+        self, request: Request, caller: ApiKey, bucket: Bucket, asked: dict[str, str], address: str | None
     ) -> Response:
         if request.method == "HEAD" and not asked:
             return Response(headers={"x-amz-bucket-region": "us-east-1"})
@@ -366,7 +366,7 @@ class Proxy:
         return _xml(await run_in_threadpool(listed))
 
     async def _object(
-        self, request: Request, caller: Caller, bucket: Bucket, key: str, address: str | None
+        self, request: Request, caller: ApiKey, bucket: Bucket, key: str, address: str | None
     ) -> Response:
         certificate = key.endswith(_CERTIFICATE)
         of = key.removesuffix(_CERTIFICATE)
@@ -390,7 +390,7 @@ class Proxy:
         file = one.certificate if certificate else one.file
         return await answered(file, request.method, request.headers, told)
 
-    def _caller(self, request: Request, address: str | None) -> Caller:
+    def _caller(self, request: Request, address: str | None) -> ApiKey:
         """Return the signer of the request, within the quota of requests; count wrong signatures."""
         self._service.throttle.require(address)
         signed = signed_of(request)
@@ -398,13 +398,13 @@ class Proxy:
             raise Refused("AccessDenied", "this needs a request signed by an access key of this service.")
         key, now = self._service.registry.key(signed.key_id), datetime.now(UTC)
         right = signed.matches(request, self._buckets.secret_of(signed.key_id))
-        if key is None or not right or not key.usable(now):
+        if key is None or not right or not key.is_usable(now):
             self._service.throttle.failed(address)
             raise Refused(
                 "SignatureDoesNotMatch", "no valid key of this service signed this request, as it came here."
             )
         signed.require_recent(now)
-        return self._service.admit(key.caller())
+        return self._service.admit(key)
 
 
 def _request(scope: Scope) -> Request:

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from sfumato.errors import BadInput
+from sfumato.serve.authentication import DatasetName
+from sfumato.serve.jobs.audit_jobs import AuditDescription
 from sfumato.serve.jobs.job_lifecycle import Job
 from sfumato.serve.request_files import MOST_WORDS
-from sfumato.serve.request_models import AuditDescription, JobShown, Name, checked
 from sfumato.serve.rest.rest_requests import PAGED, Asking, Cursor, Here, Limit, is_form, link_next
 from sfumato.serve.rest.rest_uploads import (
     DESCRIPTION,
@@ -25,6 +26,7 @@ from sfumato.serve.rest.rest_uploads import (
     form_of,
     uploaded,
 )
+from sfumato.serve.service import checked
 
 router = APIRouter(tags=["jobs"])
 
@@ -65,11 +67,11 @@ async def submit(
     response: Response,
     service: Here,
     asking: Asking,
-    dataset: Name,
+    dataset: DatasetName,
     named: Named = None,
     asked: Asked = None,
     key: Key = None,
-) -> JobShown:
+) -> Job:
     """Release a file as a job: its price is held now, and spent when the job begins to draw."""
 
     def submitted(sent: Form) -> Job:
@@ -86,32 +88,32 @@ def jobs(
     asking: Asking,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> list[JobShown]:
+) -> list[Job]:
     """Return a page of the jobs that the key may see, newest first."""
     page = service.jobs(asking, limit=limit, cursor=cursor)
     link_next(request, response, page, limit)
-    return [JobShown(**one.to_dict()) for one in page]
+    return page
 
 
 @router.get("/jobs/{job}")
-def job(service: Here, asking: Asking, job: str) -> JobShown:
+def job(service: Here, asking: Asking, job: str) -> Job:
     """Return the state of a job."""
-    return JobShown(**service.job(asking, job).to_dict())
+    return service.job(asking, job)
 
 
 @router.delete("/jobs/{job}")
-def cancel(service: Here, asking: Asking, job: str) -> JobShown:
+def cancel(service: Here, asking: Asking, job: str) -> Job:
     """Cancel a job: before it begins to draw its price is returned, afterwards it stays spent.
 
     A running job is cancelling, and ends at its next step; a job that has ended stays as it is.
     """
-    return JobShown(**service.cancel(asking, job).to_dict())
+    return service.cancel(asking, job)
 
 
-def accepted(response: Response, job: Job) -> JobShown:
+def accepted(response: Response, job: Job) -> Job:
     """Return the answer to an accepted ``job``."""
     response.headers["Location"] = f"/v1/jobs/{job.id}"
-    return JobShown(**job.to_dict())
+    return job
 
 
 evidence_router = APIRouter(tags=["evidence"])
@@ -128,7 +130,7 @@ async def submit_audit(
     response: Response,
     service: Here,
     asking: Asking,
-    dataset: Name,
+    dataset: DatasetName,
     release: Annotated[
         str | None,
         Query(
@@ -136,7 +138,7 @@ async def submit_audit(
         ),
     ] = None,
     key: Key = None,
-) -> JobShown:
+) -> Job:
     """Audit a release as a job, at no cost: the part original is what it is a release of, row by row.
 
     The part released, with its certificate, or the query's release, is what is attacked.
@@ -146,8 +148,10 @@ async def submit_audit(
 
     def submitted() -> Job:
         asked = checked("asked", AuditDescription, form.words.get("asked", "{}"))
-        files = service.audited_files(asking, form.files, release, form.words.get("certificate"))
-        return service.submit_audit(asking, asked, files, dataset, request=key)
+        certificate = form.words.get("certificate")
+        return service.submit_audit(
+            asking, asked, form.files, dataset, release=release, certificate=certificate, request=key
+        )
 
     with ExitStack() as brought:
         folder = brought.enter_context(service.folder())

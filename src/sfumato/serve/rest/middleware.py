@@ -26,7 +26,7 @@ from sfumato.serve.authentication import Network, address_behind
 from sfumato.serve.logs import noting, told
 from sfumato.serve.metrics import Metrics
 from sfumato.serve.refusal_codes import REFUSAL, refusal_of
-from sfumato.serve.request_models import faults
+from sfumato.serve.service import faults
 
 #: What problems are.
 MEDIA = "application/problem+json"

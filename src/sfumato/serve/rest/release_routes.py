@@ -1,6 +1,7 @@
 """Routes of releases: plan, protect, list, download, delete and verify."""
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -8,11 +9,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 
 from sfumato.errors import BadInput
-from sfumato.reports import certificate_file
+from sfumato.serve.authentication import DatasetName
 from sfumato.serve.jobs.sync_executor import LATE_PLAN, late_release
-from sfumato.serve.release_store import Release
+from sfumato.serve.release_store import Release, StoredRelease
 from sfumato.serve.request_files import MOST_WORDS
-from sfumato.serve.request_models import Name, ReleaseShown
 from sfumato.serve.rest.rest_requests import PAGED, Asking, Cursor, Here, Limit, link_next
 from sfumato.serve.rest.rest_uploads import (
     BINARY,
@@ -55,7 +55,12 @@ _RELEASED_OR_ROWS: dict[int | str, dict[str, Any]] = {
 
 @router.post("/datasets/{dataset}/plan", openapi_extra=body_of(asked=DESCRIPTION))
 async def plan(
-    request: Request, service: Here, asking: Asking, dataset: Name, named: Named = None, asked: Asked = None
+    request: Request,
+    service: Here,
+    asking: Asking,
+    dataset: DatasetName,
+    named: Named = None,
+    asked: Asked = None,
 ) -> dict[str, Any]:
     """Return what a release of a file would guarantee and cost; nothing is spent."""
 
@@ -75,7 +80,7 @@ async def protect(
     request: Request,
     service: Here,
     asking: Asking,
-    dataset: Name,
+    dataset: DatasetName,
     named: Named = None,
     asked: Asked = None,
     key: Key = None,
@@ -102,23 +107,23 @@ def releases(
     asking: Asking,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> list[ReleaseShown]:
+) -> Sequence[Release]:
     """Return a page of the releases that the key may see, newest first."""
     page = service.releases(asking, limit=limit, cursor=cursor)
     link_next(request, response, page, limit)
-    return [ReleaseShown(**one.to_dict()) for one in page]
+    return page
 
 
 @router.get("/releases/{release}")
-def release(service: Here, asking: Asking, release: str) -> ReleaseShown:
+def release(service: Here, asking: Asking, release: str) -> Release:
     """Return one release: its three columns, and what paid for it."""
-    return ReleaseShown(**service.release(asking, release).to_dict())
+    return service.release(asking, release)
 
 
 @router.delete("/releases/{release}")
-def delete(service: Here, asking: Asking, release: str) -> ReleaseShown:
+def delete(service: Here, asking: Asking, release: str) -> Release:
     """Delete the released file; its certificate, record and payment are kept."""
-    return ReleaseShown(**service.delete_release(asking, release).to_dict())
+    return service.delete_release(asking, release)
 
 
 @router.get("/releases/{release}/content", responses=_RELEASED, response_class=FileResponse)
@@ -130,8 +135,7 @@ def content(service: Here, asking: Asking, release: str) -> Response:
 @router.get("/releases/{release}/certificate")
 def certificate(service: Here, asking: Asking, release: str) -> dict[str, Any]:
     """Return the signed certificate of a release."""
-    beside = certificate_file(service.release(asking, release).file)
-    found: dict[str, Any] = json.loads(beside.read_bytes())
+    found: dict[str, Any] = json.loads(service.certificate(asking, release))
     return found
 
 
@@ -150,25 +154,23 @@ async def verify(
     def verified(sent: Form) -> dict[str, Any]:
         if "certificate" not in sent.words:
             raise BadInput("the certificate of the file is missing; give it in the query or in the form.")
-        file = sent.files["file"]
-        certificate_file(file).write_text(sent.words["certificate"], "utf-8")
-        return service.verified(asking, file)
+        return service.verified(asking, sent.files["file"], sent.words["certificate"])
 
     return await uploaded(request, service, asking, named, {"certificate": certificate}, verified)
 
 
-def _file(done: Release) -> Response:
+def _file(done: StoredRelease) -> Response:
     return FileResponse(done.file, media_type=_TYPE, filename=done.name, headers=_headers(done))
 
 
-def _whole(done: Release) -> Response:
+def _whole(done: StoredRelease) -> Response:
     quoted = quote(done.name)
     name = f'filename="{quoted}"' if quoted == done.name else f"filename*=utf-8''{quoted}"
     headers = _headers(done) | {"Content-Disposition": f"attachment; {name}"}
     return Response(done.file.read_bytes(), media_type=_TYPE, headers=headers)
 
 
-def _headers(done: Release) -> dict[str, str]:
+def _headers(done: StoredRelease) -> dict[str, str]:
     return {
         "Sfumato-Release": done.id,
         "ETag": f'"{done.sha256}"',

@@ -15,12 +15,11 @@ from pydantic.json_schema import models_json_schema
 import sfumato
 from sfumato.serve.pages.pages_app import make_dashboard
 from sfumato.serve.proxy.s3_app import proxy_mount
-from sfumato.serve.request_models import Description
 from sfumato.serve.rest import job_routes, release_routes, tenant_routes
 from sfumato.serve.rest.middleware import MEDIA, PROBLEMS, SCHEMA, Watched, add_problems
 from sfumato.serve.rest.rest_requests import Bounded
 from sfumato.serve.rest.rest_uploads import ReleasedRows, Rows
-from sfumato.serve.service import Service
+from sfumato.serve.service import Description, Service
 
 __all__ = ["make_app"]
 

@@ -24,7 +24,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfumato.errors import BadInput
-from sfumato.serve.authentication import Caller
+from sfumato.serve.authentication import ApiKey
 from sfumato.serve.request_files import (
     Pace,
     TooLarge,
@@ -74,6 +74,11 @@ def link_next(request: Request, response: Response, page: Sequence[_Identified],
         response.headers["Link"] = f'<{place}>; rel="next"'
 
 
+def address_of(request: Request) -> str | None:
+    """Return the network address of the client."""
+    return None if request.client is None else request.client.host
+
+
 async def _service(request: Request) -> Service:
     found: Service = request.app.state.service
     return found
@@ -83,17 +88,16 @@ async def _service(request: Request) -> Service:
 Here = Annotated[Service, Depends(_service)]
 
 
-async def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> ApiKey:
     # The header is in the document as the scheme of keys, and is taken as it is: declared, it would be
     # looked up by every request as if it could be anything.
     service: Service = request.app.state.service
-    address = None if request.client is None else request.client.host
     given = request.headers.get("authorization")
-    return await to_thread.run_sync(service.authenticate, given, address, limiter=_THREADS)
+    return await to_thread.run_sync(service.authenticate, given, address_of(request), limiter=_THREADS)
 
 
 #: Who asks, within the quota of requests; wrong keys are counted by the address they come from.
-Asking = Annotated[Caller, Depends(_caller)]
+Asking = Annotated[ApiKey, Depends(_caller)]
 
 
 # What a body may have where no route asks for more: the longest policy, and the words around it.

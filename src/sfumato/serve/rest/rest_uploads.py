@@ -23,12 +23,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from sfumato.errors import BadInput
 from sfumato.io import Schema, kind_of, open_array, single_names
 from sfumato.release import ReleaseRequest
-from sfumato.serve.authentication import Caller
-from sfumato.serve.release_store import Release
+from sfumato.serve.authentication import ApiKey
+from sfumato.serve.release_store import Release, StoredRelease
 from sfumato.serve.request_files import MOST_WORDS, TooLarge, direct_limit, file_name, for_jobs, private_file
-from sfumato.serve.request_models import Description, ReleaseShown, checked
 from sfumato.serve.rest.rest_requests import Parts, announced, is_form, malformed, media_type, received, whole
-from sfumato.serve.service import Service
+from sfumato.serve.service import Description, Service, checked
 
 #: What such a body may have: values take far more memory than their digits. Larger ones are files.
 MOST_BYTES = 2 << 20
@@ -96,7 +95,7 @@ class ReleasedRows(BaseModel):
     An array of more than 16 MiB is left out: ``…/releases/R/content`` has its file.
     """
 
-    release: ReleaseShown
+    release: Release
     array: list[Any] | None = None
     table: dict[str, list[Any]] | None = None
 
@@ -132,9 +131,9 @@ def rows_file(content: bytes, folder: Path) -> tuple[Path, Description]:
     return folder / "rows.parquet", rows.asked
 
 
-def released_rows(done: Release) -> ReleasedRows:
+def released_rows(done: StoredRelease) -> ReleasedRows:
     """Return the records of a release of such a file."""
-    shown = ReleaseShown(**done.to_dict())
+    shown = Release(**done.to_dict())
     if kind_of(done.file) == "array":
         source = open_array(done.file)
         if math.prod(source.shape) * _NUMBER > _MOST_ANSWER:
@@ -267,7 +266,7 @@ class _Asked(Parts):
 async def uploaded(
     request: Request,
     service: Service,
-    asking: Caller,
+    asking: ApiKey,
     named: str | None,
     words: Mapping[str, str | None],
     work: Callable[[Form], _Made],
@@ -328,7 +327,7 @@ async def _brought(
 async def _records(
     request: Request,
     service: Service,
-    asking: Caller,
+    asking: ApiKey,
     given: Collection[str],
     work: Callable[[Form], _Made],
     limit: int,
@@ -363,7 +362,7 @@ def _placed(
         return work(Form({"file": place}, words))
 
 
-def _rows(content: bytes, service: Service, asking: Caller, work: Callable[[Form], _Made]) -> _Made:
+def _rows(content: bytes, service: Service, asking: ApiKey, work: Callable[[Form], _Made]) -> _Made:
     """Run ``work`` on records, and count the bytes of the body beyond those of the records' file."""
     with service.folder() as folder:
         uncounted = len(content)

@@ -10,14 +10,13 @@ from fastapi import APIRouter, Header, Path, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from sfumato.serve.authentication import Unauthenticated
+from sfumato.ledger import Balance
+from sfumato.serve.authentication import DatasetName, Unauthenticated
 from sfumato.serve.metrics import MEDIA_TYPE
-from sfumato.serve.proxy.buckets import NewBucket, NewReader, shown
+from sfumato.serve.proxy.buckets import NewBucket, NewReader
 from sfumato.serve.proxy.protected_objects import Objects
-from sfumato.serve.reader_tiers import ReaderFacts
-from sfumato.serve.request_models import Budget, Name, NewBudget, NewKey, NewPolicy
-from sfumato.serve.rest.rest_requests import Asking, Here
-from sfumato.serve.trust_policy import Policy
+from sfumato.serve.rest.rest_requests import Asking, Here, address_of
+from sfumato.serve.service import NewBudget, NewKey, NewPolicy
 
 bucket_router = APIRouter(tags=["proxies"])
 
@@ -36,22 +35,19 @@ def declare(service: Here, asking: Asking, new: NewBucket) -> dict[str, Any]:
 @bucket_router.get("/proxies")
 def buckets(service: Here, asking: Asking) -> list[dict[str, Any]]:
     """Return the buckets that the key may read; their source is shown only to those who may declare them."""
-    return [shown(bucket, asking) for bucket in service.buckets.buckets(asking)]
+    return service.buckets.listed(asking)
 
 
 @bucket_router.get("/proxies/{name}")
 def bucket(service: Here, asking: Asking, name: str) -> dict[str, Any]:
     """Return one bucket."""
-    return shown(service.buckets.bucket(asking, name), asking)
+    return service.buckets.shown(asking, name)
 
 
 @bucket_router.get("/proxies/{name}/tier")
 def tier(request: Request, service: Here, asking: Asking, name: str) -> dict[str, Any]:
     """Return the tier of the caller at its present address; nothing is spent."""
-    address = None if request.client is None else request.client.host
-    found = service.buckets
-    bucket = found.bucket(asking, name, "tier")
-    return {"tier": found.level(asking, bucket, address), "tiers": list(bucket.tiers.levels)}
+    return service.buckets.tier(asking, name, address_of(request))
 
 
 @bucket_router.get("/proxies/{name}/names")
@@ -78,48 +74,44 @@ def readers(service: Here, asking: Asking) -> dict[str, dict[str, Any]]:
 @bucket_router.put("/readers/{reader}")
 def say(service: Here, asking: Asking, reader: _Reader, new: NewReader) -> dict[str, Any]:
     """Set a reader's authorisations and jurisdiction, which the policy uses."""
-    facts = new.facts()
-    service.buckets.say(asking, reader, facts)
-    return {"reader": reader} | facts.to_dict()
+    return service.buckets.say(asking, reader, new.facts())
 
 
 @bucket_router.delete("/readers/{reader}")
 def forget(service: Here, asking: Asking, reader: _Reader) -> dict[str, Any]:
     """Remove the facts about a reader."""
-    service.buckets.say(asking, reader, None)
-    return {"reader": reader} | ReaderFacts().to_dict()
+    return service.buckets.say(asking, reader, None)
 
 
 @bucket_router.post("/keys/{key}/s3")
 def access_key(service: Here, asking: Asking, key: str) -> dict[str, Any]:
     """Return the access key of a key, with which S3 clients sign; it ends with the key."""
-    found, secret = service.buckets.access_key(asking, key)
-    return {"access_key_id": found.id, "secret_access_key": secret, "path": "/s3"}
+    return service.buckets.access_key(asking, key)
 
 
 budget_router = APIRouter(tags=["budgets"])
 
 
-@budget_router.get("/budgets")
-def budgets(service: Here, asking: Asking) -> list[Budget]:
+@budget_router.get("/budgets", response_model=list[Balance])
+def budgets(service: Here, asking: Asking) -> Any:
     """Return all budgets that the key may see."""
-    return [Budget(**one) for one in service.budgets(asking)]
+    return service.budgets(asking)
 
 
-@budget_router.post("/budgets", status_code=201)
-def open_budget(service: Here, asking: Asking, new: NewBudget) -> Budget:
+@budget_router.post("/budgets", status_code=201, response_model=Balance)
+def open_budget(service: Here, asking: Asking, new: NewBudget) -> Any:
     """Open a budget; opening the same one again changes nothing."""
-    return Budget(**service.open_budget(asking, **new.model_dump()))
+    return service.open_budget(asking, **new.model_dump())
 
 
-@budget_router.get("/budgets/{dataset}")
-def budget(service: Here, asking: Asking, dataset: Name) -> Budget:
+@budget_router.get("/budgets/{dataset}", response_model=Balance)
+def budget(service: Here, asking: Asking, dataset: DatasetName) -> Any:
     """Return what a dataset may still spend."""
-    return Budget(**service.budget(asking, dataset))
+    return service.budget(asking, dataset)
 
 
 @budget_router.get("/budgets/{dataset}/history")
-def history(service: Here, asking: Asking, dataset: Name) -> list[dict[str, Any]]:
+def history(service: Here, asking: Asking, dataset: DatasetName) -> list[dict[str, Any]]:
     """Return every entry of the budget, oldest first."""
     return service.history(asking, dataset)
 
@@ -146,7 +138,7 @@ def metrics(
 ) -> Response:
     """Return the metrics to the holder of the metrics token: they name tenants' datasets."""
     token, throttle = request.app.state.metrics_token, service.throttle
-    address = None if request.client is None else request.client.host
+    address = address_of(request)
     if token is None:
         raise HTTPException(404)
     throttle.require(address)
@@ -161,9 +153,9 @@ router = APIRouter(tags=["tenant"])
 
 
 @router.get("/me")
-def me(asking: Asking) -> dict[str, Any]:
+def me(service: Here, asking: Asking) -> dict[str, Any]:
     """Return the caller, and what its key allows."""
-    return asking.to_dict()
+    return service.me(asking)
 
 
 @router.get("/keys")
@@ -194,4 +186,4 @@ def policy(service: Here, asking: Asking) -> dict[str, Any]:
 @router.put("/policy")
 def set_policy(service: Here, asking: Asking, new: NewPolicy) -> dict[str, Any]:
     """Replace the trust policy."""
-    return service.set_policy(asking, Policy.from_dict(new.policy), new.after).to_dict()
+    return service.set_policy(asking, **new.model_dump()).to_dict()
