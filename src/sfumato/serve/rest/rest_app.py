@@ -15,7 +15,7 @@ from pydantic.json_schema import models_json_schema
 import sfumato
 from sfumato.serve.pages.pages_app import make_dashboard
 from sfumato.serve.proxy.s3_app import proxy_mount
-from sfumato.serve.rest import job_routes, release_routes, tenant_routes
+from sfumato.serve.rest import rest_routes
 from sfumato.serve.rest.middleware import MEDIA, PROBLEMS, SCHEMA, Watched, add_problems
 from sfumato.serve.rest.rest_requests import Bounded
 from sfumato.serve.rest.rest_uploads import ReleasedRows, Rows
@@ -31,12 +31,12 @@ _KEY = "key"
 _METHODS = ("get", "post", "put", "delete", "patch")
 
 _ROUTERS = (
-    tenant_routes.budget_router,
-    release_routes.router,
-    job_routes.router,
-    job_routes.evidence_router,
-    tenant_routes.router,
-    tenant_routes.bucket_router,
+    rest_routes.budget_router,
+    rest_routes.release_router,
+    rest_routes.job_router,
+    rest_routes.evidence_router,
+    rest_routes.tenant_router,
+    rest_routes.bucket_router,
 )
 
 
@@ -105,7 +105,7 @@ def make_app(service: Service, *, metrics_token: str | None = None) -> FastAPI:
     add_problems(app)
     app.add_middleware(Bounded)
     app.add_middleware(Watched, metrics=service.metrics, trusted=service.settings.trusted)
-    app.include_router(tenant_routes.operation_router)
+    app.include_router(rest_routes.operation_router)
     for router in _ROUTERS:
         app.include_router(router, prefix="/v1", responses=dict(PROBLEMS))
     app.include_router(_front)
