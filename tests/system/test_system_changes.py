@@ -218,7 +218,7 @@ from sfumato.serve.grpc.servicer import asked_of
 sent = pb.Description(parameters={name: pb.Parameter(number=value) for name, value in given.items()})
 assert asked_of(sent).make_mechanism("array").epsilon == 1.0
 
-from sfumato.serve.pages.release_forms import other_fields
+from sfumato.serve.pages.release_pages import other_fields
 assert other_fields()["parameter-part"][0] == "part"
 
 from sfumato.cli import main

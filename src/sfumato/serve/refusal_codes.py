@@ -15,7 +15,7 @@ from sfumato.serve.authentication import (
     with_tenant_names,
 )
 from sfumato.serve.jobs.sync_executor import TookTooLong
-from sfumato.serve.metrics import NotReady
+from sfumato.serve.monitoring import NotReady
 from sfumato.serve.registry_database import Busy, Conflict, QuotaRefused, RegistryUnavailable, Unknown
 from sfumato.serve.request_files import TooLarge, TooSlow
 

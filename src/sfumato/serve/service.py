@@ -43,8 +43,7 @@ from sfumato.serve.jobs.audit_jobs import AUDIT_FILES, AuditDescription, Audits
 from sfumato.serve.jobs.job_lifecycle import Job, Jobs
 from sfumato.serve.jobs.job_store import JobRecord
 from sfumato.serve.jobs.sync_executor import Direct, Turns
-from sfumato.serve.logs import note
-from sfumato.serve.metrics import Metrics, Readiness
+from sfumato.serve.monitoring import Metrics, Readiness, note
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.release_store import Releases, Resources, StoredRelease, new_id, release_report
 from sfumato.serve.request_files import MOST_WORDS, file_name, released_name

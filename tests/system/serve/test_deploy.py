@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 
 import sfumato
 from sfumato.serve import Listening, Service, Settings
-from sfumato.serve.metrics import Metrics
+from sfumato.serve.monitoring import Metrics
 from sfumato.serve.rest import make_app
 
 ROOT = Path(__file__).resolve().parents[3]

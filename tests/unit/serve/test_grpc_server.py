@@ -32,8 +32,8 @@ from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.proxy import s3_protocol
 from sfumato.serve.registry_database import Busy
 from sfumato.serve.rest.rest_app import make_app
+from sfumato.serve.server import run
 from sfumato.serve.settings import Listening
-from sfumato.serve.workers import run
 
 
 def without_tables(service, database):

@@ -19,7 +19,7 @@ from sfumato.reports import Scale, certificate_file
 from sfumato.serve.jobs.job_runner import Runner
 from sfumato.serve.pages.dataset_pages import Moments
 from sfumato.serve.pages.explorer import DISTRUSTS, EPSILONS, SAMPLES, Samples, budget
-from sfumato.serve.pages.release_forms import offered
+from sfumato.serve.pages.release_pages import offered
 from sfumato.serve.pages.tenant_pages import as_text, in_words
 from sfumato.serve.trust_policy import Policy
 

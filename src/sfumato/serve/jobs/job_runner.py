@@ -20,7 +20,7 @@ from sfumato.errors import BadInput, SfumatoError, StorageFailed
 from sfumato.ledger import LedgerUnavailable
 from sfumato.serve.jobs.job_lifecycle import LEASE_SECONDS, Jobs
 from sfumato.serve.jobs.job_store import JobRecord
-from sfumato.serve.logs import told
+from sfumato.serve.monitoring import told
 from sfumato.serve.refusal_codes import refusal_of
 from sfumato.serve.registry_database import RegistryUnavailable
 from sfumato.serve.release_store import Release

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.logs import told
+from sfumato.serve.monitoring import told
 from sfumato.serve.registry_database import QuotaRefused
 
 _SMALL_BYTES = 1 << 20

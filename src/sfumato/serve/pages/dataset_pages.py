@@ -24,13 +24,10 @@ from sfumato.reports import (
     Scale,
     Step,
     Tick,
-    at_least,
-    plain,
-    share,
     thinned,
 )
 from sfumato.serve.authentication import ledger_name
-from sfumato.serve.pages.page_request import Form, Visit, form, page
+from sfumato.serve.pages.page_request import Form, Visit, budget_of, form, page
 from sfumato.serve.pages.release_pages import sections_of
 from sfumato.serve.proxy.protected_objects import kept_objects
 from sfumato.serve.refusal_codes import message_of
@@ -147,17 +144,6 @@ class Spendings:
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return replace(before[1], now=max(now.timestamp(), before[1].now))
-
-
-def budget_of(balance: dict[str, Any]) -> dict[str, Any]:
-    """Return a budget for display: what is left rounded down, the used share as a percentage."""
-    return balance | {
-        "used_text": share(balance["used"]),
-        "left_text": at_least(balance["left"] or balance["left_pure"]),
-        "left_pure_text": at_least(balance["left_pure"]),
-        "epsilon_text": plain(balance["epsilon"]),
-        "delta_text": plain(balance["delta"]),
-    }
 
 
 def _datasets(visit: Visit) -> Response:

@@ -34,7 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import sfumato
 from sfumato.errors import BadInput
 from sfumato.privacy import Statement
-from sfumato.reports import Entry, ReleaseSection, at_most, share
+from sfumato.reports import Entry, ReleaseSection, at_least, at_most, plain, share
 from sfumato.reports import environment as report_environment
 from sfumato.serve.authentication import ApiKey, Forbidden, Unauthenticated
 from sfumato.serve.request_files import TooSlow, direct_limit, file_name, for_jobs, require_size
@@ -167,6 +167,17 @@ def section_of(name: str, statement: Statement | Mapping[str, Any]) -> ReleaseSe
     """Return the three columns of a release as the report shows them."""
     told = statement if isinstance(statement, Statement) else Statement.from_dict(statement)
     return ReleaseSection(1, Entry(name, told))
+
+
+def budget_of(balance: dict[str, Any]) -> dict[str, Any]:
+    """Return a budget for display: what is left rounded down, the used share as a percentage."""
+    return balance | {
+        "used_text": share(balance["used"]),
+        "left_text": at_least(balance["left"] or balance["left_pure"]),
+        "left_pure_text": at_least(balance["left_pure"]),
+        "epsilon_text": plain(balance["epsilon"]),
+        "delta_text": plain(balance["delta"]),
+    }
 
 
 def template_text(name: str) -> str:

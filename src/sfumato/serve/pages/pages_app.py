@@ -17,8 +17,6 @@ from sfumato.errors import SfumatoError
 from sfumato.serve.pages import (
     dataset_pages,
     explorer,
-    job_pages,
-    release_forms,
     release_pages,
     sign_in,
     tenant_pages,
@@ -64,9 +62,7 @@ def make_dashboard(service: Service) -> Starlette:
                 for part in (
                     sign_in,
                     dataset_pages,
-                    release_forms,
                     release_pages,
-                    job_pages,
                     explorer,
                     tenant_pages,
                 )

@@ -18,14 +18,13 @@ from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
 from sfumato.serve.authentication import address_behind, network_of
-from sfumato.serve.metrics import Readiness
+from sfumato.serve.monitoring import Readiness
 from sfumato.serve.registry_database import QuotaRefused
 from sfumato.serve.rest.rest_app import make_app
-from sfumato.serve.rest.rest_server import ending
+from sfumato.serve.server import ending, run
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings, variable_of
 from sfumato.serve.tenant_registry import Quotas
-from sfumato.serve.workers import run
 
 WRONG = {"Authorization": "Bearer sfu_" + "0" * 16 + "_" + "0" * 64}
 
