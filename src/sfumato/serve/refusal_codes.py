@@ -17,7 +17,7 @@ from sfumato.serve.authentication import (
 from sfumato.serve.jobs.sync_executor import TookTooLong
 from sfumato.serve.monitoring import NotReady
 from sfumato.serve.registry_database import Busy, Conflict, QuotaRefused, RegistryUnavailable, Unknown
-from sfumato.serve.request_files import TooLarge, TooSlow
+from sfumato.serve.uploads import TooLarge, TooSlow
 
 #: The key of a refusal's code in the scope of its request, for the access log and metrics.
 REFUSAL = "sfumato.refusal"

@@ -34,9 +34,9 @@ from sfumato.release import Protected, ReleaseRequest
 from sfumato.reports import file_digest
 from sfumato.serve.registry_database import NewestFirst, rows_where
 from sfumato.serve.registry_database import releases as release_rows
-from sfumato.serve.request_files import WorkFolders
 from sfumato.serve.settings import Settings
 from sfumato.serve.tenant_registry import Registry
+from sfumato.serve.uploads import WorkFolders
 
 
 class Resources:

@@ -46,11 +46,17 @@ from sfumato.serve.jobs.sync_executor import Direct, Turns
 from sfumato.serve.monitoring import Metrics, Readiness, note
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.release_store import Releases, Resources, StoredRelease, new_id, release_report
-from sfumato.serve.request_files import MOST_WORDS, file_name, released_name
 from sfumato.serve.settings import Settings
 from sfumato.serve.tenant_registry import VersionedPolicy
 from sfumato.serve.trust_policy import Policy
-from sfumato.serve.unpacked_size import require_memory, require_memory_to_audit, require_unpacked
+from sfumato.serve.uploads import (
+    MOST_WORDS,
+    file_name,
+    released_name,
+    require_memory,
+    require_memory_to_audit,
+    require_unpacked,
+)
 
 __all__ = ["Service"]
 

@@ -240,7 +240,7 @@ def test_a_job_that_takes_too_long_fails(service, owner, upload):
 
 def test_bodies_of_the_dead_are_swept_and_those_of_the_living_are_not(service):
     script = (
-        "import sys, time; from pathlib import Path; from sfumato.serve.request_files import WorkFolders\n"
+        "import sys, time; from pathlib import Path; from sfumato.serve.uploads import WorkFolders\n"
         "with WorkFolders(Path(sys.argv[1])).folder() as folder:\n"
         "    (folder / 'x.npz').write_bytes(b'private'); print('there', flush=True); time.sleep(600)\n"
     )

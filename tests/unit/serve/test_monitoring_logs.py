@@ -75,8 +75,6 @@ def test_an_error_in_another_package_is_placed_in_ours_too(lines):
         monitoring.place_of(SECRET)
     place = monitoring.place_of(raised.tb)
     assert re.search(r"traceback\.py:\d+ in sfumato/serve/monitoring\.py:\d+$", place)
-        r"traceback\.py:\d+ in sfumato/serve/monitoring\.py:\d+$", monitoring.place_of(raised.tb)
-    )
 
 
 def test_who_was_switched_off_by_others_is_heard_again(lines, tmp_path):

@@ -30,8 +30,8 @@ from sfumato.serve.jobs.audit_jobs import AUDIT_FILES, AuditDescription
 from sfumato.serve.jobs.sync_executor import LATE_PLAN, late_release
 from sfumato.serve.proxy.buckets import NewBucket, NewReader
 from sfumato.serve.release_store import StoredRelease
-from sfumato.serve.request_files import MOST_WORDS, TooSlow, direct_limit, file_name, for_jobs, written
 from sfumato.serve.service import Description, NewBudget, NewKey, NewPolicy, Service, checked
+from sfumato.serve.uploads import MOST_WORDS, TooSlow, direct_limit, file_name, for_jobs, written
 
 #: The bytes of a file in one message of an answer.
 CHUNK = 256 << 10

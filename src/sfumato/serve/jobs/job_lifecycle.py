@@ -65,7 +65,7 @@ from sfumato.serve.authentication import ApiKey, ledger_name
 from sfumato.serve.jobs.job_store import ENDED, JobFiles, JobRecord, JobTable
 from sfumato.serve.registry_database import Busy
 from sfumato.serve.release_store import Releases, Resources, Storage, new_id, reused
-from sfumato.serve.request_files import released_name
+from sfumato.serve.uploads import released_name
 
 #: How long a worker that shows no sign of life keeps a job.
 LEASE_SECONDS = 20.0

@@ -24,8 +24,8 @@ from sfumato.serve.monitoring import told
 from sfumato.serve.refusal_codes import refusal_of
 from sfumato.serve.registry_database import RegistryUnavailable
 from sfumato.serve.release_store import Release
-from sfumato.serve.request_files import TooSlow
 from sfumato.serve.service import Service
+from sfumato.serve.uploads import TooSlow
 
 __all__ = ["Runner"]
 

@@ -55,8 +55,8 @@ from sfumato.serve.pages.page_request import (
     upload,
 )
 from sfumato.serve.refusal_codes import message_of
-from sfumato.serve.request_files import require_size
 from sfumato.serve.service import Description, checked
+from sfumato.serve.uploads import require_size
 
 # What the form has besides the file.
 _FORM_FIELDS = (

@@ -25,7 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfumato.errors import BadInput
 from sfumato.serve.authentication import ApiKey
-from sfumato.serve.request_files import (
+from sfumato.serve.rest.middleware import problem
+from sfumato.serve.service import MOST_AT_ONCE, Service
+from sfumato.serve.uploads import (
     Pace,
     TooLarge,
     TooSlow,
@@ -34,8 +36,6 @@ from sfumato.serve.request_files import (
     require_some,
     written,
 )
-from sfumato.serve.rest.middleware import problem
-from sfumato.serve.service import MOST_AT_ONCE, Service
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks

@@ -24,7 +24,6 @@ from sfumato.serve.monitoring import MEDIA_TYPE
 from sfumato.serve.proxy.buckets import NewBucket, NewReader
 from sfumato.serve.proxy.protected_objects import Objects
 from sfumato.serve.release_store import Release, StoredRelease
-from sfumato.serve.request_files import MOST_WORDS
 from sfumato.serve.rest.rest_requests import (
     PAGED,
     Asking,
@@ -50,6 +49,7 @@ from sfumato.serve.rest.rest_uploads import (
     uploaded,
 )
 from sfumato.serve.service import NewBudget, NewKey, NewPolicy, checked
+from sfumato.serve.uploads import MOST_WORDS
 
 release_router = APIRouter(tags=["releases"])
 

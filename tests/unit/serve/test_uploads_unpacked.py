@@ -14,11 +14,11 @@ from sfumato.errors import BadInput
 from sfumato.io import Schema, open_array
 from sfumato.release import ReleaseRequest, protect, rows_at_once
 from sfumato.reports import KeyRing
-from sfumato.serve.request_files import TooLarge
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
-from sfumato.serve.unpacked_size import (
+from sfumato.serve.uploads import (
     MOST_PIXELS,
+    TooLarge,
     require_memory,
     require_memory_to_audit,
     require_unpacked,

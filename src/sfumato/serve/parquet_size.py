@@ -1,11 +1,4 @@
-"""Size of a file once it is unpacked, and memory that the work on it takes; found from headers.
-
-Bodies may be bombs: a few kilobytes hold gigabytes of zeros, a picture of a hundred million pixels or hours
-of black film. What is counted costs little: lengths that headers state and readers hold them to, packets, and
-for a table packed by gzip the unpacked bytes themselves, up to the limit. A file that cannot be read passes
-here, and is refused in better words by whoever reads it. Memory is bounded from headers alone: most is
-streamed, but one record, one picture, one clip of some mechanisms and what an audit compares are in memory
-whole.
+"""Size of a Parquet file once it is unpacked, found from the headers of its pages.
 
 The pages of a Parquet file are counted by their own headers, because a reader makes room for each page by the
 header before it and not by what the end of the file says; pyarrow shows the end only. The headers are in the
@@ -16,24 +9,20 @@ rows times the longest text of its dictionary.
 
 from __future__ import annotations
 
-import math
 import os
 import struct
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from mmap import PROT_READ, mmap
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import BadInput
-from sfumato.io import Schema, array_names, kind_of, open_archive, open_array, suffix_of
-from sfumato.mechanisms import Mechanism
-from sfumato.media.audio import BandNoise, SoundMechanism
-from sfumato.media.images import PictureMechanism
-from sfumato.release import MediaMechanisms, rows_at_once
-from sfumato.serve.request_files import TooLarge
+from sfumato.errors import BadInput, SfumatoError
+
+
+class TooLarge(SfumatoError):
+    """Raised if a body has more bytes than the service accepts."""
+
 
 # Of each kind of page: where its header holds what there is of the kind, and there the encoding.
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
@@ -300,195 +289,3 @@ def _longest_of(texts: bytes, count: int) -> int:
         (length,) = struct.unpack_from("<I", texts, at)
         longest, at = max(longest, length), at + 4 + length
     return longest
-
-
-#: Of one picture or frame: a mechanism has some thirty bytes in memory for each.
-MOST_PIXELS = 1 << 25
-_STEP = 1 << 20
-_SAMPLE_BYTES = 4
-# In memory for each value that an audit compares, and frames of a video that are worked on at a time.
-_AUDIT_BYTES = 48
-_FRAMES = 4
-
-
-def require_unpacked(file: Path, most: int) -> None:
-    """Refuse a ``file`` that is more than ``most`` bytes once it is unpacked, or too large a picture."""
-    suffix = suffix_of(file)
-    measure = _MEASURES.get(suffix) or _MEASURES.get(kind_of(file))
-    if measure is not None and measure(file, most) > most:
-        raise TooLarge(
-            f"{file.name} unpacks to more than {most:,} bytes, the most that is taken this way; "
-            "send less at once, or as a job where more is taken."
-        )
-
-
-def require_memory(file: Path, made: Mechanism | MediaMechanisms, array: str | None, most: int) -> None:
-    """Refuse a ``file`` whose release by ``made`` takes more than ``most`` bytes of memory.
-
-    The few megabytes that any release takes are not counted.
-    """
-    with suppress(BadInput):  # refused in better words by whoever opens it
-        _require(file, _working_bytes(file, made, array), most)
-
-
-def require_memory_to_audit(files: Sequence[Path], schema: Schema | None, most: int) -> None:
-    """Refuse ``files`` that an audit, which has all of their values in memory, has no room for."""
-    if not files:
-        return  # refused in better words: there is nothing to compare
-    with suppress(BadInput):
-        _require(files[0], sum(_AUDIT_BYTES * _values(file, schema, most) for file in files), most)
-
-
-def _require(file: Path, needed: int, most: int) -> None:
-    if needed > most:
-        raise TooLarge(
-            f"the work on {file.name} takes up to {needed:,} bytes of memory, and {most:,} are the most for "
-            "one request; send narrower records, a smaller picture, a shorter clip or fewer rows."
-        )
-
-
-def _working_bytes(file: Path, made: Mechanism | MediaMechanisms, array: str | None) -> int:
-    kind = kind_of(file)
-    if kind == "table":
-        return parquet_batch(file) if suffix_of(file) == ".parquet" else 0
-    if isinstance(made, Mechanism):
-        source = open_array(file, array)
-        shaped = isinstance(made, PictureMechanism | SoundMechanism)
-        mechanism = made.shaped(source.shape[1:]) if shaped else made
-        # An array in Fortran order is read whole, and turned.
-        whole = 2 * math.prod(source.shape) * source.dtype.itemsize if source.fortran else 0
-        rows = min(source.rows, rows_at_once(source, mechanism))
-        return mechanism.working_bytes(math.prod(source.shape[1:]), rows) + whole
-    if kind == "picture" and made.picture is not None:
-        from sfumato.io import picture_header
-
-        shape = picture_header(file).shape
-        return made.picture.shaped(shape).working_bytes(math.prod(shape))
-    if kind == "sound" and made.sound is not None:
-        from sfumato.io import open_sound
-
-        # Band noise is drawn as the samples come.
-        sound = open_sound(file)
-        values = sound.samples * sound.channels
-        return 0 if isinstance(made.sound, BandNoise) else made.sound.working_bytes(values)
-    if kind == "video" and made.picture is not None:
-        height, width = max(_frame_sizes(file), default=(1, 1), key=math.prod)
-        return _FRAMES * made.picture.shaped((height, width, 3)).working_bytes(3 * height * width)
-    return 0
-
-
-def _values(file: Path, schema: Schema | None, most: int) -> int:
-    """How many numbers an audit makes of ``file``, at the most."""
-    if kind_of(file) == "array":
-        named = array_names(file) or (None,)
-        return max(math.prod(open_array(file, name).shape) for name in named)
-    if schema is None:
-        return 0
-    # Every category is a column of zeros and ones.
-    columns = len(schema.numeric) + sum(len(column.categories) for column in schema.coded)
-    if suffix_of(file) == ".parquet":
-        import pyarrow.parquet as pq
-
-        rows = int(pq.read_metadata(str(file)).num_rows)
-    else:
-        size = _gzip(file, most) if suffix_of(file) == ".csv.gz" else file.stat().st_size
-        rows = size // (2 * max(1, len(schema.columns))) + 1  # a cell is a character and a comma at least
-    return rows * columns
-
-
-def _frame_sizes(file: Path) -> list[tuple[int, int]]:
-    """(height, width) of each stream of pictures."""
-    from sfumato.io import video_container
-
-    try:
-        with video_container(file) as container:
-            found = [stream.codec_context for stream in container.streams.video]
-            return [(one.height, one.width) for one in found if one is not None and one.height and one.width]
-    except BadInput:
-        return []
-
-
-def _gzip(file: Path, most: int) -> int:
-    """The unpacked bytes, counted no further than the limit; members may follow each other."""
-    found = 0
-    unpacker = zlib.decompressobj(wbits=31)
-    with open(file, "rb") as packed:
-        waiting = packed.read(_STEP)
-        while waiting and found <= most:
-            try:
-                found += len(unpacker.decompress(waiting, _STEP))
-            except zlib.error:
-                return found
-            waiting = unpacker.unconsumed_tail
-            if unpacker.eof:
-                waiting, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
-            waiting = waiting or packed.read(_STEP)
-    return found
-
-
-def _archive(file: Path, most: int) -> int:
-    try:
-        with open_archive(file) as archive:
-            return sum(member.file_size for member in archive.infolist())
-    except BadInput:
-        return 0
-
-
-def _picture(file: Path, most: int) -> int:
-    from sfumato.io import picture_header
-
-    try:
-        header = picture_header(file)
-    except BadInput:
-        return 0
-    _require_pixels(file, header.pixels)
-    return header.pixels * header.dtype.itemsize * 4
-
-
-def _sound(file: Path, most: int) -> int:
-    from sfumato.io import open_sound
-
-    try:
-        sound = open_sound(file)
-    except BadInput:
-        return 0
-    return sound.samples * sound.channels * _SAMPLE_BYTES
-
-
-def _video(file: Path, most: int) -> int:
-    """Packets of pictures, each a frame of three bytes a pixel; nothing is decoded."""
-    from sfumato.io import video_container
-
-    try:
-        with video_container(file) as container:
-            found = 0
-            for stream in container.streams.video:
-                if stream.codec_context is None:
-                    return 0
-                pixels = stream.codec_context.width * stream.codec_context.height
-                _require_pixels(file, pixels)
-                found += 3 * pixels
-            frame = max(1, found)
-            found = 0
-            for packet in container.demux(container.streams.video):
-                found += frame if packet.size else 0
-                if found > most:
-                    break
-            return found
-    except BadInput:
-        return 0
-
-
-def _require_pixels(file: Path, pixels: int) -> None:
-    if pixels > MOST_PIXELS:
-        raise TooLarge(f"{file.name} has {pixels:,} pixels; at most {MOST_PIXELS:,} are taken.")
-
-
-_MEASURES: Mapping[str, Callable[[Path, int], int]] = {
-    ".csv.gz": _gzip,
-    ".npz": _archive,
-    ".parquet": parquet_size,
-    "picture": _picture,
-    "sound": _sound,
-    "video": _video,
-}

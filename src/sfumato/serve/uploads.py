@@ -1,0 +1,438 @@
+"""Uploaded files: safe names, private folders, transfer rates, and limits of size and memory.
+
+Each process has one folder, with a lock that the system releases when the process ends. Folders left by
+killed processes are swept by others. Subfolders are emptied after use and used again, because creating and
+removing folders waits for the disk's journal.
+
+Bodies may be bombs: a few kilobytes hold gigabytes of zeros, a picture of a hundred million pixels or hours
+of black film. What is counted costs little: lengths that headers state and readers hold them to, packets, and
+for a table packed by gzip the unpacked bytes themselves, up to the limit. A file that cannot be read passes
+here, and is refused in better words by whoever reads it. Memory is bounded from headers alone: most is
+streamed, but one record, one picture, one clip of some mechanisms and what an audit compares are in memory
+whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import math
+import os
+import secrets
+import shutil
+import threading
+import time
+import zlib
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from sfumato.errors import BadInput, SfumatoError
+from sfumato.io import Schema, array_names, kind_of, open_archive, open_array, released_suffix, suffix_of
+from sfumato.mechanisms import Mechanism
+from sfumato.media.audio import BandNoise, SoundMechanism
+from sfumato.media.images import PictureMechanism
+from sfumato.release import MediaMechanisms, rows_at_once
+from sfumato.serve.parquet_size import TooLarge, parquet_batch, parquet_size
+from sfumato.serve.settings import Settings
+
+_LOCK = "lock"
+# A folder is locked before it gets its name; what still has no lock after so long was never finished.
+_NEW = ".new-"
+_OLD_SECONDS = 600.0
+#: The longest description or certificate that comes with a file, in characters.
+MOST_WORDS = 100_000
+_PAUSE_SECONDS = 30.0
+_LEAST_RATE = 16 << 10
+
+
+def file_name(name: str) -> str:
+    """Return the last part of ``name``, which a client chose; raise if it could mislead."""
+    last = name.replace("\\", "/").rsplit("/", 1)[-1]
+    plain = all(character.isalnum() or character in "._- " for character in last) and last.isascii()
+    if not last or last.startswith(".") or len(last) > 100 or not plain:
+        raise BadInput("the name of the file must be letters, digits, dots, dashes and spaces, at most 100.")
+    suffix_of(last)  # one that can be released
+    return last
+
+
+def released_name(file: Path) -> str:
+    """Return the name of the release of ``file``, without the client's name, which may identify people."""
+    return f"release{released_suffix(file)}"
+
+
+class WorkFolders:
+    """Temporary folders inside ``place``, for any number of threads; created when first needed."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._guard = threading.Lock()
+        self._own: _Own | None = None
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Yield an empty folder; its content is removed when the block ends."""
+        with self._guard:
+            # A forked child has neither its parent's lock nor a right to its folders.
+            if self._own is None or self._own.process != os.getpid():
+                self._own = _Own(self._place)
+            own = self._own
+            folder = own.taken()
+        try:
+            yield folder
+        finally:
+            emptied = _emptied(folder)
+            with self._guard:
+                if emptied:
+                    own.free.append(folder)
+
+    def sweep(self) -> None:
+        """Remove the folders of processes that have ended."""
+        for folder in self._place.iterdir():
+            if _is_left(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove the folder of this process."""
+        with self._guard:
+            if self._own is not None and self._own.process == os.getpid():
+                self._own.close()
+            self._own = None
+
+
+class _Own:
+    """The folder of this process and its free subfolders."""
+
+    def __init__(self, place: Path) -> None:
+        self.process, self.free = os.getpid(), list[Path]()
+        token = secrets.token_hex(16)
+        new, self._place = place / (_NEW + token), place / token
+        new.mkdir(mode=0o700)
+        self._lock = os.open(new / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        new.rename(self._place)
+
+    def taken(self) -> Path:
+        """Return an empty folder that nobody else uses."""
+        if self.free:
+            return self.free.pop()
+        made = self._place / secrets.token_hex(16)
+        made.mkdir(mode=0o700)
+        return made
+
+    def close(self) -> None:
+        """Remove the folder with everything in it."""
+        shutil.rmtree(self._place, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _emptied(folder: Path) -> bool:
+    """Empty ``folder`` and return whether that succeeded; otherwise it is not used again."""
+    try:
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry)
+            else:
+                os.unlink(entry)
+    except OSError:
+        return False
+    return True
+
+
+def _is_left(folder: Path) -> bool:
+    """Return whether no process holds the lock of ``folder``."""
+    if folder.name.startswith(_NEW):
+        return _is_old(folder)
+    try:
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return _is_old(folder)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(lock)
+
+
+def _is_old(folder: Path) -> bool:
+    with suppress(OSError):
+        return time.time() - folder.stat().st_mtime > _OLD_SECONDS
+    return False
+
+
+class TooSlow(SfumatoError):
+    """Raised if a sender pauses for too long or sends too slowly."""
+
+
+class Pace:
+    """The minimum transfer rate: half a minute, plus one second for every 16 KiB received.
+
+    A sender that trickles bytes holds its place no longer than one that sends nothing.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._start = clock()
+        self.bytes = 0
+
+    def add(self, count: int) -> None:
+        """Count received bytes."""
+        self.bytes += count
+
+    def patience(self) -> float:
+        """Return how many seconds to wait for more; 0 if the sender is too slow already."""
+        left = self._start + _PAUSE_SECONDS + self.bytes / _LEAST_RATE - self._clock()
+        return max(0.0, min(left, _PAUSE_SECONDS))
+
+
+def require_size(size: int, limit: int) -> None:
+    """Raise :class:`TooLarge` if a body of ``size`` bytes exceeds ``limit``."""
+    if size > limit:
+        raise TooLarge(f"the body is larger than {limit:,} bytes, the most this service takes.")
+
+
+def direct_limit(settings: Settings) -> int:
+    """Return the most bytes that a synchronous request may bring."""
+    return min(settings.direct_bytes, settings.body_bytes)
+
+
+@contextmanager
+def for_jobs(limit: int, settings: Settings) -> Iterator[None]:
+    """Name jobs, if they accept more, in the refusal of a body larger than ``limit``."""
+    try:
+        yield
+    except TooLarge:
+        if limit >= settings.body_bytes:
+            raise
+        raise TooLarge(
+            f"the body is larger than {limit:,} bytes, the most that is waited for; ask for a "
+            "job, as POST /v1/datasets/…/jobs or by Submit, which takes more."
+        ) from None
+
+
+def private_file(place: Path) -> BinaryIO:
+    """Open a new file at ``place`` for writing, readable by its owner only."""
+    return open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def require_some(size: int) -> None:
+    """Raise if a body is empty."""
+    if size == 0:
+        raise BadInput("the body is empty; it must be the file to release.")
+
+
+async def written(chunks: AsyncIterable[bytes], into: Path, limit: int) -> None:
+    """Write ``chunks`` to the private file ``into``.
+
+    Raise if there are more than ``limit`` bytes or none, or if the sender does not keep the :class:`Pace`.
+    """
+    pace = Pace()
+    with private_file(into) as file:
+        coming = aiter(chunks)
+        while True:
+            try:
+                chunk = await asyncio.wait_for(anext(coming), pace.patience())
+            except StopAsyncIteration:
+                break
+            except TimeoutError:
+                raise TooSlow("the body came too slowly; send it again.") from None
+            pace.add(len(chunk))
+            require_size(pace.bytes, limit)
+            file.write(chunk)
+    require_some(pace.bytes)
+
+
+#: Of one picture or frame: a mechanism has some thirty bytes in memory for each.
+MOST_PIXELS = 1 << 25
+_STEP = 1 << 20
+_SAMPLE_BYTES = 4
+# In memory for each value that an audit compares, and frames of a video that are worked on at a time.
+_AUDIT_BYTES = 48
+_FRAMES = 4
+
+
+def require_unpacked(file: Path, most: int) -> None:
+    """Refuse a ``file`` that is more than ``most`` bytes once it is unpacked, or too large a picture."""
+    suffix = suffix_of(file)
+    measure = _MEASURES.get(suffix) or _MEASURES.get(kind_of(file))
+    if measure is not None and measure(file, most) > most:
+        raise TooLarge(
+            f"{file.name} unpacks to more than {most:,} bytes, the most that is taken this way; "
+            "send less at once, or as a job where more is taken."
+        )
+
+
+def require_memory(file: Path, made: Mechanism | MediaMechanisms, array: str | None, most: int) -> None:
+    """Refuse a ``file`` whose release by ``made`` takes more than ``most`` bytes of memory.
+
+    The few megabytes that any release takes are not counted.
+    """
+    with suppress(BadInput):  # refused in better words by whoever opens it
+        _require(file, _working_bytes(file, made, array), most)
+
+
+def require_memory_to_audit(files: Sequence[Path], schema: Schema | None, most: int) -> None:
+    """Refuse ``files`` that an audit, which has all of their values in memory, has no room for."""
+    if not files:
+        return  # refused in better words: there is nothing to compare
+    with suppress(BadInput):
+        _require(files[0], sum(_AUDIT_BYTES * _values(file, schema, most) for file in files), most)
+
+
+def _require(file: Path, needed: int, most: int) -> None:
+    if needed > most:
+        raise TooLarge(
+            f"the work on {file.name} takes up to {needed:,} bytes of memory, and {most:,} are the most for "
+            "one request; send narrower records, a smaller picture, a shorter clip or fewer rows."
+        )
+
+
+def _working_bytes(file: Path, made: Mechanism | MediaMechanisms, array: str | None) -> int:
+    kind = kind_of(file)
+    if kind == "table":
+        return parquet_batch(file) if suffix_of(file) == ".parquet" else 0
+    if isinstance(made, Mechanism):
+        source = open_array(file, array)
+        shaped = isinstance(made, PictureMechanism | SoundMechanism)
+        mechanism = made.shaped(source.shape[1:]) if shaped else made
+        # An array in Fortran order is read whole, and turned.
+        whole = 2 * math.prod(source.shape) * source.dtype.itemsize if source.fortran else 0
+        rows = min(source.rows, rows_at_once(source, mechanism))
+        return mechanism.working_bytes(math.prod(source.shape[1:]), rows) + whole
+    if kind == "picture" and made.picture is not None:
+        from sfumato.io import picture_header
+
+        shape = picture_header(file).shape
+        return made.picture.shaped(shape).working_bytes(math.prod(shape))
+    if kind == "sound" and made.sound is not None:
+        from sfumato.io import open_sound
+
+        # Band noise is drawn as the samples come.
+        sound = open_sound(file)
+        values = sound.samples * sound.channels
+        return 0 if isinstance(made.sound, BandNoise) else made.sound.working_bytes(values)
+    if kind == "video" and made.picture is not None:
+        height, width = max(_frame_sizes(file), default=(1, 1), key=math.prod)
+        return _FRAMES * made.picture.shaped((height, width, 3)).working_bytes(3 * height * width)
+    return 0
+
+
+def _values(file: Path, schema: Schema | None, most: int) -> int:
+    """How many numbers an audit makes of ``file``, at the most."""
+    if kind_of(file) == "array":
+        named = array_names(file) or (None,)
+        return max(math.prod(open_array(file, name).shape) for name in named)
+    if schema is None:
+        return 0
+    # Every category is a column of zeros and ones.
+    columns = len(schema.numeric) + sum(len(column.categories) for column in schema.coded)
+    if suffix_of(file) == ".parquet":
+        import pyarrow.parquet as pq
+
+        rows = int(pq.read_metadata(str(file)).num_rows)
+    else:
+        size = _gzip(file, most) if suffix_of(file) == ".csv.gz" else file.stat().st_size
+        rows = size // (2 * max(1, len(schema.columns))) + 1  # a cell is a character and a comma at least
+    return rows * columns
+
+
+def _frame_sizes(file: Path) -> list[tuple[int, int]]:
+    """(height, width) of each stream of pictures."""
+    from sfumato.io import video_container
+
+    try:
+        with video_container(file) as container:
+            found = [stream.codec_context for stream in container.streams.video]
+            return [(one.height, one.width) for one in found if one is not None and one.height and one.width]
+    except BadInput:
+        return []
+
+
+def _gzip(file: Path, most: int) -> int:
+    """The unpacked bytes, counted no further than the limit; members may follow each other."""
+    found = 0
+    unpacker = zlib.decompressobj(wbits=31)
+    with open(file, "rb") as packed:
+        waiting = packed.read(_STEP)
+        while waiting and found <= most:
+            try:
+                found += len(unpacker.decompress(waiting, _STEP))
+            except zlib.error:
+                return found
+            waiting = unpacker.unconsumed_tail
+            if unpacker.eof:
+                waiting, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
+            waiting = waiting or packed.read(_STEP)
+    return found
+
+
+def _archive(file: Path, most: int) -> int:
+    try:
+        with open_archive(file) as archive:
+            return sum(member.file_size for member in archive.infolist())
+    except BadInput:
+        return 0
+
+
+def _picture(file: Path, most: int) -> int:
+    from sfumato.io import picture_header
+
+    try:
+        header = picture_header(file)
+    except BadInput:
+        return 0
+    _require_pixels(file, header.pixels)
+    return header.pixels * header.dtype.itemsize * 4
+
+
+def _sound(file: Path, most: int) -> int:
+    from sfumato.io import open_sound
+
+    try:
+        sound = open_sound(file)
+    except BadInput:
+        return 0
+    return sound.samples * sound.channels * _SAMPLE_BYTES
+
+
+def _video(file: Path, most: int) -> int:
+    """Packets of pictures, each a frame of three bytes a pixel; nothing is decoded."""
+    from sfumato.io import video_container
+
+    try:
+        with video_container(file) as container:
+            found = 0
+            for stream in container.streams.video:
+                if stream.codec_context is None:
+                    return 0
+                pixels = stream.codec_context.width * stream.codec_context.height
+                _require_pixels(file, pixels)
+                found += 3 * pixels
+            frame = max(1, found)
+            found = 0
+            for packet in container.demux(container.streams.video):
+                found += frame if packet.size else 0
+                if found > most:
+                    break
+            return found
+    except BadInput:
+        return 0
+
+
+def _require_pixels(file: Path, pixels: int) -> None:
+    if pixels > MOST_PIXELS:
+        raise TooLarge(f"{file.name} has {pixels:,} pixels; at most {MOST_PIXELS:,} are taken.")
+
+
+_MEASURES: Mapping[str, Callable[[Path, int], int]] = {
+    ".csv.gz": _gzip,
+    ".npz": _archive,
+    ".parquet": parquet_size,
+    "picture": _picture,
+    "sound": _sound,
+    "video": _video,
+}
