@@ -39,13 +39,13 @@ from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
-from sfumato.errors import BadInput, SfumatoError
+from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
+from sfumato.serve.refusals import Forbidden, NotFound, TooManyGuesses
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ACCEPTED = "1 to 64 letters, digits, dots, dashes and underscores, the first a letter or digit"
 _TENANT_ID = re.compile(r"t[0-9a-f]{16}")
-_IN_LEDGER = re.compile(r"\bt[0-9a-f]{16}:")
 _KEY_ID = re.compile(r"[0-9a-f]{16}")
 _TOKEN = re.compile(r"sfu_([0-9a-f]{16})_([0-9a-f]{64})")
 _RECORD_ID = re.compile(r"[0-9a-f]{24}")
@@ -66,26 +66,6 @@ ROLES: Mapping[str, frozenset[str]] = MappingProxyType(
 _OF_THE_WHOLE_TENANT = frozenset({"keys", "policy"})
 _MOST_NAMES = 1000
 _MOST_TEXT = 200
-
-
-class Forbidden(SfumatoError):
-    """Raised if the caller's key does not allow the operation."""
-
-
-class NotFound(SfumatoError):
-    """Raised if there is nothing of this name that the caller may know of."""
-
-
-class Unauthenticated(SfumatoError):
-    """Raised if the request has no valid key."""
-
-
-class TooManyGuesses(SfumatoError):
-    """Raised after too many wrong keys from one site; after ``seconds`` another key is checked."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__("too many wrong keys came from this address; check the key and retry later.")
-        self.seconds = seconds
 
 
 def checked_name(what: str, name: Any) -> str:
@@ -131,11 +111,6 @@ def ledger_name(tenant_id: str, dataset: str) -> str:
     if not is_tenant_id(tenant_id):
         raise BadInput("a tenant is named in the ledger by its id, t and 16 hexadecimal digits.")
     return f"{tenant_id}:{checked_name('dataset', dataset) if dataset != '' else ''}"
-
-
-def with_tenant_names(sentence: str) -> str:
-    """Return ``sentence`` with datasets named as their tenant names them, not as the ledger does."""
-    return _IN_LEDGER.sub("", sentence)
 
 
 @dataclass(frozen=True)

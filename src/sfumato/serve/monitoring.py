@@ -46,7 +46,7 @@ from prometheus_client.registry import Collector
 from sfumato.errors import BadInput, Forewarning, SfumatoError
 from sfumato.ledger import LedgerUnavailable
 from sfumato.serve.authentication import is_tenant_id
-from sfumato.serve.registry_database import RegistryUnavailable
+from sfumato.serve.refusals import NotReady, RegistryUnavailable
 
 if TYPE_CHECKING:
     from sfumato.serve.service import Service
@@ -217,10 +217,6 @@ _FRESH_SECONDS = 10.0
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
-
-
-class NotReady(SfumatoError):
-    """Raised if the service cannot make a release now."""
 
 
 class _Runs(Protocol):

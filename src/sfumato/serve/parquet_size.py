@@ -17,12 +17,8 @@ from mmap import PROT_READ, mmap
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import BadInput, SfumatoError
-
-
-class TooLarge(SfumatoError):
-    """Raised if a body has more bytes than the service accepts."""
-
+from sfumato.errors import BadInput
+from sfumato.serve.refusals import TooLarge
 
 # Of each kind of page: where its header holds what there is of the kind, and there the encoding.
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3

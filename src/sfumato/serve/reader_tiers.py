@@ -41,14 +41,8 @@ from sfumato.release import (
     bounds_pair,
     keyed,
 )
-from sfumato.serve.registry_database import (
-    Conflict,
-    RegistryDatabase,
-    RegistryUnavailable,
-    Unknown,
-    readers,
-    sources,
-)
+from sfumato.serve.refusals import Conflict, RegistryUnavailable, Unknown
+from sfumato.serve.registry_database import RegistryDatabase, readers, sources
 from sfumato.serve.trust_policy import Context
 
 

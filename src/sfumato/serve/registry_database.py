@@ -34,8 +34,8 @@ from sqlalchemy import (
     tuple_,
 )
 
-from sfumato.errors import BadInput, SfumatoError
 from sfumato.ledger import Row, Storage, Transaction, is_sqlite
+from sfumato.serve.refusals import RegistryUnavailable
 
 #: The version of the tables below. Version 2 added jobs and releases, 3 closed tenants, 4 the last column of
 #: quotas, 5 sources and readers, which had been made elsewhere; 5 also left out the table of running jobs,
@@ -219,40 +219,6 @@ class NewestFirst:
             if len(page) < _ROWS_PER_PAGE:
                 return
             after = page[-1].id
-
-
-class RegistryUnavailable(SfumatoError):
-    """Raised if the database of tenants cannot be read or written; all requests are then refused."""
-
-    exit_code = 2
-
-
-class QuotaRefused(SfumatoError):
-    """Raised if a request exceeds the tenant's quota; nothing was counted.
-
-    After ``seconds`` a retry may succeed; None if waiting does not help, because this request alone exceeds
-    the quota.
-    """
-
-    exit_code = 3
-
-    def __init__(self, sentence: str, seconds: float | None) -> None:
-        super().__init__(sentence)
-        self.seconds = seconds
-
-
-class Busy(SfumatoError):
-    """Raised if the same request is in progress elsewhere; its outcome is known after ``seconds``."""
-
-    seconds = 5.0
-
-
-class Unknown(BadInput):
-    """Raised if the tenant has nothing of this name, also if another tenant has."""
-
-
-class Conflict(BadInput):
-    """Raised if the name is taken, or what was to be replaced has changed meanwhile."""
 
 
 class RegistryDatabase(Storage[None]):

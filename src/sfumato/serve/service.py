@@ -26,10 +26,7 @@ from sfumato.reports import certificate_file, verify
 from sfumato.serve.authentication import (
     ApiKey,
     DatasetName,
-    Forbidden,
     KeyThrottle,
-    NotFound,
-    Unauthenticated,
     allowed_name,
     budget_name,
     checked_role,
@@ -37,7 +34,6 @@ from sfumato.serve.authentication import (
     is_record_id,
     ledger_name,
     require,
-    with_tenant_names,
 )
 from sfumato.serve.jobs.audit_jobs import AUDIT_FILES, AuditDescription, Audits
 from sfumato.serve.jobs.job_lifecycle import Job, Jobs
@@ -45,6 +41,7 @@ from sfumato.serve.jobs.job_store import JobRecord
 from sfumato.serve.jobs.sync_executor import Direct, Turns
 from sfumato.serve.monitoring import Metrics, Readiness, note
 from sfumato.serve.proxy.buckets import Buckets
+from sfumato.serve.refusals import Forbidden, NotFound, Unauthenticated, client_words
 from sfumato.serve.release_store import Releases, Resources, StoredRelease, new_id, release_report
 from sfumato.serve.settings import Settings
 from sfumato.serve.tenant_registry import VersionedPolicy
@@ -333,7 +330,7 @@ class Service:
         if cost is not None:
             cost["balance"]["dataset"] = dataset
             if cost["refusal"] is not None:
-                cost["refusal"] = with_tenant_names(spell(cost["refusal"], "service"))
+                cost["refusal"] = client_words(cost["refusal"])
         return found | {"source": file.name, "dataset": dataset}
 
     def protect(

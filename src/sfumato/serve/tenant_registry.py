@@ -35,18 +35,8 @@ from sfumato.serve.authentication import (
     matches,
     new_tenant_id,
 )
-from sfumato.serve.registry_database import (
-    Conflict,
-    QuotaRefused,
-    RegistryDatabase,
-    RegistryUnavailable,
-    Unknown,
-    closed,
-    keys,
-    policies,
-    rows_where,
-    tenants,
-)
+from sfumato.serve.refusals import Conflict, QuotaRefused, RegistryUnavailable, Unknown
+from sfumato.serve.registry_database import RegistryDatabase, closed, keys, policies, rows_where, tenants
 from sfumato.serve.registry_database import quotas as quota_rows
 from sfumato.serve.trust_policy import Policy
 

@@ -28,13 +28,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from sfumato.errors import BadInput, SfumatoError
+from sfumato.errors import BadInput
 from sfumato.io import Schema, array_names, kind_of, open_archive, open_array, released_suffix, suffix_of
 from sfumato.mechanisms import Mechanism
 from sfumato.media.audio import BandNoise, SoundMechanism
 from sfumato.media.images import PictureMechanism
 from sfumato.release import MediaMechanisms, rows_at_once
-from sfumato.serve.parquet_size import TooLarge, parquet_batch, parquet_size
+from sfumato.serve.parquet_size import parquet_batch, parquet_size
+from sfumato.serve.refusals import TooLarge, TooSlow
 from sfumato.serve.settings import Settings
 
 _LOCK = "lock"
@@ -162,10 +163,6 @@ def _is_old(folder: Path) -> bool:
     with suppress(OSError):
         return time.time() - folder.stat().st_mtime > _OLD_SECONDS
     return False
-
-
-class TooSlow(SfumatoError):
-    """Raised if a sender pauses for too long or sends too slowly."""
 
 
 class Pace:

@@ -12,7 +12,7 @@ from ledger_server import postgresql  # noqa: F401 (a fixture)
 from sfumato.release import ReleaseRequest
 from sfumato.serve import Service, Settings
 from sfumato.serve.jobs.job_runner import Janitor, Runner
-from sfumato.serve.registry_database import QuotaRefused
+from sfumato.serve.refusals import QuotaRefused
 from sfumato.serve.tenant_registry import Quotas
 
 ASKED = ReleaseRequest("gaussian", {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0})

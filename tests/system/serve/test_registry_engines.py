@@ -11,7 +11,7 @@ from sfumato.ledger import Ledger
 from sfumato.serve import Registry
 from sfumato.serve.authentication import Token, ledger_name
 from sfumato.serve.jobs.job_store import JobRecord, JobTable
-from sfumato.serve.registry_database import Conflict, QuotaRefused, RegistryUnavailable, Unknown
+from sfumato.serve.refusals import Conflict, QuotaRefused, RegistryUnavailable, Unknown
 from sfumato.serve.tenant_registry import Quotas
 from sfumato.serve.trust_policy import Context, Policy
 

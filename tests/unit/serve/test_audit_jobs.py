@@ -14,8 +14,8 @@ from sklearn.datasets import load_iris
 from sfumato.errors import BadInput
 from sfumato.release import Compared, audit_files
 from sfumato.reports import certificate_file
-from sfumato.serve.authentication import Forbidden, NotFound
 from sfumato.serve.jobs.audit_jobs import AuditDescription
+from sfumato.serve.refusals import Forbidden, NotFound
 
 
 def audit(service, caller, original, released, *, request=None, **files):

@@ -23,14 +23,14 @@ from grpc_service import Code, channel, code_of, keys, listening, protected, ref
 
 import sfumato.serve.grpc.generate as generating
 from sfumato.errors import BadInput
-from sfumato.serve import refusal_codes
+from sfumato.serve import refusals
 from sfumato.serve.grpc import grpc_server
 from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.grpc_server import NAME, Places, make_server
 from sfumato.serve.grpc.servicer import address_of_peer
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.proxy import s3_protocol
-from sfumato.serve.registry_database import Busy
+from sfumato.serve.refusals import Busy
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.server import run
 from sfumato.serve.settings import Listening
@@ -254,7 +254,7 @@ def test_calls_are_counted_by_their_method_and_refusals_by_their_word(service, k
 
 
 def test_every_refusal_has_a_status_at_every_door():
-    for _, _, status, code, s3 in refusal_codes._REFUSALS:
+    for _, _, status, code, s3 in refusals._REFUSALS:
         assert 400 <= status < 600
         assert Code[code] is not Code.OK
         assert s3_protocol._STATUS[s3] >= 400

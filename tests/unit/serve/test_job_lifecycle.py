@@ -24,8 +24,8 @@ from job_service import (
 from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused
 from sfumato.release import ReleaseRequest, keyed, protect
-from sfumato.serve.authentication import Forbidden, NotFound, ledger_name
-from sfumato.serve.registry_database import QuotaRefused
+from sfumato.serve.authentication import ledger_name
+from sfumato.serve.refusals import Forbidden, NotFound, QuotaRefused
 from sfumato.serve.tenant_registry import Quotas
 
 _REFUSED = r"other content|used for another request"

@@ -25,7 +25,7 @@ from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused
 from sfumato.release import ReleaseRequest
 from sfumato.serve.jobs.job_runner import Janitor
-from sfumato.serve.registry_database import Busy, QuotaRefused
+from sfumato.serve.refusals import Busy, QuotaRefused
 from sfumato.serve.tenant_registry import Quotas
 
 

@@ -35,7 +35,7 @@ from sfumato.release import keyed
 from sfumato.serve.authentication import ledger_name
 from sfumato.serve.jobs.audit_jobs import AuditDescription
 from sfumato.serve.jobs.job_runner import Janitor, Runner
-from sfumato.serve.registry_database import Busy
+from sfumato.serve.refusals import Busy
 from sfumato.serve.service import Service
 
 HERE = Path(__file__).parent

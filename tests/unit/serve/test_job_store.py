@@ -3,7 +3,7 @@
 import pytest
 
 from sfumato.serve.jobs.job_store import JobRecord, JobTable
-from sfumato.serve.registry_database import QuotaRefused
+from sfumato.serve.refusals import QuotaRefused
 from sfumato.serve.tenant_registry import Quotas
 
 

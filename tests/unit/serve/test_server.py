@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sfumato.errors import BadInput
 from sfumato.serve.authentication import address_behind, network_of
 from sfumato.serve.monitoring import Readiness
-from sfumato.serve.registry_database import QuotaRefused
+from sfumato.serve.refusals import QuotaRefused
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.server import ending, run
 from sfumato.serve.service import Service

@@ -21,7 +21,7 @@ from sfumato.release import (
 from sfumato.reports import KeyRing, verify
 from sfumato.serve import workers
 from sfumato.serve.jobs.job_runner import Watch, Work
-from sfumato.serve.refusal_codes import refusal_of
+from sfumato.serve.refusals import refusal_of
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sfumato.cli import main
-from sfumato.serve.registry_database import QuotaRefused
+from sfumato.serve.refusals import QuotaRefused
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import BadInput
 from sfumato.serve.jobs.job_store import JobTable
-from sfumato.serve.registry_database import QuotaRefused
+from sfumato.serve.refusals import QuotaRefused
 from sfumato.serve.tenant_registry import Quotas, Registry, Usage
 
 DAY = 86_400

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.errors import BadInput
 from sfumato.serve.authentication import Token, digest_of
-from sfumato.serve.registry_database import Conflict, RegistryUnavailable, Unknown
+from sfumato.serve.refusals import Conflict, RegistryUnavailable, Unknown
 from sfumato.serve.tenant_registry import Registry
 from sfumato.serve.trust_policy import Context, Policy
 

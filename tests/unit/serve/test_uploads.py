@@ -10,9 +10,10 @@ from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
+from sfumato.serve.refusals import TooLarge, TooSlow
 from sfumato.serve.rest.middleware import add_problems
 from sfumato.serve.rest.rest_requests import Bounded, received
-from sfumato.serve.uploads import Pace, TooLarge, TooSlow, written
+from sfumato.serve.uploads import Pace, written
 
 
 def test_a_pace_gives_time_for_what_came_and_none_for_silence():

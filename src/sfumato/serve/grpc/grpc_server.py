@@ -32,8 +32,7 @@ from sfumato.serve.authentication import ApiKey
 from sfumato.serve.grpc.servicer import CALLER, SERVICE, Servicer, finished, within
 from sfumato.serve.grpc.sfumato_pb2_grpc import add_SfumatoServicer_to_server
 from sfumato.serve.monitoring import Metrics, Readiness, noting, told
-from sfumato.serve.refusal_codes import refusal_of
-from sfumato.serve.registry_database import Busy
+from sfumato.serve.refusals import Busy, refusal_of
 from sfumato.serve.service import Service
 
 __all__ = ["make_server"]

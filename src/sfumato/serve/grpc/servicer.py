@@ -29,9 +29,10 @@ from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoServicer
 from sfumato.serve.jobs.audit_jobs import AUDIT_FILES, AuditDescription
 from sfumato.serve.jobs.sync_executor import LATE_PLAN, late_release
 from sfumato.serve.proxy.buckets import NewBucket, NewReader
+from sfumato.serve.refusals import TooSlow
 from sfumato.serve.release_store import StoredRelease
 from sfumato.serve.service import Description, NewBudget, NewKey, NewPolicy, Service, checked
-from sfumato.serve.uploads import MOST_WORDS, TooSlow, direct_limit, file_name, for_jobs, written
+from sfumato.serve.uploads import MOST_WORDS, direct_limit, file_name, for_jobs, written
 
 #: The bytes of a file in one message of an answer.
 CHUNK = 256 << 10

@@ -63,7 +63,7 @@ from sfumato.release import HeldFile, HeldPayment, ReleaseRequest, Report, silen
 from sfumato.reports import file_digest
 from sfumato.serve.authentication import ApiKey, ledger_name
 from sfumato.serve.jobs.job_store import ENDED, JobFiles, JobRecord, JobTable
-from sfumato.serve.registry_database import Busy
+from sfumato.serve.refusals import Busy
 from sfumato.serve.release_store import Releases, Resources, Storage, new_id, reused
 from sfumato.serve.uploads import released_name
 

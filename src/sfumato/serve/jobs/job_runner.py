@@ -21,11 +21,9 @@ from sfumato.ledger import LedgerUnavailable
 from sfumato.serve.jobs.job_lifecycle import LEASE_SECONDS, Jobs
 from sfumato.serve.jobs.job_store import JobRecord
 from sfumato.serve.monitoring import told
-from sfumato.serve.refusal_codes import refusal_of
-from sfumato.serve.registry_database import RegistryUnavailable
+from sfumato.serve.refusals import RegistryUnavailable, TooSlow, refusal_of
 from sfumato.serve.release_store import Release
 from sfumato.serve.service import Service
-from sfumato.serve.uploads import TooSlow
 
 __all__ = ["Runner"]
 

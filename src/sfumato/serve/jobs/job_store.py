@@ -24,7 +24,8 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, insert, or_, sele
 from sfumato.io import sync
 from sfumato.ledger import Row, Transaction
 from sfumato.serve.authentication import is_record_id
-from sfumato.serve.registry_database import NewestFirst, QuotaRefused, job_records, rows_where
+from sfumato.serve.refusals import QuotaRefused
+from sfumato.serve.registry_database import NewestFirst, job_records, rows_where
 from sfumato.serve.tenant_registry import Registry, read_quotas
 
 #: States of a job that nobody has; only a repeated request takes it from there.

@@ -25,7 +25,7 @@ from anyio import CapacityLimiter, to_thread
 
 from sfumato.errors import SfumatoError
 from sfumato.serve.monitoring import told
-from sfumato.serve.registry_database import QuotaRefused
+from sfumato.serve.refusals import QuotaRefused, TookTooLong
 
 _SMALL_BYTES = 1 << 20
 _TURN_PATIENCE_SECONDS = 0.25
@@ -71,10 +71,6 @@ def late_release(request: str | None) -> str:
         "it goes on, and is paid once: ask again under the same idempotency key in a while; ask for jobs "
         "where files are as large as this"
     )
-
-
-class TookTooLong(SfumatoError):
-    """Raised if the time limit passed; the work goes on, but its request is answered."""
 
 
 class Direct:

@@ -30,7 +30,7 @@ from sfumato.serve.authentication import ledger_name
 from sfumato.serve.pages.page_request import Form, Visit, budget_of, form, page
 from sfumato.serve.pages.release_pages import sections_of
 from sfumato.serve.proxy.protected_objects import kept_objects
-from sfumato.serve.refusal_codes import message_of
+from sfumato.serve.refusals import message_of
 from sfumato.serve.service import NewBudget, checked
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0

@@ -36,10 +36,11 @@ from sfumato.errors import BadInput
 from sfumato.privacy import Statement
 from sfumato.reports import Entry, ReleaseSection, at_least, at_most, plain, share
 from sfumato.reports import environment as report_environment
-from sfumato.serve.authentication import ApiKey, Forbidden, Unauthenticated
+from sfumato.serve.authentication import ApiKey
+from sfumato.serve.refusals import Forbidden, TooSlow, Unauthenticated
 from sfumato.serve.rest.rest_requests import Parts, allow, is_form
 from sfumato.serve.service import Service
-from sfumato.serve.uploads import TooSlow, direct_limit, file_name, for_jobs, require_size
+from sfumato.serve.uploads import direct_limit, file_name, for_jobs, require_size
 
 if TYPE_CHECKING:
     from sfumato.serve.pages.dataset_pages import Spendings

@@ -35,7 +35,7 @@ from sfumato.serve.pages.page_request import (
     visit_of,
 )
 from sfumato.serve.pages.sign_in import Sessions
-from sfumato.serve.refusal_codes import refusal_of
+from sfumato.serve.refusals import refusal_of
 from sfumato.serve.rest.middleware import allowed
 from sfumato.serve.service import Service
 

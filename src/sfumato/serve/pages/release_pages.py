@@ -54,7 +54,7 @@ from sfumato.serve.pages.page_request import (
     section_of,
     upload,
 )
-from sfumato.serve.refusal_codes import message_of
+from sfumato.serve.refusals import message_of
 from sfumato.serve.service import Description, checked
 from sfumato.serve.uploads import require_size
 

@@ -26,7 +26,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.authentication import ApiKey, Forbidden, TooManyGuesses, Unauthenticated
+from sfumato.serve.authentication import ApiKey
 from sfumato.serve.pages.page_request import (
     SESSION,
     Form,
@@ -38,6 +38,7 @@ from sfumato.serve.pages.page_request import (
     rendered,
     require_own_site,
 )
+from sfumato.serve.refusals import Forbidden, TooManyGuesses, Unauthenticated
 
 #: After so long one signs in again.
 LIFETIME_SECONDS = 8 * 3600

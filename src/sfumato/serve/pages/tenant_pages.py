@@ -14,12 +14,11 @@ from starlette.responses import Response
 
 from sfumato.errors import BadInput
 from sfumato.reports import plain
-from sfumato.serve.authentication import OPERATIONS, ROLES, ApiKey, Forbidden, address_of
+from sfumato.serve.authentication import OPERATIONS, ROLES, ApiKey, address_of
 from sfumato.serve.pages.page_request import Form, Visit, form, page
 from sfumato.serve.proxy.buckets import Bucket, Buckets, NewBucket, NewReader
 from sfumato.serve.reader_tiers import KINDS, ReaderFacts, TierTerms, context_of
-from sfumato.serve.refusal_codes import message_of
-from sfumato.serve.registry_database import Conflict
+from sfumato.serve.refusals import Conflict, Forbidden, message_of
 from sfumato.serve.service import checked
 from sfumato.serve.trust_policy import Policy, Rule
 

@@ -38,8 +38,6 @@ from sfumato.io import (
 from sfumato.serve.authentication import (
     ApiKey,
     DatasetName,
-    Forbidden,
-    NotFound,
     allowed_name,
     budget_name,
     checked_text,
@@ -54,7 +52,7 @@ from sfumato.serve.reader_tiers import (
     TierTerms,
     context_of,
 )
-from sfumato.serve.registry_database import Unknown
+from sfumato.serve.refusals import Forbidden, NotFound, Unknown
 from sfumato.serve.release_store import Resources
 
 _SCHEMES = ("s3", "gs", "file")

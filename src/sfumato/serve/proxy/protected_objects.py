@@ -32,8 +32,9 @@ from sfumato.reports import Certificate, VerificationFailed, certificate_file
 from sfumato.serve.authentication import ApiKey, ledger_name
 from sfumato.serve.proxy.buckets import Bucket, Found, Source
 from sfumato.serve.proxy.s3_protocol import Refused
+from sfumato.serve.refusals import TooLarge
 from sfumato.serve.service import Service
-from sfumato.serve.uploads import TooLarge, require_memory, require_unpacked
+from sfumato.serve.uploads import require_memory, require_unpacked
 
 _CERTIFICATE = ".cert.json"
 

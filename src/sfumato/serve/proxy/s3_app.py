@@ -47,7 +47,7 @@ from sfumato.serve.proxy.s3_protocol import (
     signed_of,
     word_of,
 )
-from sfumato.serve.refusal_codes import REFUSAL
+from sfumato.serve.refusals import REFUSAL
 from sfumato.serve.service import Service
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'

@@ -22,7 +22,7 @@ from xml.sax.saxutils import escape
 
 from sfumato.errors import SfumatoError
 from sfumato.io import Fault
-from sfumato.serve.refusal_codes import refusal_of
+from sfumato.serve.refusals import refusal_of
 
 _STATUS: Mapping[str, int] = {
     "AccessDenied": 403,

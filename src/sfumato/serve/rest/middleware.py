@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sfumato.errors import SfumatoError
 from sfumato.serve.authentication import Network, address_behind
 from sfumato.serve.monitoring import Metrics, noting, told
-from sfumato.serve.refusal_codes import REFUSAL, refusal_of
+from sfumato.serve.refusals import REFUSAL, refusal_of
 from sfumato.serve.service import faults
 
 #: What problems are.

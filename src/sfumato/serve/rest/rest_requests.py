@@ -25,17 +25,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfumato.errors import BadInput
 from sfumato.serve.authentication import ApiKey
+from sfumato.serve.refusals import TooLarge, TooSlow
 from sfumato.serve.rest.middleware import problem
 from sfumato.serve.service import MOST_AT_ONCE, Service
-from sfumato.serve.uploads import (
-    Pace,
-    TooLarge,
-    TooSlow,
-    private_file,
-    require_size,
-    require_some,
-    written,
-)
+from sfumato.serve.uploads import Pace, private_file, require_size, require_some, written
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks

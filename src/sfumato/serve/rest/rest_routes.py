@@ -16,13 +16,14 @@ from starlette.exceptions import HTTPException
 
 from sfumato.errors import BadInput
 from sfumato.ledger import Balance
-from sfumato.serve.authentication import DatasetName, Unauthenticated
+from sfumato.serve.authentication import DatasetName
 from sfumato.serve.jobs.audit_jobs import AuditDescription
 from sfumato.serve.jobs.job_lifecycle import Job
 from sfumato.serve.jobs.sync_executor import LATE_PLAN, late_release
 from sfumato.serve.monitoring import MEDIA_TYPE
 from sfumato.serve.proxy.buckets import NewBucket, NewReader
 from sfumato.serve.proxy.protected_objects import Objects
+from sfumato.serve.refusals import Unauthenticated
 from sfumato.serve.release_store import Release, StoredRelease
 from sfumato.serve.rest.rest_requests import (
     PAGED,

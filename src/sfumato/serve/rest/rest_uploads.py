@@ -24,10 +24,11 @@ from sfumato.errors import BadInput
 from sfumato.io import Schema, kind_of, open_array, single_names
 from sfumato.release import ReleaseRequest
 from sfumato.serve.authentication import ApiKey
+from sfumato.serve.refusals import TooLarge
 from sfumato.serve.release_store import Release, StoredRelease
 from sfumato.serve.rest.rest_requests import Parts, announced, is_form, malformed, media_type, received, whole
 from sfumato.serve.service import Description, Service, checked
-from sfumato.serve.uploads import MOST_WORDS, TooLarge, direct_limit, file_name, for_jobs, private_file
+from sfumato.serve.uploads import MOST_WORDS, direct_limit, file_name, for_jobs, private_file
 
 #: What such a body may have: values take far more memory than their digits. Larger ones are files.
 MOST_BYTES = 2 << 20
