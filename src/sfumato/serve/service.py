@@ -38,7 +38,6 @@ from sfumato.serve.authentication import (
 from sfumato.serve.jobs.audit_jobs import AUDIT_FILES, AuditDescription, Audits
 from sfumato.serve.jobs.job_lifecycle import Job, Jobs
 from sfumato.serve.jobs.job_store import JobRecord
-from sfumato.serve.jobs.sync_executor import Direct, Turns
 from sfumato.serve.monitoring import Metrics, Readiness, note
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.refusals import Forbidden, NotFound, Unauthenticated, client_words
@@ -48,6 +47,8 @@ from sfumato.serve.tenant_registry import VersionedPolicy
 from sfumato.serve.trust_policy import Policy
 from sfumato.serve.uploads import (
     MOST_WORDS,
+    Direct,
+    Turns,
     file_name,
     released_name,
     require_memory,

@@ -27,12 +27,19 @@ from sfumato.serve.authentication import ApiKey, address_behind
 from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoServicer
 from sfumato.serve.jobs.audit_jobs import AUDIT_FILES, AuditDescription
-from sfumato.serve.jobs.sync_executor import LATE_PLAN, late_release
 from sfumato.serve.proxy.buckets import NewBucket, NewReader
 from sfumato.serve.refusals import TooSlow
 from sfumato.serve.release_store import StoredRelease
 from sfumato.serve.service import Description, NewBudget, NewKey, NewPolicy, Service, checked
-from sfumato.serve.uploads import MOST_WORDS, direct_limit, file_name, for_jobs, written
+from sfumato.serve.uploads import (
+    LATE_PLAN,
+    MOST_WORDS,
+    direct_limit,
+    file_name,
+    for_jobs,
+    late_release,
+    written,
+)
 
 #: The bytes of a file in one message of an answer.
 CHUNK = 256 << 10

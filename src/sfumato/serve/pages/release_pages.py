@@ -41,7 +41,6 @@ from sfumato.reports import (
 from sfumato.serve.authentication import ledger_name, require
 from sfumato.serve.jobs.audit_jobs import AuditDescription
 from sfumato.serve.jobs.job_lifecycle import Job
-from sfumato.serve.jobs.sync_executor import LATE_PLAN
 from sfumato.serve.pages.page_request import (
     DOCUMENT,
     Form,
@@ -56,7 +55,7 @@ from sfumato.serve.pages.page_request import (
 )
 from sfumato.serve.refusals import message_of
 from sfumato.serve.service import Description, checked
-from sfumato.serve.uploads import require_size
+from sfumato.serve.uploads import LATE_PLAN, require_size
 
 # What the form has besides the file.
 _FORM_FIELDS = (

@@ -19,7 +19,6 @@ from sfumato.ledger import Balance
 from sfumato.serve.authentication import DatasetName
 from sfumato.serve.jobs.audit_jobs import AuditDescription
 from sfumato.serve.jobs.job_lifecycle import Job
-from sfumato.serve.jobs.sync_executor import LATE_PLAN, late_release
 from sfumato.serve.monitoring import MEDIA_TYPE
 from sfumato.serve.proxy.buckets import NewBucket, NewReader
 from sfumato.serve.proxy.protected_objects import Objects
@@ -50,7 +49,7 @@ from sfumato.serve.rest.rest_uploads import (
     uploaded,
 )
 from sfumato.serve.service import NewBudget, NewKey, NewPolicy, checked
-from sfumato.serve.uploads import MOST_WORDS
+from sfumato.serve.uploads import LATE_PLAN, MOST_WORDS, late_release
 
 release_router = APIRouter(tags=["releases"])
 
