@@ -7,8 +7,8 @@ what another tenant has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -40,7 +40,7 @@ from sfumato.serve.jobs.job_lifecycle import Job, Jobs
 from sfumato.serve.jobs.job_store import JobRecord
 from sfumato.serve.monitoring import Metrics, Readiness, note
 from sfumato.serve.proxy.buckets import Buckets
-from sfumato.serve.refusals import Forbidden, NotFound, Unauthenticated, client_words
+from sfumato.serve.refusals import Forbidden, NotFound, TooLarge, Unauthenticated, client_words
 from sfumato.serve.release_store import Releases, Resources, StoredRelease, new_id, release_report
 from sfumato.serve.settings import Settings
 from sfumato.serve.tenant_registry import VersionedPolicy
@@ -65,6 +65,7 @@ _UNPACKED, _UNPACKED_JOB = 4, 256
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 _Model = TypeVar("_Model", bound=BaseModel)
 _Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 def parameter_schema() -> dict[str, Any]:
@@ -192,6 +193,36 @@ class Service:
         checked_file_name = file_name(name)
         with self.folder() as folder:
             yield folder / checked_file_name
+
+    def body_limit(self, late: str | None) -> int:
+        """Return the largest body of a request; ``late`` as in :meth:`receive`."""
+        settings = self.settings
+        return settings.body_bytes if late is None else min(settings.direct_bytes, settings.body_bytes)
+
+    async def receive(
+        self,
+        caller: ApiKey,
+        bring: Callable[[ExitStack], Awaitable[Callable[[], _Result]]],
+        *,
+        late: str | None = None,
+    ) -> _Result:
+        """Receive the files of a request by ``bring``, run the work that it returns, return the result.
+
+        The stack that ``bring`` is given removes the files when the work has ended. With ``late``, the advice
+        if the work takes too long, the request has the time and size limits of a synchronous one.
+        """
+        with ExitStack() as brought:
+            try:
+                work = await bring(brought)
+            except TooLarge:
+                limit = self.body_limit(late)
+                if limit >= self.settings.body_bytes:
+                    raise
+                raise TooLarge(
+                    f"the body is larger than {limit:,} bytes, the most of a synchronous request; request a "
+                    "job, as POST /v1/datasets/…/jobs or by Submit, which takes more."
+                ) from None
+            return await self.direct.done(caller.tenant, work, brought.pop_all(), late=late)
 
     # Callers
 

@@ -51,7 +51,6 @@ from sfumato.release import MediaMechanisms, rows_at_once
 from sfumato.serve.monitoring import told
 from sfumato.serve.parquet_size import parquet_batch, parquet_size
 from sfumato.serve.refusals import QuotaRefused, TookTooLong, TooLarge, TooSlow
-from sfumato.serve.settings import Settings
 
 _LOCK = "lock"
 # A folder is locked before it gets its name; what still has no lock after so long was never finished.
@@ -205,25 +204,6 @@ def require_size(size: int, limit: int) -> None:
     """Raise :class:`TooLarge` if a body of ``size`` bytes exceeds ``limit``."""
     if size > limit:
         raise TooLarge(f"the body is larger than {limit:,} bytes, the most this service takes.")
-
-
-def direct_limit(settings: Settings) -> int:
-    """Return the most bytes that a synchronous request may bring."""
-    return min(settings.direct_bytes, settings.body_bytes)
-
-
-@contextmanager
-def for_jobs(limit: int, settings: Settings) -> Iterator[None]:
-    """Name jobs, if they accept more, in the refusal of a body larger than ``limit``."""
-    try:
-        yield
-    except TooLarge:
-        if limit >= settings.body_bytes:
-            raise
-        raise TooLarge(
-            f"the body is larger than {limit:,} bytes, the most that is waited for; ask for a "
-            "job, as POST /v1/datasets/…/jobs or by Submit, which takes more."
-        ) from None
 
 
 def private_file(place: Path) -> BinaryIO:

@@ -152,7 +152,7 @@ def test_a_form_that_waits_for_its_work_brings_less_than_a_job(service, people, 
     large = {"file": ("visits.npz", npz(rows=1000))}
     answer = people["owner"].post(f"/datasets/{ward}/{way}", PLAN | ONCE, files=large)
     assert answer.status_code == 413
-    assert "larger than 2,000 bytes, the most that is waited for; ask for a job" in answer.text
+    assert "larger than 2,000 bytes, the most of a synchronous request; request a job" in answer.text
     assert people["owner"].post(f"/datasets/{ward}/jobs", PLAN | ONCE, files=large).status_code == 303
 
 

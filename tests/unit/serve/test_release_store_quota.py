@@ -119,7 +119,7 @@ def test_a_disk_that_fails_answers_503(served, monkeypatch):
     def broken(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("sfumato.serve.rest.rest_uploads.private_file", broken)
+    monkeypatch.setattr("sfumato.serve.rest.rest_requests.private_file", broken)
     answer = served.client.post(PATH, params=QUERY, headers=served.headers, content=body())
     assert (answer.status_code, answer.json()["type"]) == (503, "storage-failed")
     assert answer.json()["detail"] == "a file of the service cannot be written: Input/output error."

@@ -19,7 +19,7 @@ from sfumato.release import (
     protect,
 )
 from sfumato.reports import KeyRing, verify
-from sfumato.serve import workers
+from sfumato.serve import server
 from sfumato.serve.jobs.job_runner import Watch, Work
 from sfumato.serve.refusals import refusal_of
 from sfumato.serve.service import Service
@@ -172,12 +172,12 @@ def restored(tmp_path, monkeypatch):
     first = service.protect(owner, ASKED, tmp_path / "x.npy", "ward", request="monday")
     service.close()
     started = []
-    monkeypatch.setattr(workers, "serve", lambda *_: started.append(True))
-    monkeypatch.setattr(workers.logs, "start", lambda *_: None)
+    monkeypatch.setattr(server, "serve", lambda *_: started.append(True))
+    monkeypatch.setattr(server, "start_logging", lambda *_: None)
 
     def start(**words):
         started.clear()
-        workers.run(settings, Listening(port=0), **words)
+        server.run(settings, Listening(port=0), **words)
         return started == [True]
 
     assert start()
@@ -208,9 +208,9 @@ def test_a_service_does_not_start_on_another_ledger(restored):
 
 
 def test_a_service_that_released_nothing_starts(tmp_path, monkeypatch):
-    monkeypatch.setattr(workers, "serve", lambda *_: None)
-    monkeypatch.setattr(workers.logs, "start", lambda *_: None)
-    workers.run(Settings(tmp_path / "service"), Listening(port=0))
+    monkeypatch.setattr(server, "serve", lambda *_: None)
+    monkeypatch.setattr(server, "start_logging", lambda *_: None)
+    server.run(Settings(tmp_path / "service"), Listening(port=0))
 
 
 def test_a_key_with_other_content_is_refused_whatever_the_ledger_forgot(restored):

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
 from sfumato.serve.refusals import TooLarge, TooSlow
-from sfumato.serve.rest.middleware import add_problems
+from sfumato.serve.rest.rest_app import add_problems
 from sfumato.serve.rest.rest_requests import Bounded, received
 from sfumato.serve.uploads import Pace, written
 

@@ -31,15 +31,7 @@ from sfumato.serve.proxy.buckets import NewBucket, NewReader
 from sfumato.serve.refusals import TooSlow
 from sfumato.serve.release_store import StoredRelease
 from sfumato.serve.service import Description, NewBudget, NewKey, NewPolicy, Service, checked
-from sfumato.serve.uploads import (
-    LATE_PLAN,
-    MOST_WORDS,
-    direct_limit,
-    file_name,
-    for_jobs,
-    late_release,
-    written,
-)
+from sfumato.serve.uploads import LATE_PLAN, MOST_WORDS, file_name, late_release, written
 
 #: The bytes of a file in one message of an answer.
 CHUNK = 256 << 10
@@ -267,10 +259,12 @@ class Servicer(SfumatoServicer):
         described = values_of(first)
         dataset, given["release"] = described.pop("dataset"), described.pop("release", None)
         asked = checked("asked", AuditDescription, described)
-        with ExitStack() as brought:
+
+        async def bring(brought: ExitStack) -> Callable[[], Any]:
             sent = await self._audit_files(request_iterator, brought)
-            work = partial(service.submit_audit, caller, asked, sent, dataset, **given)
-            return message_of(pb.Job, await service.direct.done(caller.tenant, work, brought.pop_all()))
+            return partial(service.submit_audit, caller, asked, sent, dataset, **given)
+
+        return message_of(pb.Job, await service.receive(caller, bring))
 
     async def Verify(
         self, request_iterator: AsyncIterator[pb.CertifiedPart], context: Any
@@ -323,19 +317,19 @@ class Servicer(SfumatoServicer):
     ) -> _Result:
         """Run the work that ``prepare`` returns for the first of ``parts`` on the file that follows it.
 
-        With ``late``, as in :meth:`Direct.done`, the call has the limits of a synchronous one.
+        ``late`` is that of :meth:`Service.receive`.
         """
         service, seconds = self._service, self._seconds
         file = await self._first(parts, "file")
         work = prepare(file)  # refuses a malformed description before the file is read
-        limit = service.settings.body_bytes if late is None else direct_limit(service.settings)
-        with ExitStack() as brought:
+
+        async def bring(brought: ExitStack) -> Callable[[], _Result]:
             place = brought.enter_context(service.body(file.name))
-            with for_jobs(limit, service.settings):
-                async with within(seconds, f"the file took more than {seconds:.0f} seconds; send it again."):
-                    await written(_chunks(parts), place, limit)
-            done, tenant = partial(work, place), CALLER.get().tenant
-            return await service.direct.done(tenant, done, brought.pop_all(), late=late)
+            async with within(seconds, f"the file took more than {seconds:.0f} seconds; send it again."):
+                await written(_chunks(parts), place, service.body_limit(late))
+            return partial(work, place)
+
+        return await service.receive(CALLER.get(), bring, late=late)
 
     async def _audit_files(self, parts: AsyncIterator[Any], brought: ExitStack) -> dict[str, Path]:
         """Write the files in the rest of ``parts``, return them by part; ``brought`` removes them."""

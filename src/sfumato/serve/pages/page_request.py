@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 from urllib.parse import parse_qs
@@ -38,9 +39,9 @@ from sfumato.reports import Entry, ReleaseSection, at_least, at_most, plain, sha
 from sfumato.reports import environment as report_environment
 from sfumato.serve.authentication import ApiKey
 from sfumato.serve.refusals import Forbidden, TooSlow, Unauthenticated
-from sfumato.serve.rest.rest_requests import Parts, allow, is_form
+from sfumato.serve.rest.rest_requests import FormReader, allow, is_form
 from sfumato.serve.service import Service
-from sfumato.serve.uploads import direct_limit, file_name, for_jobs, require_size
+from sfumato.serve.uploads import file_name, require_size
 
 if TYPE_CHECKING:
     from sfumato.serve.pages.dataset_pages import Spendings
@@ -233,6 +234,7 @@ _SECONDS = 30.0
 #: The name of the cookie of those who are signed in.
 SESSION = "sfumato_session"
 _MOST_PARTS = 120
+_MOST_WORD = 1 << 20
 _SLOW_AT_ONCE = 2
 _P = ParamSpec("_P")
 
@@ -379,55 +381,30 @@ def _caller(service: Service, session: Session) -> ApiKey | None:
     return key if valid else None
 
 
-async def upload_of(
-    request: Request,
-    service: Service,
-    brought: ExitStack,
-    certificates: tuple[str, ...] = (),
-    *,
-    direct: bool = False,
-) -> Form:
-    """Return the form in the body of ``request``; closing ``brought`` removes its files.
+async def upload_of(request: Request, folder: Path, limit: int, certificates: Collection[str] = ()) -> Form:
+    """Return the form in the body of ``request``, with its files in ``folder``, at most ``limit`` bytes.
 
     Files of the fields ``certificates`` are JSON; all others must have names of files that can be released.
-    The limit is lower if the request waits for the work on them (``direct``).
     """
     if not is_form(request):
         raise BadInput("the body of a form with files is multipart/form-data.")
-    folder = brought.enter_context(service.folder())
-    limit = direct_limit(service.settings) if direct else service.settings.body_bytes
-    parts = _Fields(folder, limit, certificates)
-    with for_jobs(limit, service.settings):
-        await parts.read(request)
-    return Form(parts.fields, parts.files)
+    numbers, chosen = count(1), set[str]()
 
-
-class _Fields(Parts):
-    """Fields of any name, with one or several values; each file has its own folder, because names repeat."""
-
-    most_word = 1 << 20
-
-    def __init__(self, folder: Path, limit: int, certificates: tuple[str, ...]) -> None:
-        super().__init__(limit)
-        self.fields: dict[str, list[str]] = {}
-        self.files: dict[str, Path] = {}
-        self._folder, self._certificates, self._count = folder, certificates, 0
-
-    def place(self, part: str, called: str | None) -> Path | None:
-        self._count += 1
-        if self._count > _MOST_PARTS:
+    def place(part: str, called: str | None) -> Path | None:
+        number = next(numbers)
+        if number > _MOST_PARTS:
             raise BadInput(f"a form has at most {_MOST_PARTS} fields.")
         if not called:
             return None
-        if part in self.files:
+        if part in chosen:
             raise BadInput("one file at a time.")
-        safe = "certificate.json" if part in self._certificates else file_name(called)
-        self.files[part] = self._folder / str(self._count) / safe
-        return self.files[part]
+        chosen.add(part)
+        # Each file has its own folder, because names repeat.
+        return folder / str(number) / ("certificate.json" if part in certificates else file_name(called))
 
-    def word(self, part: str, called: str | None, text: bytes) -> None:
-        if called is None:  # an empty name says that no file was chosen
-            self.fields.setdefault(part, []).append(text.decode("utf-8", "replace"))
+    reader = FormReader(limit, place, most_word=_MOST_WORD)
+    await reader.read(request)
+    return Form(reader.fields, reader.files)
 
 
 Page = Callable[Concatenate[Visit, _P], Response]
@@ -465,7 +442,7 @@ def upload(
     work: Posted[_P],
     name: str,
     *,
-    certificates: tuple[str, ...] = (),
+    certificates: Collection[str] = (),
     late: str | None = None,
 ) -> Route:
     """Return the route of a form with files, which counts among the tenant's concurrent requests.
@@ -477,10 +454,14 @@ def upload(
     async def endpoint(request: Request) -> Response:
         require_own_site(request)
         visit = await run_in_threadpool(visit_of, request)
-        with ExitStack() as brought:
-            given = await upload_of(request, visit.service, brought, certificates, direct=late is not None)
-            doing = partial(_proven, visit, given, work)
-            return await visit.service.direct.done(visit.caller.tenant, doing, brought.pop_all(), late=late)
+        service = visit.service
+
+        async def bring(brought: ExitStack) -> Callable[[], Response]:
+            folder = brought.enter_context(service.folder())
+            given = await upload_of(request, folder, service.body_limit(late), certificates)
+            return partial(_proven, visit, given, work)
+
+        return await service.receive(visit.caller, bring, late=late)
 
     return Route(path, endpoint, methods=["POST"], name=name)
 

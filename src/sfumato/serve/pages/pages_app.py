@@ -36,7 +36,7 @@ from sfumato.serve.pages.page_request import (
 )
 from sfumato.serve.pages.sign_in import Sessions
 from sfumato.serve.refusals import refusal_of
-from sfumato.serve.rest.middleware import allowed
+from sfumato.serve.rest.rest_requests import allowed
 from sfumato.serve.service import Service
 
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
