@@ -14,6 +14,7 @@ shutting down.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -23,14 +24,14 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-import structlog
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Fields(TypedDict, total=False):
-    """What a caller may write besides the event: fixed words, numbers, and ids that the service made."""
+    """The fields of a log line besides the event: fixed words, numbers, and ids that the service made."""
 
     request: str | None
     tenant: str | None
@@ -70,52 +71,55 @@ class Fields(TypedDict, total=False):
     source: str | None
 
 
-#: Everything that a line may have.
+#: All fields of a line, in their order.
 FIELDS = ("time", "level", "event", *Fields.__annotations__, "error", "place")
 
-_request: ContextVar[dict[str, Any] | None] = ContextVar("sfumato_request", default=None)
-# Errors of other packages are placed in this one too: where it called them.
+_fields: ContextVar[dict[str, Any] | None] = ContextVar("sfumato_log_fields", default=None)
+# Errors of other packages are also placed in this one: where it called them.
 _PACKAGE = Path(__file__).parents[1]
+# The descriptor of the log: standard error, until it is started.
+_descriptor = 2
 
 
 @contextmanager
-def noting() -> Iterator[dict[str, Any]]:
-    """Let :func:`note` add fields to the log line of this block, also from the threads that work for it."""
-    notes: dict[str, Any] = {}
-    before = _request.set(notes)
+def log_fields() -> Iterator[dict[str, Any]]:
+    """Let :func:`add_log_fields` add to the line of this block, also from the threads that work for it."""
+    fields: dict[str, Any] = {}
+    before = _fields.set(fields)
     try:
-        yield notes
+        yield fields
     finally:
-        _request.reset(before)
+        _fields.reset(before)
 
 
-def note(*, tenant: str | None = None, key: str | None = None, job: str | None = None) -> None:
+def add_log_fields(*, tenant: str, key: str) -> None:
     """Add the caller's ids to the log line of the current request."""
-    notes = _request.get()
-    if notes is not None:
-        notes |= {
-            name: value
-            for name, value in (("tenant", tenant), ("key", key), ("job", job))
-            if value is not None
-        }
+    fields = _fields.get()
+    if fields is not None:
+        fields |= {"tenant": tenant, "key": key}
 
 
-def told(
+def log(
     event: str, *, level: str = "info", error: BaseException | None = None, **fields: Unpack[Fields]
 ) -> None:
     """Write one log line; an ``error`` is logged by its type and place, never by its message."""
     if unknown := fields.keys() - Fields.__annotations__.keys():
         raise TypeError(f"no line of the log has {', '.join(unknown)}")
-    given: dict[str, Any] = {"level": level, **fields}
-    if given.get("ms") is not None:
-        given["ms"] = round(given["ms"], 3)
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    line: dict[str, Any] = {"time": now, "level": level, "event": event, **fields}
     if error is not None:
-        given |= {"error": type(error).__name__, "place": place_of(error.__traceback__)}
-    _log.info(event, **{name: value for name, value in given.items() if value is not None})
+        line |= {"error": type(error).__name__, "place": place_of(error.__traceback__)}
+    if line.get("ms") is not None:
+        line["ms"] = round(line["ms"], 3)
+    shown = {name: line[name] for name in FIELDS if line.get(name) is not None}
+    # One write for each line, because processes share the file. A full disk or a closed terminal must not end
+    # a release that is paid for.
+    with suppress(OSError):
+        os.write(_descriptor, json.dumps(shown).encode() + b"\n")
 
 
 def place_of(trace: TracebackType | None) -> str | None:
-    """Return where ``error`` was raised: files and line numbers, without values."""
+    """Return where an error was raised: files and line numbers, without values."""
     frames = traceback.extract_tb(trace)
     if not frames:
         return None
@@ -127,75 +131,39 @@ def place_of(trace: TracebackType | None) -> str | None:
 def start_logging(file: Path | None = None) -> None:
     """Start logging to ``file``, readable by its owner only, or to standard error.
 
-    Other packages' records are included. Each line is one write to the end of the file, so several processes
-    may share it.
+    Other packages' records are included. Several processes may share a file.
     """
-    global _log
+    global _descriptor
     if file is None:
-        descriptor = sys.stderr.fileno()
+        _descriptor = sys.stderr.fileno()
     else:
         try:
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            _descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
             raise BadInput(f"the log {file} cannot be written: {error.strerror}.") from None
-    _log = _made(_Lines(descriptor))
-    warnings.simplefilter("ignore", Forewarning)  # whoever asks is told in the answer
+    warnings.simplefilter("ignore", Forewarning)  # the caller finds it in the answer
     root = logging.getLogger()
-    for handler in [one for one in root.handlers if isinstance(one, _Others)]:
+    for handler in [one for one in root.handlers if isinstance(one, _OtherPackages)]:
         root.removeHandler(handler)
-    root.addHandler(_Others(logging.WARNING))
+    root.addHandler(_OtherPackages(logging.WARNING))
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
-        # Whoever sets up logging by a document switches off the loggers that it does not name.
+        # Configuring logging by a document disables the loggers that it does not name.
         logger.handlers, logger.propagate, logger.disabled = [], True, False
         logger.setLevel(logging.NOTSET)
     logging.captureWarnings(True)
 
 
-class _Lines:
-    """A structlog logger that writes each line at once."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def msg(self, line: str) -> None:
-        # A full disk or a closed terminal must not end a release that is paid for.
-        try:
-            os.write(self._descriptor, line.encode() + b"\n")
-        except OSError:
-            return
-
-    info = msg
-
-
-class _Others(logging.Handler):
+class _OtherPackages(logging.Handler):
     """A handler for records of other packages, which drops their messages."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        told(
+        log(
             "library",
             level=record.levelname.lower(),
             source=f"{record.name} {_shortened(record.pathname)}:{record.lineno}",
-            error=error,
+            error=record.exc_info[1] if record.exc_info else None,
         )
-
-
-def _allowed(_logger: Any, _method: str, line: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: line[name] for name in FIELDS if name in line}
-
-
-def _made(lines: _Lines) -> Any:
-    return structlog.wrap_logger(
-        lines,
-        processors=[
-            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-            _allowed,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
 
 
 def _shortened(file: str) -> str:
@@ -203,25 +171,17 @@ def _shortened(file: str) -> str:
     return "/".join(Path(file).parts[-3:])
 
 
-_log = _made(_Lines(2))
-
-
-# Anybody may ask, without a key: so the databases are asked once a second at most.
-_SECONDS = 1.0
-# Who asks waits no longer than this, whatever the databases are busy with; what they said last then counts
-# for a while, after which they count as silent.
+# Readiness is asked without a key, so the databases are asked once a second at most.
+_READY_SECONDS = 1.0
+# A request for readiness waits no longer than this. Then the last answer of the databases counts for a while,
+# after which they count as silent.
 _PATIENCE_SECONDS = 1.0
 _FRESH_SECONDS = 10.0
 
-#: What prometheus_client looks at when it is imported: the folder in which processes count together.
+#: Read by prometheus_client when it is imported: the folder in which processes count together.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
-
-
-class _Runs(Protocol):
-    @property
-    def alive(self) -> bool: ...
 
 
 class Readiness:
@@ -232,7 +192,7 @@ class Readiness:
         self._lock = threading.Lock()
         self._asked, self._trouble = -math.inf, ""
         self._asking: threading.Thread | None = None
-        self.runner: _Runs | None = None
+        self.runner: Any = None
         self.draining = False
 
     def trouble(self) -> str:
@@ -240,7 +200,7 @@ class Readiness:
         if self.draining:
             return "it is about to end"
         with self._lock:
-            if self._asking is None and self._clock() - self._asked >= _SECONDS:
+            if self._asking is None and self._clock() - self._asked >= _READY_SECONDS:
                 # A daemon: a database that never answers must not keep the process from ending.
                 self._asking = threading.Thread(target=self._ask, args=(self._clock(),), daemon=True)
                 self._asking.start()
@@ -251,45 +211,40 @@ class Readiness:
             late = self._asking is not None and self._clock() - self._asked >= _FRESH_SECONDS
             return "its databases take too long to answer" if late else self._trouble
 
-    def _ask(self, now: float) -> None:
-        try:
-            found = self._found()
-        except Exception as error:
-            told("unforeseen", level="error", error=error)
-            found = "it cannot be told"
-        with self._lock:
-            self._asked, self._trouble, self._asking = now, found, None
-
     def require(self) -> None:
         """Raise :class:`NotReady` if something prevents a release."""
         trouble = self.trouble()
         if trouble:
             raise NotReady(f"the service is not ready: {trouble}.")
 
+    def _ask(self, now: float) -> None:
+        try:
+            found = self._found()
+        except Exception as error:
+            log("unforeseen", level="error", error=error)
+            found = "its state is unknown"
+        with self._lock:
+            self._asked, self._trouble, self._asking = now, found, None
+
     def _found(self) -> str:
         try:
             self._service.ledger.require_answer()
+            self._service.registry.database.require_answer()
         except LedgerUnavailable:
             return "its ledger does not answer"
-        try:
-            self._service.registry.database.require_answer()
         except RegistryUnavailable:
             return "its registry does not answer"
         if self.runner is not None and not self.runner.alive:
             return "nothing works on its jobs"
-        return "" if self._writes() else "its disk cannot be written"
-
-    def _writes(self) -> bool:
         place = self._service.settings.work / f"ready-{secrets.token_hex(8)}"
         try:
-            descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                return os.write(descriptor, bytes(4096)) == 4096
-            finally:
-                os.close(descriptor)
-                place.unlink()
+            place.write_bytes(bytes(4096))
         except OSError:
-            return False
+            return "its disk cannot be written"
+        finally:
+            with suppress(OSError):
+                place.unlink()
+        return ""
 
 
 class Metrics:
@@ -297,20 +252,18 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         self._folder = os.environ.get(FOLDER_VARIABLE)
-        # When a count began is of no use, and would be a line for each.
+        # The time at which each count began would be a further line for each.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         own = CollectorRegistry()
         asked = ("way", "route", "method")
-        self._requests = Counter(
-            "sfumato_requests", "Requests that were answered.", (*asked, "status"), registry=own
-        )
+        self._requests = Counter("sfumato_requests", "Answered requests.", (*asked, "status"), registry=own)
         self._seconds = Histogram(
-            "sfumato_request_seconds", "How long answers took.", asked, buckets=_BUCKETS, registry=own
+            "sfumato_request_seconds", "Duration of answers.", asked, buckets=_BUCKETS, registry=own
         )
         self._bytes = Counter(
             "sfumato_bytes", "Bytes of bodies over REST.", ("way", "direction"), registry=own
         )
-        self._refusals = Counter("sfumato_refusals", "Refusals, by their word.", ("refusal",), registry=own)
+        self._refusals = Counter("sfumato_refusals", "Refusals, by their code.", ("refusal",), registry=own)
         self._up = Gauge(
             "sfumato_workers_up", "Processes that answer.", registry=own, multiprocess_mode="livesum"
         )
@@ -377,9 +330,9 @@ class _OfDatabases(Collector):
         left = GaugeMetricFamily(
             "sfumato_budget_left_epsilon", "The largest ε of one more release.", labels=labels
         )
-        used = GaugeMetricFamily("sfumato_budget_used_ratio", "The share that is gone.", labels=labels)
-        holds = GaugeMetricFamily("sfumato_holds_open", "Holds that are not settled.", labels=labels)
-        paid = CounterMetricFamily("sfumato_releases_paid", "Releases that were paid for.", labels=labels)
+        used = GaugeMetricFamily("sfumato_budget_used_ratio", "The spent share of the budget.", labels=labels)
+        holds = GaugeMetricFamily("sfumato_holds_open", "Unsettled holds.", labels=labels)
+        paid = CounterMetricFamily("sfumato_releases_paid", "Paid releases.", labels=labels)
         for name, balance in self._service.ledger.balances().items():
             tenant, colon, dataset = name.partition(":")
             if not colon or not is_tenant_id(tenant):
@@ -399,7 +352,7 @@ class _OfDatabases(Collector):
             jobs.add_metric([state], counts[state])
         wait = GaugeMetricFamily(
             "sfumato_job_wait_seconds",
-            "How long the job that waits the longest has waited.",
+            "Waiting time of the oldest queued job.",
             value=counts["oldest_queued_seconds"],
         )
         return [jobs, wait]

@@ -31,13 +31,14 @@ from typing import Any
 
 import h11
 import uvicorn
+from pydantic import TypeAdapter
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import BadInput, SfumatoError, spell
 from sfumato.noise import inner_threads
 from sfumato.release import newest_certificates, require_newest
 from sfumato.serve.jobs.job_runner import Runner
-from sfumato.serve.monitoring import FOLDER_VARIABLE, Readiness, forget_worker, start_logging, told
+from sfumato.serve.monitoring import FOLDER_VARIABLE, forget_worker, log, start_logging
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings
@@ -50,8 +51,8 @@ HEAD_SECONDS = 10.0
 _UNREAD_SECONDS = 30.0
 
 _CONNECTIONS = 256
-# Threads take turns this often: one that computes must not keep the one that answers waiting.
-_TURN_SECONDS = 0.0005
+# How often the interpreter switches threads: one that computes must not delay the one that answers.
+_SWITCH_SECONDS = 0.0005
 
 
 class PatientProtocol(H11Protocol):
@@ -126,8 +127,8 @@ def ending() -> Iterator[Ending]:
         yield made
         return
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    minded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, made) for number in minded}
+    handled = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, made) for number in handled}
     try:
         yield made
     finally:
@@ -162,12 +163,11 @@ def serve(
 
     ``ready`` is called once the server answers.
     """
-    sys.setswitchinterval(_TURN_SECONDS)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     service = Service(settings)
     try:
-        app = make_app(service, metrics_token=listening.metrics_token())
         config = uvicorn.Config(
-            app,
+            make_app(service, metrics_token=listening.metrics_token()),
             http=PatientProtocol,
             ws="none",
             log_config=None,
@@ -180,38 +180,32 @@ def serve(
             ssl_certfile=listening.tls_certificate,
             ssl_keyfile=listening.tls_key,
         )
-        # What was made so far lasts as long as the process: looking through it for what could be thrown away
-        # would stop everything for a tenth of a second, again and again.
+        # Everything so far lasts as long as the process: garbage collections that look through it would stop
+        # everything for a tenth of a second, again and again.
         gc.collect()
         gc.freeze()
-
-        def answers() -> None:
-            service.metrics.mark_up()
-            ready()
-
-        beside = _Beside(service, listening)
-        with inner_threads(1):  # requests and jobs are worked on beside each other
-            _Server(config, end, listening, service.readiness, beside, answers).run(sockets=[rest])
-        told("ended")
+        with inner_threads(1):  # requests and jobs run in parallel
+            _Server(config, service, listening, end, ready).run(sockets=[rest])
+        log("ended")
     finally:
         service.close()
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that ends by our signal, and starts and stops what runs beside it."""
+    """A uvicorn server that ends by our signal, and runs gRPC and the job runner beside REST."""
 
     def __init__(
         self,
         config: uvicorn.Config,
-        end: Ending,
+        service: Service,
         listening: Listening,
-        readiness: Readiness,
-        beside: _Beside,
-        answers: Callable[[], object],
+        end: Ending,
+        ready: Callable[[], object],
     ) -> None:
         super().__init__(config)
-        self._end, self._listening, self._readiness, self._beside = end, listening, readiness, beside
-        self._answers = answers
+        self._service, self._listening, self._end, self._ready = service, listening, end, ready
+        self._runner = service.readiness.runner = Runner(service)
+        self._grpc: Any = None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -220,53 +214,37 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start everything."""
-        await self._beside.start()
+        listening = self._listening
+        if listening.grpc_address is not None:
+            from sfumato.serve.grpc.grpc_server import make_server
+
+            self._grpc = make_server(
+                self._service,
+                listening.grpc_address,
+                shared=listening.workers > 1,
+                certificate=listening.tls_certificate,
+                key=listening.tls_key,
+            )
+            await self._grpc.start()
+        self._runner.start()
         await super().startup(sockets)
-        self._answers()
+        self._service.metrics.mark_up()
+        self._ready()
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether to end, ten times a second; a second signal ends at once."""
-        now = asyncio.get_running_loop().time()
-        if self._end.signals and not self._readiness.draining:
-            self._readiness.draining = True
+        now, readiness = asyncio.get_running_loop().time(), self._service.readiness
+        if self._end.signals and not readiness.draining:
+            readiness.draining = True
             self._ends = now + self._listening.drain_seconds
-        if self._readiness.draining:
+        if readiness.draining:
             self.should_exit = self._end.signals > 1 or now >= self._ends
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Refuse new work everywhere, and let everything that is running end at the same time."""
-        await asyncio.gather(super().shutdown(sockets), self._beside.stop())
-
-
-class _Beside:
-    """The job runner and a gRPC server, which run beside REST."""
-
-    def __init__(self, service: Service, listening: Listening) -> None:
-        self._service, self._listening = service, listening
-        self._runner = service.readiness.runner = Runner(service)
-        self._grpc: Any = None
-
-    async def start(self) -> None:
-        """Start gRPC and the job runner."""
-        address = self._listening.grpc_address
-        if address is not None:
-            from sfumato.serve.grpc.grpc_server import make_server
-
-            self._grpc = make_server(
-                self._service,
-                address,
-                shared=self._listening.workers > 1,
-                certificate=self._listening.tls_certificate,
-                key=self._listening.tls_key,
-            )
-            await self._grpc.start()
-        self._runner.start()
-
-    async def stop(self) -> None:
-        """Refuse new work, and give what is running its time."""
         seconds = self._listening.grace_seconds
-        ends = [asyncio.to_thread(self._runner.stop, seconds)]
+        ends = [super().shutdown(sockets), asyncio.to_thread(self._runner.stop, seconds)]
         if self._grpc is not None:
             ends.append(self._grpc.stop(seconds))
         await asyncio.gather(*ends)
@@ -275,10 +253,11 @@ class _Beside:
 # A worker that dies sooner than this is started again only after as long, so that a service that cannot start
 # does not keep a machine busy.
 _SOON_SECONDS = 1.0
-# What a worker may take beyond its grace.
+# How long a worker may take beyond its grace.
 _LAST_SECONDS = 10.0
-# Which of its files a worker writes to once it answers.
-_READY_VARIABLE = "SFUMATO_READY_FILE"
+# Variables by which a worker gets its settings, and the descriptor that it writes to once it answers.
+_SETTINGS_VARIABLE, _READY_VARIABLE = "SFUMATO_WORKER_SETTINGS", "SFUMATO_WORKER_READY"
+_SETTINGS = TypeAdapter(tuple[Settings, Listening])
 
 
 def run(settings: Settings, listening: Listening, *, accept_lost_spends: bool = False) -> None:
@@ -288,7 +267,7 @@ def run(settings: Settings, listening: Listening, *, accept_lost_spends: bool = 
     """
     with ExitStack() as stack:
         end = stack.enter_context(ending())
-        service = Service(settings)  # what is wrong with the settings is said before anybody listens
+        service = Service(settings)  # refuses wrong settings before anything listens
         try:
             if not accept_lost_spends:
                 require_newest(newest_certificates(settings.data), settings.keys, service.ledger)
@@ -298,21 +277,18 @@ def run(settings: Settings, listening: Listening, *, accept_lost_spends: bool = 
         listening.metrics_token()
         listening.require_tls()
         ports = [port for port in (listening.port, listening.grpc_port) if port is not None]
-        rest, *others = (listen(listening, port, shared=False) for port in ports)
-        for one in (rest, *others):
-            stack.enter_context(one)
+        rest, *others = (stack.enter_context(listen(listening, port, shared=False)) for port in ports)
         start_logging(listening.log_file)
         scheme = "http" if listening.tls_certificate is None else "https"
         also = "" if listening.grpc_address is None else f" and for gRPC on {listening.grpc_address}"
         listens = f"Sfumato listens on {scheme}://{listening.address}/v1{also}; Ctrl-C ends it."
+        for one in others if listening.workers == 1 else (rest, *others):
+            one.close()  # it was free
         if listening.workers == 1:
-            for one in others:
-                one.close()  # it was free
             serve(settings, listening, rest, end, lambda: _say(listens))
         else:
-            for one in (rest, *others):
-                one.close()
-            # Never listened on: others find the ports taken while we live, and our workers may share them.
+            # Never listened on: others find the ports taken as long as this process lives, and the workers
+            # may share them.
             for port in ports:
                 stack.enter_context(listen(listening, port, shared=True))
             _Parent(settings, listening, end).run(lambda: _say(listens))
@@ -324,17 +300,15 @@ class _Parent:
 
     def __init__(self, settings: Settings, listening: Listening, end: Ending) -> None:
         self._listening, self._end = listening, end
-        # Of this machine, not of the data: what processes here did, in files that they map into memory.
+        # Counts of the processes of this machine, in files that they map into memory.
         self._folder = Path(tempfile.mkdtemp(prefix="sfumato-metrics-"))
+        self._ready, self._tell = os.pipe()
         self._environment = {
             **os.environ,
-            **settings.environment(),
-            **listening.environment(),
             FOLDER_VARIABLE: str(self._folder),
+            _SETTINGS_VARIABLE: _SETTINGS.dump_json((settings, listening)).decode(),
+            _READY_VARIABLE: str(self._tell),
         }
-        # Workers write to it once they answer.
-        self._ready, self._tell = os.pipe()
-        self._environment[_READY_VARIABLE] = str(self._tell)
         self._workers: dict[subprocess.Popen[bytes], float] = {}
 
     def run(self, ready: Callable[[], object]) -> None:
@@ -362,7 +336,7 @@ class _Parent:
 
     def _start(self) -> None:
         # Its standard input is a pipe whose other end only we hold: it ends when we do, however that happens.
-        # A group of its own, so that Ctrl-C reaches the parent alone, which tells each worker once.
+        # A group of its own, so that Ctrl-C reaches the parent only, which tells each worker once.
         worker = subprocess.Popen(
             [sys.executable, "-m", "sfumato.serve.server"],
             stdin=subprocess.PIPE,
@@ -371,39 +345,38 @@ class _Parent:
             process_group=0,
         )
         self._workers[worker] = time.monotonic()
-        told("worker started", worker=worker.pid)
+        log("worker started", worker=worker.pid)
 
     def _replace(self, worker: subprocess.Popen[bytes]) -> None:
-        began = self._workers.pop(worker)
-        self._gone(worker)
-        told("worker died", level="error", worker=worker.pid, status=worker.returncode)
+        began = self._forget(worker)
+        log("worker died", level="error", worker=worker.pid, status=worker.returncode)
         if time.monotonic() - began < _SOON_SECONDS:
             time.sleep(_SOON_SECONDS)
 
     def _stop(self) -> None:
         """Tell all workers to end, again for each further signal, and wait until they have."""
-        ends = (
-            time.monotonic() + self._listening.drain_seconds + self._listening.grace_seconds + _LAST_SECONDS
-        )
-        passed = 0
+        listening = self._listening
+        ends = time.monotonic() + listening.drain_seconds + listening.grace_seconds + _LAST_SECONDS
+        sent = 0
         while self._workers:
             wanted = max(1, self._end.signals)
             for worker in list(self._workers):
                 if worker.poll() is not None:
-                    self._workers.pop(worker)
-                    self._gone(worker)
+                    self._forget(worker)
                 elif time.monotonic() > ends:
-                    told("worker does not end", level="error", worker=worker.pid)
+                    log("worker does not end", level="error", worker=worker.pid)
                     worker.kill()
-                elif passed < wanted:
+                elif sent < wanted:
                     worker.send_signal(signal.SIGTERM)
-            passed = wanted
+            sent = wanted
             time.sleep(0.05)
 
-    def _gone(self, worker: subprocess.Popen[bytes]) -> None:
+    def _forget(self, worker: subprocess.Popen[bytes]) -> float:
+        """Forget an ended worker and return when it began."""
         if worker.stdin is not None:
             worker.stdin.close()
         forget_worker(self._folder, worker.pid)
+        return self._workers.pop(worker)
 
 
 def _say(sentence: str) -> None:
@@ -413,7 +386,7 @@ def _say(sentence: str) -> None:
 def _work() -> None:
     """Run a worker, configured by the environment, for as long as its parent lives."""
     os.umask(0o077)
-    settings, listening = Settings.of_environment(), Listening.of_environment()
+    settings, listening = _SETTINGS.validate_json(os.environ[_SETTINGS_VARIABLE])
     start_logging(listening.log_file)
     with ending() as end:
         threading.Thread(target=_follow_parent, args=(end,), daemon=True).start()
@@ -438,6 +411,6 @@ if __name__ == "__main__":
     try:
         _work()
     except SfumatoError as error:
-        told("worker cannot start", level="error", error=error)
+        log("worker cannot start", level="error", error=error)
         _say(f"sfumato: {spell(error, 'command line')}")
         sys.exit(error.exit_code)

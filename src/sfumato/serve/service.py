@@ -38,7 +38,7 @@ from sfumato.serve.authentication import (
 from sfumato.serve.jobs.audit_jobs import AUDIT_FILES, AuditDescription, Audits
 from sfumato.serve.jobs.job_lifecycle import Job, Jobs
 from sfumato.serve.jobs.job_store import JobRecord
-from sfumato.serve.monitoring import Metrics, Readiness, note
+from sfumato.serve.monitoring import Metrics, Readiness, add_log_fields
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.refusals import Forbidden, NotFound, TooLarge, Unauthenticated, client_words
 from sfumato.serve.release_store import Releases, Resources, StoredRelease, new_id, release_report
@@ -242,7 +242,7 @@ class Service:
 
     def admit(self, caller: ApiKey) -> ApiKey:
         """Name ``caller`` in the log line of its request, and charge the request to its tenant's quota."""
-        note(tenant=caller.tenant, key=caller.id)
+        add_log_fields(tenant=caller.tenant, key=caller.id)
         self.registry.charge(caller.tenant)
         return caller
 

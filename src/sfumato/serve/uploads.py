@@ -48,7 +48,7 @@ from sfumato.mechanisms import Mechanism
 from sfumato.media.audio import BandNoise, SoundMechanism
 from sfumato.media.images import PictureMechanism
 from sfumato.release import MediaMechanisms, rows_at_once
-from sfumato.serve.monitoring import told
+from sfumato.serve.monitoring import log
 from sfumato.serve.parquet_size import parquet_batch, parquet_size
 from sfumato.serve.refusals import QuotaRefused, TookTooLong, TooLarge, TooSlow
 
@@ -533,4 +533,4 @@ def _noted(task: asyncio.Task[Any]) -> None:
     """Log an unexpected error of work that nobody waits for any more."""
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, SfumatoError):
-        told("unforeseen", level="error", error=error)
+        log("unforeseen", level="error", error=error)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("structlog", reason="the extra serve is not installed")
+pytest.importorskip("prometheus_client", reason="the extra serve is not installed")
 from sfumato.errors import BadInput
 from sfumato.serve import monitoring
 
@@ -23,15 +23,15 @@ SECRET = "patient 4711 has a fever"
 def lines(tmp_path):
     """Starts a log in a file, and returns its lines; what other packages log goes where it went before."""
     root = logging.getLogger()
-    before, lines, file = list(root.handlers), monitoring._log, tmp_path / "log"
+    before, lines, file = list(root.handlers), monitoring._descriptor, tmp_path / "log"
     monitoring.start_logging(file)
     yield lambda: [json.loads(line) for line in file.read_text().splitlines()]
-    root.handlers, monitoring._log = before, lines
+    root.handlers, monitoring._descriptor = before, lines
     logging.captureWarnings(False)
 
 
 def test_a_line_has_its_time_and_what_was_said_and_nothing_empty(lines):
-    monitoring.told("request", tenant="t0", route="/v1/budgets/{dataset}", status=200, ms=1.23456, bytes_in=0)
+    monitoring.log("request", tenant="t0", route="/v1/budgets/{dataset}", status=200, ms=1.23456, bytes_in=0)
     (line,) = lines()
     assert re.fullmatch(r"2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line.pop("time"))
     assert line == {
@@ -47,9 +47,9 @@ def test_a_line_has_its_time_and_what_was_said_and_nothing_empty(lines):
 
 def test_nothing_else_can_be_said(lines):
     with pytest.raises(TypeError):
-        monitoring.told("request", dataset="ward")
+        monitoring.log("request", dataset="ward")
     with pytest.raises(TypeError):
-        monitoring.note(reader="smith")
+        monitoring.add_log_fields(reader="smith")
     assert lines() == []
 
 
@@ -57,7 +57,7 @@ def test_an_error_is_told_by_its_type_and_place_alone(lines):
     try:
         int(SECRET)
     except ValueError as error:
-        monitoring.told("unforeseen", level="error", error=error)
+        monitoring.log("unforeseen", level="error", error=error)
     (line,) = lines()
     assert line["error"] == "ValueError"
     assert re.fullmatch(r"unit/serve/test_monitoring_logs\.py:\d+", line["place"])
@@ -114,8 +114,8 @@ def test_warnings_are_lines_and_information_of_others_is_not(lines):
 
 def test_who_asks_is_noted_from_threads_and_for_its_own_request_alone(lines):
     async def request(tenant):
-        with monitoring.noting() as notes:
-            await asyncio.to_thread(monitoring.note, tenant=tenant, key=f"key of {tenant}")
+        with monitoring.log_fields() as notes:
+            await asyncio.to_thread(monitoring.add_log_fields, tenant=tenant, key=f"key of {tenant}")
             await asyncio.sleep(0)
             return notes
 
@@ -123,13 +123,13 @@ def test_who_asks_is_noted_from_threads_and_for_its_own_request_alone(lines):
         return await asyncio.gather(request("a"), request("b"))
 
     assert asyncio.run(both()) == [{"tenant": "a", "key": "key of a"}, {"tenant": "b", "key": "key of b"}]
-    monitoring.note(tenant="outside")  # of no request: nothing to add it to
+    monitoring.add_log_fields(tenant="outside", key="outside")  # of no request: nothing to add it to
 
 
 def test_processes_and_threads_never_mix_their_lines(lines):
     def many(number):
         for _ in range(50):
-            monitoring.told("request", tenant="t" * 500, worker=number)
+            monitoring.log("request", tenant="t" * 500, worker=number)
 
     threads = [threading.Thread(target=many, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -148,4 +148,4 @@ def test_the_file_is_for_its_owner_alone_and_one_that_cannot_be_written_is_said_
 
 def test_a_log_that_fails_does_not_fail_what_it_tells_of(lines, tmp_path):
     monitoring.start_logging(Path("/dev/full"))
-    monitoring.told("request")
+    monitoring.log("request")

@@ -31,7 +31,7 @@ from sfumato.errors import BadInput
 from sfumato.serve.authentication import ApiKey
 from sfumato.serve.grpc.servicer import CALLER, SERVICE, Servicer, finished, within
 from sfumato.serve.grpc.sfumato_pb2_grpc import add_SfumatoServicer_to_server
-from sfumato.serve.monitoring import Metrics, Readiness, noting, told
+from sfumato.serve.monitoring import Metrics, Readiness, log, log_fields
 from sfumato.serve.refusals import Busy, refusal_of
 from sfumato.serve.service import Service
 
@@ -150,7 +150,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         """Answer errors of the block with a status, and count and log its outcome."""
         call, begun = secrets.token_hex(8), time.perf_counter()
         status, word = "CANCELLED", None
-        with noting() as notes:
+        with log_fields() as notes:
             try:
                 yield
                 status = "OK"
@@ -168,7 +168,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                     if len(message) > _LONGEST:
                         message = message[: _LONGEST - 1] + "…"
                     await context.abort(grpc.StatusCode[status], message, tuple(trailer))
-                told("unforeseen", level="error", request=call, error=error, **notes)
+                log("unforeseen", level="error", request=call, error=error, **notes)
                 status, word = "INTERNAL", "unforeseen"
                 sentence = f"something unforeseen happened; it is in the log as request {call}."
                 await context.abort(grpc.StatusCode.INTERNAL, sentence, (("sfumato-refusal", word),))
@@ -176,7 +176,7 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 seconds_taken = time.perf_counter() - begun
                 self._metrics.answered("grpc", method, "POST", status, seconds_taken, refusal=word)
                 if status != "OK" or not method.startswith("/grpc."):
-                    told(
+                    log(
                         "call",
                         request=call,
                         route=method,

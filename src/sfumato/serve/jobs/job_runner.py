@@ -20,7 +20,7 @@ from sfumato.errors import BadInput, SfumatoError, StorageFailed
 from sfumato.ledger import LedgerUnavailable
 from sfumato.serve.jobs.job_lifecycle import LEASE_SECONDS, Jobs
 from sfumato.serve.jobs.job_store import JobRecord
-from sfumato.serve.monitoring import told
+from sfumato.serve.monitoring import log
 from sfumato.serve.refusals import RegistryUnavailable, TooSlow, refusal_of
 from sfumato.serve.release_store import Release
 from sfumato.serve.service import Service
@@ -104,7 +104,7 @@ class Work:
         except PutBack:
             self._jobs.queue(record.id, self._worker, tries=record.tries - 1)
         except Exception as error:
-            told("unforeseen", level="error", tenant=record.tenant, job=record.id, error=error)
+            log("unforeseen", level="error", tenant=record.tenant, job=record.id, error=error)
 
     def _tried(self, record: JobRecord, watch: Watch) -> None:
         try:
@@ -391,6 +391,6 @@ class Runner:
                 pass
             except Exception as error:
                 # One job that nobody can settle must not keep the others waiting.
-                told("unforeseen", level="error", error=error)
+                log("unforeseen", level="error", error=error)
             if self._stopping.wait(self._tick):
                 return

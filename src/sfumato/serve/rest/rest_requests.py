@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfumato.errors import BadInput
 from sfumato.serve.authentication import ApiKey, Network, address_behind
-from sfumato.serve.monitoring import Metrics, noting, told
+from sfumato.serve.monitoring import Metrics, log, log_fields
 from sfumato.serve.refusals import REFUSAL, TooLarge, TooSlow
 from sfumato.serve.rest.rest_rows import read_rows, rows_file
 from sfumato.serve.service import Service
@@ -105,13 +105,13 @@ class Watched:
         if self._trusted and forwarded and scope.get("client") is not None:
             scope["client"] = (address_behind(scope["client"][0], ",".join(forwarded), self._trusted), 0)
         watch, begun = _Watch(scope, receive, send), time.perf_counter()
-        with noting() as notes:
+        with log_fields() as notes:
             try:
                 await self._app(scope, watch.receive, watch.send)
             except ClientDisconnect:
                 pass  # nobody is there to be answered
             except Exception as error:
-                told("unforeseen", level="error", request=watch.id, error=error, **notes)
+                log("unforeseen", level="error", request=watch.id, error=error, **notes)
                 if watch.status is not None:
                     raise  # the answer has begun, so the connection is cut off
                 detail = f"an unexpected error occurred; it is in the log as request {watch.id}."
@@ -130,7 +130,7 @@ class Watched:
         self._metrics.answered("rest", route, method, status, seconds, **found)
         if route not in _QUIET or status >= 400:
             found |= {"route": route, "method": method, "status": status, "ms": 1000.0 * seconds}
-            told("request", request=watch.id, **found, **notes)
+            log("request", request=watch.id, **found, **notes)
 
 
 class _Watch:
