@@ -26,7 +26,7 @@ from sfumato.errors import BadInput
 from sfumato.serve import refusals
 from sfumato.serve.grpc import grpc_server
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.grpc_server import NAME, Places, make_server
+from sfumato.serve.grpc.grpc_server import NAME, make_server
 from sfumato.serve.grpc.servicer import address_of_peer
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.proxy import s3_protocol
@@ -176,7 +176,7 @@ def test_more_calls_without_a_key_than_there_are_places_are_refused(service):
         held = reflection(silent(reflection_pb2.ServerReflectionRequest(list_services="")))
         assert next(held).HasField("list_services_response"), "its place is taken before the next call"
         told = refused(Code.UNAVAILABLE, "busy", reflection, silent(), timeout=20)
-        assert told == "1 such calls are under way, which is the most at once; ask again."
+        assert told == "1 such calls are under way, the most at the same time; retry."
         checked = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         assert checked.status == health_pb2.HealthCheckResponse.SERVING, "each method has its own places"
         silence.set()
@@ -205,12 +205,12 @@ def test_a_silent_connection_is_closed(service, greeting):
         assert 0.5 < time.monotonic() - begun < 20
 
 
-def test_places_are_given_back():
-    places = Places(1, 1)
+def test_calls_count_until_they_end(service):
+    guard = grpc_server.Guard(None, service.metrics, grpc_server.Limits())
     for _ in range(2):
-        with places.with_key(), places.open("a"), places.open("b"):
-            for taken in (places.with_key, lambda: places.open("a")):
-                with pytest.raises(Busy), taken():
+        with guard._counted("", 1), guard._counted("a", 1), guard._counted("b", 1):
+            for kind in ("", "a"):
+                with pytest.raises(Busy), guard._counted(kind, 1):
                     pass
 
 
