@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sfumato.errors import BadInput, spell
+from sfumato.errors import BadInput
 from sfumato.io import kind_of
 from sfumato.mechanisms import Mechanism, describe_parameter, mechanism_names, options_at
 from sfumato.privacy import RECORDS
@@ -445,7 +445,7 @@ class Service:
             found = verify(file, self.keys, self.ledger)
         answer = found.to_dict() | {"file": file.name}  # not its path here
         for check in answer["checks"]:
-            check["detail"] = spell(check["detail"], "service")
+            check["detail"] = client_words(check["detail"])
         return answer
 
     # Jobs, audits and reports

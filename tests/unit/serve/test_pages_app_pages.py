@@ -20,7 +20,7 @@ from sfumato.serve.jobs.job_runner import Runner
 from sfumato.serve.pages.dataset_pages import Moments
 from sfumato.serve.pages.explorer import DISTRUSTS, EPSILONS, SAMPLES, Samples, budget
 from sfumato.serve.pages.release_pages import offered
-from sfumato.serve.pages.tenant_pages import as_text, in_words
+from sfumato.serve.pages.tenant_pages import policy_text, rule_in_words
 from sfumato.serve.trust_policy import Policy
 
 PLAN = {"mechanism": "gaussian", "epsilon": "1", "delta": "1e-6", "clip": "1"}
@@ -450,14 +450,14 @@ def test_rules_are_told_in_words_and_written_one_a_line():
             ]
         }
     )
-    assert [in_words(rule) for rule in policy.rules] == [
+    assert [rule_in_words(rule) for rule in policy.rules] == [
         "if the reader is a or b and the address lies in 10.0.0.0/8",
         "if the reader has x and y and the data is 5 days old or older and the data is younger than 9 days",
         "always",
     ]
-    assert as_text(policy).count("\n") == 4
+    assert policy_text(policy).count("\n") == 4
     for one in (policy, Policy()):
-        assert Policy.from_json(as_text(one)) == one
+        assert Policy.from_json(policy_text(one)) == one
 
 
 # Certificates

@@ -74,7 +74,7 @@ def make_dashboard(service: Service) -> Starlette:
     )
     secret = service.keys.noise_secret()
     sessions = Sessions(secret, service.settings.data / "signed-out")
-    app.state.desk = Desk(service, sessions, Samples(secret), Spendings())
+    app.state.desk = Desk(service, sessions, Samples(secret), Spendings(service.ledger))
     return app
 
 

@@ -37,8 +37,9 @@ from sfumato.serve.pages.page_request import (
     form_of,
     rendered,
     require_own_site,
+    require_proof,
 )
-from sfumato.serve.refusals import Forbidden, TooManyGuesses, Unauthenticated
+from sfumato.serve.refusals import TooManyGuesses, Unauthenticated
 
 #: After so long one signs in again.
 LIFETIME_SECONDS = 8 * 3600
@@ -157,9 +158,7 @@ async def _sign_in(request: Request) -> Response:
 
 def _shown(request: Request, given: Form) -> Response:
     desk, to = desk_of(request), given.text("to")
-    proof = desk.sessions.proof_of_mark(request.cookies.get(_MARK))
-    if proof is None or not hmac.compare_digest(proof.encode(), (given.proof or "").encode()):
-        raise Forbidden("this form is not one of yours or too old; load its page again.")
+    require_proof(given, desk.sessions.proof_of_mark(request.cookies.get(_MARK)))
     address = None if request.client is None else request.client.host
     try:
         caller = desk.service.authenticate(f"Bearer {given.text('key')}", address)
