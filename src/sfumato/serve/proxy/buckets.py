@@ -45,7 +45,7 @@ from sfumato.serve.authentication import (
     require,
 )
 from sfumato.serve.reader_tiers import (
-    Kept,
+    Declaration,
     ReaderFacts,
     TierLevels,
     TierStore,
@@ -251,7 +251,7 @@ class Bucket:
     public_names: bool = True
 
     @classmethod
-    def of(cls, kept: Kept) -> Bucket:
+    def of(cls, kept: Declaration) -> Bucket:
         """Return the bucket of a stored declaration."""
         document = kept.document
         collected = document["collected"]
