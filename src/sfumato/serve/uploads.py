@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import gzip
 import math
 import os
 import secrets
@@ -36,12 +37,12 @@ import zlib
 from collections import defaultdict
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
+from sfumato import io as formats
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.io import Schema, array_names, kind_of, open_archive, open_array, released_suffix, suffix_of
 from sfumato.mechanisms import Mechanism
@@ -83,67 +84,53 @@ class WorkFolders:
     def __init__(self, place: Path) -> None:
         self._place = place
         self._guard = threading.Lock()
-        self._own: _Own | None = None
+        # The process that the folder, its lock and its free subfolders belong to.
+        self._process = 0
+        self._own, self._lock, self._free = place, -1, list[Path]()
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
         """Yield an empty folder; its content is removed when the block ends."""
         with self._guard:
             # A forked child has neither its parent's lock nor a right to its folders.
-            if self._own is None or self._own.process != os.getpid():
-                self._own = _Own(self._place)
-            own = self._own
-            folder = own.taken()
+            if self._process != os.getpid():
+                self._open()
+            free = self._free
+            folder = free.pop() if free else self._own / secrets.token_hex(16)
+        folder.mkdir(mode=0o700, exist_ok=True)
         try:
             yield folder
         finally:
-            emptied = _emptied(folder)
-            with self._guard:
-                if emptied:
-                    own.free.append(folder)
+            if _emptied(folder):  # otherwise it is not used again
+                free.append(folder)
+
+    def _open(self) -> None:
+        """Create the folder of this process, locked before it gets its name."""
+        token = secrets.token_hex(16)
+        new, self._own = self._place / (_NEW + token), self._place / token
+        new.mkdir(mode=0o700)
+        self._lock = os.open(new / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        new.rename(self._own)
+        self._process, self._free = os.getpid(), []
 
     def sweep(self) -> None:
         """Remove the folders of processes that have ended."""
         for folder in self._place.iterdir():
-            if _is_left(folder):
+            if _is_abandoned(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
         """Remove the folder of this process."""
         with self._guard:
-            if self._own is not None and self._own.process == os.getpid():
-                self._own.close()
-            self._own = None
-
-
-class _Own:
-    """The folder of this process and its free subfolders."""
-
-    def __init__(self, place: Path) -> None:
-        self.process, self.free = os.getpid(), list[Path]()
-        token = secrets.token_hex(16)
-        new, self._place = place / (_NEW + token), place / token
-        new.mkdir(mode=0o700)
-        self._lock = os.open(new / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        new.rename(self._place)
-
-    def taken(self) -> Path:
-        """Return an empty folder that nobody else uses."""
-        if self.free:
-            return self.free.pop()
-        made = self._place / secrets.token_hex(16)
-        made.mkdir(mode=0o700)
-        return made
-
-    def close(self) -> None:
-        """Remove the folder with everything in it."""
-        shutil.rmtree(self._place, ignore_errors=True)
-        os.close(self._lock)
+            if self._process == os.getpid():
+                shutil.rmtree(self._own, ignore_errors=True)
+                os.close(self._lock)
+            self._process = 0
 
 
 def _emptied(folder: Path) -> bool:
-    """Empty ``folder`` and return whether that succeeded; otherwise it is not used again."""
+    """Empty ``folder`` and return whether that succeeded."""
     try:
         for entry in os.scandir(folder):
             if entry.is_dir(follow_symlinks=False):
@@ -155,25 +142,20 @@ def _emptied(folder: Path) -> bool:
     return True
 
 
-def _is_left(folder: Path) -> bool:
-    """Return whether no process holds the lock of ``folder``."""
-    if folder.name.startswith(_NEW):
-        return _is_old(folder)
+def _is_abandoned(folder: Path) -> bool:
+    """Return whether no process holds the lock of ``folder``, or one without a lock is old."""
+    lock = -1
     try:
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        if not folder.name.startswith(_NEW):
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
     except OSError:
-        return _is_old(folder)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    else:
-        return True
+        if lock >= 0:
+            return False
     finally:
-        os.close(lock)
-
-
-def _is_old(folder: Path) -> bool:
+        if lock >= 0:
+            os.close(lock)
     with suppress(OSError):
         return time.time() - folder.stat().st_mtime > _OLD_SECONDS
     return False
@@ -238,20 +220,23 @@ async def written(chunks: AsyncIterable[bytes], into: Path, limit: int) -> None:
     require_some(pace.bytes)
 
 
-#: Of one picture or frame: a mechanism has some thirty bytes in memory for each.
+#: The most pixels of one picture or frame: a mechanism has some thirty bytes in memory for each.
 MOST_PIXELS = 1 << 25
 _STEP = 1 << 20
 _SAMPLE_BYTES = 4
-# In memory for each value that an audit compares, and frames of a video that are worked on at a time.
+# The memory for each value that an audit compares, and the frames of a video that are worked on at a time.
 _AUDIT_BYTES = 48
 _FRAMES = 4
 
 
 def require_unpacked(file: Path, most: int) -> None:
     """Refuse a ``file`` that is more than ``most`` bytes once it is unpacked, or too large a picture."""
-    suffix = suffix_of(file)
-    measure = _MEASURES.get(suffix) or _MEASURES.get(kind_of(file))
-    if measure is not None and measure(file, most) > most:
+    size = parquet_size(file, most) if suffix_of(file) == ".parquet" else 0
+    measure = _MEASURES.get(suffix_of(file)) or _MEASURES.get(kind_of(file))
+    if measure is not None:
+        with suppress(BadInput):  # refused in better words by whoever opens it
+            size = measure(file, most)
+    if size > most:
         raise TooLarge(
             f"{file.name} unpacks to more than {most:,} bytes, the most that is taken this way; "
             "send less at once, or as a job where more is taken."
@@ -296,25 +281,24 @@ def _working_bytes(file: Path, made: Mechanism | MediaMechanisms, array: str | N
         rows = min(source.rows, rows_at_once(source, mechanism))
         return mechanism.working_bytes(math.prod(source.shape[1:]), rows) + whole
     if kind == "picture" and made.picture is not None:
-        from sfumato.io import picture_header
-
-        shape = picture_header(file).shape
+        shape = formats.picture_header(file).shape
         return made.picture.shaped(shape).working_bytes(math.prod(shape))
     if kind == "sound" and made.sound is not None:
-        from sfumato.io import open_sound
-
         # Band noise is drawn as the samples come.
-        sound = open_sound(file)
+        sound = formats.open_sound(file)
         values = sound.samples * sound.channels
         return 0 if isinstance(made.sound, BandNoise) else made.sound.working_bytes(values)
     if kind == "video" and made.picture is not None:
-        height, width = max(_frame_sizes(file), default=(1, 1), key=math.prod)
+        with formats.video_container(file) as container:
+            frames = [stream.codec_context for stream in container.streams.video]
+        sizes = [(one.height, one.width) for one in frames if one is not None and one.height and one.width]
+        height, width = max(sizes, default=(1, 1), key=math.prod)
         return _FRAMES * made.picture.shaped((height, width, 3)).working_bytes(3 * height * width)
     return 0
 
 
 def _values(file: Path, schema: Schema | None, most: int) -> int:
-    """How many numbers an audit makes of ``file``, at the most."""
+    """Return how many numbers an audit makes of ``file`` at most."""
     if kind_of(file) == "array":
         named = array_names(file) or (None,)
         return max(math.prod(open_array(file, name).shape) for name in named)
@@ -332,87 +316,46 @@ def _values(file: Path, schema: Schema | None, most: int) -> int:
     return rows * columns
 
 
-def _frame_sizes(file: Path) -> list[tuple[int, int]]:
-    """(height, width) of each stream of pictures."""
-    from sfumato.io import video_container
-
-    try:
-        with video_container(file) as container:
-            found = [stream.codec_context for stream in container.streams.video]
-            return [(one.height, one.width) for one in found if one is not None and one.height and one.width]
-    except BadInput:
-        return []
-
-
 def _gzip(file: Path, most: int) -> int:
-    """The unpacked bytes, counted no further than the limit; members may follow each other."""
+    """Return the unpacked bytes, counted no further than the limit."""
     found = 0
-    unpacker = zlib.decompressobj(wbits=31)
-    with open(file, "rb") as packed:
-        waiting = packed.read(_STEP)
-        while waiting and found <= most:
-            try:
-                found += len(unpacker.decompress(waiting, _STEP))
-            except zlib.error:
-                return found
-            waiting = unpacker.unconsumed_tail
-            if unpacker.eof:
-                waiting, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
-            waiting = waiting or packed.read(_STEP)
+    with gzip.open(file) as unpacked, suppress(OSError, EOFError, zlib.error):
+        while found <= most and (chunk := unpacked.read(_STEP)):
+            found += len(chunk)
     return found
 
 
 def _archive(file: Path, most: int) -> int:
-    try:
-        with open_archive(file) as archive:
-            return sum(member.file_size for member in archive.infolist())
-    except BadInput:
-        return 0
+    with open_archive(file) as archive:
+        return sum(member.file_size for member in archive.infolist())
 
 
 def _picture(file: Path, most: int) -> int:
-    from sfumato.io import picture_header
-
-    try:
-        header = picture_header(file)
-    except BadInput:
-        return 0
+    header = formats.picture_header(file)
     _require_pixels(file, header.pixels)
     return header.pixels * header.dtype.itemsize * 4
 
 
 def _sound(file: Path, most: int) -> int:
-    from sfumato.io import open_sound
-
-    try:
-        sound = open_sound(file)
-    except BadInput:
-        return 0
+    sound = formats.open_sound(file)
     return sound.samples * sound.channels * _SAMPLE_BYTES
 
 
 def _video(file: Path, most: int) -> int:
-    """Packets of pictures, each a frame of three bytes a pixel; nothing is decoded."""
-    from sfumato.io import video_container
-
-    try:
-        with video_container(file) as container:
-            found = 0
-            for stream in container.streams.video:
-                if stream.codec_context is None:
-                    return 0
-                pixels = stream.codec_context.width * stream.codec_context.height
-                _require_pixels(file, pixels)
-                found += 3 * pixels
-            frame = max(1, found)
-            found = 0
-            for packet in container.demux(container.streams.video):
-                found += frame if packet.size else 0
-                if found > most:
-                    break
-            return found
-    except BadInput:
-        return 0
+    """Return the bytes of all frames, three for each pixel, by counting packets; nothing is decoded."""
+    with formats.video_container(file) as container:
+        frame = found = 0
+        for stream in container.streams.video:
+            if stream.codec_context is None:
+                return 0
+            pixels = stream.codec_context.width * stream.codec_context.height
+            _require_pixels(file, pixels)
+            frame += 3 * pixels
+        for packet in container.demux(container.streams.video):
+            found += max(1, frame) if packet.size else 0
+            if found > most:
+                break
+        return found
 
 
 def _require_pixels(file: Path, pixels: int) -> None:
@@ -423,7 +366,6 @@ def _require_pixels(file: Path, pixels: int) -> None:
 _MEASURES: Mapping[str, Callable[[Path, int], int]] = {
     ".csv.gz": _gzip,
     ".npz": _archive,
-    ".parquet": parquet_size,
     "picture": _picture,
     "sound": _sound,
     "video": _video,
@@ -437,9 +379,8 @@ _Made = TypeVar("_Made")
 _THREADS = 32
 _ADMISSION_SECONDS = 10.0
 _RETRY_SECONDS = 1.0
-#: What to do where a plan took too long; what it says is said of a job too, before anything is spent.
-LATE_PLAN = "ask again, or ask for a job, which is refused before it spends anything where it cannot be done"
-_LATE = "it takes longer than {:g} seconds, which is the most that is waited for here"
+#: The advice if a plan took too long; a job is checked in the same way before anything is spent.
+LATE_PLAN = "retry, or request a job, which is refused before it spends anything if it cannot be done"
 
 
 class Turns:
@@ -464,15 +405,15 @@ class Turns:
 
 
 def late_release(request: str | None) -> str:
-    """Return what to do if the release under this idempotency key, or under none, took too long."""
+    """Return the advice if the release under this idempotency key, or under none, took too long."""
     if request is None:
         return (
             "it goes on, and once it is paid it will be among the releases; give such requests an "
-            "idempotency key, or ask for jobs"
+            "idempotency key, or request jobs"
         )
     return (
-        "it goes on, and is paid once: ask again under the same idempotency key in a while; ask for jobs "
-        "where files are as large as this"
+        "it goes on, and is paid once: retry under the same idempotency key in a while; request jobs for "
+        "files as large as this"
     )
 
 
@@ -499,15 +440,20 @@ class Direct:
         with brought:
             await self._admitted(free)
             kept = brought.pop_all()
+
+        def ended(_: asyncio.Task[Any]) -> None:
+            free.release()
+            kept.close()
+
         task = asyncio.ensure_future(to_thread.run_sync(work, limiter=self._threads))
-        task.add_done_callback(partial(_ended, free, kept))
+        task.add_done_callback(ended)
         try:
             await asyncio.wait((task,), timeout=None if late is None else self._seconds)
         finally:
             if not task.done():
-                task.add_done_callback(_noted)
+                task.add_done_callback(_log_error)
         if not task.done():
-            raise TookTooLong(f"{_LATE.format(self._seconds)}; {late}.")
+            raise TookTooLong(f"it takes longer than {self._seconds:g} seconds, the limit here; {late}.")
         return task.result()
 
     async def _admitted(self, free: asyncio.Semaphore) -> None:
@@ -518,18 +464,13 @@ class Direct:
             await asyncio.wait_for(free.acquire(), self._patience)
         except TimeoutError:
             raise QuotaRefused(
-                f"the tenant has {self._at_once:,} requests under way here that wait for their work; ask "
-                "again when one of them has ended, or ask for a job.",
+                f"the tenant has {self._at_once:,} synchronous requests under way here; retry when one of "
+                "them has ended, or request a job.",
                 _RETRY_SECONDS,
             ) from None
 
 
-def _ended(free: asyncio.Semaphore, brought: ExitStack, task: asyncio.Task[Any]) -> None:
-    free.release()
-    brought.close()
-
-
-def _noted(task: asyncio.Task[Any]) -> None:
+def _log_error(task: asyncio.Task[Any]) -> None:
     """Log an unexpected error of work that nobody waits for any more."""
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, SfumatoError):
