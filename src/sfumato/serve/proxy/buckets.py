@@ -56,11 +56,10 @@ from sfumato.serve.refusals import Forbidden, NotFound, Unknown
 from sfumato.serve.release_store import Resources
 
 _SCHEMES = ("s3", "gs", "file")
-# Of S3's own keys, in bytes.
-_LONGEST = 1024
+# The longest key of an object in S3, in bytes.
+_LONGEST_KEY = 1024
 # A reader waits for the answer, so there is less patience than for a batch.
 _PATIENCE = Patience(attempts=4, total=10.0)
-
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _SECRETS = "secrets of access keys"
@@ -68,17 +67,19 @@ _SECRETS = "secrets of access keys"
 
 def allowed_source(url: str, tenant: str, allowed: Iterable[str], data: Path) -> str:
     """Return ``url`` if the operator allows it to ``tenant``, a name; never the service's own folder."""
-    checked = checked_url(url)
-    if scheme_of(checked) not in _SCHEMES:
+    checked = _resolved(url)
+    scheme, _, path = checked.partition("://")
+    if scheme not in _SCHEMES:
         raise BadInput(f"a source is a URL of {', '.join(_SCHEMES)}, such as s3://bucket/folder.")
-    if scheme_of(checked) == "file":
-        place = _on_disk(checked)
-        checked = f"file://{place}"
-        own = data.resolve()
+    if scheme == "file":
+        place, own = Path(path), data.resolve()
         if place == own or own in place.parents or place in own.parents:
             raise BadInput("a source cannot be the folder of the service, nor in it, nor around it.")
-    if any(_is_below(checked, prefix) for prefix in prefixes_of(tenant, allowed)):
-        return checked
+    for prefix in prefixes_of(tenant, allowed):
+        with suppress(BadInput):
+            known = _resolved(prefix)
+            if checked == known or checked.startswith(f"{known}/"):
+                return checked
     raise BadInput(
         "this source is not allowed to this tenant; the operator of the service allows prefixes, such as "
         "TENANT=s3://bucket/folder.",
@@ -86,24 +87,18 @@ def allowed_source(url: str, tenant: str, allowed: Iterable[str], data: Path) ->
     )
 
 
+def _resolved(url: str) -> str:
+    """Return a checked URL; that of a file with links resolved."""
+    checked = checked_url(url)
+    if scheme_of(checked) != "file":
+        return checked
+    return f"file://{Path(checked.partition('://')[2]).resolve()}"
+
+
 def prefixes_of(tenant: str, allowed: Iterable[str]) -> list[str]:
     """Return the prefixes that the operator allows to the tenant named ``tenant``."""
     entries = [entry.partition("=") for entry in allowed]
     return [prefix for name, equals, prefix in entries if equals and name == tenant]
-
-
-def _is_below(url: str, prefix: str) -> bool:
-    with suppress(BadInput):
-        known = checked_url(prefix)
-        if scheme_of(known) == "file":
-            known = f"file://{_on_disk(known)}"
-        return url == known or url.startswith(f"{known}/")
-    return False
-
-
-def _on_disk(url: str) -> Path:
-    """Return the path of a file:// URL with links resolved."""
-    return Path(url.partition("://")[2]).resolve()
 
 
 @dataclass(frozen=True)
@@ -145,13 +140,9 @@ class Source:
         """Return all objects by key, without names that could lead elsewhere."""
         filesystem, root = self._filesystem()
         entries = _PATIENCE.through(lambda: filesystem.find(root, detail=True), self.url, "listed")
-        found = []
-        for path, info in entries.items():
-            key = path[len(root) + 1 :]
-            one = self._of(key, path, info) if path.startswith(f"{root}/") and _is_plain(key) else None
-            if one is not None:
-                found.append(one)
-        return sorted(found, key=lambda one: one.key.encode())
+        keys = {path: path[len(root) + 1 :] for path in entries if path.startswith(f"{root}/")}
+        found = [self._of(key, path, entries[path]) for path, key in keys.items() if _is_plain(key)]
+        return sorted((one for one in found if one is not None), key=lambda one: one.key.encode())
 
     def fetch(self, found: Found, into: Path) -> None:
         """Download the object, in exactly this version, to the new file ``into``."""
@@ -179,18 +170,17 @@ def _is_plain(key: str) -> bool:
         checked_name(key, where="a bucket")
     except BadInput:
         return False
-    return len(key.encode("utf-8", "replace")) <= _LONGEST and not any(
-        part[0] == "." for part in key.split("/")
-    )
+    hidden = any(part[0] == "." for part in key.split("/"))
+    return not hidden and len(key.encode("utf-8", "replace")) <= _LONGEST_KEY
 
 
 def _modified(info: dict[str, Any]) -> datetime | None:
     for name in ("LastModified", "last_modified", "updated", "mtime"):
-        told = info.get(name)
-        if isinstance(told, datetime):
-            return told.astimezone(UTC)
-        if isinstance(told, int | float) and not isinstance(told, bool):
-            return datetime.fromtimestamp(told, UTC)
+        time = info.get(name)
+        if isinstance(time, datetime):
+            return time.astimezone(UTC)
+        if isinstance(time, int | float) and not isinstance(time, bool):
+            return datetime.fromtimestamp(time, UTC)
     return None
 
 
@@ -235,39 +225,24 @@ class NewReader(BaseModel):
         return ReaderFacts.of(self.authorisations, self.jurisdiction)
 
 
-@dataclass(frozen=True)
 class Bucket:
-    """A declared bucket."""
+    """A declared bucket, made of its stored declaration."""
 
-    id: str
-    tenant: str
-    name: str
-    dataset: str
-    source: str
-    tiers: TierLevels
-    files: Mapping[Kind, TierTerms]
-    collected: date | None
-    created: datetime
-    public_names: bool = True
-
-    @classmethod
-    def of(cls, kept: Declaration) -> Bucket:
-        """Return the bucket of a stored declaration."""
-        document = kept.document
+    def __init__(self, declared: Declaration) -> None:
+        document = declared.document
+        self._document = document
+        self.id, self.tenant, self.name = declared.id, declared.tenant, declared.name
+        self.dataset: str = document["dataset"]
+        self.source: str = document["source"]
+        self.tiers = TierLevels(tuple(document["tiers"]))
+        self.files: Mapping[Kind, TierTerms] = {
+            kind: TierTerms(kind, **terms) for kind, terms in document["files"].items()
+        }
         collected = document["collected"]
-        return cls(
-            id=kept.id,
-            tenant=kept.tenant,
-            name=kept.name,
-            dataset=document["dataset"],
-            source=document["source"],
-            tiers=TierLevels(tuple(document["tiers"])),
-            files={kind: TierTerms(kind, **terms) for kind, terms in document["files"].items()},
-            collected=None if collected is None else date.fromisoformat(collected),
-            created=kept.created,
-            # Of those that were declared before names could be private, readers know the keys.
-            public_names=document.get("public_names", True),
-        )
+        self.collected = None if collected is None else date.fromisoformat(collected)
+        self.created = declared.created
+        # Readers know the keys of buckets that were declared before names could be private.
+        self.public_names: bool = document.get("public_names", True)
 
     def terms(self, key: str) -> TierTerms:
         """Return how object ``key`` is released; raise if its kind was not declared or is unknown."""
@@ -291,22 +266,15 @@ class Bucket:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values for its owner; each kind says whether its tiers are charged at once."""
-        files = {
-            kind: {
-                "parameters": dict(terms.parameters),
-                "columns": terms.columns,
-                "array": terms.array,
-                "nested": terms.nested,
-            }
-            for kind, terms in self.files.items()
-        }
+        document = self._document
+        files = document["files"].items()
         return {
             "name": self.name,
             "source": self.source,
             "dataset": self.dataset,
             "tiers": list(self.tiers.levels),
-            "files": files,
-            "collected": None if self.collected is None else self.collected.isoformat(),
+            "files": {kind: {**terms, "nested": self.files[kind].nested} for kind, terms in files},
+            "collected": document["collected"],
             "public_names": self.public_names,
             "created": self.created.isoformat(),
         }
@@ -359,11 +327,11 @@ class Buckets:
                         f"a {kind} is protected for {', '.join(f'{u} under {n}' for u, n in units)}, "
                         f"and the budget of {new.dataset!r} is for {unit} under {neighbours}."
                     )
-        return Bucket.of(self.store.declare(caller.tenant, new.name, document))
+        return Bucket(self.store.declare(caller.tenant, new.name, document))
 
     def buckets(self, caller: ApiKey, operation: str = "read") -> list[Bucket]:
         """Return the buckets of the caller's tenant on which the key allows ``operation``."""
-        found = [Bucket.of(kept) for kept in self.store.all_declared(caller.tenant)]
+        found = [Bucket(kept) for kept in self.store.all_declared(caller.tenant)]
         return [bucket for bucket in found if caller.may(operation, bucket.dataset)]
 
     def listed(self, caller: ApiKey) -> list[dict[str, Any]]:
@@ -382,17 +350,15 @@ class Buckets:
     def bucket(self, caller: ApiKey, name: str, operation: str = "read") -> Bucket:
         """Return the bucket ``name``; raise as if there were none unless the key allows ``operation``."""
         kept = self.store.declared(caller.tenant, name) if is_bucket(name) else None
-        bucket = None if kept is None else Bucket.of(kept)
+        bucket = None if kept is None else Bucket(kept)
         if bucket is None or not caller.may(operation, bucket.dataset):
             raise NotFound(f"there is no bucket {name[:63]!r}.")
         return bucket
 
     def remove(self, caller: ApiKey, name: str) -> Bucket:
         """Remove a bucket and what was drawn for it; what it paid stays paid."""
-        kept = self.store.declared(caller.tenant, name) if is_bucket(name) else None
-        if kept is None or not caller.may("budget", kept.document["dataset"]):
-            raise NotFound(f"there is no bucket {name[:63]!r} that this key could remove.")
-        removed = Bucket.of(self.store.remove(caller.tenant, name))
+        removed = self.bucket(caller, name, "budget")
+        self.store.remove(caller.tenant, name)
         shutil.rmtree(self.folder(removed), ignore_errors=True)
         return removed
 
