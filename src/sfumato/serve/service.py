@@ -252,38 +252,20 @@ class Service:
 
     # Keys and the policy of a tenant
 
-    def make_key(
-        self,
-        caller: ApiKey,
-        *,
-        name: str,
-        role: str,
-        scopes: Sequence[str] | None = None,
-        datasets: Sequence[str] | None = None,
-        reader: str | None = None,
-        expires: datetime | None = None,
-    ) -> tuple[ApiKey, str]:
+    def make_key(self, caller: ApiKey, new: NewKey) -> tuple[ApiKey, str]:
         """Create a key of the caller's tenant; return it with its token, which is shown only once.
 
         It allows nothing beyond the caller's own key and expires no later. Without ``expires`` it expires
         with the caller's own.
         """
         require(caller, "keys", None)
-        until = expires or caller.expires
+        until = new.expires or caller.expires
         if caller.is_outlasted_by(until):
             raise Forbidden("a key cannot outlast the key that makes it; leave out when it expires.")
-        narrowed = checked_scopes(checked_role(role), scopes)
-        if not caller.may_grant(ApiKey(caller.tenant, "", role, narrowed, reader=reader, expires=until)):
+        scopes = checked_scopes(checked_role(new.role), new.scopes)
+        if not caller.may_grant(ApiKey(caller.tenant, "", new.role, scopes, None, new.reader, until)):
             raise Forbidden("a key cannot be given what the key that makes it does not have.")
-        return self.registry.create_key(
-            caller.tenant,
-            name=name,
-            role=role,
-            scopes=scopes,
-            datasets=datasets,
-            reader=reader,
-            expires=until,
-        )
+        return self.registry.create_key(caller.tenant, **(new.model_dump() | {"expires": until}))
 
     def keys_of(self, caller: ApiKey) -> list[ApiKey]:
         """Return the keys of the caller's tenant, without their secrets."""

@@ -23,6 +23,7 @@ from sfumato.serve.jobs.job_runner import Runner
 from sfumato.serve.proxy.buckets import NewBucket
 from sfumato.serve.reader_tiers import ReaderFacts
 from sfumato.serve.rest import make_app
+from sfumato.serve.service import NewKey
 from sfumato.serve.trust_policy import Policy
 
 PAGES = {
@@ -85,7 +86,7 @@ def served(tmp_path_factory):
         asked = ReleaseRequest("gaussian", {"epsilon": epsilon, "delta": 1e-7, "clip": 1.0})
         released = service.protect(owner, asked, file, "ward-7")
     hostile = "<script>window.taken = true</script>" + "W" * 120
-    service.make_key(owner, name=hostile, role="auditor", reader="数据" * 60, datasets=["ward-7"])
+    service.make_key(owner, NewKey(name=hostile, role="auditor", reader="数据" * 60, datasets=["ward-7"]))
     service.set_policy(owner, Policy.from_dict({"rules": RULES}), None)
     buckets = service.buckets
     buckets.declare(owner, NewBucket.model_validate(BUCKET | {"source": f"file://{files}"}))

@@ -13,7 +13,7 @@ from sfumato.serve.authentication import ApiKey
 from sfumato.serve.pages.pages_app import make_dashboard
 from sfumato.serve.pages.sign_in import LIFETIME_SECONDS, Sessions
 from sfumato.serve.rest.rest_app import make_app
-from sfumato.serve.service import Service
+from sfumato.serve.service import NewKey, Service
 from sfumato.serve.settings import Settings
 
 OWNER = ApiKey("t" + "0" * 16, "1" * 16, "owner")
@@ -266,7 +266,7 @@ def test_what_a_key_may_not_do_is_not_offered_and_refused_if_posted(service, peo
 
 def test_a_key_that_may_not_even_read_is_told_what_it_may(service, app, tokens):
     owner = service.registry.authenticate(tokens["owner"])
-    _, token = service.make_key(owner, name="planner", role="publisher", scopes=["plan"])
+    _, token = service.make_key(owner, NewKey(name="planner", role="publisher", scopes=["plan"]))
     person = Person(app)
     assert person.sign_in(token).headers["location"] == "/ui/tenant"
     assert "Your key" in person.get("/tenant").text
@@ -274,7 +274,7 @@ def test_a_key_that_may_not_even_read_is_told_what_it_may(service, app, tokens):
     answer = person.get("/")
     assert answer.status_code == 403
     assert "What your key allows" in answer.text
-    _, token = service.make_key(owner, name="reader", role="publisher", scopes=["read"])
+    _, token = service.make_key(owner, NewKey(name="reader", role="publisher", scopes=["read"]))
     service.open_budget(owner, "icu", epsilon=1, delta=0)
     person.sign_in(token)
     assert "a release</a>" not in person.get("/datasets/icu").text
@@ -315,7 +315,7 @@ def test_what_another_tenant_has_is_as_if_it_were_not_there(service, people, tok
 def test_a_key_for_some_datasets_sees_only_those(service, app, tokens, ward, release):
     owner = service.registry.authenticate(tokens["owner"])
     service.open_budget(owner, "other", epsilon=1, delta=0)
-    _, token = service.make_key(owner, name="narrow", role="publisher", datasets=["other"])
+    _, token = service.make_key(owner, NewKey(name="narrow", role="publisher", datasets=["other"]))
     person = Person(app)
     person.sign_in(token)
     for page in ("/", "/releases", "/audits"):
@@ -386,7 +386,7 @@ def test_a_quota_that_is_used_up_is_told_on_a_page(service, people, tokens):
 def test_names_from_outside_stay_text(service, people, tokens, ward):
     owner = service.registry.authenticate(tokens["owner"])
     hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
-    service.make_key(owner, name=hostile, role="auditor", reader=hostile)
+    service.make_key(owner, NewKey(name=hostile, role="auditor", reader=hostile))
     people["owner"].post("/policy", {"policy": f"</textarea>{hostile}", "do": "save", "after": "0"})
     people["owner"].post(
         "/policy",

@@ -12,7 +12,7 @@ from dashboard_client import Person, app, people, tokens, ward
 from sfumato.serve.pages import tenant_pages
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.reader_tiers import ReaderFacts
-from sfumato.serve.service import Service
+from sfumato.serve.service import NewKey, Service
 from sfumato.serve.settings import Settings
 from sfumato.serve.tenant_registry import Quotas
 from sfumato.serve.trust_policy import Policy
@@ -224,7 +224,7 @@ def test_each_reader_is_shown_with_the_tier_that_the_proxy_gives_it(
     }
     tiers = {"institute": 0.5, "clinic-b": 1.0, "old": 0.5, "nobody": 1.0}
     for name, words in said.items():
-        _, token = service.make_key(owner, name=name, role="auditor", scopes=["read"], reader=name)
+        _, token = service.make_key(owner, NewKey(name=name, role="auditor", scopes=["read"], reader=name))
         card = card_of(people["owner"].get("/access"), name)
         assert words in card, card
         asked = Person(app).browser.get(
@@ -337,7 +337,7 @@ def test_a_key_that_lacks_an_operation_is_not_offered_it(service, app, buckets, 
         "Make an access key": "policy keys",
     }
     for scopes in (["read"], ["budget"], ["read", "budget"], ["policy"], ["keys"], ["policy", "keys"]):
-        _, token = service.make_key(owner, name="narrow", role="owner", scopes=scopes)
+        _, token = service.make_key(owner, NewKey(name="narrow", role="owner", scopes=scopes))
         person = Person(app)
         person.sign_in(token)
         page = person.get("/access").text
@@ -348,7 +348,7 @@ def test_a_key_that_lacks_an_operation_is_not_offered_it(service, app, buckets, 
 
 def test_a_key_for_other_datasets_does_not_see_the_bucket(service, app, owner, declared):
     service.open_budget(owner, "other", epsilon=1, delta=0)
-    _, token = service.make_key(owner, name="narrow", role="owner", datasets=["other"])
+    _, token = service.make_key(owner, NewKey(name="narrow", role="owner", datasets=["other"]))
     person = Person(app)
     person.sign_in(token)
     page = person.get("/access").text
@@ -359,7 +359,7 @@ def test_a_key_for_other_datasets_does_not_see_the_bucket(service, app, owner, d
 
 
 def test_another_tenant_sees_nothing_and_changes_nothing(service, people, buckets, bucket, owner, declared):
-    key, _ = service.make_key(owner, name="clinic-b", role="auditor", reader="clinic-b")
+    key, _ = service.make_key(owner, NewKey(name="clinic-b", role="auditor", reader="clinic-b"))
     before = state(service, buckets, owner)
     stranger = people["stranger"]
     page = stranger.get("/access").text
@@ -400,7 +400,7 @@ def test_the_page_counts_to_the_quota(service, people, owner):
 def test_names_from_outside_stay_text(service, people, owner, buckets):
     hostile = "<script>alert(1)</script>\"'>"
     buckets.say(owner, hostile, ReaderFacts.of([hostile], hostile))
-    service.make_key(owner, name=hostile, role="auditor", reader=hostile)
+    service.make_key(owner, NewKey(name=hostile, role="auditor", reader=hostile))
     people["owner"].get("/access?reader=" + hostile)
     people["owner"].post("/access/buckets", {"name": hostile, "files": f"</textarea>{hostile}"})
     people["owner"].post("/access/keys", {"holder": hostile, "datasets": hostile})

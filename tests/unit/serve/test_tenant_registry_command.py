@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.cli import main
 from sfumato.serve.refusals import QuotaRefused
-from sfumato.serve.service import Service
+from sfumato.serve.service import NewKey, Service
 from sfumato.serve.settings import Settings
 
 
@@ -90,7 +90,7 @@ def test_a_closed_tenant_has_no_key_and_gets_none_while_its_ledger_stays(run, se
     first, other = (run("tenant", name, "--json") for name in ("clinic", "school"))
     owner = service.registry.authenticate(first["token"])
     service.open_budget(owner, "ward", epsilon=1.0, delta=0.0)
-    _, second = service.make_key(owner, name="more", role="publisher")
+    _, second = service.make_key(owner, NewKey(name="more", role="publisher"))
     closed = run("close", "clinic", "--json")
     assert closed["closed"] is not None
     assert run("close", "clinic", "--json") == closed

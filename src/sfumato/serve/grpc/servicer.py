@@ -153,7 +153,7 @@ def _say_of_reader(service: Service, caller: ApiKey, sent: pb.Reader) -> dict[st
 
 
 def _made_key(service: Service, caller: ApiKey, sent: pb.NewKey) -> dict[str, Any]:
-    key, token = service.make_key(caller, **_fields("the key", NewKey, sent))
+    key, token = service.make_key(caller, checked("the key", NewKey, values_of(sent)))
     return {"key": key, "token": token}
 
 

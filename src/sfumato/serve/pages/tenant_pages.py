@@ -22,7 +22,7 @@ from sfumato.serve.pages.page_request import Form, Visit, form, page
 from sfumato.serve.proxy.buckets import Bucket, NewBucket, NewReader
 from sfumato.serve.reader_tiers import KINDS, ReaderFacts, TierTerms, context_of
 from sfumato.serve.refusals import Forbidden
-from sfumato.serve.service import checked
+from sfumato.serve.service import NewKey, checked
 from sfumato.serve.trust_policy import Policy, Rule
 
 _MOST_READERS = 200
@@ -90,8 +90,7 @@ def _state(key: ApiKey, now: datetime) -> str:
 
 def _make_key(visit: Visit, given: Form) -> Response:
     typed = given.texts(_KEY_FIELDS)
-    made, token = visit.service.make_key(
-        visit.caller,
+    new = NewKey(
         name=typed["name"],
         role=typed["role"],
         scopes=given.several("scopes") or None,
@@ -99,6 +98,7 @@ def _make_key(visit: Visit, given: Form) -> Response:
         reader=typed["reader"] or None,
         expires=_end_of(typed["expires"]),
     )
+    made, token = visit.service.make_key(visit.caller, new)
     return _tenant(visit, 201, token=token, made=made)
 
 
@@ -355,8 +355,7 @@ def _make_access_key(visit: Visit, given: Form) -> Response:
     typed = given.texts(_HOLDER_FIELDS)
     if not typed["holder"]:
         raise BadInput("an access key is a reader's; name the reader.")
-    key, _ = visit.service.make_key(
-        visit.caller,
+    new = NewKey(
         name=typed["holder"],
         role="auditor",
         scopes=["tier"],
@@ -364,6 +363,7 @@ def _make_access_key(visit: Visit, given: Form) -> Response:
         reader=typed["holder"],
         expires=_end_of(typed["expires"]),
     )
+    key, _ = visit.service.make_key(visit.caller, new)
     return _show_secret(visit, given, key.id, status=201)
 
 

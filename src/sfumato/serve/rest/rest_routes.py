@@ -9,6 +9,7 @@ import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -160,11 +161,22 @@ def _file_body(**words: Any) -> dict[str, Any]:
 _RELEASE_BODY = _file_body(asked={"$ref": "#/components/schemas/Description"})
 
 
-def _link_next(request: Request, response: Response, page: Sequence[Release | Job], limit: int) -> None:
-    """Add the link to the next page if this one is full."""
-    if len(page) == limit:
-        place = f"{request.url.path}?limit={limit}&cursor={page[-1].id}"
-        response.headers["Link"] = f'<{place}>; rel="next"'
+async def _paging(
+    request: Request, response: Response, limit: _Limit = 100, cursor: _Cursor = None
+) -> Callable[[Callable[..., Any]], Any]:
+    """Return a function that returns a page of an operation, with a link to the next if it is full."""
+
+    def page(operation: Callable[..., Sequence[Release | Job]]) -> Sequence[Release | Job]:
+        found = operation(limit=limit, cursor=cursor)
+        if len(found) == limit:
+            place = f"{request.url.path}?limit={limit}&cursor={found[-1].id}"
+            response.headers["Link"] = f'<{place}>; rel="next"'
+        return found
+
+    return page
+
+
+_Page = Annotated[Callable[[Callable[..., Any]], Any], Depends(_paging)]
 
 
 # Budgets
@@ -265,19 +277,10 @@ def _release_headers(done: Release) -> dict[str, str]:
     }
 
 
-@releases_router.get("/releases", responses=_PAGED)
-def releases(
-    request: Request,
-    response: Response,
-    service: Here,
-    asking: Asking,
-    limit: _Limit = 100,
-    cursor: _Cursor = None,
-) -> Sequence[Release]:
+@releases_router.get("/releases", responses=_PAGED, response_model=list[Release])
+def releases(service: Here, asking: Asking, page: _Page) -> Any:
     """Return a page of the releases that the key may see, newest first."""
-    page = service.releases(asking, limit=limit, cursor=cursor)
-    _link_next(request, response, page, limit)
-    return page
+    return page(partial(service.releases, asking))
 
 
 @releases_router.get("/releases/{release}")
@@ -337,19 +340,10 @@ def _accepted(response: Response, job: Job) -> Job:
     return job
 
 
-@jobs_router.get("/jobs", responses=_PAGED)
-def jobs(
-    request: Request,
-    response: Response,
-    service: Here,
-    asking: Asking,
-    limit: _Limit = 100,
-    cursor: _Cursor = None,
-) -> list[Job]:
+@jobs_router.get("/jobs", responses=_PAGED, response_model=list[Job])
+def jobs(service: Here, asking: Asking, page: _Page) -> Any:
     """Return a page of the jobs that the key may see, newest first."""
-    page = service.jobs(asking, limit=limit, cursor=cursor)
-    _link_next(request, response, page, limit)
-    return page
+    return page(partial(service.jobs, asking))
 
 
 @jobs_router.get("/jobs/{job}")
@@ -448,7 +442,7 @@ def keys(service: Here, asking: Asking) -> list[dict[str, Any]]:
 @tenant_router.post("/keys", status_code=201)
 def make_key(service: Here, asking: Asking, new: NewKey) -> dict[str, Any]:
     """Create a key; its token is shown only once."""
-    key, token = service.make_key(asking, **new.model_dump())
+    key, token = service.make_key(asking, new)
     return key.to_dict() | {"token": token}
 
 
