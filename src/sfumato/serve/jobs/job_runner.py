@@ -29,7 +29,7 @@ __all__ = ["Runner"]
 
 
 class _Stopped(Exception):
-    """Raised to stop the work; not one of its errors, so their handlers do not catch it."""
+    """Raised to stop the work; not an error of the work, so its handlers do not catch it."""
 
 
 class Cancelled(_Stopped):
@@ -42,6 +42,14 @@ class Lost(_Stopped):
 
 class PutBack(_Stopped):
     """Raised if the process ends before the job has begun to draw: it goes back to the queue."""
+
+
+# Of a database: nothing is known about the job then. It is left as it is, its lease ends, and the janitor
+# settles it.
+_SILENT = (LedgerUnavailable, RegistryUnavailable)
+# A job that kills the process that works on it would otherwise do so for ever.
+_MOST_TRIES = 5
+_UNFINISHED = "the process that worked on the job has ended; request it again."
 
 
 class Watch:
@@ -58,9 +66,9 @@ class Watch:
         #: Whether the hold may have been committed; never back to False.
         self.committed = False
         self._seconds = seconds
-        self.kept()
+        self.renewed()
 
-    def kept(self) -> None:
+    def renewed(self) -> None:
         """Record that the lease was renewed just now."""
         self._until = time.monotonic() + self._seconds
 
@@ -92,44 +100,40 @@ class Work:
         self._worker, self._lease = worker, lease
 
     def do(self, record: JobRecord, watch: Watch) -> None:
-        """Work on ``record``, which the worker has, and end it.
-
-        If a database does not answer, nothing is known about the job: it is left as it is, its lease ends,
-        and the janitor settles it.
-        """
+        """Work on ``record``, which the worker has, and end it."""
         try:
-            self._tried(record, watch)
-        except (Lost, LedgerUnavailable, RegistryUnavailable):
+            self._try(record, watch)
+        except (Lost, *_SILENT):
             return
         except PutBack:
             self._jobs.queue(record.id, self._worker, tries=record.tries - 1)
         except Exception as error:
             log("unforeseen", level="error", tenant=record.tenant, job=record.id, error=error)
 
-    def _tried(self, record: JobRecord, watch: Watch) -> None:
+    def _try(self, record: JobRecord, watch: Watch) -> None:
         try:
             watch.cancelled = watch.cancelled or record.cancelled
             watch.check()
             if record.kind == "audit":
-                result: Mapping[str, Any] = self._audits.work(record, self._jobs.files, watch.report)
+                result = self._audits.work(record, self._jobs.files, watch.report)
                 watch.check()
             else:
                 result = self._protect(record, watch)
-            self._publish(record, watch, result)
+            self._publish(record, result)
         except Cancelled:
             self._jobs.end_cancelled(record, self._worker)
-        except (Lost, PutBack, LedgerUnavailable, RegistryUnavailable):
+        except (Lost, PutBack, *_SILENT):
             raise
         except Exception as error:
             refused = refusal_of(error)
             spent = record.kind == "protect" and not self._jobs.give_back(record)
+            kind, detail = "unforeseen", "an unexpected error occurred; it is in the log by its time."
+            if refused is not None:
+                kind, detail = refused.code, refused.message
+            retryable = refused is not None and isinstance(error, StorageFailed | OSError)
+            self._jobs.fail(record, self._worker, kind, detail, retryable=retryable, spent=spent)
             if refused is None:
-                detail = "an unexpected error occurred; it is in the log by its time."
-                self._jobs.fail(record, self._worker, "unforeseen", detail, retryable=False, spent=spent)
                 raise
-            retryable = isinstance(error, StorageFailed | OSError)
-            words = (refused.code, refused.message)
-            self._jobs.fail(record, self._worker, *words, retryable=retryable, spent=spent)
 
     def _protect(self, record: JobRecord, watch: Watch) -> dict[str, Any]:
         jobs = self._jobs
@@ -147,9 +151,8 @@ class Work:
                 room=lambda size: jobs.storage.require(record.tenant, size),
             )
             self._require(record, watch)
-            id_ = jobs.release_id(record)
             made = jobs.releases.keep(
-                record.tenant, id_, record.dataset, record.request, done, record.content
+                record.tenant, jobs.release_id(record), record.dataset, record.request, done, record.content
             )
         return _result_of(made)
 
@@ -159,11 +162,11 @@ class Work:
         found = self._jobs.table.renew(record.id, self._worker, self._lease)
         if found is None:
             raise Lost
-        watch.kept()
+        watch.renewed()
         if found.cancelled:
             raise Cancelled
 
-    def _publish(self, record: JobRecord, watch: Watch, result: Mapping[str, Any]) -> None:
+    def _publish(self, record: JobRecord, result: Mapping[str, Any]) -> None:
         """End the job with its result; if it was cancelled or lost meanwhile, remove the result."""
         words: dict[str, Any] = {"result": result, "unless_cancelled": True}
         if self._jobs.end(record, self._worker, "done", **words) is not None:
@@ -178,11 +181,6 @@ class Work:
 
 def _result_of(made: Release) -> dict[str, Any]:
     return {"release": made.id} | made.model_dump(include={"name", "sha256", "paid"})
-
-
-# A job that kills the process that works on it would otherwise do so for ever.
-_MOST_TRIES = 5
-_UNFINISHED = "the process that worked on the job has ended; request it again."
 
 
 class Janitor:
@@ -201,14 +199,23 @@ class Janitor:
         return count
 
     def _settle(self, record: JobRecord) -> None:
+        jobs = self._jobs
         if record.state == "accepted":
             self._accept(record)
-        elif record.kind == "protect":
-            self._release(record)
-        elif record.cancelled:
-            self._jobs.end_cancelled(record, self._worker)
-        else:
+            return
+        id_ = jobs.release_id(record)
+        made = jobs.releases.read(record.tenant, id_) if record.kind == "protect" else None
+        if record.cancelled:
+            jobs.end_cancelled(record, self._worker)
+        elif made is not None:  # only the end of the job was not recorded
+            jobs.end(record, self._worker, "done", result=_result_of(made))
+        elif record.kind == "audit" or jobs.give_back(record):
             self._again(record, spent=False)
+        elif record.request is not None:
+            self._again(record, spent=True)
+        else:
+            jobs.releases.discard(record.tenant, id_)
+            self._fail(record, "interrupted", f"{_UNFINISHED} It had begun to draw.", spent=True)
 
     def _accept(self, record: JobRecord) -> None:
         """Settle a job whose acceptance was never reported: keep it for a repeated request, else drop it."""
@@ -217,11 +224,11 @@ class Janitor:
             if not self._jobs.files.of(record.id):
                 raise BadInput(_UNFINISHED)
             hold = self._jobs.held(record)
-        except (LedgerUnavailable, RegistryUnavailable):
+        except _SILENT:
             raise
         except SfumatoError as error:  # no price is held, and none can be
             if spent or record.attempt > 1:  # it ended before, and clients know it
-                self._refused(record, error, spent=spent)
+                self._refuse(record, error, spent=spent)
             else:
                 self._jobs.forget(record.id, self._worker)
             return
@@ -231,45 +238,29 @@ class Janitor:
         self._jobs.give_back(replace(record, hold=hold))
         self._jobs.forget(record.id, self._worker)
 
-    def _release(self, record: JobRecord) -> None:
-        jobs = self._jobs
-        made = jobs.releases.read(record.tenant, jobs.release_id(record))
-        if record.cancelled:
-            jobs.end_cancelled(record, self._worker)
-        elif made is not None:  # only the end of the job was not recorded
-            jobs.end(record, self._worker, "done", result=_result_of(made))
-        elif not jobs.give_back(record):
-            if record.request is None:
-                jobs.releases.discard(record.tenant, jobs.release_id(record))
-                self._failed(record, "interrupted", f"{_UNFINISHED} It had begun to draw.", spent=True)
-            else:
-                self._again(record, spent=True)
-        else:
-            self._again(record, spent=False)
-
     def _again(self, record: JobRecord, *, spent: bool) -> None:
         """Queue a job again: with its committed hold, or with a new hold for a new attempt."""
         if record.tries > _MOST_TRIES or not self._jobs.files.of(record.id):
-            self._failed(record, "interrupted", _UNFINISHED, spent=spent)
+            self._fail(record, "interrupted", _UNFINISHED, spent=spent)
             return
         changes: dict[str, Any] = {}
         if record.kind == "protect" and not spent:
             new = replace(record, attempt=record.attempt + 1, hold=None)
             try:
                 changes = {"attempt": new.attempt, "hold": self._jobs.held(new)}
-            except (LedgerUnavailable, RegistryUnavailable):
+            except _SILENT:
                 raise
             except SfumatoError as error:
-                self._refused(record, error, spent=False)
+                self._refuse(record, error, spent=False)
                 return
         self._jobs.queue(record.id, self._worker, **changes)
 
-    def _refused(self, record: JobRecord, error: SfumatoError, *, spent: bool) -> None:
+    def _refuse(self, record: JobRecord, error: SfumatoError, *, spent: bool) -> None:
         found = refusal_of(error)
         assert found is not None
-        self._failed(record, found.code, found.message, spent=spent)
+        self._fail(record, found.code, found.message, spent=spent)
 
-    def _failed(self, record: JobRecord, kind: str, detail: str, *, spent: bool) -> None:
+    def _fail(self, record: JobRecord, kind: str, detail: str, *, spent: bool) -> None:
         self._jobs.fail(record, self._worker, kind, detail, retryable=True, spent=spent)
 
 
@@ -296,7 +287,7 @@ class Runner:
         self._service, self._jobs = service, service.job_store
         self._lease, self._beat, self._tick, self._poll = lease, beat, tick, poll
         self._longest = longest
-        # With the process's number, by which people know it; it may come again, the rest does not.
+        # The process's number is for people; it may repeat, the rest does not.
         self._name = f"worker {os.getpid()} {secrets.token_hex(8)}"
         self._work = Work(service, self._name, lease)
         self._janitor = Janitor(self._jobs, f"janitor {os.getpid()} {secrets.token_hex(8)}")
@@ -379,7 +370,7 @@ class Runner:
                     if id_ not in kept:
                         watch.lost = True
                         continue
-                    watch.kept()
+                    watch.renewed()
                     watch.cancelled = watch.cancelled or kept[id_]
 
     def _tidying(self) -> None:
