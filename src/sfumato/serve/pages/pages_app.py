@@ -43,12 +43,12 @@ _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _OF_THE_REPORT = ("style.css", "script.js")
 _HEADINGS = {
     401: "Sign in first",
-    403: "Not with this key",
-    404: "Not here",
-    409: "That does not fit any more",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Conflict",
     413: "Too large",
-    429: "Too much at once",
-    503: "Not now",
+    429: "Too many requests",
+    503: "Not available now",
 }
 
 
@@ -119,7 +119,7 @@ def _plain(request: Request, error: Exception) -> Response:
 
 def _unforeseen(request: Request, error: Exception) -> Response:
     """Return a page for an unexpected error; the error itself is logged."""
-    sentence = "something unforeseen happened; it is in the log by its time."
+    sentence = "an unexpected error occurred; it is in the log by its time."
     # Answered from outside of what adds headers to all others.
     answer = rendered(request, "error.html", status=500, heading=_heading(500), sentence=sentence)
     answer.headers.update(PROTECTION)
@@ -146,4 +146,4 @@ def _page(request: Request, status: int, sentence: str) -> Response:
 
 
 def _heading(status: int) -> str:
-    return _HEADINGS.get(status, "That was not understood" if status < 500 else "Something went wrong")
+    return _HEADINGS.get(status, "Bad request" if status < 500 else "Something went wrong")
