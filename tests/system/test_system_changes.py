@@ -170,7 +170,7 @@ from sfumato.mechanisms import options_at
 for door in ("command line", "service"):
     assert any("strip:8" in one.help for one in options_at(door)["unit"])
 
-from sfumato.serve.request_models import Description
+from sfumato.serve.service import Description
 asked = Description(parameters={"epsilon": 4.0, "unit": "strip:8"}).request()
 assert str(asked.make_mechanism("picture").picture.unit) == "strip(8)"
 try:
@@ -209,7 +209,7 @@ given = {"epsilon": 2.0, "clip": 1.0, "part": 0.5}
 from sfumato.release import ReleaseRequest
 assert sf.plan("x.npy", ReleaseRequest(None, given)).statement.proven.epsilon() <= 1.0
 
-from sfumato.serve.request_models import Description, parameter_schema
+from sfumato.serve.service import Description, parameter_schema
 assert "takes" in parameter_schema()["part"]["description"]
 assert Description(parameters=given).request().make_mechanism("array").epsilon == 1.0
 
@@ -218,7 +218,7 @@ from sfumato.serve.grpc.servicer import asked_of
 sent = pb.Description(parameters={name: pb.Parameter(number=value) for name, value in given.items()})
 assert asked_of(sent).make_mechanism("array").epsilon == 1.0
 
-from sfumato.serve.pages.release_forms import other_fields
+from sfumato.serve.pages.release_pages import other_fields
 assert other_fields()["parameter-part"][0] == "part"
 
 from sfumato.cli import main

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from sfumato.loading import when_used
 
 if TYPE_CHECKING:
+    from sfumato.serve.server import run as run
     from sfumato.serve.service import Service as Service
     from sfumato.serve.settings import Listening as Listening
     from sfumato.serve.settings import Settings as Settings
     from sfumato.serve.tenant_registry import Registry as Registry
     from sfumato.serve.tenant_registry import Tenant as Tenant
-    from sfumato.serve.workers import run as run
 
 __all__ = ["Listening", "Registry", "Service", "Settings", "Tenant", "run"]
 
@@ -28,11 +28,11 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
     __getattr__, __dir__ = when_used(
         __name__,
         {
+            "run": "server",
             "Service": "service",
             "Listening": "settings",
             "Settings": "settings",
             "Registry": "tenant_registry",
             "Tenant": "tenant_registry",
-            "run": "workers",
         },
     )

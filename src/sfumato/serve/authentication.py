@@ -1,4 +1,4 @@
-"""Authentication: callers, API keys, roles and scopes, network addresses, and a limit on wrong keys.
+"""Authentication: API keys, roles and scopes, names, network addresses, and a limit on wrong keys.
 
 **Names.** A tenant's id is generated here and never chosen. Neither an id nor a dataset's name may contain a
 colon, so datasets of equal names in two tenants never collide in the ledger.
@@ -12,9 +12,9 @@ allow: to read the objects of a bucket, in the one tier that the policy gives to
 A key that may ``read`` a dataset may do that too. What a key does not allow is refused before anything is
 looked up, and a caller cannot distinguish what does not exist from what another tenant has.
 
-**Wrong keys.** Each site has a bucket of wrong guesses that refills with time; only wrong keys empty it.
-Callers who share a site with somebody who guesses have to wait too. The buckets live in the memory of one
-process. Their number is bounded: the site whose last wrong guess is the oldest is forgotten first.
+**Wrong keys.** Each site has a bucket of wrong keys that refills with time; only wrong keys empty it. Callers
+who share a site with somebody who tries keys have to wait too. The buckets live in the memory of one process.
+Their number is bounded: the site whose last wrong key is the oldest is forgotten first.
 
 **Addresses** have one form, however they were written. The address behind a proxy is believed only if a
 trusted proxy reports it.
@@ -35,23 +35,26 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from sfumato.errors import BadInput, SfumatoError
+from pydantic import StringConstraints
+
+from sfumato.errors import BadInput
 from sfumato.ledger import Ledger
-from sfumato.serve.logs import note
-
-if TYPE_CHECKING:
-    from sfumato.serve.service import Service
+from sfumato.serve.refusals import Forbidden, NotFound, TooManyGuesses
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_TENANT_ID = re.compile(r"t[0-9a-f]{16}")
-_IN_LEDGER = re.compile(r"\bt[0-9a-f]{16}:")
 _ACCEPTED = "1 to 64 letters, digits, dots, dashes and underscores, the first a letter or digit"
+_TENANT_ID = re.compile(r"t[0-9a-f]{16}")
+_KEY_ID = re.compile(r"[0-9a-f]{16}")
+_TOKEN = re.compile(r"sfu_([0-9a-f]{16})_([0-9a-f]{64})")
+_RECORD_ID = re.compile(r"[0-9a-f]{24}")
+#: The name of a dataset in a request model.
+DatasetName = Annotated[str, StringConstraints(pattern=f"^{_NAME.pattern}$")]
 
-#: Everything that a service does for a tenant.
+#: All operations of a tenant.
 OPERATIONS = ("plan", "protect", "read", "tier", "audit", "budget", "keys", "policy")
-#: What each role may do.
+#: The operations of each role.
 ROLES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "owner": frozenset(OPERATIONS),
@@ -59,26 +62,28 @@ ROLES: Mapping[str, frozenset[str]] = MappingProxyType(
         "auditor": frozenset({"read", "tier", "audit", "plan"}),
     }
 )
-# They decide over all datasets of a tenant, so a key for some of them allows neither.
+# They concern all datasets of a tenant, so a key for some datasets allows neither.
 _OF_THE_WHOLE_TENANT = frozenset({"keys", "policy"})
-_MOST = 1000
+_MOST_NAMES = 1000
 _MOST_TEXT = 200
-_ID_DIGITS = 24
-_ID = re.compile(r"[0-9a-f]{16}")
-_TOKEN = re.compile(r"sfu_([0-9a-f]{16})_([0-9a-f]{64})")
 
 
-def checked_dataset(name: str) -> str:
-    """Return ``name`` if it can name a dataset, and is thus safe in a path, a URL and a header.
+def checked_name(what: str, name: Any) -> str:
+    """Return ``name`` if it can name ``what``, a dataset or a tenant, else raise.
 
-    Else raise.
+    Such a name is safe in a path, a URL and a header.
     """
-    return _checked("the name of a dataset", name)
+    # fullmatch, because the $ of a pattern would accept a final line break.
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise BadInput(f"the name of a {what} must be {_ACCEPTED}.")
+    return name
 
 
-def checked_tenant(name: str) -> str:
-    """Return ``name`` if it can name a tenant, else raise."""
-    return _checked("the name of a tenant", name)
+def checked_text(what: str, text: Any) -> str:
+    """Return ``text`` if it is 1 to 200 printable characters, else raise."""
+    if not isinstance(text, str) or not 1 <= len(text) <= _MOST_TEXT or not text.isprintable():
+        raise BadInput(f"{what} must be 1 to {_MOST_TEXT} printable characters.")
+    return text
 
 
 def new_tenant_id() -> str:
@@ -91,47 +96,63 @@ def is_tenant_id(value: Any) -> bool:
     return isinstance(value, str) and _TENANT_ID.fullmatch(value) is not None
 
 
+def is_key_id(value: Any) -> bool:
+    """Return whether ``value`` has the form of a key's id."""
+    return isinstance(value, str) and _KEY_ID.fullmatch(value) is not None
+
+
+def is_record_id(text: str) -> bool:
+    """Return whether ``text`` has the form of a release's or job's id."""
+    return _RECORD_ID.fullmatch(text) is not None
+
+
 def ledger_name(tenant_id: str, dataset: str) -> str:
     """Return the ledger's name of a tenant's dataset; for an empty one, the prefix of all of its names."""
     if not is_tenant_id(tenant_id):
         raise BadInput("a tenant is named in the ledger by its id, t and 16 hexadecimal digits.")
-    return f"{tenant_id}:{checked_dataset(dataset) if dataset != '' else ''}"
-
-
-def own_words(sentence: str) -> str:
-    """Return ``sentence`` with datasets named as their tenant names them, not as the ledger does."""
-    return _IN_LEDGER.sub("", sentence)
-
-
-def _checked(what: str, name: Any) -> str:
-    # fullmatch, for a pattern's $ would let a line break through.
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise BadInput(f"{what} must be {_ACCEPTED}.")
-    return name
+    return f"{tenant_id}:{checked_name('dataset', dataset) if dataset != '' else ''}"
 
 
 @dataclass(frozen=True)
-class Caller:
-    """The sender of a request, identified by a key: ``tenant`` is an id, ``reader`` a name in policies."""
+class ApiKey:
+    """A key of a tenant, without its secret: what it allows, and until when.
+
+    The caller of a request is the key that the request presents. ``scopes`` and ``datasets`` are None if the
+    role alone decides; ``reader`` is the name of its holder in policies.
+    """
 
     tenant: str
-    key_id: str
+    id: str
     role: str
     scopes: frozenset[str] | None = None
     datasets: frozenset[str] | None = None
     reader: str | None = None
     expires: datetime | None = None
+    name: str = ""
+    created: datetime | None = None
+    revoked: datetime | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values: who asks, and what the key allows."""
+    def access(self) -> dict[str, Any]:
+        """Return what the key allows, as JSON values."""
         return {
-            "tenant": self.tenant,
-            "key": self.key_id,
             "role": self.role,
             "scopes": None if self.scopes is None else sorted(self.scopes),
             "datasets": None if self.datasets is None else sorted(self.datasets),
             "reader": self.reader,
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        times = {name: getattr(self, name) for name in ("created", "expires", "revoked")}
+        return (
+            {"id": self.id, "name": self.name}
+            | self.access()
+            | {name: None if moment is None else moment.isoformat() for name, moment in times.items()}
+        )
+
+    def is_usable(self, now: datetime) -> bool:
+        """Return whether the key is neither revoked nor expired at ``now``."""
+        return self.revoked is None and (self.expires is None or now < self.expires)
 
     def may(self, operation: str, dataset: str | None = None) -> bool:
         """Return whether the key allows ``operation`` on ``dataset``; without one, on any dataset.
@@ -148,41 +169,32 @@ class Caller:
             return True
         return operation not in _OF_THE_WHOLE_TENANT and (dataset is None or dataset in self.datasets)
 
-    def may_grant(
-        self,
-        *,
-        role: str,
-        scopes: Iterable[str] | None = None,
-        reader: str | None = None,
-        expires: datetime | None = None,
-    ) -> bool:
-        """Return whether the caller may create such a key: one that allows nothing beyond the caller's own.
+    def may_grant(self, other: ApiKey) -> bool:
+        """Return whether the holder may create ``other``, which must allow nothing beyond this key.
 
-        A caller that may create keys has every dataset, so datasets never matter here. Policies trust by
-        reader, so only a caller that may change the policy creates keys of other readers. A key of a caller
-        whose own expires must expire no later.
+        A key that may create keys has every dataset, so datasets never matter here. Policies trust by reader,
+        so only a key that may change the policy creates keys of other readers.
         """
-        granted = ROLES[checked_role(role)]
-        asked = checked_scopes(role, scopes)
+        operations = ROLES[other.role] if other.scopes is None else other.scopes
         return (
             self.may("keys")
-            and all(self.may(operation) for operation in (granted if asked is None else asked))
-            and (reader == self.reader or self.may("policy"))
-            and not self.outlasted_by(expires)
+            and all(self.may(operation) for operation in operations)
+            and (other.reader == self.reader or self.may("policy"))
+            and not self.is_outlasted_by(other.expires)
         )
 
-    def outlasted_by(self, expires: datetime | None) -> bool:
-        """Return whether a key that expires then, or never, would outlast the caller's own."""
+    def is_outlasted_by(self, expires: datetime | None) -> bool:
+        """Return whether a key that expires then, or never if None, would outlast this one."""
         if self.expires is None:
             return False
-        # A time of no zone is none of a key: it is refused where keys are made.
+        # A time without a zone is refused where keys are created.
         return expires is None or (expires.tzinfo is not None and expires > self.expires)
 
 
 def checked_role(role: Any) -> str:
     """Return ``role``, or raise if there is no such role."""
     if not isinstance(role, str) or role not in ROLES:
-        raise BadInput(f"a role is one of {', '.join(ROLES)}, not {_shown(role)}.")
+        raise BadInput(f"a role is one of {', '.join(ROLES)}, not {shortened(role)}.")
     return role
 
 
@@ -190,11 +202,11 @@ def checked_scopes(role: str, scopes: Iterable[str] | None) -> frozenset[str] | 
     """Return ``scopes`` of a key of this role, one or more of its operations, or raise."""
     if scopes is None:
         return None
-    chosen = _several("scopes", scopes)
+    chosen = _checked_names("scopes", scopes)
     for one in chosen:
         if one not in ROLES[role]:
             accepted = ", ".join(name for name in OPERATIONS if name in ROLES[role])
-            raise BadInput(f"the scopes of a key of role {role} are among {accepted}, not {_shown(one)}.")
+            raise BadInput(f"the scopes of a key of role {role} are among {accepted}, not {shortened(one)}.")
     return chosen
 
 
@@ -202,42 +214,26 @@ def checked_datasets(datasets: Iterable[str] | None) -> frozenset[str] | None:
     """Return the ``datasets`` of a key: one or more names, or None for all, including later ones."""
     if datasets is None:
         return None
-    return frozenset(checked_dataset(one) for one in _several("datasets", datasets))
+    return frozenset(checked_name("dataset", one) for one in _checked_names("datasets", datasets))
 
 
-def checked_reader(reader: Any) -> str | None:
-    """Return ``reader``, or raise if a policy could not name it."""
-    if reader is None:
-        return None
-    if not isinstance(reader, str) or not 1 <= len(reader) <= _MOST_TEXT or not reader.isprintable():
-        raise BadInput(f"a reader is named by 1 to {_MOST_TEXT} printable characters.")
-    return reader
-
-
-def _several(what: str, values: Any) -> frozenset[str]:
+def _checked_names(what: str, values: Any) -> frozenset[str]:
     # A text is also a sequence of texts, of one letter each.
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise BadInput(f"the {what} of a key are a list of names, not {_shown(values)}.")
+        raise BadInput(f"the {what} of a key are a list of names, not {shortened(values)}.")
     chosen = list(values)
-    if not 1 <= len(chosen) <= _MOST or not all(isinstance(one, str) for one in chosen):
-        raise BadInput(f"the {what} of a key are 1 to {_MOST:,} names; leave them out to allow all.")
+    if not 1 <= len(chosen) <= _MOST_NAMES or not all(isinstance(one, str) for one in chosen):
+        raise BadInput(f"the {what} of a key are 1 to {_MOST_NAMES:,} names; leave them out to allow all.")
     return frozenset(chosen)
 
 
-def _shown(value: Any) -> str:
+def shortened(value: Any) -> str:
+    """Return ``value`` as text of at most 60 characters, for a message."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-class Forbidden(SfumatoError):
-    """Raised if the caller's key does not allow the operation."""
-
-
-class NotFound(SfumatoError):
-    """Raised if there is nothing of this name that the caller may know of."""
-
-
-def require(caller: Caller, operation: str, dataset: str | None) -> None:
+def require(caller: ApiKey, operation: str, dataset: str | None) -> None:
     """Raise :class:`Forbidden` if the key does not allow ``operation`` on ``dataset``."""
     if not caller.may(operation, dataset):
         raise Forbidden(
@@ -246,27 +242,22 @@ def require(caller: Caller, operation: str, dataset: str | None) -> None:
         )
 
 
-def named(caller: Caller, operation: str, dataset: str) -> str:
+def allowed_name(caller: ApiKey, operation: str, dataset: str) -> str:
     """Return the ledger's name of the caller's ``dataset``, for an ``operation`` that the key allows."""
-    checked = checked_dataset(dataset)
+    checked = checked_name("dataset", dataset)
     require(caller, operation, checked)
     return ledger_name(caller.tenant, checked)
 
 
-def known(ledger: Ledger, caller: Caller, operation: str, dataset: str) -> str:
+def budget_name(ledger: Ledger, caller: ApiKey, operation: str, dataset: str) -> str:
     """Return the ledger's name of a dataset with a budget, for an ``operation`` that the key allows.
 
     Without a budget nothing is released and nothing revealed.
     """
-    name = named(caller, operation, dataset)
+    name = allowed_name(caller, operation, dataset)
     if not ledger.has(name):
         raise NotFound(f"there is no budget of dataset {dataset!r}; its owner has to open one first.")
     return name
-
-
-def is_id(text: str) -> bool:
-    """Return whether ``text`` has the form of a release's or job's id: 24 hexadecimal digits."""
-    return len(text) == _ID_DIGITS and all(character in "0123456789abcdef" for character in text)
 
 
 @dataclass(frozen=True)
@@ -292,11 +283,6 @@ class Token:
         return f"sfu_{self.id}_{self.secret}"
 
 
-def is_key_id(value: Any) -> bool:
-    """Return whether ``value`` has the form of a key's id."""
-    return isinstance(value, str) and _ID.fullmatch(value) is not None
-
-
 def digest_of(token: Token) -> str:
     """Return the SHA-256 of a token's secret in hexadecimal, which is what is stored."""
     return hashlib.sha256(token.secret.encode()).hexdigest()
@@ -307,55 +293,14 @@ def matches(token: Token, digest: str) -> bool:
     return hmac.compare_digest(digest_of(token).encode(), digest.encode())
 
 
-#: What is looked up and compared where a text spells no token: as much work as for one that does.
+#: Looked up and compared if a text spells no token, so that this takes as long as for one that does.
 UNKNOWN = Token("0" * 16, "0" * 64)
-
-
-@dataclass(frozen=True)
-class ApiKey:
-    """A key as its tenant sees it: what it allows and until when, without its secret.
-
-    ``scopes`` and ``datasets`` are None if the role alone decides.
-    """
-
-    id: str
-    tenant: str
-    name: str
-    role: str
-    scopes: frozenset[str] | None
-    datasets: frozenset[str] | None
-    reader: str | None
-    created: datetime
-    expires: datetime | None = None
-    revoked: datetime | None = None
-
-    def usable(self, now: datetime) -> bool:
-        """Return whether the key is neither revoked nor expired at ``now``."""
-        return self.revoked is None and (self.expires is None or now < self.expires)
-
-    def caller(self) -> Caller:
-        """Return the caller that holds this key."""
-        return Caller(self.tenant, self.id, self.role, self.scopes, self.datasets, self.reader, self.expires)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "role": self.role,
-            "scopes": None if self.scopes is None else sorted(self.scopes),
-            "datasets": None if self.datasets is None else sorted(self.datasets),
-            "reader": self.reader,
-            "created": self.created.isoformat(),
-            "expires": None if self.expires is None else self.expires.isoformat(),
-            "revoked": None if self.revoked is None else self.revoked.isoformat(),
-        }
 
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# An IPv4 address as a socket for both families writes it, ::ffff:192.0.2.1.
+# IPv4 addresses as a socket for both families writes them, ::ffff:192.0.2.1.
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _SITE_BITS = 64
 
@@ -404,7 +349,7 @@ def address_behind(peer: str | None, forwarded: str | None, trusted: Sequence[Ne
     known = peer
     parts = [] if forwarded is None else forwarded.split(",")
     while _is_in(known, trusted) and parts:
-        part = _bare(parts.pop().strip())
+        part = _without_port(parts.pop().strip())
         if address_of(part) is None:
             break
         known = part
@@ -416,20 +361,14 @@ def _is_in(text: str | None, networks: Sequence[Network]) -> bool:
     return address is not None and any(address in network for network in networks)
 
 
-def _bare(text: str) -> str:
+def _without_port(text: str) -> str:
     """Return an address without the port that proxies add, as in 192.0.2.1:4711 or [2001:db8::1]:4711."""
     if text.startswith("["):
         return text[1:].partition("]")[0]
     return text.partition(":")[0] if text.count(":") == 1 else text
 
 
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    at: float
-
-
-class Guessing:
+class KeyThrottle:
     """Allows ``guesses`` wrong keys at once from one site, and one more every ``seconds`` / ``guesses``.
 
     A site is an IPv4 address or an IPv6 /64. ``clock`` returns monotonic seconds.
@@ -443,70 +382,35 @@ class Guessing:
         sites: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if guesses < 1 or not seconds > 0 or sites < 1:
-            raise BadInput("a limit on guessing needs one guess, one site and some time, each or more.")
-        self._guesses = guesses
-        self._rate = guesses / seconds
-        self._sites = sites
+        self._guesses, self._rate, self._sites = float(guesses), guesses / seconds, sites
         self._clock = clock
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        # How many wrong keys were left to each site, and when.
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def wait(self, address: str | None) -> float:
         """Return for how many seconds no key from ``address`` is checked; 0 if one may be checked now."""
-        site = site_of(address)
         with self._lock:
-            bucket = self._buckets.get(site)
-            left = self._guesses if bucket is None else self._left(bucket)
-            return max(0.0, (1.0 - left) / self._rate)
+            return max(0.0, (1.0 - self._left(site_of(address))) / self._rate)
+
+    def require(self, address: str | None) -> None:
+        """Raise :class:`TooManyGuesses` if no key from ``address`` is checked now."""
+        wait = self.wait(address)
+        if wait > 0.0:
+            raise TooManyGuesses(wait)
 
     def failed(self, address: str | None) -> None:
         """Count a wrong key from ``address``."""
         site = site_of(address)
         with self._lock:
-            now = self._clock()
-            bucket = self._buckets.pop(site, None) or _Bucket(self._guesses, now)
-            # Below zero, for those who guess many at once; not for ever, for those who share an address.
-            left = max(self._left(bucket) - 1.0, -float(self._guesses))
-            self._buckets[site] = _Bucket(left, now)
+            # Below zero, for those who try many keys at once; bounded, for those who share an address.
+            left = max(self._left(site) - 1.0, -self._guesses)
+            self._buckets[site] = (left, self._clock())
+            self._buckets.move_to_end(site)
             if len(self._buckets) > self._sites:
                 self._buckets.popitem(last=False)
 
-    @property
-    def remembered(self) -> int:
-        """Return the number of sites with a bucket."""
-        return len(self._buckets)
-
-    def _left(self, bucket: _Bucket) -> float:
-        return min(float(self._guesses), bucket.left + (self._clock() - bucket.at) * self._rate)
-
-
-class Unauthenticated(SfumatoError):
-    """Raised if the request has no valid key."""
-
-
-class TooManyGuesses(SfumatoError):
-    """Raised after too many wrong keys from one site; after ``seconds`` another key is checked."""
-
-    def __init__(self, sentence: str, seconds: float) -> None:
-        super().__init__(sentence)
-        self.seconds = seconds
-
-
-def caller_of(service: Service, guessing: Guessing, authorization: str | None, address: str | None) -> Caller:
-    """Return the caller of a request with this ``authorization`` and ``address``, charged to its quota.
-
-    Wrong keys are counted by address; a request without a key is refused but not counted.
-    """
-    wait = guessing.wait(address)
-    if wait > 0.0:
-        raise TooManyGuesses("too many wrong keys came from this address; wait, and look at the key.", wait)
-    scheme, _, token = (authorization or "").partition(" ")
-    found = service.registry.authenticate(token.strip()) if scheme.lower() == "bearer" else None
-    if found is None:
-        if authorization is not None:
-            guessing.failed(address)
-        raise Unauthenticated("this needs a valid key, as in Authorization: Bearer sfu_….")
-    note(tenant=found.tenant, key=found.key_id)
-    service.registry.charge(found.tenant)
-    return found
+    def _left(self, site: str) -> float:
+        now = self._clock()
+        left, at = self._buckets.get(site, (self._guesses, now))
+        return min(self._guesses, left + (now - at) * self._rate)

@@ -23,12 +23,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, update
 
 from sfumato.errors import BadInput
 from sfumato.io import MEDIA, Kind, Schema, TableSource
 from sfumato.ledger import Row
-from sfumato.mechanisms import TierRows, TrustTier, epsilon_range, share, shown
+from sfumato.mechanisms import TierRows, TrustTier, epsilon_range, share
 from sfumato.media.images import PlaneTier
 from sfumato.noise import Keyed
 from sfumato.privacy import Statement, Unit
@@ -41,14 +41,9 @@ from sfumato.release import (
     bounds_pair,
     keyed,
 )
-from sfumato.serve.registry_database import (
-    Conflict,
-    RegistryDatabase,
-    RegistryUnavailable,
-    Unknown,
-    readers,
-    sources,
-)
+from sfumato.serve.authentication import shortened
+from sfumato.serve.refusals import Conflict, RegistryUnavailable, Unknown
+from sfumato.serve.registry_database import RegistryDatabase, readers, rows_where, sources
 from sfumato.serve.trust_policy import Context
 
 
@@ -65,22 +60,6 @@ class _TierTable(TableFile):
             [column.weight for column in (*schema.numeric, *schema.coded)],
         )
         self.statement = self._rows.statement()
-
-
-@dataclass(frozen=True)
-class TierTables:
-    """Opens tables that ``schema`` declares for the tier of ``mechanism``."""
-
-    mechanism: TrustTier
-    schema: Schema
-
-    def keyed_by(self, noise: Keyed) -> TierTables:
-        """Return a copy whose noise comes from a secret."""
-        return replace(self, mechanism=keyed(self.mechanism, noise))
-
-    def open(self, path: Path) -> TableFile:
-        """Open the table at ``path``."""
-        return _TierTable(TableSource(path, self.schema), self.mechanism)
 
 
 #: The kinds of files that can be declared, and the parameters of each.
@@ -123,12 +102,13 @@ class TierTerms:
     @property
     def nested(self) -> bool:
         """Return whether all tiers are charged at once."""
-        return self.kind in ("array", "table") or (self.kind == "picture" and self._delta() > 0.0)
+        delta = share("delta", self.parameters.get("delta", 0.0))
+        return self.kind in ("array", "table") or (self.kind == "picture" and delta > 0.0)
 
     def check(self, levels: Sequence[float]) -> list[Statement]:
         """Raise if nothing could be released; return the statement of each tier, for a file of some shape."""
         if self.kind not in KINDS:
-            raise BadInput(f"files are of the kinds {', '.join(KINDS)}, not {shown(self.kind)}.")
+            raise BadInput(f"files are of the kinds {', '.join(KINDS)}, not {shortened(self.kind)}.")
         for name in self.parameters:
             if name not in KINDS[self.kind]:
                 raise BadInput(
@@ -159,11 +139,10 @@ class TierTerms:
         ``noise(None)`` is that of all tiers together, ``noise(level)`` that of one which is not nested.
         """
         nested = self.nested
-        opener = self._opener(level, levels, noise(None if nested else level))
-        file = opener.open(path)
+        file = self._open(path, level, levels, noise(None if nested else level))
         charged = file.statement
         if nested:
-            charged = self._opener(levels[0], levels, noise(None)).open(path).statement
+            charged = self._open(path, levels[0], levels, noise(None)).statement
         else:
             note = (
                 f"tier {level:g} of {len(levels)}, which are not nested for this kind of file: each is "
@@ -173,15 +152,13 @@ class TierTerms:
         declared = {"columns": file.declared, "tiers": list(levels), "array": self.array}
         return TierFile(file, charged, declared, nested)
 
-    def _opener(
-        self, level: float, levels: Sequence[float], noise: Keyed
-    ) -> RecordFiles | TierTables | MediaMechanisms:
+    def _open(self, path: Path, level: float, levels: Sequence[float], noise: Keyed) -> SourceFile:
         made = self.mechanism(level, levels)
         if isinstance(made, MediaMechanisms):
-            return made.keyed_by(noise)
+            return made.keyed_by(noise).open(path)
         if self.kind == "table":
-            return TierTables(made, self._schema()).keyed_by(noise)
-        return RecordFiles(made, self.array).keyed_by(noise)
+            return _TierTable(TableSource(path, self._schema()), keyed(made, noise))
+        return RecordFiles(made, self.array).keyed_by(noise).open(path)
 
     def mechanism(self, level: float, levels: Sequence[float]) -> TrustTier | MediaMechanisms:
         """Return the mechanism of one tier, its noise not yet keyed."""
@@ -211,9 +188,6 @@ class TierTerms:
 
     def _schema(self) -> Schema:
         return Schema.from_dict({"columns": dict(self.columns or {})})
-
-    def _delta(self) -> float:
-        return share("delta", self.parameters.get("delta", 0.0))
 
 
 _MOST_LEVELS = 16
@@ -285,22 +259,20 @@ def context_of(
     return Context(address, facts.authorisations, facts.jurisdiction, age)
 
 
-_ADD = insert(sources)
-_ALL = (
-    select(sources)
-    .where(sources.c.tenant == bindparam("of"), sources.c.removed == "")
-    .order_by(sources.c.name)
-)
-_ONE = _ALL.where(sources.c.name == bindparam("called"))
+_DECLARED = rows_where(sources, "tenant").where(sources.c.removed == "").order_by(sources.c.name)
+_DECLARED_NAME = _DECLARED.where(sources.c.name == bindparam("name"))
+_DECLARE = insert(sources)
 _REMOVE = update(sources).where(sources.c.id == bindparam("which")).values(removed=bindparam("at"))
-_READERS = select(readers).where(readers.c.tenant == bindparam("of")).order_by(readers.c.reader)
-_READER = _READERS.where(readers.c.reader == bindparam("who"))
-_FORGET = delete(readers).where(readers.c.tenant == bindparam("of"), readers.c.reader == bindparam("who"))
-_SAY = insert(readers)
+_READERS = rows_where(readers, "tenant").order_by(readers.c.reader)
+_READER = rows_where(readers, "tenant", "reader")
+_ADD_READER = insert(readers)
+_REMOVE_READER = delete(readers).where(
+    readers.c.tenant == bindparam("tenant"), readers.c.reader == bindparam("reader")
+)
 
 
 @dataclass(frozen=True)
-class Kept:
+class Declaration:
     """A stored declaration; the ``document`` is as it was declared."""
 
     id: str
@@ -316,84 +288,84 @@ class TierStore:
     def __init__(self, database: RegistryDatabase) -> None:
         self._database = database
 
-    def declare(self, tenant: str, name: str, document: Mapping[str, Any]) -> Kept:
+    def declare(self, tenant: str, name: str, document: Mapping[str, Any]) -> Declaration:
         """Store a declaration; repeating it returns the first, another one of its name is refused."""
         with self._database.writing() as transaction:
             self._database.alone(transaction)
-            row = transaction.first(_ONE, {"of": tenant, "called": name})
+            row = transaction.first(_DECLARED_NAME, {"tenant": tenant, "name": name})
             if row is not None:
-                before = _kept(row)
+                before = _declaration(row)
                 if before.document != json.loads(json.dumps(document)):
                     raise Conflict(
                         f"{name!r} is declared otherwise already, and a declaration never changes; remove it "
                         "first, or choose another name."
                     )
                 return before
-            made = Kept(secrets.token_hex(12), tenant, name, document, datetime.now(UTC))
+            made = Declaration(secrets.token_hex(12), tenant, name, document, datetime.now(UTC))
             texts = {"created": made.created.isoformat(), "document": json.dumps(document, sort_keys=True)}
-            transaction.run(_ADD, vars(made) | texts | {"removed": ""})
+            transaction.run(_DECLARE, vars(made) | texts | {"removed": ""})
         return made
 
-    def declared(self, tenant: str, name: str) -> Kept | None:
+    def declared(self, tenant: str, name: str) -> Declaration | None:
         """Return the declaration in force under ``name``, or None."""
         with self._database.reading() as transaction:
-            row = transaction.first(_ONE, {"of": tenant, "called": name})
-        return None if row is None else _kept(row)
+            row = transaction.first(_DECLARED_NAME, {"tenant": tenant, "name": name})
+        return None if row is None else _declaration(row)
 
-    def all_declared(self, tenant: str) -> list[Kept]:
+    def all_declared(self, tenant: str) -> list[Declaration]:
         """Return every declaration in force, by name."""
         with self._database.reading() as transaction:
-            return [_kept(row) for row in transaction.all(_ALL, {"of": tenant})]
+            return [_declaration(row) for row in transaction.all(_DECLARED, {"tenant": tenant})]
 
-    def remove(self, tenant: str, name: str) -> Kept:
+    def remove(self, tenant: str, name: str) -> Declaration:
         """End a declaration; what was paid for it stays paid."""
         with self._database.writing() as transaction:
-            row = transaction.first(_ONE, {"of": tenant, "called": name})
+            row = transaction.first(_DECLARED_NAME, {"tenant": tenant, "name": name})
             if row is None:
                 raise Unknown(f"nothing is declared under the name {name[:63]!r}.")
-            found = _kept(row)
             now = datetime.now(UTC).isoformat()
-            transaction.run(_REMOVE, {"which": found.id, "at": f"{now} {found.id}"})
-        return found
+            transaction.run(_REMOVE, {"which": row.id, "at": f"{now} {row.id}"})
+        return _declaration(row)
 
     def facts(self, tenant: str, reader: str | None) -> ReaderFacts:
         """Return what the tenant states about ``reader``; no facts if it states nothing."""
         if reader is None:
             return ReaderFacts()
         with self._database.reading() as transaction:
-            row = transaction.first(_READER, {"of": tenant, "who": reader})
+            row = transaction.first(_READER, {"tenant": tenant, "reader": reader})
         return ReaderFacts() if row is None else _facts(row)
 
     def readers(self, tenant: str) -> dict[str, ReaderFacts]:
         """Return every reader about whom the tenant states something."""
         with self._database.reading() as transaction:
-            return {row.reader: _facts(row) for row in transaction.all(_READERS, {"of": tenant})}
+            return {row.reader: _facts(row) for row in transaction.all(_READERS, {"tenant": tenant})}
 
     def say(self, tenant: str, reader: str, facts: ReaderFacts | None) -> None:
         """Replace the facts about ``reader``; None removes them."""
+        named = {"tenant": tenant, "reader": reader}
         with self._database.writing() as transaction:
             self._database.alone(transaction)
-            transaction.run(_FORGET, {"of": tenant, "who": reader})
+            transaction.run(_REMOVE_READER, named)
             if facts is not None:
-                document = json.dumps(facts.to_dict())
-                transaction.run(_SAY, {"tenant": tenant, "reader": reader, "document": document})
+                transaction.run(_ADD_READER, named | {"document": json.dumps(facts.to_dict())})
 
 
-def _kept(row: Row) -> Kept:
+def _declaration(row: Row) -> Declaration:
     try:
         document = json.loads(row.document)
-        return Kept(row.id, row.tenant, row.name, document, datetime.fromisoformat(row.created))
+        return Declaration(row.id, row.tenant, row.name, document, datetime.fromisoformat(row.created))
     except ValueError:
-        raise RegistryUnavailable(
-            f"the row of source {row.id!r} cannot be read: it was changed outside of Sfumato; restore a "
-            "backup."
-        ) from None
+        raise _unreadable(f"source {row.id!r}") from None
 
 
 def _facts(row: Row) -> ReaderFacts:
     try:
         return ReaderFacts.of(**json.loads(row.document))
     except (ValueError, TypeError):
-        raise RegistryUnavailable(
-            "the row of a reader cannot be read: it was changed outside of Sfumato; restore a backup."
-        ) from None
+        raise _unreadable("a reader") from None
+
+
+def _unreadable(what: str) -> RegistryUnavailable:
+    return RegistryUnavailable(
+        f"the row of {what} cannot be read: it was changed outside of Sfumato; restore a backup."
+    )

@@ -1,19 +1,15 @@
-"""The registry's database: tables, transactions, errors and quotas.
+"""The registry's database: its tables, their versions, transactions and errors.
 
 Names of all tables begin with ``serve_``; they may share a database with a ledger. Transactions follow the
 ledger's rules: one writer at a time on SQLite, locked rows on PostgreSQL, and a write is on disk when the
 call returns. Only counts of requests, the progress of jobs and the index of releases do not wait for the
 disk. Losing the last counts in a power cut harms nobody, and the index is rebuilt from the releases; losing a
 revocation of a key would do harm.
-
-A tenant has quotas of requests per minute, bytes per day, concurrent jobs and stored bytes. Minutes and days
-are whole, by the UTC clock. No tenant gets more than its quota in any of them, and a refused request is not
-counted.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import (
@@ -26,6 +22,7 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    Select,
     Table,
     Text,
     UniqueConstraint,
@@ -34,19 +31,20 @@ from sqlalchemy import (
     inspect,
     select,
     text,
+    tuple_,
 )
 
-from sfumato.errors import BadInput, SfumatoError
-from sfumato.ledger import Storage, Transaction, is_sqlite
+from sfumato.ledger import Row, Storage, Transaction, is_sqlite
+from sfumato.serve.refusals import RegistryUnavailable
 
-#: The version of the tables below. The second added jobs and releases, the third tenants that were closed,
-#: the fourth the last column of quotas, the fifth sources and readers, which were made elsewhere before; it
-#: also left out the table of running jobs, which the records of jobs count. None changed anything else.
+#: The version of the tables below. Version 2 added jobs and releases, 3 closed tenants, 4 the last column of
+#: quotas, 5 sources and readers, which had been made elsewhere; 5 also left out the table of running jobs,
+#: which the records of jobs count. Nothing else changed.
 VERSION = 5
 
 metadata = MetaData()
 
-#: One row: the version of the tables that are here.
+#: One row: the version of the present tables.
 versions = Table(
     "serve_versions", metadata, Column("version", Integer, primary_key=True, autoincrement=False)
 )
@@ -59,7 +57,7 @@ tenants = Table(
     Column("created", Text, nullable=False),
 )
 
-#: Tenants that were closed, and when: none of them has a key that opens anything, or is given one.
+#: Tenants that were closed, and when; none of their keys is accepted, and they get no new ones.
 closed = Table(
     "serve_closed",
     metadata,
@@ -67,7 +65,7 @@ closed = Table(
     Column("at", Text, nullable=False),
 )
 
-#: API keys; ``digest`` is all that is kept of a secret. Rows are never deleted: a revoked key stays known.
+#: API keys; of a secret only its ``digest`` is stored. Rows are never deleted: a revoked key stays listed.
 keys = Table(
     "serve_keys",
     metadata,
@@ -85,7 +83,7 @@ keys = Table(
 )
 Index("serve_keys_tenant", keys.c.tenant)
 
-#: One row a tenant: what it may ask for (null where nothing limits it), and what it asked for lately.
+#: One row for each tenant: its limits (null means unlimited) and its recent usage.
 quotas = Table(
     "serve_quotas",
     metadata,
@@ -110,9 +108,8 @@ policies = Table(
     Column("document", Text, nullable=False),
 )
 
-#: Every job that was accepted, as sfumato.serve.jobs.job_lifecycle tells it. ``worker`` has it in hand until
-#: ``until``, in seconds of the epoch; ``attempt`` numbers its holds, ``tries`` how often somebody took it in
-#: hand.
+#: Every accepted job, as sfumato.serve.jobs.job_lifecycle describes it. ``worker`` has its lease until
+#: ``until``, in seconds of the epoch; ``attempt`` numbers its holds, ``tries`` counts how often it was taken.
 job_records = Table(
     "serve_job_records",
     metadata,
@@ -148,7 +145,7 @@ Index(
     unique=True,
 )
 
-#: Where a tenant's releases are found, by their time; a row without a release in its folder is none.
+#: An index of a tenant's releases by time; a row whose folder holds no release is ignored.
 releases = Table(
     "serve_releases",
     metadata,
@@ -159,7 +156,7 @@ releases = Table(
 )
 Index("serve_releases_created", releases.c.tenant, releases.c.created)
 
-#: Buckets of the proxy. ``removed`` is empty while one is in force, so that a name is in force once.
+#: Buckets of the proxy. ``removed`` is empty while a bucket is in force, so that its name is unique.
 sources = Table(
     "serve_sources",
     metadata,
@@ -172,7 +169,7 @@ sources = Table(
     UniqueConstraint("tenant", "name", "removed"),
 )
 
-#: What tenants state about their readers.
+#: Facts that tenants state about their readers.
 readers = Table(
     "serve_readers",
     metadata,
@@ -181,49 +178,47 @@ readers = Table(
     Column("document", Text, nullable=False),
 )
 
-# Any number, the same for all: PostgreSQL lets one connection at a time make tables or tenants.
+# Of the advisory lock by which PostgreSQL lets one connection at a time create tables or tenants.
 _LOCK_NUMBER = 7_310_955
 _VERSION = select(versions)
+_ROWS_PER_PAGE = 200
 
 
-class RegistryUnavailable(SfumatoError):
-    """Raised if the database of tenants cannot be read or written; all requests are then refused."""
-
-    exit_code = 2
-
-
-class QuotaRefused(SfumatoError):
-    """Raised if a request exceeds the tenant's quota; nothing was counted.
-
-    After ``seconds`` a retry may succeed; None if waiting does not help, because this request alone exceeds
-    the quota.
-    """
-
-    exit_code = 3
-
-    def __init__(self, sentence: str, seconds: float | None) -> None:
-        super().__init__(sentence)
-        self.seconds = seconds
+def rows_where(table: Table, *columns: str) -> Select[Any]:
+    """Return a statement for the rows of ``table`` whose ``columns`` equal parameters of the same names."""
+    return select(table).where(*(table.c[name] == bindparam(name) for name in columns))
 
 
-class Busy(SfumatoError):
-    """Raised if the same request is in progress elsewhere and its outcome is not known yet.
+class NewestFirst:
+    """Reads the rows of one tenant in ``table``, newest first, as far as they meet ``conditions``."""
 
-    The outcome is known after ``seconds``.
-    """
+    def __init__(self, table: Table, *conditions: Any) -> None:
+        place = (table.c.created, table.c.id)
+        self._one = rows_where(table, "tenant", "id")
+        self._first = (
+            rows_where(table, "tenant")
+            .where(*conditions)
+            .order_by(*(column.desc() for column in place))
+            .limit(_ROWS_PER_PAGE)
+        )
+        self._next = self._first.where(tuple_(*place) < tuple_(bindparam("created"), bindparam("id")))
 
-    seconds = 5.0
-
-
-class Unknown(BadInput):
-    """Raised if the tenant has nothing of this name.
-
-    What other tenants have is answered in the same words.
-    """
-
-
-class Conflict(BadInput):
-    """Raised if the name is taken, or what was to be replaced has changed meanwhile."""
+    def rows(self, database: RegistryDatabase, tenant: str, after: str | None) -> Iterator[Row]:
+        """Return the rows that follow the one with the id ``after``; None begins with the newest."""
+        while True:
+            with database.reading() as transaction:
+                if after is None:
+                    page = transaction.all(self._first, {"tenant": tenant})
+                else:
+                    last = transaction.first(self._one, {"tenant": tenant, "id": after})
+                    if last is None:
+                        return
+                    place = {"tenant": tenant, "created": last.created, "id": last.id}
+                    page = transaction.all(self._next, place)
+            yield from page
+            if len(page) < _ROWS_PER_PAGE:
+                return
+            after = page[-1].id
 
 
 class RegistryDatabase(Storage[None]):
@@ -253,7 +248,7 @@ def _prepare(engine: Engine) -> None:
         before = _version(connection)
         if before == VERSION:
             return
-        # Versions so far only added tables and a column, which are made beside what is there.
+        # Versions so far only added tables and one column.
         metadata.create_all(connection)
         columns = {column["name"] for column in inspect(connection).get_columns(quotas.name)}
         if "bytes_kept" not in columns:
@@ -284,96 +279,3 @@ def _version(connection: Connection) -> int | None:
             f"those known here {VERSION}); install that version."
         )
     return int(found[0])
-
-
-_MINUTE, _DAY = 60, 86_400
-#: The greatest count there is; every reader of JSON has it exactly.
-MOST = 2**53
-
-_ONE = select(quotas).where(quotas.c.tenant == bindparam("of"))
-_LOCKED = _ONE.with_for_update()  # SQLite, which has no such clause, locks the whole file
-
-
-@dataclass(frozen=True)
-class Quotas:
-    """The limits of a tenant; None means unlimited, 0 shuts the tenant out.
-
-    ``bytes_kept`` limits storage on the disk; if None, the limit of the service applies.
-    """
-
-    requests_per_minute: int | None = None
-    bytes_per_day: int | None = None
-    jobs_at_once: int | None = None
-    bytes_kept: int | None = None
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value: Any = getattr(self, field.name)
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST
-            ):
-                raise BadInput(f"the quota {field.name} must be a whole number from 0 to 2^53, or none.")
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What a tenant used in the newest minute and day, both numbered since the epoch."""
-
-    minute: int = 0
-    requests: int = 0
-    day: int = 0
-    bytes: int = 0
-
-    def after(self, quotas: Quotas, now: float, *, requests: int, bytes: int) -> Usage:
-        """Return the usage with ``requests`` and ``bytes`` added at ``now`` (seconds), or raise a refusal."""
-        current = self._at(now)
-        new = replace(current, requests=current.requests + requests, bytes=current.bytes + bytes)
-        _require(
-            new.requests, requests, quotas.requests_per_minute, "requests a minute", new.minute, _MINUTE, now
-        )
-        _require(new.bytes, bytes, quotas.bytes_per_day, "bytes a day", new.day, _DAY, now)
-        return new
-
-    def _at(self, now: float) -> Usage:
-        """Return the usage in the minute and the day of ``now``."""
-        minute, day = _window(self.minute, now, _MINUTE), _window(self.day, now, _DAY)
-        return Usage(
-            minute,
-            self.requests if minute == self.minute else 0,
-            day,
-            self.bytes if day == self.day else 0,
-        )
-
-
-def _window(last: int, now: float, length: int) -> int:
-    """Return the number of the window to count in.
-
-    The clocks of several machines differ a little. If ours is one window behind, the newest window continues;
-    otherwise two clocks would reset each other's counts. A clock that is off by more is ignored.
-    """
-    current = int(now // length)
-    return last if last == current + 1 else current
-
-
-def _require(
-    used: int, asked: int, most: int | None, what: str, window: int, length: int, now: float
-) -> None:
-    if most is None or asked == 0 or used <= most:
-        return
-    if asked > most:
-        raise QuotaRefused(f"one request asks for {asked:,} of {most:,} {what}; ask for less at once.", None)
-    seconds = (window + 1) * length - now
-    raise QuotaRefused(f"the quota of {most:,} {what} is used up for {seconds:.0f} seconds more.", seconds)
-
-
-def read_quotas(transaction: Transaction, tenant_id: str, *, lock: bool = False) -> tuple[Quotas, Usage]:
-    """Return the limits and the usage of a tenant.
-
-    With ``lock``, nobody else counts against them until the transaction ends.
-    """
-    row = transaction.first(_LOCKED if lock else _ONE, {"of": tenant_id})
-    assert row is not None  # a tenant is made with its row
-    limits, usage = (
-        {field.name: getattr(row, field.name) for field in fields(kind)} for kind in (Quotas, Usage)
-    )
-    return Quotas(**limits), Usage(**usage)

@@ -8,17 +8,21 @@ interrupted and does not exist.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
+from sqlalchemy import bindparam, insert, select
 
 import sfumato
 from sfumato.errors import BadInput, RequestReused, StorageFull
@@ -26,13 +30,13 @@ from sfumato.io import sync, unsettled, write_whole
 from sfumato.ledger import Ledger
 from sfumato.noise import Keyed
 from sfumato.privacy import Statement
-from sfumato.release import Protected
+from sfumato.release import Protected, ReleaseRequest
 from sfumato.reports import file_digest
-from sfumato.serve.authentication import Caller, NotFound, is_id, require
-from sfumato.serve.jobs.job_store import JobFiles
-from sfumato.serve.request_files import WorkFolders
+from sfumato.serve.registry_database import NewestFirst, rows_where
+from sfumato.serve.registry_database import releases as release_rows
 from sfumato.serve.settings import Settings
 from sfumato.serve.tenant_registry import Registry
+from sfumato.serve.uploads import WorkFolders
 
 
 class Resources:
@@ -73,13 +77,63 @@ class Resources:
 
     def commitment(self, tenant: str, what: str, content: bytes) -> str:
         """Return a keyed digest of a tenant's content for one purpose, which reveals nothing about it."""
-        return Keyed(self._secret, dataset=tenant, version="1", release=what).commitment(content)
+        return self.noise(tenant, what).commitment(content)
+
+    def content_digest(self, tenant: str, kind: str, asked: Mapping[str, Any], files: Iterable[Path]) -> str:
+        """Return a keyed digest of a request and its files, which reveals nothing about them."""
+        wanted = ReleaseRequest.from_dict(asked).digest() if kind == "protect" else asked
+        content = [kind, wanted, [[file.name, file_digest(file)] for file in files]]
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
+        return self.commitment(tenant, "contents of requests", digest)
 
 
 _RECORD = "release.json"
+# How long a count of stored bytes is used; what this process stores meanwhile is added to it.
+_COUNT_SECONDS = 10.0
+_NEW_ROW = insert(release_rows)
+_ROW = rows_where(release_rows, "tenant", "id")
+_IDS = select(release_rows.c.id).where(release_rows.c.tenant == bindparam("tenant"))
+_NEWEST = NewestFirst(release_rows)
 
-# What was counted is believed for so long; what this process lets be kept meanwhile is added to it.
-_SECONDS = 10.0
+
+class Paid(BaseModel):
+    """The row of the ledger that paid for a release."""
+
+    ledger: str
+    number: int
+    hash: str
+
+
+class Release(BaseModel):
+    """One release: its statement and its payment.
+
+    If ``deleted`` is set, the file was removed at that time and everything else is kept.
+    """
+
+    id: str
+    dataset: str
+    name: str
+    created: str
+    sha256: str
+    request: str | None
+    deleted: str | None = None
+    paid: Paid | None
+    statement: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return self.model_dump(include=set(Release.model_fields))
+
+
+class StoredRelease(Release):
+    """A release with its file, and the digest ``content`` of the request that made it."""
+
+    file: Path
+    content: str | None = None
+
+    def record(self) -> bytes:
+        """Return the text of its record."""
+        return json.dumps(self.to_dict() | {"content": self.content}).encode()
 
 
 def reused(request: str | None) -> RequestReused:
@@ -95,45 +149,14 @@ def new_id() -> str:
     return secrets.token_hex(12)
 
 
-@dataclass(frozen=True)
-class Release:
-    """One release of a tenant: its file, its statement and its payment.
+class Releases:
+    """The releases in the folders of a service, and their index by time of creation in the registry.
 
-    If ``deleted`` is set, the file was removed at that time and everything else is kept.
+    A power cut may lose the newest rows of the index; they are added again when a service starts.
     """
 
-    id: str
-    dataset: str
-    name: str
-    created: str
-    sha256: str
-    statement: Mapping[str, Any]
-    paid: Mapping[str, Any] | None
-    request: str | None
-    file: Path
-    content: str | None = None
-    deleted: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values, without the file's location and the digest ``content`` of its source."""
-        return {
-            "id": self.id,
-            "dataset": self.dataset,
-            "name": self.name,
-            "created": self.created,
-            "sha256": self.sha256,
-            "request": self.request,
-            "deleted": self.deleted,
-            "paid": None if self.paid is None else dict(self.paid),
-            "statement": dict(self.statement),
-        }
-
-
-class Releases:
-    """The releases in the folders of a service."""
-
     def __init__(self, resources: Resources) -> None:
-        self._resources = resources
+        self._resources, self._database = resources, resources.registry.database
         self._place = resources.settings.releases
         # Tenants whose folders are known to be on the disk.
         self._settled: set[str] = set()
@@ -156,14 +179,8 @@ class Releases:
             yield folder
 
     def keep(
-        self,
-        tenant: str,
-        id_: str,
-        dataset: str,
-        request: str | None,
-        done: Protected,
-        content: str | None = None,
-    ) -> Release:
+        self, tenant: str, id_: str, dataset: str, request: str | None, done: Protected, content: str | None
+    ) -> StoredRelease:
         """Publish the folder in which a release was drawn as the release's own folder.
 
         It appears whole and is on disk. An existing release is left as it is: for the same request its bytes
@@ -177,89 +194,96 @@ class Releases:
         if tenant not in self._settled:
             sync(self._place)
             self._settled.add(tenant)
-        made = Release(
+        made = StoredRelease(
             id=id_,
             dataset=dataset,
             name=done.output.name,
             created=datetime.now(UTC).isoformat(),
             sha256=file_digest(done.output),
             statement=done.statement.to_dict(),
-            paid=done.paid,
+            paid=None if done.paid is None else Paid(**done.paid),
             request=request,
             file=folder / done.output.name,
             content=content,
         )
-        (drawn / _RECORD).write_text(json.dumps(made.to_dict() | {"content": content}), "utf-8")
+        (drawn / _RECORD).write_bytes(made.record())
         for place in (done.output, done.certificate_file, drawn / _RECORD, drawn):
             sync(place)
-        # The index first: an entry that leads nowhere is passed over, a release without one is not listed. It
-        # does not wait for the disk; what a power cut took from it is noted again at the next start.
-        self._resources.registry.releases.add(tenant, id_, dataset, made.created)
-        while not _appeared(drawn, folder):
+        # The index first: a row whose folder is missing is ignored, a release without a row is not listed.
+        self._add_row(tenant, made)
+        while not _renamed(drawn, folder):
             before = self.read_same(tenant, id_, request, content)
             if before is not None:
-                return before  # somebody was faster
-            self._put_away(folder)  # left by somebody who was killed while discarding it
+                return before  # another process was faster
+            self._remove_incomplete(folder)  # left by a process that was killed while discarding it
         sync(folder.parent)
         return made
 
-    def note_all(self) -> int:
+    def _add_row(self, tenant: str, release: Release) -> None:
+        """Add a release to the index, without waiting for the disk; a repeated call changes nothing."""
+        row = {"tenant": tenant, "id": release.id, "dataset": release.dataset, "created": release.created}
+        with self._database.counting() as transaction:
+            if transaction.first(_ROW, {"tenant": tenant, "id": release.id}) is None:
+                transaction.run(_NEW_ROW, row)
+
+    def index_all(self) -> int:
         """Add every stored release that the index lacks, and return how many there were.
 
         A power cut may have lost the newest rows, and a restored registry lacks those made since its backup.
         """
-        index, count = self._resources.registry.releases, 0
+        count = 0
         for tenant in (one.id for one in self._resources.registry.tenants()):
-            noted, place = index.ids(tenant), self._place / tenant
+            with self._database.reading() as transaction:
+                indexed = {row.id for row in transaction.all(_IDS, {"tenant": tenant})}
+            place = self._place / tenant
             for id_ in os.listdir(place) if place.is_dir() else ():
-                found = None if id_ in noted else self.read(tenant, id_)
+                found = None if id_ in indexed else self.read(tenant, id_)
                 if found is not None:
-                    index.add(tenant, id_, found.dataset, found.created)
+                    self._add_row(tenant, found)
                     count += 1
         return count
 
-    def delete(self, caller: Caller, id_: str) -> Release:
+    def delete(self, tenant: str, release: StoredRelease) -> StoredRelease:
         """Delete the file of a release; its certificate and record are kept. Repeated calls change nothing.
 
         The record is written first. If the process is killed in between, the file is no longer served, and is
         removed when the release is deleted again.
         """
-        found = self.one(caller, id_)
-        require(caller, "protect", found.dataset)
-        if found.deleted is None:
-            found = replace(found, deleted=datetime.now(UTC).isoformat())
-            record = json.dumps(found.to_dict() | {"content": found.content})
-            write_whole(self.folder(caller.tenant, id_) / _RECORD, record.encode())
-        found.file.unlink(missing_ok=True)
-        sync(found.file.parent)
-        return found
+        if release.deleted is None:
+            release = release.model_copy(update={"deleted": datetime.now(UTC).isoformat()})
+            write_whole(self.folder(tenant, release.id) / _RECORD, release.record())
+        release.file.unlink(missing_ok=True)
+        sync(release.file.parent)
+        return release
 
     def discard(self, tenant: str, id_: str) -> None:
         """Remove the folder ``id_`` with everything in it."""
         with self._resources.work.folder() as work, suppress(FileNotFoundError):
             os.rename(self.folder(tenant, id_), work / "discarded")
 
-    def _put_away(self, folder: Path) -> None:
+    def _remove_incomplete(self, folder: Path) -> None:
         """Remove a ``folder`` without a record; keep it if it has become complete meanwhile."""
         with self._resources.work.folder() as work, suppress(FileNotFoundError):
             away = work / "left"
             os.rename(folder, away)
             if (away / _RECORD).exists():
-                _appeared(away, folder)
+                _renamed(away, folder)
 
-    def read(self, tenant: str, id_: str) -> Release | None:
+    def read(self, tenant: str, id_: str) -> StoredRelease | None:
         """Return the release stored under this id; None if it was interrupted."""
         folder = self.folder(tenant, id_)
         try:
             kept = json.loads((folder / _RECORD).read_bytes())
         except FileNotFoundError:
             return None
-        return Release(file=folder / kept["name"], **kept)
+        return StoredRelease(file=folder / kept["name"], **kept)
 
-    def read_same(self, tenant: str, id_: str, request: str | None, content: str | None) -> Release | None:
+    def read_same(
+        self, tenant: str, id_: str, request: str | None, content: str | None
+    ) -> StoredRelease | None:
         """Return the release of ``request``; raise if it was made from other ``content``.
 
-        Records that older versions wrote of jobs do not say from what they were made.
+        Records that older versions wrote of jobs do not contain the content.
         """
         found = self.read(tenant, id_)
         if found is not None and found.content not in (None, content):
@@ -268,29 +292,12 @@ class Releases:
             raise RequestReused(f"what was released under request {request!r} was deleted; give a new one.")
         return found
 
-    def one(self, caller: Caller, id_: str) -> Release:
-        """Return a release that the caller may see."""
-        found = self.read(caller.tenant, id_) if is_id(id_) else None
-        if found is None or not caller.may("read", found.dataset):
-            raise NotFound(f"there is no release {id_[:40]!r}.")
-        return found
-
-    def page(self, caller: Caller, limit: int, cursor: str | None) -> list[Release]:
-        """Return at most ``limit`` releases that the caller may see, newest first, after id ``cursor``."""
-        require(caller, "read", None)
-        page: list[Release] = []
-        for row in self._resources.registry.releases.newest(caller.tenant, cursor):
-            if not caller.may("read", row.dataset):
-                continue
-            found = self.read(caller.tenant, row.id)
-            if found is not None:
-                page.append(found)
-            if len(page) == limit:
-                break
-        return page
+    def newest(self, tenant: str, after: str | None = None) -> Iterator[Any]:
+        """Return the rows of the tenant's releases, newest first, starting ``after`` the one with this id."""
+        return _NEWEST.rows(self._database, tenant, after)
 
 
-def _appeared(drawn: Path, folder: Path) -> bool:
+def _renamed(drawn: Path, folder: Path) -> bool:
     """Rename ``drawn`` to ``folder``; return False if that already holds something."""
     try:
         os.rename(drawn, folder)
@@ -301,7 +308,7 @@ def _appeared(drawn: Path, folder: Path) -> bool:
     return True
 
 
-def release_page(release: Release, ledger: Ledger, name: str) -> bytes:
+def release_report(release: Release, ledger: Ledger, name: str) -> bytes:
     """Return the HTML report of ``release``, whose dataset ``ledger`` calls ``name``."""
     from sfumato.reports import Budget, Entry, render_report
 
@@ -320,64 +327,57 @@ class Storage:
     """Counts the bytes that tenants store: releases, files of jobs, audits and objects of the proxy.
 
     Request bodies do not count: they are removed with their request. Each process counts for itself, so a
-    tenant may exceed its quota by what other processes stored within seconds.
+    tenant may exceed its quota by what other processes stored within seconds. ``job_folders`` returns those
+    of a tenant.
     """
 
-    def __init__(self, resources: Resources, files: JobFiles) -> None:
-        self._resources, self._files = resources, files
-        self._guard = threading.Lock()
+    def __init__(self, resources: Resources, job_folders: Callable[[str], Iterable[Path]]) -> None:
+        self._resources, self._job_folders = resources, job_folders
+        self._lock = threading.Lock()
         self._counted: dict[str, tuple[float, int]] = {}
 
-    def most(self, tenant: str) -> int:
-        """Return how many bytes ``tenant`` may store: its quota or, without one, the limit of the service."""
-        own = self._resources.registry.quotas(tenant).bytes_kept
-        return self._resources.settings.tenant_bytes if own is None else own
-
     def require(self, tenant: str, size: int) -> None:
-        """Raise :class:`~sfumato.errors.StorageFull` if ``size`` more bytes exceed the tenant's limit."""
-        most = self.most(tenant)
-        with self._guard:
-            at, kept = self._counted.get(tenant, (0.0, 0))
-            # Time enough has passed, or it was counted what is gone by now.
-            if time.monotonic() - at > _SECONDS or kept + size > most:
-                at, kept = time.monotonic(), self.kept(tenant)
-            if kept + size <= most:
-                self._counted[tenant] = (at, kept + size)
+        """Raise :class:`~sfumato.errors.StorageFull` if ``size`` more bytes exceed the tenant's limit.
+
+        The limit is the tenant's quota or, without one, the limit of the service.
+        """
+        own = self._resources.registry.quotas(tenant).bytes_kept
+        most = self._resources.settings.tenant_bytes if own is None else own
+        with self._lock:
+            at, stored = self._counted.get(tenant, (0.0, 0))
+            # Counted again after some time, and before a refusal, because something may have been deleted.
+            if time.monotonic() - at > _COUNT_SECONDS or stored + size > most:
+                at, stored = time.monotonic(), self.stored(tenant)
+            if stored + size <= most:
+                self._counted[tenant] = (at, stored + size)
                 return
             self._counted.pop(tenant, None)
         raise StorageFull(
-            f"the tenant keeps {kept:,} bytes here and may keep {most:,}; {size:,} more do not fit: delete "
+            f"the tenant stores {stored:,} bytes of at most {most:,}; {size:,} more do not fit: delete "
             "releases, or ask for a larger quota."
         )
 
     def forget(self, tenant: str) -> None:
         """Drop the cached count, because something was deleted."""
-        with self._guard:
+        with self._lock:
             self._counted.pop(tenant, None)
 
-    def kept(self, tenant: str) -> int:
+    def stored(self, tenant: str) -> int:
         """Return how many bytes ``tenant`` stores now."""
-        data, jobs = self._resources.settings.data, self._resources.registry.jobs
-        places = [self._resources.settings.releases / tenant, self._resources.audits / tenant]
-        places.append(data / "proxy" / tenant)
-        for id_, folder in self._files.all():
-            record = jobs.get(id_)
-            if record is not None and record.tenant == tenant:
-                places.append(folder)
-        return sum(_size(place) for place in places)
+        settings = self._resources.settings
+        places = (
+            settings.releases / tenant,
+            self._resources.audits / tenant,
+            settings.data / "proxy" / tenant,
+        )
+        return sum(_size(place) for place in (*places, *self._job_folders(tenant)))
 
 
 def _size(folder: Path) -> int:
     """Return the bytes of all files below ``folder``, ignoring files that disappear meanwhile."""
-    found, waiting = 0, [os.fspath(folder)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        found += entry.stat(follow_symlinks=False).st_size
-        except (FileNotFoundError, NotADirectoryError):
-            continue
+    found = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                found += os.lstat(os.path.join(place, name)).st_size
     return found

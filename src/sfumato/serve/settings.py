@@ -1,17 +1,11 @@
-"""Settings of a service: storage, limits and network addresses.
-
-Each setting has an environment variable, which also passes it to the worker processes.
-"""
+"""Settings of a service: storage, limits and network addresses."""
 
 from __future__ import annotations
 
-import os
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
 
 from sfumato.errors import BadInput
 from sfumato.reports import KeyRing
@@ -20,28 +14,8 @@ from sfumato.serve.authentication import Network, network_of
 __all__ = ["Listening", "Settings"]
 
 
-class _FromEnvironment:
-    """Settings of which every field has an environment variable."""
-
-    @classmethod
-    def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """Return the settings that :meth:`environment` wrote."""
-        kinds = {field.name: str(field.type).partition(" ")[0] for field in fields(cls)}  # type: ignore[arg-type]
-        given = {
-            name: _read(kind, environment[variable_of(name)])
-            for name, kind in kinds.items()
-            if environment.get(variable_of(name))
-        }
-        return cls(**given)
-
-    def environment(self) -> dict[str, str]:
-        """Return environment variables for these settings; an empty variable means unset."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {variable_of(name): _written(value) for name, value in values.items()}
-
-
 @dataclass(frozen=True)
-class Settings(_FromEnvironment):
+class Settings:
     """Storage and limits of a service, which stores its data under ``data``, readable by its owner only.
 
     ``database`` (tenants, keys, policies, jobs) and ``ledger`` (budgets) are URLs of SQLite or PostgreSQL. By
@@ -70,9 +44,9 @@ class Settings(_FromEnvironment):
     tenant_bytes: int = 64 << 30
 
     def __post_init__(self) -> None:
-        _ = self.trusted  # what is no network is said now
+        _ = self.trusted  # raises if one is not a network
         if self.ledger is None and (self.database or "").startswith("postgresql"):
-            # Several machines would share tenants, and each would let the budgets be spent once more.
+            # Several machines would share tenants, and each would let their budgets be spent once more.
             raise BadInput(
                 "tenants in PostgreSQL need their budgets there too: give `ledger`, perhaps the same URL.",
                 parameter="ledger",
@@ -117,7 +91,7 @@ class Settings(_FromEnvironment):
 
 
 @dataclass(frozen=True)
-class Listening(_FromEnvironment):
+class Listening:
     """Addresses, TLS, number of ``workers`` and shutdown times of a service.
 
     ``grpc_port`` is None to disable gRPC. With ``tls_certificate`` and ``tls_key`` (PEM files) both protocols
@@ -163,9 +137,9 @@ class Listening(_FromEnvironment):
             return
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.tls_certificate, self.tls_key)
-        except OSError:  # of which those of TLS are a kind
+        except OSError:  # errors of TLS are a kind of it
             raise BadInput(
-                "TLS needs a certificate and its own key, two files of PEM that can be read."
+                "TLS needs a certificate and its own key, two PEM files that can be read."
             ) from None
 
     def metrics_token(self) -> str | None:
@@ -180,30 +154,10 @@ class Listening(_FromEnvironment):
             ) from None
         if len(token) < 16:
             raise BadInput(
-                "the token of /metrics must have 16 characters or more, as 'openssl rand -hex 32' has."
+                "the token of /metrics must have at least 16 characters, as 'openssl rand -hex 32' has."
             )
         return token
 
     def address_of(self, port: int) -> str:
         """Return the host with this ``port``."""
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
-
-
-def variable_of(name: str) -> str:
-    """Return the environment variable of the setting ``name``."""
-    return f"SFUMATO_SERVE_{name.upper()}"
-
-
-def _read(kind: str, text: str) -> Any:
-    if kind.startswith("tuple"):
-        return tuple(text.split("\n"))
-    try:
-        return {"Path": Path, "int": int, "float": float}.get(kind, str)(text)
-    except ValueError:
-        raise BadInput(f"a setting of the service must be a number, not {text!r}.") from None
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "\n".join(value)
-    return "" if value is None else str(value.absolute() if isinstance(value, Path) else value)

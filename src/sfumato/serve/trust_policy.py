@@ -22,7 +22,7 @@ from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.io import single_names
-from sfumato.serve.authentication import Address, Network, address_of, network_of
+from sfumato.serve.authentication import Address, Network, address_of, network_of, shortened
 
 _LISTS = ("readers", "networks", "authorisations", "jurisdictions")
 _AGES = ("min_age_days", "max_age_days")
@@ -79,7 +79,7 @@ class Rule:
         for name in document:
             if name not in _FIELDS:
                 raise BadInput(
-                    f"rule {number} of the policy has a field {shown(name)}; the fields of a rule are "
+                    f"rule {number} of the policy has a field {shortened(name)}; the fields of a rule are "
                     f"{', '.join(_FIELDS)}."
                 )
         if "distrust" not in document:
@@ -173,7 +173,7 @@ def _network(text: str, number: int) -> Network:
     except ValueError:
         raise BadInput(
             f"networks of rule {number} of the policy are written as 10.0.0.0/8 or 2001:db8::/32, with no "
-            f"bit set after the prefix, not as {shown(text)}."
+            f"bit set after the prefix, not as {shortened(text)}."
         ) from None
 
 
@@ -181,7 +181,7 @@ def _jurisdiction(text: str, number: int) -> str:
     if not _CODE.fullmatch(text):
         raise BadInput(
             f"jurisdictions of rule {number} of the policy are codes such as DE, EU or US-CA, "
-            f"not {shown(text)}."
+            f"not {shortened(text)}."
         )
     return text.upper()
 
@@ -190,15 +190,10 @@ def _number(value: Any, name: str, number: int, most: int) -> float:
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     if not plain or not 0 <= value <= most:
         raise BadInput(
-            f"{name} of rule {number} of the policy must be a number from 0 to {most:,}, not {shown(value)}."
+            f"{name} of rule {number} of the policy must be a number from 0 to {most:,}, "
+            f"not {shortened(value)}."
         )
     return float(value)
-
-
-def shown(value: Any) -> str:
-    """Return ``value`` shortened for a message."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ import uvicorn
 from sfumato.release import ReleaseRequest
 from sfumato.reports import certificate_file
 from sfumato.serve import Service, Settings
-from sfumato.serve.jobs.audit_jobs import AuditFiles
+from sfumato.serve.jobs.audit_jobs import AuditDescription
 from sfumato.serve.jobs.job_runner import Runner
 from sfumato.serve.proxy.buckets import NewBucket
 from sfumato.serve.reader_tiers import ReaderFacts
-from sfumato.serve.request_models import AuditDescription
 from sfumato.serve.rest import make_app
+from sfumato.serve.service import NewKey
 from sfumato.serve.trust_policy import Policy
 
 PAGES = {
@@ -86,15 +86,14 @@ def served(tmp_path_factory):
         asked = ReleaseRequest("gaussian", {"epsilon": epsilon, "delta": 1e-7, "clip": 1.0})
         released = service.protect(owner, asked, file, "ward-7")
     hostile = "<script>window.taken = true</script>" + "W" * 120
-    service.make_key(owner, name=hostile, role="auditor", reader="数据" * 60, datasets=["ward-7"])
+    service.make_key(owner, NewKey(name=hostile, role="auditor", reader="数据" * 60, datasets=["ward-7"]))
     service.set_policy(owner, Policy.from_dict({"rules": RULES}), None)
     buckets = service.buckets
     buckets.declare(owner, NewBucket.model_validate(BUCKET | {"source": f"file://{files}"}))
     buckets.say(owner, "institute", ReaderFacts.of(["ethics-approved", "W" * 120], "DE"))
     runner = Runner(service, threads=1, poll=0.2, beat=0.2)
     runner.start()
-    audited = AuditFiles(file, released.file, certificate_file(released.file))
-    audit = service.submit_audit(owner, AuditDescription(), audited, "ward-7")
+    audit = service.submit_audit(owner, AuditDescription(), {"original": file}, "ward-7", release=released.id)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         server = uvicorn.Server(

@@ -12,7 +12,8 @@ from ledger_server import postgresql  # noqa: F401 (a fixture)
 from sfumato.release import ReleaseRequest
 from sfumato.serve import Service, Settings
 from sfumato.serve.jobs.job_runner import Janitor, Runner
-from sfumato.serve.registry_database import QuotaRefused, Quotas
+from sfumato.serve.refusals import QuotaRefused
+from sfumato.serve.tenant_registry import Quotas
 
 ASKED = ReleaseRequest("gaussian", {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0})
 JOBS = 24
@@ -47,14 +48,14 @@ def test_every_job_is_done_once_whoever_works(settings, tmp_path):
         ]
         with pytest.raises(QuotaRefused):
             first.submit(caller, ASKED, tmp_path / "x.npz", "ward")
-        dead = [first.registry.jobs.claim("dead", 0.0) for _ in range(2)]
+        dead = [first.job_store.table.claim("dead", 0.0) for _ in range(2)]
         first.ledger.commit(f"{tenant.id}:ward", dead[1].hold)
-        assert first.registry.jobs.counts()["running"] == 2
+        assert first.job_store.table.counts()["running"] == 2
         runners = [Runner(one, lease=5.0, beat=0.1, tick=0.1, poll=0.05) for one in services]
         for runner in runners:
             runner.start()
         until = time.monotonic() + 60
-        while any(first.registry.jobs.counts()[state] for state in ("queued", "running")):
+        while any(first.job_store.table.counts()[state] for state in ("queued", "running")):
             assert time.monotonic() < until
             time.sleep(0.05)
         assert all(runner.alive for runner in runners)
@@ -63,12 +64,12 @@ def test_every_job_is_done_once_whoever_works(settings, tmp_path):
         states = [first.job(caller, job.id).state for job in jobs]
         assert states == ["done"] * JOBS  # the one that had drawn was keyed
         releases = first.releases(caller, limit=1000)
-        assert len({one.paid["number"] for one in releases}) == len(releases) == JOBS
+        assert len({one.paid.number for one in releases}) == len(releases) == JOBS
         kinds = [entry["kind"] for entry in first.history(caller, "ward")]
         assert (kinds.count("hold"), kinds.count("release"), kinds.count("commit")) == (JOBS + 1, 1, JOBS)
         assert first.budget(caller, "ward")["open_holds"] == 0
         assert first.ledger.check() == []
         job = services[1].submit(caller, ASKED, tmp_path / "x.npz", "ward")
         assert services[2].cancel(caller, job.id).state == "cancelled"
-        assert Janitor(first.jobs_kept, "janitor").tidy() == 0
+        assert Janitor(first.job_store, "janitor").tidy() == 0
         assert [one.id for one in first.jobs(caller, limit=1)] == [job.id]

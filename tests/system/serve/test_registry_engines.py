@@ -10,8 +10,9 @@ from ledger_server import postgresql  # noqa: F401 (a fixture)
 from sfumato.ledger import Ledger
 from sfumato.serve import Registry
 from sfumato.serve.authentication import Token, ledger_name
-from sfumato.serve.jobs.job_store import JobRecord
-from sfumato.serve.registry_database import Conflict, QuotaRefused, Quotas, RegistryUnavailable, Unknown
+from sfumato.serve.jobs.job_store import JobRecord, JobTable
+from sfumato.serve.refusals import Conflict, QuotaRefused, RegistryUnavailable, Unknown
+from sfumato.serve.tenant_registry import Quotas
 from sfumato.serve.trust_policy import Context, Policy
 
 THREADS = 8
@@ -107,7 +108,7 @@ def test_threads_are_given_exactly_the_quota(registry):
                 content="digest",
                 created=NOON.isoformat(),
             )
-            if attempted(lambda new=new: registry.jobs.add(new, "accepting", 5.0), QuotaRefused):
+            if attempted(lambda new=new: JobTable(registry).add(new, "accepting", 5.0), QuotaRefused):
                 granted[1] += 1
         return granted
 

@@ -15,7 +15,7 @@ from serve_process import serving
 
 from sfumato.serve import Registry
 from sfumato.serve.authentication import Token
-from sfumato.serve.rest.rest_server import HEAD_SECONDS
+from sfumato.serve.server import HEAD_SECONDS
 
 WRONG = "Bearer sfu_" + "0" * 16 + "_" + "0" * 64
 

@@ -13,8 +13,7 @@ from serve_process import serving
 from test_serve_tenants import PLANTED, multipart, npz
 
 from sfumato.serve import Service, Settings
-from sfumato.serve.authentication import Guessing
-from sfumato.serve.pages import make_dashboard
+from sfumato.serve.pages.pages_app import make_dashboard
 
 # Pages for whoever has no key: what they are made of, and the form for signing in.
 OPEN = {"/static/{file}", "/sign-in"}
@@ -32,11 +31,7 @@ def served(tmp_path_factory):
 @pytest.fixture(scope="module")
 def routes(tmp_path_factory):
     service = Service(Settings(tmp_path_factory.mktemp("routes") / "service"))
-    found = [
-        (method, route.path)
-        for route in make_dashboard(service, Guessing()).routes
-        for method in route.methods
-    ]
+    found = [(method, route.path) for route in make_dashboard(service).routes for method in route.methods]
     service.close()
     return [one for one in found if one[0] != "HEAD"]
 

@@ -19,7 +19,8 @@ from serve_process import serving
 
 from s3_server import ACCESS_KEY, SECRET_KEY, s3_endpoint  # noqa: F401 (a fixture)
 from sfumato.serve.reader_tiers import ReaderFacts, TierStore
-from sfumato.serve.registry_database import Conflict, RegistryDatabase
+from sfumato.serve.refusals import Conflict
+from sfumato.serve.registry_database import RegistryDatabase
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 boto3 = pytest.importorskip("boto3", reason="boto3 is not installed")

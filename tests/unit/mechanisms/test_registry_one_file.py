@@ -58,8 +58,8 @@ import typer.main
 import sfumato as sf
 from sfumato.cli import app
 from sfumato.release import ReleaseRequest
-from sfumato.serve.pages.release_forms import offered, other_fields
-from sfumato.serve.request_models import Description
+from sfumato.serve.pages.release_pages import offered, other_fields
+from sfumato.serve.service import Description
 
 made = sf.mechanism("toy-noise", epsilon=1.0, clip=1.0, toy_size=3)
 requested = ReleaseRequest("toy-noise", {"epsilon": 1.0, "clip": 1.0, "toy_size": 5}).make_mechanism("array")

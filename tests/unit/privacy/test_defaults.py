@@ -30,7 +30,7 @@ from sfumato.mechanisms.tiers import TrustTier
 from sfumato.media.images import PlaneMeans, SpectralLaplace
 from sfumato.release.federation import Federation
 from sfumato.publishers import CertifiedPublisher
-from sfumato.serve.request_models import NewBudget
+from sfumato.serve.service import NewBudget
 
 def of(thing, name):
     return inspect.signature(thing).parameters[name].default

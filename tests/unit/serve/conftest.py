@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sfumato.serve.jobs.job_store import JobRecord
+from sfumato.serve.jobs.job_store import JobRecord, JobTable
 from sfumato.serve.tenant_registry import Registry
 
 
@@ -50,7 +50,7 @@ def begin_job():
             content="digest",
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
         )
-        return registry.jobs.add(new, "accepting", 5.0)
+        return JobTable(registry).add(new, "accepting", 5.0)
 
     return begun
 

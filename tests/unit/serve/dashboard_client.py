@@ -10,7 +10,6 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from fastapi.testclient import TestClient
 
 from sfumato.release import ReleaseRequest
-from sfumato.serve.authentication import Guessing
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
@@ -65,13 +64,8 @@ def service(tmp_path):
 
 
 @pytest.fixture
-def guessing():
-    return Guessing()
-
-
-@pytest.fixture
-def app(service, guessing):
-    return make_app(service, guessing=guessing)
+def app(service):
+    return make_app(service)
 
 
 @pytest.fixture

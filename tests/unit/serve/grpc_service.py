@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.grpc_server import make_server
+from sfumato.serve.grpc.grpc_server import Limits, make_server
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
@@ -36,7 +36,7 @@ def service(tmp_path):
 
 
 @contextmanager
-def listening(service, *, address="127.0.0.1:0", **words):
+def listening(service, *, address="127.0.0.1:0", shared=False, certificate=None, key=None, **limits):
     """A server on a free port of the loopback, in a loop of its own; and how to run something there."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -46,7 +46,9 @@ def listening(service, *, address="127.0.0.1:0", **words):
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(60)
 
     async def started():
-        server = make_server(service, address, **words)
+        server = make_server(
+            service, address, shared=shared, certificate=certificate, key=key, limits=Limits(**limits)
+        )
         await server.start()
         return server
 

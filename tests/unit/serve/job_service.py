@@ -104,14 +104,14 @@ def kinds(service, caller, dataset="ward"):
 
 def claimed(service, worker="victim", seconds=0.0):
     """The next job, in the hands of a worker whose lease lapses at once."""
-    found = service.registry.jobs.claim(worker, seconds)
+    found = service.job_store.table.claim(worker, seconds)
     assert found is not None
     return found
 
 
 def worked(service, record, watch=None, worker="victim"):
     """What a worker does that has ``record`` in hand."""
-    Work(service.jobs_kept, service.audits_kept, worker).do(record, watch or Watch(600.0))
+    Work(service, worker).do(record, watch or Watch(600.0))
 
 
 def dies(service, record, stage, worker="victim"):
@@ -127,4 +127,4 @@ def dies(service, record, stage, worker="victim"):
 
 def lapse(service, record, worker="victim"):
     """Let the lease of ``worker`` end now."""
-    service.registry.jobs.keep(worker, {record.id: (None, None)}, 0.0)
+    service.job_store.table.keep(worker, {record.id: (None, None)}, 0.0)

@@ -21,5 +21,5 @@ class Stuck(Watch):
 
 if __name__ == "__main__":
     service = Service(Settings(Path(sys.argv[1])))
-    record = service.registry.jobs.claim("victim", 1.0)
-    Work(service.jobs_kept, service.audits_kept, "victim", 1.0).do(record, Stuck(600.0))
+    record = service.job_store.table.claim("victim", 1.0)
+    Work(service, "victim", 1.0).do(record, Stuck(600.0))

@@ -14,16 +14,14 @@ from sklearn.datasets import load_iris
 from sfumato.errors import BadInput
 from sfumato.release import Compared, audit_files
 from sfumato.reports import certificate_file
-from sfumato.serve.authentication import Forbidden, NotFound
-from sfumato.serve.jobs.audit_jobs import AuditFiles
-from sfumato.serve.request_models import AuditDescription
+from sfumato.serve.jobs.audit_jobs import AuditDescription
+from sfumato.serve.refusals import Forbidden, NotFound
 
 
 def audit(service, caller, original, released, *, request=None, **files):
     """Ask for an audit of the dataset ward, without further options."""
-    return service.submit_audit(
-        caller, AuditDescription(), AuditFiles(original, released, **files), "ward", request=request
-    )
+    sent = {"original": original, "released": released} | files
+    return service.submit_audit(caller, AuditDescription(), sent, "ward", request=request)
 
 
 @pytest.fixture
@@ -43,8 +41,8 @@ def test_an_audit_finds_what_the_command_line_finds(service, owner, iris, reprod
     shutil.copy(file, desk)
     compared = Compared(file, like=release.file, labels="y", keys=service.keys)
     expected = audit_files(compared, release.file, seed=3).to_dict()
-    files = AuditFiles(file, release.file, certificate_file(release.file))
-    job = service.submit_audit(owner, AuditDescription(labels="y", seed=3), files, "ward")
+    asked = AuditDescription(labels="y", seed=3)
+    job = service.submit_audit(owner, asked, {"original": file}, "ward", release=release.id)
     before = kinds(service, owner)
     with running(service):
         done = ended(service, owner, job)
@@ -81,12 +79,13 @@ def test_no_file_of_ours_is_read_by_a_name(service, owner, iris, upload, tmp_pat
     file, release = iris
     np.save(tmp_path / "labels.npy", np.arange(150) % 2)
     for name in (str(tmp_path / "labels.npy"), "../labels.npy", "z"):
+        sent = {"original": file, "released": release.file}
         with pytest.raises(BadInput, match="must name an array") as refused:
-            service.submit_audit(owner, AuditDescription(labels=name), AuditFiles(file, release.file), "ward")
+            service.submit_audit(owner, AuditDescription(labels=name), sent, "ward")
         assert name == "z" or name not in str(refused.value)
     own = upload()
     np.savez(own, y=np.arange(150) % 2)
-    job = audit(service, owner, file, release.file, labels=own)
+    job = audit(service, owner, file, release.file, labels_file=own)
     with running(service):
         assert ended(service, owner, job).state == "done"
 
@@ -96,7 +95,7 @@ def test_what_cannot_be_audited_fails_in_words(service, owner, iris, upload):
     short = audit(service, owner, upload(rows=7), release.file)
     with running(service):
         failed = ended(service, owner, short)
-    assert (failed.state, failed.problem["type"], failed.problem["spent"]) == ("failed", "bad-input", False)
+    assert (failed.state, failed.problem.type, failed.problem.spent) == ("failed", "bad-input", False)
     picture = upload().with_name("a.png")
     picture.write_bytes(b"no picture")
     with pytest.raises(BadInput):

@@ -23,19 +23,17 @@ from grpc_service import Code, channel, code_of, keys, listening, protected, ref
 
 import sfumato.serve.grpc.generate as generating
 from sfumato.errors import BadInput
-from sfumato.serve import refusal_codes
-from sfumato.serve.authentication import Guessing
+from sfumato.serve import refusals
 from sfumato.serve.grpc import grpc_server
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.grpc.grpc_server import NAME, Places, make_server
+from sfumato.serve.grpc.grpc_server import NAME, make_server
 from sfumato.serve.grpc.servicer import address_of_peer
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
-from sfumato.serve.metrics import Metrics, Readiness
-from sfumato.serve.registry_database import Busy
-from sfumato.serve.rest.middleware import STATUS
+from sfumato.serve.proxy import s3_protocol
+from sfumato.serve.refusals import Busy
 from sfumato.serve.rest.rest_app import make_app
+from sfumato.serve.server import run
 from sfumato.serve.settings import Listening
-from sfumato.serve.workers import run
 
 
 def without_tables(service, database):
@@ -98,12 +96,11 @@ def test_what_nobody_foresaw_is_said_without_where_it_lies(stub, keys, ward, ser
 
 
 def test_wrong_keys_are_counted_together_whichever_way_they_come(service, keys):
-    guessing = Guessing()
     wrong = {"Authorization": "Bearer sfu_" + "0" * 16 + "_" + "0" * 64}
     with (
-        listening(service, guessing=guessing) as (server, _),
+        listening(service) as (server, _),
         grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-        TestClient(make_app(service, guessing=guessing), client=("127.0.0.1", 50_000)) as client,
+        TestClient(make_app(service), client=("127.0.0.1", 50_000)) as client,
     ):
         statuses = [client.get("/v1/me", headers=wrong).status_code for _ in range(20)]
         assert statuses[0] == 401
@@ -179,7 +176,7 @@ def test_more_calls_without_a_key_than_there_are_places_are_refused(service):
         held = reflection(silent(reflection_pb2.ServerReflectionRequest(list_services="")))
         assert next(held).HasField("list_services_response"), "its place is taken before the next call"
         told = refused(Code.UNAVAILABLE, "busy", reflection, silent(), timeout=20)
-        assert told == "1 such calls are under way, which is the most at once; ask again."
+        assert told == "1 such calls are under way, the most at the same time; retry."
         checked = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         assert checked.status == health_pb2.HealthCheckResponse.SERVING, "each method has its own places"
         silence.set()
@@ -208,12 +205,12 @@ def test_a_silent_connection_is_closed(service, greeting):
         assert 0.5 < time.monotonic() - begun < 20
 
 
-def test_places_are_given_back():
-    places = Places(1, 1)
+def test_calls_count_until_they_end(service):
+    guard = grpc_server.Guard(None, service.metrics, grpc_server.Limits())
     for _ in range(2):
-        with places.with_key(), places.open("a"), places.open("b"):
-            for taken in (places.with_key, lambda: places.open("a")):
-                with pytest.raises(Busy), taken():
+        with guard._counted("", 1), guard._counted("a", 1), guard._counted("b", 1):
+            for kind in ("", "a"):
+                with pytest.raises(Busy), guard._counted(kind, 1):
                     pass
 
 
@@ -236,9 +233,8 @@ def test_a_message_that_does_not_come_is_not_waited_for(service, keys, monkeypat
 
 
 def test_calls_are_counted_by_their_method_and_refusals_by_their_word(service, keys):
-    metrics = Metrics(service)
     with (
-        listening(service, metrics=metrics) as (server, _),
+        listening(service) as (server, _),
         grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         stub = SfumatoStub(channel)
@@ -250,17 +246,18 @@ def test_calls_are_counted_by_their_method_and_refusals_by_their_word(service, k
             pb.DatasetRequest(dataset="x"),
             metadata=keys["owner"],
         )
-    page = metrics.page().decode()
+    page = service.metrics.page().decode()
     for method, status in (("Me", "OK"), ("GetBudget", "NOT_FOUND")):
         labels = f'method="POST",route="/sfumato.v1.Sfumato/{method}",status="{status}",way="grpc"'
         assert f"sfumato_requests_total{{{labels}}} 1.0" in page
     assert 'sfumato_refusals_total{refusal="not-found"} 1.0' in page
 
 
-def test_every_refusal_has_a_status_and_a_code():
-    words = {word for _, word in refusal_codes._WORDS}
-    assert words <= set(STATUS)
-    assert words | {"bad-input"} <= set(grpc_server._CODES)
+def test_every_refusal_has_a_status_at_every_door():
+    for _, _, status, code, s3 in refusals._REFUSALS:
+        assert 400 <= status < 600
+        assert Code[code] is not Code.OK
+        assert s3_protocol._STATUS[s3] >= 400
 
 
 def test_health_does_not_know_what_there_is_not(channel):
@@ -312,13 +309,12 @@ def test_calls_over_tls(service, keys, self_signed):
 
 
 def test_a_server_that_drains_is_alive_and_not_ready(service):
-    readiness = Readiness(service)
     with (
-        listening(service, readiness=readiness) as (server, _),
+        listening(service) as (server, _),
         grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         stub = health_pb2_grpc.HealthStub(channel)
-        readiness.draining = True
+        service.readiness.draining = True
         statuses = [stub.Check(health_pb2.HealthCheckRequest(service=name)).status for name in ("", NAME)]
     answer = health_pb2.HealthCheckResponse
     assert statuses == [answer.SERVING, answer.NOT_SERVING]

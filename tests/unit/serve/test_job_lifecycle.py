@@ -24,8 +24,9 @@ from job_service import (
 from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused
 from sfumato.release import ReleaseRequest, keyed, protect
-from sfumato.serve.authentication import Forbidden, NotFound, ledger_name
-from sfumato.serve.registry_database import QuotaRefused, Quotas
+from sfumato.serve.authentication import ledger_name
+from sfumato.serve.refusals import Forbidden, NotFound, QuotaRefused
+from sfumato.serve.tenant_registry import Quotas
 
 _REFUSED = r"other content|used for another request"
 
@@ -42,7 +43,8 @@ def test_a_job_is_paid_for_released_and_forgets_its_file(service, owner, upload)
     release = service.release(owner, done.result["release"])
     assert release.sha256 == done.result["sha256"]
     assert np.load(release.file)["X"].shape == (40, 4)
-    checks = service.verified(owner, release.file)["checks"]
+    certificate = service.certificate(owner, release.id)
+    checks = service.verified(owner, release.file, certificate)["checks"]
     assert [check["outcome"] for check in checks] == ["holds"] * 4
     assert os.listdir(service.settings.data / "jobs") == []
     assert [one.id for one in service.releases(owner)] == [release.id]
@@ -98,7 +100,7 @@ def test_bad_input_is_refused_at_once_or_gives_its_price_back(service, owner, up
     with running(service):
         failed = ended(service, owner, job)
     assert failed.state == "failed"
-    assert (failed.problem["type"], failed.problem["retryable"], failed.problem["spent"]) == (
+    assert (failed.problem.type, failed.problem.retryable, failed.problem.spent) == (
         "bad-input",
         False,
         False,
@@ -197,14 +199,14 @@ def test_lists_are_paged_newest_first(service, owner, upload):
 def test_cancelling_before_work_gives_the_price_back(service, owner, upload):
     job = service.submit(owner, GAUSSIAN, upload(), "ward", request="k")
     cancelled = service.cancel(owner, job.id)
-    assert (cancelled.state, cancelled.problem["spent"]) == ("cancelled", False)
+    assert (cancelled.state, cancelled.problem.spent) == ("cancelled", False)
     assert kinds(service, owner) == ["hold", "release"]
     assert service.cancel(owner, job.id) == cancelled
     with pytest.raises(BadInput, match="used for another request"):
         service.protect(owner, GAUSSIAN, upload(), "ward", request="k")
     with running(service) as runner:
         assert runner.alive
-    assert not service.jobs_kept.files.there(job.id)
+    assert not service.job_store.files.of(job.id)
 
 
 def test_a_job_that_is_worked_on_says_that_it_is_being_cancelled(service, owner, upload):
@@ -227,7 +229,7 @@ def test_cancelling_during_work_spends_only_what_drew(service, owner, upload, st
     worked(service, record, Stopping(stage, lambda: service.cancel(owner, job.id)))
     found = service.job(owner, job.id)
     drew = stage == "drawing"
-    assert (found.state, found.problem["type"], found.problem["spent"]) == ("cancelled", "cancelled", drew)
+    assert (found.state, found.problem.type, found.problem.spent) == ("cancelled", "cancelled", drew)
     assert kinds(service, owner) == ["hold", "commit" if drew else "release"]
     assert service.releases(owner) == []
     assert os.listdir(service.settings.releases) == []
@@ -238,4 +240,4 @@ def test_jobs_of_the_busiest_tenant_are_not_all_before_those_of_others(service, 
     first = [service.submit(owner, GAUSSIAN, upload(), "ward").id for _ in range(3)]
     other = service.submit(callers["stranger"], GAUSSIAN, upload(), "ward").id
     assert [claimed(service, seconds=60).id for _ in range(4)] == [first[0], other, *first[1:]]
-    assert service.registry.jobs.counts() == {"queued": 0, "running": 4, "oldest_queued_seconds": 0.0}
+    assert service.job_store.table.counts() == {"queued": 0, "running": 4, "oldest_queued_seconds": 0.0}

@@ -25,12 +25,13 @@ from sfumato.errors import BadInput
 from sfumato.ledger import BudgetRefused
 from sfumato.release import ReleaseRequest
 from sfumato.serve.jobs.job_runner import Janitor
-from sfumato.serve.registry_database import Busy, QuotaRefused, Quotas
+from sfumato.serve.refusals import Busy, QuotaRefused
+from sfumato.serve.tenant_registry import Quotas
 
 
 @pytest.fixture
 def janitor(service):
-    return Janitor(service.jobs_kept, "janitor")
+    return Janitor(service.job_store, "janitor")
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_a_cancelled_job_is_done_when_its_request_comes_again_and_paid_once(serv
     first = ask()
     before = cancelled(service, owner, first, stage)
     drew = stage == "drawing"
-    assert (before.state, before.problem["retryable"], before.problem["spent"]) == ("cancelled", True, drew)
+    assert (before.state, before.problem.retryable, before.problem.spent) == ("cancelled", True, drew)
     again = ask()
     assert (again.id, again.state, again.problem, again.ended) == (first.id, "queued", None, None)
     assert ask() == again
@@ -70,7 +71,7 @@ def test_a_cancelled_job_is_done_when_its_request_comes_again_and_paid_once(serv
 def test_what_was_cancelled_while_it_drew_is_drawn_alike(service, owner, ask):
     """The noise is keyed by the request, so the payment of before is for these bytes and no others."""
     drawn, first = [], ask()
-    releases, keep = service.jobs_kept.releases, service.jobs_kept.releases.keep
+    releases, keep = service.job_store.releases, service.job_store.releases.keep
 
     def seen(tenant, id_, dataset, request, done, content=None):
         drawn.append(np.load(done.output)["X"])
@@ -80,7 +81,7 @@ def test_what_was_cancelled_while_it_drew_is_drawn_alike(service, owner, ask):
 
     releases.keep = seen
     worked(service, claimed(service, seconds=60.0))
-    assert service.job(owner, first.id).problem["spent"] is True
+    assert service.job(owner, first.id).problem.spent is True
     ask()
     with running(service):
         assert ended(service, owner, first).state == "done"
@@ -95,8 +96,8 @@ def test_a_job_that_was_given_up_is_tried_again(service, owner, ask, janitor, st
         dies(service, claimed(service), stage)
         janitor.tidy()
     failed = service.job(owner, first.id)
-    assert (failed.state, failed.problem["type"]) == ("failed", "interrupted")
-    assert (failed.problem["retryable"], failed.problem["spent"]) == (True, stage == "drawing")
+    assert (failed.state, failed.problem.type) == ("failed", "interrupted")
+    assert (failed.problem.retryable, failed.problem.spent) == (True, stage == "drawing")
     assert ask().id == first.id
     with running(service):
         assert ended(service, owner, first).state == "done"
@@ -115,7 +116,7 @@ def test_what_may_not_be_repeated_stays_as_it_ended(service, owner, upload):
     first = ask()
     with running(service):
         failed = ended(service, owner, first)
-    assert (failed.state, failed.problem["retryable"]) == ("failed", False)
+    assert (failed.state, failed.problem.retryable) == ("failed", False)
     assert ask() == failed
 
 
@@ -134,7 +135,7 @@ def test_where_the_budget_is_gone_meanwhile_the_job_stays_as_it_ended(service, o
     with pytest.raises(BudgetRefused):
         ask()
     found = service.job(owner, first.id)
-    assert (found.state, found.problem["type"], found.problem["spent"]) == ("cancelled", "cancelled", False)
+    assert (found.state, found.problem.type, found.problem.spent) == ("cancelled", "cancelled", False)
     assert os.listdir(service.settings.data / "jobs") == []
     with pytest.raises(BudgetRefused):
         ask()
@@ -160,24 +161,24 @@ def test_a_repetition_that_was_cut_off_is_completed_or_can_be_repeated(
 ):
     first = ask()
     cancelled(service, owner, first, "drawing" if drew else None)
-    files, cut = service.jobs_kept.files, KeyboardInterrupt
+    files, cut = service.job_store.files, KeyboardInterrupt
 
     def die(*_):
         raise cut
 
     with monkeypatch.context() as patched:
-        patched.setattr(*((service.jobs_kept, "held", die) if brought else (files, "new", die)))
+        patched.setattr(*((service.job_store, "held", die) if brought else (files, "store", die)))
         with pytest.raises(cut):
             ask()
     with pytest.raises(Busy):
         ask()
-    record = service.registry.jobs.get(first.id)
-    service.registry.jobs.still(first.id, record.worker, -1.0)
+    record = service.job_store.table.get(first.id)
+    service.job_store.table.renew(first.id, record.worker, -1.0)
     assert janitor.tidy() == 1
     found = service.job(owner, first.id)
     assert found.state == ("queued" if brought else "failed")
     if not brought:
-        assert (found.problem["retryable"], found.problem["spent"]) == (True, drew)
+        assert (found.problem.retryable, found.problem.spent) == (True, drew)
         assert ask().id == first.id
     with running(service):
         assert ended(service, owner, first).state == "done"
@@ -187,7 +188,7 @@ def test_a_repetition_that_was_cut_off_is_completed_or_can_be_repeated(
 
 def test_whoever_ended_a_job_does_not_take_the_files_of_its_repetition(service, owner, ask, monkeypatch):
     """The request comes again in the instant between the end in the record and the end of the files."""
-    table, finish = service.jobs_kept.table, service.jobs_kept.table.finish
+    table, finish = service.job_store.table, service.job_store.table.finish
     first = ask()
 
     def finished(*rest, **words):

@@ -33,10 +33,9 @@ from job_service import (
 from sfumato.errors import BadInput, SfumatoError
 from sfumato.release import keyed
 from sfumato.serve.authentication import ledger_name
-from sfumato.serve.jobs.audit_jobs import AuditFiles
+from sfumato.serve.jobs.audit_jobs import AuditDescription
 from sfumato.serve.jobs.job_runner import Janitor, Runner
-from sfumato.serve.registry_database import Busy
-from sfumato.serve.request_models import AuditDescription
+from sfumato.serve.refusals import Busy
 from sfumato.serve.service import Service
 
 HERE = Path(__file__).parent
@@ -44,7 +43,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def janitor(service):
-    return Janitor(service.jobs_kept, "janitor")
+    return Janitor(service.job_store, "janitor")
 
 
 def test_a_job_that_lost_its_worker_before_it_drew_gets_a_new_hold(service, owner, upload, janitor):
@@ -65,11 +64,11 @@ def test_a_job_that_lost_its_worker_while_it_drew_fresh_noise_fails_and_is_spent
     dies(service, claimed(service), "drawing")
     assert janitor.tidy() == 1
     failed = service.job(owner, job.id)
-    assert (failed.state, failed.problem["type"]) == ("failed", "interrupted")
-    assert failed.problem["spent"] is failed.problem["retryable"] is True
+    assert (failed.state, failed.problem.type) == ("failed", "interrupted")
+    assert failed.problem.spent is failed.problem.retryable is True
     assert kinds(service, owner) == ["hold", "commit"]
     assert service.releases(owner) == []
-    assert not service.jobs_kept.files.there(job.id)
+    assert not service.job_store.files.of(job.id)
 
 
 def test_keyed_noise_is_drawn_again_for_nothing(service, owner, upload, janitor):
@@ -93,7 +92,7 @@ def test_a_job_that_ends_every_worker_is_given_up(service, owner, upload, janito
         dies(service, claimed(service), "checking")
         janitor.tidy()
     failed = service.job(owner, job.id)
-    assert (failed.state, failed.problem["spent"]) == ("failed", False)
+    assert (failed.state, failed.problem.spent) == ("failed", False)
     assert service.budget(owner, "ward")["used"] == 0.0
 
 
@@ -129,7 +128,7 @@ def test_a_worker_that_stalled_while_it_drew_publishes_nothing_that_failed(servi
         janitor.tidy()
 
     worked(service, record, Stopping("drawing", given_away))
-    assert service.job(owner, job.id).problem["type"] == "interrupted"
+    assert service.job(owner, job.id).problem.type == "interrupted"
     assert service.releases(owner) == []
     assert kinds(service, owner) == ["hold", "commit"]
 
@@ -141,7 +140,7 @@ def test_a_job_cancelled_in_the_hands_of_the_dead_is_cancelled(service, owner, u
         assert service.cancel(owner, job.id).state == "running"
         janitor.tidy()
         found = service.job(owner, job.id)
-        assert (found.state, found.problem["spent"]) == ("cancelled", spent)
+        assert (found.state, found.problem.spent) == ("cancelled", spent)
     assert kinds(service, owner) == ["hold", "release", "hold", "commit"]
 
 
@@ -151,12 +150,12 @@ def test_an_acceptance_that_was_cut_off_is_completed_or_undone(
     service, owner, upload, janitor, request_, held
 ):
     """Who repeats a request finds the job; without one, nobody knows of it and its price is given back."""
-    jobs, file = service.jobs_kept, upload()
+    jobs, file = service.job_store, upload()
     new = jobs.new(owner, "protect", "ward", request_, vars(GAUSSIAN), [file])
-    jobs.files.take(jobs.files.new(new.id), "file", file)
+    jobs.files.store(new.id, {"file": [file]})
     kept = jobs.table.add(new, "accepting", 0.0)
     if held:
-        jobs.set_aside(kept)
+        jobs.held(kept)
     if request_ is not None:
         with pytest.raises(Busy):
             service.submit(owner, GAUSSIAN, upload(), "ward", request=request_)
@@ -164,7 +163,7 @@ def test_an_acceptance_that_was_cut_off_is_completed_or_undone(
     if request_ is None:
         assert service.jobs(owner) == []
         assert kinds(service, owner) == ["hold", "release"]
-        assert not jobs.files.there(new.id)
+        assert not jobs.files.of(new.id)
     else:
         again = service.submit(owner, GAUSSIAN, upload(), "ward", request="k")
         assert (again.id, again.state) == (new.id, "queued")
@@ -201,9 +200,8 @@ def test_queued_jobs_outlive_the_service(service, owner, upload):
 
 
 def test_what_has_not_drawn_goes_back_to_the_queue_when_the_process_ends(service, owner, upload):
-    original = upload(rows=20_000)
-    released = upload(seed=1, rows=20_000)
-    job = service.submit_audit(owner, AuditDescription(), AuditFiles(original, released), "ward")
+    files = {"original": upload(rows=20_000), "released": upload(seed=1, rows=20_000)}
+    job = service.submit_audit(owner, AuditDescription(), files, "ward")
     runner = Runner(service, beat=0.1, poll=0.05)
     runner.start()
     until = time.monotonic() + 30
@@ -213,13 +211,13 @@ def test_what_has_not_drawn_goes_back_to_the_queue_when_the_process_ends(service
     begun = time.monotonic()
     runner.stop(0.0)
     assert time.monotonic() - begun < 5.0
-    found = service.registry.jobs.get(job.id)
+    found = service.job_store.table.get(job.id)
     assert (found.state, found.worker, found.tries) in {("queued", None, 0), ("running", found.worker, 1)}
     service.cancel(owner, job.id)
 
 
 def test_a_running_job_is_cancelled_by_its_keeper(service, owner, upload):
-    files = AuditFiles(upload(rows=20_000), upload(seed=1, rows=20_000))
+    files = {"original": upload(rows=20_000), "released": upload(seed=1, rows=20_000)}
     job = service.submit_audit(owner, AuditDescription(), files, "ward")
     with running(service):
         until = time.monotonic() + 30
@@ -236,13 +234,13 @@ def test_a_job_that_takes_too_long_fails(service, owner, upload):
     job = service.submit(owner, GAUSSIAN, upload(), "ward")
     with running(service, longest=0.0):
         failed = ended(service, owner, job)
-    assert (failed.state, failed.problem["type"], failed.problem["spent"]) == ("failed", "too-slow", False)
+    assert (failed.state, failed.problem.type, failed.problem.spent) == ("failed", "too-slow", False)
     assert kinds(service, owner) == ["hold", "release"]
 
 
 def test_bodies_of_the_dead_are_swept_and_those_of_the_living_are_not(service):
     script = (
-        "import sys, time; from pathlib import Path; from sfumato.serve.request_files import WorkFolders\n"
+        "import sys, time; from pathlib import Path; from sfumato.serve.uploads import WorkFolders\n"
         "with WorkFolders(Path(sys.argv[1])).folder() as folder:\n"
         "    (folder / 'x.npz').write_bytes(b'private'); print('there', flush=True); time.sleep(600)\n"
     )
@@ -298,7 +296,7 @@ def test_whatever_happens_every_release_is_paid_and_nothing_stays_held(service, 
                     service.submit(owner, GAUSSIAN, upload(chance.randrange(3)), "big", request=key)
                 )
             case 2 | 3:
-                record = service.registry.jobs.claim("victim", chance.choice([0.0, 60.0]))
+                record = service.job_store.table.claim("victim", chance.choice([0.0, 60.0]))
                 if record is not None:
                     stage = chance.choice(["checking", "drawing", "never"])
                     try:
@@ -311,7 +309,7 @@ def test_whatever_happens_every_release_is_paid_and_nothing_stays_held(service, 
             case 5:
                 janitor.tidy()
     janitor.tidy()
-    while (record := service.registry.jobs.claim("victim", 60.0)) is not None:
+    while (record := service.job_store.table.claim("victim", 60.0)) is not None:
         worked(service, record)
     _require_settled(service, owner, submitted)
 
@@ -322,14 +320,14 @@ def _require_settled(service, owner, submitted):
     holds = [entry["number"] for entry in history if entry["kind"] == "hold"]
     assert sorted(settled) == holds  # none is held any more, and none was settled twice
     releases = service.releases(owner, limit=1000)
-    paid = [one.paid["number"] for one in releases]
+    paid = [one.paid.number for one in releases]
     assert len(set(paid)) == len(paid)
     assert all(settled[number] == "commit" for number in paid)
     found = {one.id: service.job(owner, one.id) for one in submitted}
     assert {one.state for one in found.values()} <= {"done", "failed", "cancelled"}
     made = [one.result["release"] for one in found.values() if one.state == "done"]
     assert sorted(made) == sorted(one.id for one in releases)
-    spent = sum(bool(one.problem and one.problem["spent"]) for one in found.values())
+    spent = sum(bool(one.problem and one.problem.spent) for one in found.values())
     assert list(settled.values()).count("commit") == len(made) + spent
     assert service.ledger.check() == []
     assert os.listdir(service.settings.data / "jobs") == []

@@ -7,16 +7,16 @@ import re
 import time
 
 import pytest
-from dashboard_client import Person, app, guessing, npz, people, proof_in, release, service, tokens, ward
+from dashboard_client import Person, app, npz, people, proof_in, release, service, tokens, ward
 
-from sfumato.serve.authentication import Caller
-from sfumato.serve.pages import make_dashboard
+from sfumato.serve.authentication import ApiKey
+from sfumato.serve.pages.pages_app import make_dashboard
 from sfumato.serve.pages.sign_in import LIFETIME_SECONDS, Sessions
 from sfumato.serve.rest.rest_app import make_app
-from sfumato.serve.service import Service
+from sfumato.serve.service import NewKey, Service
 from sfumato.serve.settings import Settings
 
-OWNER = Caller("t" + "0" * 16, "1" * 16, "owner")
+OWNER = ApiKey("t" + "0" * 16, "1" * 16, "owner")
 PLAN = {"mechanism": "gaussian", "epsilon": "1", "delta": "1e-6", "clip": "1", "once": "0" * 32}
 PAGES = (
     "/",
@@ -31,9 +31,9 @@ PAGES = (
 )
 
 
-def routes(service, guessing, method):
+def routes(service, method):
     """The paths of all pages that answer to ``method``, with names in place of what varies."""
-    made = make_dashboard(service, guessing)
+    made = make_dashboard(service)
     paths = [route.path for route in made.routes if method in route.methods]
     return [re.sub(r"\{[^}]*\}", "0", path) for path in paths]
 
@@ -97,7 +97,7 @@ def test_a_revoked_key_ends_its_sessions_at_the_next_request(service, people, to
     owner = service.registry.authenticate(tokens["owner"])
     auditor = service.registry.authenticate(tokens["auditor"])
     assert people["auditor"].get("/").status_code == 200
-    service.revoke_key(owner, auditor.key_id)
+    service.revoke_key(owner, auditor.id)
     answer = people["auditor"].get("/")
     assert answer.headers["location"] == "/ui/sign-in"
     assert 'sfumato_session="";' in answer.headers["set-cookie"]
@@ -148,7 +148,7 @@ def test_a_session_counts_for_eight_hours_and_not_if_it_was_altered(tmp_path):
     sessions = Sessions(b"s" * 32, tmp_path, clock=lambda: now[0])
     cookie = sessions.opened(OWNER)
     found = sessions.read(cookie)
-    assert (found.tenant, found.key_id) == (OWNER.tenant, OWNER.key_id)
+    assert (found.tenant, found.key_id) == (OWNER.tenant, OWNER.id)
     assert sessions.opened(OWNER) != cookie
     for place in range(len(cookie)):
         letter = "0" if cookie[place] != "0" else "1"
@@ -182,9 +182,9 @@ def test_the_page_that_was_wanted_is_remembered(app, tokens):
 # What is refused to everybody
 
 
-def test_no_page_is_shown_to_those_who_are_not_signed_in(app, service, guessing):
+def test_no_page_is_shown_to_those_who_are_not_signed_in(app, service):
     person = Person(app)
-    paths = [path for path in routes(service, guessing, "GET") if path not in ("/sign-in", "/static/0")]
+    paths = [path for path in routes(service, "GET") if path not in ("/sign-in", "/static/0")]
     assert len(paths) > 12
     for path in paths:
         answer = person.get(path)
@@ -192,9 +192,9 @@ def test_no_page_is_shown_to_those_who_are_not_signed_in(app, service, guessing)
         assert answer.headers["location"].startswith("/ui/sign-in")
 
 
-def test_no_form_does_anything_without_its_proof(service, guessing, people, ward, release):
+def test_no_form_does_anything_without_its_proof(service, people, ward, release):
     owner = people["owner"]
-    paths = routes(service, guessing, "POST")
+    paths = routes(service, "POST")
     assert len(paths) > 9
     before = service.ledger.history(next(iter(service.ledger.names())))
     for path in paths:
@@ -266,7 +266,7 @@ def test_what_a_key_may_not_do_is_not_offered_and_refused_if_posted(service, peo
 
 def test_a_key_that_may_not_even_read_is_told_what_it_may(service, app, tokens):
     owner = service.registry.authenticate(tokens["owner"])
-    _, token = service.make_key(owner, name="planner", role="publisher", scopes=["plan"])
+    _, token = service.make_key(owner, NewKey(name="planner", role="publisher", scopes=["plan"]))
     person = Person(app)
     assert person.sign_in(token).headers["location"] == "/ui/tenant"
     assert "Your key" in person.get("/tenant").text
@@ -274,7 +274,7 @@ def test_a_key_that_may_not_even_read_is_told_what_it_may(service, app, tokens):
     answer = person.get("/")
     assert answer.status_code == 403
     assert "What your key allows" in answer.text
-    _, token = service.make_key(owner, name="reader", role="publisher", scopes=["read"])
+    _, token = service.make_key(owner, NewKey(name="reader", role="publisher", scopes=["read"]))
     service.open_budget(owner, "icu", epsilon=1, delta=0)
     person.sign_in(token)
     assert "a release</a>" not in person.get("/datasets/icu").text
@@ -305,7 +305,7 @@ def test_what_another_tenant_has_is_as_if_it_were_not_there(service, people, tok
         assert release.id not in text
         assert "clinic" not in text
     owner = service.registry.authenticate(tokens["owner"])
-    assert stranger.post(f"/tenant/keys/{owner.key_id}/revoke").status_code == 404
+    assert stranger.post(f"/tenant/keys/{owner.id}/revoke").status_code == 404
     files = {"file": ("x.npz", npz())}
     for path in ("plan", "release", "jobs"):
         assert stranger.post(f"/datasets/ward7/{path}", PLAN, files=files).status_code == 404
@@ -315,7 +315,7 @@ def test_what_another_tenant_has_is_as_if_it_were_not_there(service, people, tok
 def test_a_key_for_some_datasets_sees_only_those(service, app, tokens, ward, release):
     owner = service.registry.authenticate(tokens["owner"])
     service.open_budget(owner, "other", epsilon=1, delta=0)
-    _, token = service.make_key(owner, name="narrow", role="publisher", datasets=["other"])
+    _, token = service.make_key(owner, NewKey(name="narrow", role="publisher", datasets=["other"]))
     person = Person(app)
     person.sign_in(token)
     for page in ("/", "/releases", "/audits"):
@@ -372,7 +372,7 @@ def test_every_page_is_charged_once_also_one_that_says_what_is_wrong(service, pe
 
 
 def test_a_quota_that_is_used_up_is_told_on_a_page(service, people, tokens):
-    from sfumato.serve.registry_database import Quotas
+    from sfumato.serve.tenant_registry import Quotas
 
     owner = service.registry.authenticate(tokens["owner"])
     time.sleep(max(0.0, 62.0 - time.time() % 60.0) if time.time() % 60.0 > 55.0 else 0.0)
@@ -386,7 +386,7 @@ def test_a_quota_that_is_used_up_is_told_on_a_page(service, people, tokens):
 def test_names_from_outside_stay_text(service, people, tokens, ward):
     owner = service.registry.authenticate(tokens["owner"])
     hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
-    service.make_key(owner, name=hostile, role="auditor", reader=hostile)
+    service.make_key(owner, NewKey(name=hostile, role="auditor", reader=hostile))
     people["owner"].post("/policy", {"policy": f"</textarea>{hostile}", "do": "save", "after": "0"})
     people["owner"].post(
         "/policy",

@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from dashboard_client import Person, app, guessing, npz, people, release, service, tokens, ward
+from dashboard_client import Person, app, npz, people, release, service, tokens, ward
 
 from sfumato.reports import Scale, certificate_file
 from sfumato.serve.jobs.job_runner import Runner
 from sfumato.serve.pages.dataset_pages import Moments
 from sfumato.serve.pages.explorer import DISTRUSTS, EPSILONS, SAMPLES, Samples, budget
-from sfumato.serve.pages.release_forms import offered
-from sfumato.serve.pages.tenant_pages import as_text, in_words
+from sfumato.serve.pages.release_pages import offered
+from sfumato.serve.pages.tenant_pages import policy_text, rule_in_words
 from sfumato.serve.trust_policy import Policy
 
 PLAN = {"mechanism": "gaussian", "epsilon": "1", "delta": "1e-6", "clip": "1"}
@@ -152,7 +152,7 @@ def test_a_form_that_waits_for_its_work_brings_less_than_a_job(service, people, 
     large = {"file": ("visits.npz", npz(rows=1000))}
     answer = people["owner"].post(f"/datasets/{ward}/{way}", PLAN | ONCE, files=large)
     assert answer.status_code == 413
-    assert "larger than 2,000 bytes, the most that is waited for; ask for a job" in answer.text
+    assert "larger than 2,000 bytes, the most of a synchronous request; request a job" in answer.text
     assert people["owner"].post(f"/datasets/{ward}/jobs", PLAN | ONCE, files=large).status_code == 303
 
 
@@ -361,7 +361,7 @@ def test_an_uploaded_release_can_be_audited_and_bad_input_is_told(people, releas
     assert "no attack went beyond" in ended(auditor, path)
     answer = auditor.post("/audits", {"dataset": "ward7"}, files={"original": ("visits.npz", npz())})
     assert answer.status_code == 400
-    assert "An audit needs what is attacked once" in answer.text
+    assert "An audit needs one release to attack" in answer.text
     wrong = {"original": ("a.png", b"x"), "released": ("b.png", b"x")}
     assert auditor.post("/audits", {"dataset": "ward7"}, files=wrong).status_code == 400
 
@@ -450,14 +450,14 @@ def test_rules_are_told_in_words_and_written_one_a_line():
             ]
         }
     )
-    assert [in_words(rule) for rule in policy.rules] == [
+    assert [rule_in_words(rule) for rule in policy.rules] == [
         "if the reader is a or b and the address lies in 10.0.0.0/8",
         "if the reader has x and y and the data is 5 days old or older and the data is younger than 9 days",
         "always",
     ]
-    assert as_text(policy).count("\n") == 4
+    assert policy_text(policy).count("\n") == 4
     for one in (policy, Policy()):
-        assert Policy.from_json(as_text(one)) == one
+        assert Policy.from_json(policy_text(one)) == one
 
 
 # Certificates

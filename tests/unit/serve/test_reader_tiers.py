@@ -13,7 +13,8 @@ from sfumato.media.images import PlaneTier
 from sfumato.noise import Keyed
 from sfumato.release import ReleaseRequest, terms_of
 from sfumato.serve.reader_tiers import ReaderFacts, TierLevels, TierStore, TierTerms, context_of
-from sfumato.serve.registry_database import Conflict, RegistryDatabase, Unknown
+from sfumato.serve.refusals import Conflict, Unknown
+from sfumato.serve.registry_database import RegistryDatabase
 from sfumato.serve.trust_policy import Policy
 
 LEVELS = (0.0, 0.5, 1.0)

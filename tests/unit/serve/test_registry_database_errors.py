@@ -30,7 +30,7 @@ def broken(tmp_path):
     service = Service(Settings(tmp_path / "service"))
     tenant = service.registry.create_tenant("clinic")
     token = service.registry.create_key(tenant.id, name="owner", role="owner")[1]
-    for storage in (service.registry._database, service.ledger._storage):
+    for storage in (service.registry.database, service.ledger._storage):
         storage.close()
         storage._engine = create_engine(BROKEN)
         storage._troubles = (*storage._troubles, storage._engine.dialect.loaded_dbapi.Error)

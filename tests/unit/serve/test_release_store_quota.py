@@ -24,11 +24,10 @@ from sfumato.release import protect
 from sfumato.reports import KeyRing
 from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
-from sfumato.serve.registry_database import Quotas
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
-from sfumato.serve.tenant_registry import Registry
+from sfumato.serve.tenant_registry import Quotas, Registry
 
 ASKED = {"mechanism": "gaussian", "parameters": {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0}}
 PATH, QUERY = "/v1/datasets/ward/protect", {"name": "x.npz", "asked": json.dumps(ASKED)}
@@ -120,7 +119,7 @@ def test_a_disk_that_fails_answers_503(served, monkeypatch):
     def broken(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("sfumato.serve.rest.rest_uploads.private_file", broken)
+    monkeypatch.setattr("sfumato.serve.rest.rest_requests.private_file", broken)
     answer = served.client.post(PATH, params=QUERY, headers=served.headers, content=body())
     assert (answer.status_code, answer.json()["type"]) == (503, "storage-failed")
     assert answer.json()["detail"] == "a file of the service cannot be written: Input/output error."
@@ -152,9 +151,9 @@ def test_a_job_without_room_for_its_release_spends_nothing_and_may_be_repeated(s
     fill(served.disk, 3 << 20)
     worked(service, claimed(service))
     ended = service.job(owner, job.id)
-    assert (ended.state, ended.problem["type"]) == ("failed", "storage-full")
-    assert ended.problem["retryable"]
-    assert not ended.problem["spent"]
+    assert (ended.state, ended.problem.type) == ("failed", "storage-full")
+    assert ended.problem.retryable
+    assert not ended.problem.spent
     (served.disk / "ballast").unlink()
     assert service.submit(owner, GAUSSIAN, file, "ward", request="one").id == job.id
     worked(service, claimed(service))
@@ -218,7 +217,7 @@ def test_what_a_tenant_keeps_has_a_quota_and_room_is_made_by_deleting(tenant):
     id_ = first.headers["sfumato-release"]
     full = released(tenant, rows(800))
     assert (full.status_code, full.json()["type"]) == (507, "storage-full")
-    assert "may keep 1,048,576" in full.json()["detail"]
+    assert "at most 1,048,576" in full.json()["detail"]
     assert "delete releases" in full.json()["detail"]
     assert kinds(service, tenant.owner) == ["spend"]
     where = f"/v1/releases/{id_}"
@@ -242,11 +241,11 @@ def test_a_tenant_may_have_a_quota_of_its_own_and_jobs_count(tenant, tmp_path):
     file = tmp_path / "x.npz"
     file.write_bytes(rows(800))
     job = service.submit(owner, GAUSSIAN, file, "ward")
-    assert service.storage.kept(owner.tenant) > 640_000
+    assert service.storage.stored(owner.tenant) > 640_000
     assert released(tenant, rows(800)).status_code == 200
     worked(service, claimed(service))
     ended = service.job(owner, job.id)
-    assert (ended.state, ended.problem["type"], ended.problem["spent"]) == ("failed", "storage-full", False)
+    assert (ended.state, ended.problem.type, ended.problem.spent) == ("failed", "storage-full", False)
     service.registry.set_quotas(owner.tenant, Quotas(bytes_kept=0))
     with pytest.raises(StorageFull):
         service.submit(owner, GAUSSIAN, file, "ward")

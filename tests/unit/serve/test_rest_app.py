@@ -14,11 +14,11 @@ from fastapi.testclient import TestClient
 from sfumato.mechanisms import Gaussian
 from sfumato.release import protect
 from sfumato.reports import PublicKey, file_digest
-from sfumato.serve.registry_database import Quotas
 from sfumato.serve.release_store import Releases
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
+from sfumato.serve.tenant_registry import Quotas
 
 ASKED = {"mechanism": "gaussian", "parameters": {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0}}
 
@@ -190,7 +190,8 @@ def test_a_release_takes_the_place_of_one_that_was_cut_off(client, keys, ward, s
 
 
 def test_of_two_that_make_one_release_at_once_the_first_stays(service, tmp_path, monkeypatch):
-    made, index = Releases(service.resources), service.registry.releases
+    made = Releases(service.resources)
+    add_row = made._add_row
     tenant, id_ = service.registry.create_tenant("clinic").id, "0" * 24
     source = tmp_path / "x.npz"
     source.write_bytes(npz())
@@ -202,11 +203,11 @@ def test_of_two_that_make_one_release_at_once_the_first_stays(service, tmp_path,
 
         def meanwhile(*row):
             monkeypatch.undo()
-            made.keep(tenant, id_, "ward", None, first)
-            index.add(*row)
+            made.keep(tenant, id_, "ward", None, first, None)
+            add_row(*row)
 
-        monkeypatch.setattr(index, "add", meanwhile)
-        kept = made.keep(tenant, id_, "ward", None, second)
+        monkeypatch.setattr(made, "_add_row", meanwhile)
+        kept = made.keep(tenant, id_, "ward", None, second, None)
     assert kept.sha256 == file_digest(kept.file) == digest
 
 
@@ -222,15 +223,15 @@ def test_of_two_that_find_a_release_cut_off_neither_removes_what_the_other_made(
     source.write_bytes(npz())
     with made.drawing() as one, made.drawing() as other:
         first, second = (protect(source, at / "x.npz", Gaussian(1.0, 1e-5, clip=1.0)) for at in (one, other))
-        digest, put_away = file_digest(first.output), made._put_away
+        digest, remove = file_digest(first.output), made._remove_incomplete
 
         def meanwhile(folder):
             monkeypatch.undo()
-            made.keep(tenant, id_, "ward", None, first)
-            put_away(folder)
+            made.keep(tenant, id_, "ward", None, first, None)
+            remove(folder)
 
-        monkeypatch.setattr(made, "_put_away", meanwhile)
-        kept = made.keep(tenant, id_, "ward", None, second)
+        monkeypatch.setattr(made, "_remove_incomplete", meanwhile)
+        kept = made.keep(tenant, id_, "ward", None, second, None)
     assert kept.sha256 == file_digest(kept.file) == digest
     assert {file.name for file in half.iterdir()} == {"x.npz", "x.npz.cert.json", "release.json"}
 
@@ -241,9 +242,9 @@ def test_releases_that_the_index_lost_are_noted_again(client, keys, ward, servic
     with sqlite3.connect(service.settings.data / "service.db") as database:  # as a power cut or a backup
         database.execute("DELETE FROM serve_releases WHERE id = ?", [first])
     assert [one["id"] for one in client.get("/v1/releases", headers=keys["owner"]).json()] == [second]
-    assert service.releases_kept.note_all() == 1
+    assert service.release_store.index_all() == 1
     assert client.get("/v1/releases", headers=keys["owner"]).json() == listed
-    assert service.releases_kept.note_all() == 0
+    assert service.release_store.index_all() == 0
 
 
 def test_datasets_have_their_tenants_own_names_in_plans_and_refusals(client, keys, ward, service):

@@ -24,10 +24,10 @@ from s3_reader import Reader
 
 from sfumato.serve.authentication import ledger_name
 from sfumato.serve.proxy.protected_objects import Objects
-from sfumato.serve.registry_database import Quotas
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
+from sfumato.serve.tenant_registry import Quotas
 
 X = np.random.default_rng(1).uniform(-0.5, 0.5, size=(40, 3))
 ARRAYS = {"array": {"parameters": {"epsilon": [1, 8], "delta": 1e-6, "clip": 1.0}}}
@@ -238,8 +238,7 @@ def test_each_reader_has_the_certificate_of_their_tier(clinic, service, tmp_path
         assert stated["subject"][0]["name"] == "X.npz"
         assert any("all 3 together: ε=8 " in note for note in stated["predicate"]["statement"]["notes"])
         (tmp_path / "X.npz").write_bytes(file.content)
-        (tmp_path / "X.npz.cert.json").write_bytes(beside.content)
-        found = service.verified(service_caller(service, clinic), tmp_path / "X.npz")
+        found = service.verified(service_caller(service, clinic), tmp_path / "X.npz", beside.content)
         assert found["holds"]
         assert {check["what"]: check["outcome"] for check in found["checks"]}["ledger"] == "holds"
         distrust = (8.0 - epsilon) / 7.0
@@ -247,9 +246,9 @@ def test_each_reader_has_the_certificate_of_their_tier(clinic, service, tmp_path
 
 
 def service_caller(service, tenant):
-    from sfumato.serve.authentication import Caller
+    from sfumato.serve.authentication import ApiKey
 
-    return Caller(tenant.id, tenant.key.id, "owner")
+    return ApiKey(tenant.id, tenant.key.id, "owner")
 
 
 def test_what_was_paid_and_lost_is_drawn_again_for_nothing(clinic, service):

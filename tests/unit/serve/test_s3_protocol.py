@@ -11,7 +11,6 @@ from sfumato.serve.proxy.s3_protocol import (
     UNSIGNED,
     Refused,
     Request,
-    Scope,
     canonical_request,
     query_pairs,
     signature,
@@ -22,7 +21,7 @@ from sfumato.serve.proxy.s3_protocol import (
 # and "Authenticating Requests: Using Query Parameters" of Amazon's S3 reference.
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 HOST, TIME = "examplebucket.s3.amazonaws.com", "20130524T000000Z"
-SCOPE = Scope("20130524", "us-east-1", "s3")
+SCOPE = "20130524/us-east-1/s3/aws4_request"
 COMMON = {"host": HOST, "x-amz-content-sha256": EMPTY, "x-amz-date": TIME}
 OWN_KEY = "0123456789abcdef"
 

@@ -19,9 +19,9 @@ from sfumato.release import (
     protect,
 )
 from sfumato.reports import KeyRing, verify
-from sfumato.serve import workers
+from sfumato.serve import server
 from sfumato.serve.jobs.job_runner import Watch, Work
-from sfumato.serve.refusal_codes import refusal
+from sfumato.serve.refusals import refusal_of
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Listening, Settings
 
@@ -172,12 +172,12 @@ def restored(tmp_path, monkeypatch):
     first = service.protect(owner, ASKED, tmp_path / "x.npy", "ward", request="monday")
     service.close()
     started = []
-    monkeypatch.setattr(workers, "serve", lambda *_: started.append(True))
-    monkeypatch.setattr(workers.logs, "start", lambda *_: None)
+    monkeypatch.setattr(server, "serve", lambda *_: started.append(True))
+    monkeypatch.setattr(server, "start_logging", lambda *_: None)
 
     def start(**words):
         started.clear()
-        workers.run(settings, Listening(port=0), **words)
+        server.run(settings, Listening(port=0), **words)
         return started == [True]
 
     assert start()
@@ -208,9 +208,9 @@ def test_a_service_does_not_start_on_another_ledger(restored):
 
 
 def test_a_service_that_released_nothing_starts(tmp_path, monkeypatch):
-    monkeypatch.setattr(workers, "serve", lambda *_: None)
-    monkeypatch.setattr(workers.logs, "start", lambda *_: None)
-    workers.run(Settings(tmp_path / "service"), Listening(port=0))
+    monkeypatch.setattr(server, "serve", lambda *_: None)
+    monkeypatch.setattr(server, "start_logging", lambda *_: None)
+    server.run(Settings(tmp_path / "service"), Listening(port=0))
 
 
 def test_a_key_with_other_content_is_refused_whatever_the_ledger_forgot(restored):
@@ -220,7 +220,7 @@ def test_a_key_with_other_content_is_refused_whatever_the_ledger_forgot(restored
     for ask in (service.protect, service.submit):
         with pytest.raises(RequestReused, match="request 'monday' was made from other content") as refused:
             ask(restored.owner, ASKED, other, "ward", request="monday")
-        assert refusal(refused.value) == "conflict"
+        assert refusal_of(refused.value).code == "conflict"
     assert [entry["kind"] for entry in service.history(restored.owner, "ward")] == ["open"]
     again = service.protect(restored.owner, ASKED, same, "ward", request="monday")
     assert again.file.read_bytes() == restored.first.file.read_bytes()
@@ -232,8 +232,8 @@ def test_of_jobs_too_it_is_kept_what_they_were_made_from(restored):
     service = Service(restored.settings)
     same, other = (restored.place / "x.npy", restored.place / "other" / "x.npy")
     service.submit(restored.owner, ASKED, same, "ward", request="tuesday")
-    record = service.registry.jobs.claim("worker", 60.0)
-    Work(service.jobs_kept, service.audits_kept, "worker").do(record, Watch(600.0))
+    record = service.job_store.table.claim("worker", 60.0)
+    Work(service, "worker").do(record, Watch(600.0))
     service.close()
     for each in restore:
         each()

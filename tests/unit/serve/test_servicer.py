@@ -32,8 +32,8 @@ from grpc_service import (
 )
 
 from sfumato.serve.grpc import sfumato_pb2 as pb
-from sfumato.serve.registry_database import Quotas
 from sfumato.serve.rest.rest_app import make_app
+from sfumato.serve.tenant_registry import Quotas
 
 
 def test_a_file_is_released_paid_for_certified_and_found_again(stub, keys, ward):

@@ -36,7 +36,7 @@ from sfumato.media.audio import SoundMechanism
 from sfumato.media.images import PictureMechanism
 from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.grpc_server import NAME
-from sfumato.serve.grpc.servicer import asked_of
+from sfumato.serve.grpc.servicer import request_of
 from sfumato.serve.grpc.sfumato_pb2 import DESCRIPTOR
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 
@@ -163,7 +163,7 @@ def test_no_parameter_of_a_message_breaks_the_making_of_a_mechanism(mechanism):
             given = {name: parameter(one) for name, one in usual.items()}
             given[option] = pb.Parameter() if value is None else parameter(value)
             try:
-                asked = asked_of(pb.Description(mechanism=mechanism, parameters=given))
+                asked = request_of(pb.Description(mechanism=mechanism, parameters=given))
                 made = asked.make_mechanism(kind_for(MECHANISMS[mechanism]))
                 part = getattr(made, kind_for(MECHANISMS[mechanism]), made)
                 part.guarantee(3)

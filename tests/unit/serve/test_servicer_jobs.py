@@ -26,7 +26,6 @@ from grpc_service import (
 )
 from job_service import ENDED, running
 
-from sfumato.serve.authentication import Guessing
 from sfumato.serve.grpc import sfumato_pb2 as pb
 from sfumato.serve.grpc.sfumato_pb2_grpc import SfumatoStub
 from sfumato.serve.service import Service
@@ -95,7 +94,7 @@ def test_cancelled_jobs_say_why(stub, keys, ward):
 
 def test_a_job_that_is_worked_on_says_that_it_is_being_cancelled(stub, keys, ward, service):
     job = stub.Submit(parts(), metadata=keys["publisher"])
-    service.jobs_kept.table.claim("somebody", 60.0)
+    service.job_store.table.claim("somebody", 60.0)
     answered = stub.CancelJob(pb.JobRequest(id=job.id), metadata=keys["publisher"])
     assert (answered.state, answered.cancelling) == ("running", True)
 
@@ -144,11 +143,10 @@ def test_malformed_streams_of_files_are_refused(stub, keys, ward):
 def test_of_several_forwarded_lines_the_last_is_the_proxys(tmp_path):
     """A client behind a trusted proxy cannot pass for another by a line that it made up."""
     made = Service(Settings(tmp_path / "service", trusted_proxies="127.0.0.1"))
-    guessing = Guessing()
     wrong = (("authorization", "Bearer sfu_no"),)
     lines = (("x-forwarded-for", "198.51.100.1"), ("x-forwarded-for", "192.0.2.7"))
     with (
-        listening(made, guessing=guessing) as (server, _),
+        listening(made) as (server, _),
         grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         for _ in range(100):
@@ -157,6 +155,6 @@ def test_of_several_forwarded_lines_the_last_is_the_proxys(tmp_path):
                 != Code.UNAUTHENTICATED
             ):
                 break
-    assert guessing.wait("192.0.2.7") > 0.0
-    assert guessing.wait("198.51.100.1") == guessing.wait("127.0.0.1") == 0.0
+    assert made.throttle.wait("192.0.2.7") > 0.0
+    assert made.throttle.wait("198.51.100.1") == made.throttle.wait("127.0.0.1") == 0.0
     made.close()

@@ -7,14 +7,14 @@ import json
 import re
 
 import pytest
-from dashboard_client import Person, app, guessing, people, tokens, ward
+from dashboard_client import Person, app, people, tokens, ward
 
 from sfumato.serve.pages import tenant_pages
 from sfumato.serve.proxy.buckets import Buckets
 from sfumato.serve.reader_tiers import ReaderFacts
-from sfumato.serve.registry_database import Quotas
-from sfumato.serve.service import Service
+from sfumato.serve.service import NewKey, Service
 from sfumato.serve.settings import Settings
+from sfumato.serve.tenant_registry import Quotas
 from sfumato.serve.trust_policy import Policy
 
 FILES = {"array": {"parameters": {"epsilon": [1, 8], "delta": 1e-6, "clip": 1.0}}}
@@ -196,8 +196,8 @@ def test_a_reader_of_any_name_can_be_forgotten(people, buckets, owner):
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"reader": ""}, "A reader is named by 1 to 200 printable characters."),
-        ({"reader": "a\u0007b"}, "A reader is named by 1 to 200 printable characters."),
+        ({"reader": ""}, "The name of a reader must be 1 to 200 printable characters."),
+        ({"reader": "a\u0007b"}, "The name of a reader must be 1 to 200 printable characters."),
         ({"jurisdiction": "D" * 201}, "The reader is malformed: jurisdiction:"),
         ({"authorisations": "a" * 201}, "A reader has at most 100 authorisations"),
         ({"authorisations": "\n".join(map(str, range(101)))}, "The reader is malformed: authorisations:"),
@@ -224,7 +224,7 @@ def test_each_reader_is_shown_with_the_tier_that_the_proxy_gives_it(
     }
     tiers = {"institute": 0.5, "clinic-b": 1.0, "old": 0.5, "nobody": 1.0}
     for name, words in said.items():
-        _, token = service.make_key(owner, name=name, role="auditor", scopes=["read"], reader=name)
+        _, token = service.make_key(owner, NewKey(name=name, role="auditor", scopes=["read"], reader=name))
         card = card_of(people["owner"].get("/access"), name)
         assert words in card, card
         asked = Person(app).browser.get(
@@ -325,8 +325,8 @@ def test_others_than_owners_see_buckets_without_their_source_and_no_forms(
             status = 404 if path.endswith("/remove") else 403
             answer = person.post(path, bucket if path == "/access/buckets" else fields)
             assert answer.status_code == status, (path, role)
-        assert person.post(f"/access/keys/{owner.key_id}/secret").status_code == 403
-        assert person.post(f"/access/keys/{owner.key_id}/revoke").status_code == 403
+        assert person.post(f"/access/keys/{owner.id}/secret").status_code == 403
+        assert person.post(f"/access/keys/{owner.id}/revoke").status_code == 403
     assert state(service, buckets, owner) == before
 
 
@@ -337,7 +337,7 @@ def test_a_key_that_lacks_an_operation_is_not_offered_it(service, app, buckets, 
         "Make an access key": "policy keys",
     }
     for scopes in (["read"], ["budget"], ["read", "budget"], ["policy"], ["keys"], ["policy", "keys"]):
-        _, token = service.make_key(owner, name="narrow", role="owner", scopes=scopes)
+        _, token = service.make_key(owner, NewKey(name="narrow", role="owner", scopes=scopes))
         person = Person(app)
         person.sign_in(token)
         page = person.get("/access").text
@@ -348,7 +348,7 @@ def test_a_key_that_lacks_an_operation_is_not_offered_it(service, app, buckets, 
 
 def test_a_key_for_other_datasets_does_not_see_the_bucket(service, app, owner, declared):
     service.open_budget(owner, "other", epsilon=1, delta=0)
-    _, token = service.make_key(owner, name="narrow", role="owner", datasets=["other"])
+    _, token = service.make_key(owner, NewKey(name="narrow", role="owner", datasets=["other"]))
     person = Person(app)
     person.sign_in(token)
     page = person.get("/access").text
@@ -359,7 +359,7 @@ def test_a_key_for_other_datasets_does_not_see_the_bucket(service, app, owner, d
 
 
 def test_another_tenant_sees_nothing_and_changes_nothing(service, people, buckets, bucket, owner, declared):
-    key, _ = service.make_key(owner, name="clinic-b", role="auditor", reader="clinic-b")
+    key, _ = service.make_key(owner, NewKey(name="clinic-b", role="auditor", reader="clinic-b"))
     before = state(service, buckets, owner)
     stranger = people["stranger"]
     page = stranger.get("/access").text
@@ -380,8 +380,8 @@ def test_no_form_of_the_page_does_anything_without_its_proof(
     before = state(service, buckets, owner)
     paths = [
         *ALL_FORMS,
-        (f"/access/keys/{owner.key_id}/secret", {}),
-        (f"/access/keys/{owner.key_id}/revoke", {}),
+        (f"/access/keys/{owner.id}/secret", {}),
+        (f"/access/keys/{owner.id}/revoke", {}),
     ]
     for path, fields in paths:
         for proof in ("", "0" * 64, people["stranger"].proof):
@@ -400,7 +400,7 @@ def test_the_page_counts_to_the_quota(service, people, owner):
 def test_names_from_outside_stay_text(service, people, owner, buckets):
     hostile = "<script>alert(1)</script>\"'>"
     buckets.say(owner, hostile, ReaderFacts.of([hostile], hostile))
-    service.make_key(owner, name=hostile, role="auditor", reader=hostile)
+    service.make_key(owner, NewKey(name=hostile, role="auditor", reader=hostile))
     people["owner"].get("/access?reader=" + hostile)
     people["owner"].post("/access/buckets", {"name": hostile, "files": f"</textarea>{hostile}"})
     people["owner"].post("/access/keys", {"holder": hostile, "datasets": hostile})

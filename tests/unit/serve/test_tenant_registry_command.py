@@ -5,8 +5,8 @@ import json
 import pytest
 
 from sfumato.cli import main
-from sfumato.serve.registry_database import QuotaRefused
-from sfumato.serve.service import Service
+from sfumato.serve.refusals import QuotaRefused
+from sfumato.serve.service import NewKey, Service
 from sfumato.serve.settings import Settings
 
 
@@ -82,7 +82,7 @@ def test_an_owner_who_lost_the_only_key_is_given_another(run, service):
     assert second["tenant"] == first["tenant"]
     for one in (first, second):
         caller = service.registry.authenticate(one["token"])
-        assert (caller.tenant, caller.role, caller.key_id) == (first["tenant"], "owner", one["key"])
+        assert (caller.tenant, caller.role, caller.id) == (first["tenant"], "owner", one["key"])
     assert run("key", "clinic").startswith("Key, shown this once: sfu_")
 
 
@@ -90,7 +90,7 @@ def test_a_closed_tenant_has_no_key_and_gets_none_while_its_ledger_stays(run, se
     first, other = (run("tenant", name, "--json") for name in ("clinic", "school"))
     owner = service.registry.authenticate(first["token"])
     service.open_budget(owner, "ward", epsilon=1.0, delta=0.0)
-    _, second = service.make_key(owner, name="more", role="publisher")
+    _, second = service.make_key(owner, NewKey(name="more", role="publisher"))
     closed = run("close", "clinic", "--json")
     assert closed["closed"] is not None
     assert run("close", "clinic", "--json") == closed

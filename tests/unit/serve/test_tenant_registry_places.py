@@ -7,7 +7,8 @@ import pytest
 
 from sfumato.errors import BadInput
 from sfumato.ledger import Ledger, LedgerUnavailable
-from sfumato.serve.registry_database import VERSION, RegistryUnavailable, metadata
+from sfumato.serve.refusals import RegistryUnavailable
+from sfumato.serve.registry_database import VERSION, metadata
 from sfumato.serve.tenant_registry import Registry
 
 

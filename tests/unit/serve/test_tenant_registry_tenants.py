@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from sfumato.errors import BadInput
-from sfumato.serve.authentication import Caller, Token, digest_of
-from sfumato.serve.registry_database import Conflict, RegistryUnavailable, Unknown
+from sfumato.serve.authentication import Token, digest_of
+from sfumato.serve.refusals import Conflict, RegistryUnavailable, Unknown
 from sfumato.serve.tenant_registry import Registry
 from sfumato.serve.trust_policy import Context, Policy
 
@@ -94,9 +94,9 @@ def test_a_key_says_who_its_holder_is(registry, clinic):
         expires=expires,
     )
     held = registry.authenticate(token)
-    assert held == Caller(
-        clinic.id, key.id, "publisher", frozenset({"plan", "protect"}), frozenset({"visits"}), "anna", expires
-    )
+    assert held == key
+    assert (held.scopes, held.datasets) == (frozenset({"plan", "protect"}), frozenset({"visits"}))
+    assert (held.tenant, held.role, held.reader) == (clinic.id, "publisher", "anna")
     assert held.may("protect", "visits")
     assert not held.may("protect", "salaries")
     assert not held.may("read", "visits")
@@ -107,7 +107,7 @@ def test_a_key_says_who_its_holder_is(registry, clinic):
 
 def test_a_plain_key_has_all_of_its_role(registry, clinic):
     key, token = registry.create_key(clinic.id, name="first", role="owner")
-    assert registry.authenticate(token) == Caller(clinic.id, key.id, "owner")
+    assert registry.authenticate(token) == key
     assert key.to_dict() == {
         "id": key.id,
         "name": "first",
@@ -241,9 +241,9 @@ def test_a_key_whose_row_cannot_be_read_opens_nothing(registry, registry_sql, cl
         ({"scopes": ["audit"]}, "the scopes of a key of role publisher"),
         ({"scopes": []}, "leave them out to allow all"),
         ({"datasets": ["../x"]}, "the name of a dataset"),
-        ({"reader": ""}, "a reader is named by"),
-        ({"expires": datetime(2030, 1, 1)}, "a time of a known zone"),
-        ({"expires": "2030-01-01"}, "a time of a known zone"),
+        ({"reader": ""}, "the name of a reader"),
+        ({"expires": datetime(2030, 1, 1)}, "a time with a zone"),
+        ({"expires": "2030-01-01"}, "a time with a zone"),
         ({"expires": datetime(2026, 11, 16, 12, 0, tzinfo=UTC)}, "expires in the future"),
     ],
 )
@@ -275,7 +275,7 @@ def test_everything_is_there_for_the_next_process(registry, registry_file, clini
         assert again.policy(clinic.id).version == 1
 
 
-def test_policies_are_numbered_and_old_ones_kept(registry, clinic, school, clock):
+def test_policies_are_numbered_and_old_ones_kept(registry, registry_sql, clinic, school, clock):
     nobody, first, second = Context(), trusting("anna"), trusting("anna", 0.25)
     assert registry.policy(clinic.id).version == 0
     assert registry.policy(clinic.id).policy.distrust("anna", nobody) == 1.0
@@ -284,14 +284,9 @@ def test_policies_are_numbered_and_old_ones_kept(registry, clinic, school, clock
     made = registry.set_policy(clinic.id, second, after=1)
     assert (made.version, made.created) == (2, clock.now)
     assert registry.policy(clinic.id) == made
-    assert registry.policy(clinic.id, 1).policy == first
-    assert registry.policy(clinic.id, 0).policy == Policy()
     assert registry.policy(school.id).version == 0
-    for missing in (3, -1, 2**40):
-        with pytest.raises(Unknown, match="no version"):
-            registry.policy(clinic.id, missing)
-    with pytest.raises(Unknown, match="no version 1"):
-        registry.policy(school.id, 1)
+    documents = registry_sql("SELECT document FROM serve_policies ORDER BY version")
+    assert [Policy.from_json(text) for (text,) in documents] == [first, second]
 
 
 def test_nobody_undoes_a_change_of_the_policy_unseen(registry, clinic):
@@ -301,13 +296,14 @@ def test_nobody_undoes_a_change_of_the_policy_unseen(registry, clinic):
     assert registry.policy(clinic.id).policy == trusting("anna")
 
 
-def test_policies_of_many_threads_are_all_kept(registry, clinic):
+def test_policies_of_many_threads_are_all_kept(registry, registry_sql, clinic):
     with ThreadPoolExecutor(8) as pool:
         made = list(
             pool.map(lambda number: registry.set_policy(clinic.id, trusting(f"r{number}")), range(16))
         )
     assert sorted(one.version for one in made) == list(range(1, 17))
-    assert all(registry.policy(clinic.id, one.version) == one for one in made)
+    kept = dict(registry_sql("SELECT version, document FROM serve_policies"))
+    assert kept == {one.version: one.policy.to_json() for one in made}
 
 
 def test_a_policy_that_another_hand_wrote_trusts_nobody(registry, registry_sql, clinic):

@@ -16,9 +16,10 @@ import math
 import secrets
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,156 +28,112 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
-from sfumato.errors import BadInput, SfumatoError
-from sfumato.serve.authentication import Caller, Guessing
-from sfumato.serve.grpc.servicer import CALLER, Servicer, finished, within
-from sfumato.serve.grpc.sfumato_pb2 import DESCRIPTOR
+from sfumato.errors import BadInput
+from sfumato.serve.grpc.servicer import CALLER, SERVICE, Servicer, finished, within
 from sfumato.serve.grpc.sfumato_pb2_grpc import add_SfumatoServicer_to_server
-from sfumato.serve.logs import noting, told
-from sfumato.serve.metrics import Metrics, Readiness
-from sfumato.serve.refusal_codes import disk_failure, refusal, said_of, seconds_to_wait
-from sfumato.serve.registry_database import Busy
+from sfumato.serve.monitoring import Metrics, Readiness, log, log_fields
+from sfumato.serve.refusals import Busy, Refusal, refusal_of
 from sfumato.serve.service import Service
 
 __all__ = ["make_server"]
 
-_WITH_KEYS = ""
-
-_CODES: Mapping[str, grpc.StatusCode] = {
-    "bad-input": grpc.StatusCode.INVALID_ARGUMENT,
-    "budget-refused": grpc.StatusCode.FAILED_PRECONDITION,
-    "ledger-unavailable": grpc.StatusCode.UNAVAILABLE,
-    "registry-unavailable": grpc.StatusCode.UNAVAILABLE,
-    "not-ready": grpc.StatusCode.UNAVAILABLE,
-    "busy": grpc.StatusCode.UNAVAILABLE,
-    "storage-failed": grpc.StatusCode.UNAVAILABLE,
-    "storage-full": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "quota": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "too-many-guesses": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "too-large": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "too-slow": grpc.StatusCode.DEADLINE_EXCEEDED,
-    "took-too-long": grpc.StatusCode.DEADLINE_EXCEEDED,
-    "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
-    "forbidden": grpc.StatusCode.PERMISSION_DENIED,
-    "not-found": grpc.StatusCode.NOT_FOUND,
-    "conflict": grpc.StatusCode.ABORTED,
-}
 # Statuses travel in headers, of which clients take 8 KiB.
 _LONGEST = 1000
-_TOO_LONG = "the call lasted longer than this service allows; ask again."
 _MESSAGE_SECONDS = 10.0
+_THREADS = 16
 _MALFORMED = object()
-#: Of the service, as reflection and health know it.
-NAME: str = DESCRIPTOR.services_by_name["Sfumato"].full_name
-# What certificates are verified with is for everybody; all else that is ours needs a key.
-_KEYED = frozenset(
-    f"/{NAME}/{method}"
-    for method in DESCRIPTOR.services_by_name["Sfumato"].methods_by_name
-    if method != "GetSigningKey"
-)
+#: The name of the service in reflection and health.
+NAME: str = SERVICE.full_name
+# The key that verifies certificates is for everybody; all other methods of ours need a key.
+_KEYED = frozenset(f"/{NAME}/{method}" for method in SERVICE.methods_by_name if method != "GetSigningKey")
 
 
-class Places:
-    """Limits calls with keys to ``calls`` at once, and each method that needs none to ``open_calls``."""
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a server.
 
-    def __init__(self, calls: int, open_calls: int) -> None:
-        self._calls, self._open_calls = calls, open_calls
-        self._taken: Counter[str] = Counter()
+    A message has at most ``message_bytes``, so a file arrives in smaller chunks, and must be complete within
+    ``upload_seconds``. A call lasts at most ``call_seconds``. Beyond ``calls`` at once, further calls are
+    refused. Calls that need no key do not count among them: each such method has at most ``open_calls`` at
+    once, for ``open_seconds``. A connection without calls is closed after ``idle_seconds``, and one that does
+    not begin to speak HTTP/2, or TLS, after ``hello_seconds``.
+    """
 
-    @contextmanager
-    def with_key(self) -> Iterator[None]:
-        """Hold a place for a call with a key during the block."""
-        with self._place(_WITH_KEYS, self._calls):
-            yield
-
-    @contextmanager
-    def open(self, method: str) -> Iterator[None]:
-        """Hold a place for a call of ``method``, which needs no key, during the block."""
-        with self._place(method, self._open_calls):
-            yield
-
-    @contextmanager
-    def _place(self, kind: str, most: int) -> Iterator[None]:
-        if self._taken[kind] >= most:
-            raise Busy(f"{most:,} such calls are under way, which is the most at once; ask again.")
-        self._taken[kind] += 1
-        try:
-            yield
-        finally:
-            self._taken[kind] -= 1
+    message_bytes: int = 4 << 20
+    upload_seconds: float = 600.0
+    call_seconds: float = 900.0
+    calls: int = 256
+    open_seconds: float = 30.0
+    open_calls: int = 16
+    idle_seconds: float = 300.0
+    hello_seconds: float = 10.0
 
 
 class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """Guards all services of a server, including those of other packages.
 
-    A call to one of ``keyed`` is authenticated by ``asking`` before any message is read, and takes one of the
-    ``places`` only with a valid key. Such a call may last ``seconds``, another ``open_seconds``.
+    A call that needs a key is authenticated by ``servicer`` before any message is read, and counts among the
+    calls only with a valid key.
     """
 
-    def __init__(
-        self,
-        keyed: Collection[str],
-        asking: Callable[[Any], Awaitable[Caller]],
-        places: Places,
-        metrics: Metrics,
-        *,
-        seconds: float,
-        open_seconds: float,
-    ) -> None:
-        self._keyed, self._asking, self._places, self._metrics = keyed, asking, places, metrics
-        self._seconds, self._open_seconds = seconds, open_seconds
+    def __init__(self, servicer: Servicer, metrics: Metrics, limits: Limits) -> None:
+        self._servicer, self._metrics, self._limits = servicer, metrics, limits
+        self._calls: Counter[str] = Counter()
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
     ) -> Any:
         """Return the guarded handler of a call; None if there is no such method."""
-        found = await continuation(handler_call_details)
-        return None if found is None else self._guarded(found, handler_call_details.method)
-
-    def _guarded(self, handler: Any, method: str) -> Any:
+        handler, method = await continuation(handler_call_details), handler_call_details.method
+        if handler is None:
+            return None
         answers = "stream" if handler.response_streaming else "unary"
         asks = "stream" if handler.request_streaming else "unary"
         inner = getattr(handler, f"{asks}_{answers}")
         read = _messages if handler.request_streaming else _message
-        wrap = self._answers if inspect.isasyncgenfunction(inner) else self._answer
-        # A stream also where one message is to come: gRPC itself would wait for it, and for ever.
-        make = getattr(grpc, f"stream_{answers}_rpc_method_handler")
-        read_raw = _tolerant(handler.request_deserializer)
-        return make(wrap(inner, read, method), read_raw, handler.response_serializer)
 
-    def _answer(self, inner: Any, read: Any, method: str) -> Any:
-        async def guarded(requests: Any, context: Any) -> Any:
+        async def one(requests: Any, context: Any) -> Any:
             async with self._watched(context, method), self._admitted(context, method):
                 return await inner(await read(requests), context)
 
-        return guarded
-
-    def _answers(self, inner: Any, read: Any, method: str) -> Any:
-        async def guarded(requests: Any, context: Any) -> AsyncIterator[Any]:
+        async def several(requests: Any, context: Any) -> AsyncIterator[Any]:
             async with self._watched(context, method), self._admitted(context, method):
-                async for one in inner(await read(requests), context):
-                    yield one
+                async for answer in inner(await read(requests), context):
+                    yield answer
 
-        return guarded
+        # A stream also where one message is to come: gRPC itself would wait for it for ever.
+        make = getattr(grpc, f"stream_{answers}_rpc_method_handler")
+        guarded = several if inspect.isasyncgenfunction(inner) else one
+        return make(guarded, _tolerant(handler.request_deserializer), handler.response_serializer)
 
     @asynccontextmanager
     async def _admitted(self, context: Any, method: str) -> AsyncIterator[None]:
-        """Hold a place for the call, and limit its duration."""
-        if method in self._keyed:
-            CALLER.set(await self._asking(context))
-            place, seconds = self._places.with_key(), self._seconds
-        else:
-            place, seconds = self._places.open(method), self._open_seconds
-        with place:
-            async with within(seconds, _TOO_LONG):
+        """Count the call among those at the same time, and limit its duration."""
+        kind, most, seconds = method, self._limits.open_calls, self._limits.open_seconds
+        if method in _KEYED:
+            CALLER.set(await self._servicer.authenticate(context))
+            kind, most, seconds = "", self._limits.calls, self._limits.call_seconds
+        with self._counted(kind, most):
+            async with within(seconds, "the call lasted longer than this service allows; retry."):
                 yield
+
+    @contextmanager
+    def _counted(self, kind: str, most: int) -> Iterator[None]:
+        """Count a call of this ``kind`` during the block, or raise if there are ``most`` already."""
+        if self._calls[kind] >= most:
+            raise Busy(f"{most:,} such calls are under way, the most at the same time; retry.")
+        self._calls[kind] += 1
+        try:
+            yield
+        finally:
+            self._calls[kind] -= 1
 
     @asynccontextmanager
     async def _watched(self, context: Any, method: str) -> AsyncIterator[None]:
         """Answer errors of the block with a status, and count and log its outcome."""
         call, begun = secrets.token_hex(8), time.perf_counter()
         status, word = "CANCELLED", None
-        with noting() as notes:
+        with log_fields() as notes:
             try:
                 yield
                 status = "OK"
@@ -184,37 +141,24 @@ class Guard(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 status = "ABORTED"
                 raise
             except Exception as error:
-                refused = error if isinstance(error, SfumatoError) else disk_failure(error)
-                if refused is not None:
-                    word, seconds = refusal(refused), seconds_to_wait(refused)
-                    code, wait = (
-                        _CODES[word],
-                        () if seconds is None else (("retry-delay", str(math.ceil(seconds))),),
-                    )
-                    status = code.name
-                    await context.abort(code, _sentence(refused), (("sfumato-refusal", word), *wait))
-                told("unforeseen", level="error", request=call, error=error, **notes)
-                status, word = "INTERNAL", "unforeseen"
-                sentence = f"something unforeseen happened; it is in the log as request {call}."
-                await context.abort(grpc.StatusCode.INTERNAL, sentence, (("sfumato-refusal", word),))
+                refused = refusal_of(error)
+                if refused is None:
+                    log("unforeseen", level="error", request=call, error=error, **notes)
+                    message = f"an unexpected error occurred; it is in the log as request {call}."
+                    refused = Refusal("unforeseen", 500, "INTERNAL", "InternalError", message, None)
+                status, word, message = refused.grpc, refused.code, refused.message
+                trailer = [("sfumato-refusal", word)]
+                if refused.seconds is not None:
+                    trailer.append(("retry-delay", str(math.ceil(refused.seconds))))
+                if len(message) > _LONGEST:
+                    message = message[: _LONGEST - 1] + "…"
+                await context.abort(grpc.StatusCode[status], message, tuple(trailer))
             finally:
-                seconds_taken = time.perf_counter() - begun
-                self._metrics.answered("grpc", method, "POST", status, seconds_taken, refusal=word)
+                seconds = time.perf_counter() - begun
+                self._metrics.answered("grpc", method, "POST", status, seconds, refusal=word)
                 if status != "OK" or not method.startswith("/grpc."):
-                    told(
-                        "call",
-                        request=call,
-                        route=method,
-                        status=status,
-                        refusal=word,
-                        ms=1000.0 * seconds_taken,
-                        **notes,
-                    )
-
-
-def _sentence(error: SfumatoError) -> str:
-    text = said_of(error)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+                    found: Any = {"route": method, "status": status, "refusal": word, "ms": 1000.0 * seconds}
+                    log("call", request=call, **found, **notes)
 
 
 def _tolerant(parse: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
@@ -237,12 +181,11 @@ async def _message(requests: Any) -> Any:
 
 
 async def _messages(requests: Any) -> AsyncIterator[Any]:
-    return _each(requests)
+    async def each() -> AsyncIterator[Any]:
+        async for one in requests:
+            yield _well_formed(one)
 
-
-async def _each(requests: Any) -> AsyncIterator[Any]:
-    async for one in requests:
-        yield _well_formed(one)
+    return each()
 
 
 def _well_formed(request: Any) -> Any:
@@ -289,55 +232,29 @@ def make_server(
     service: Service,
     address: str,
     *,
-    guessing: Guessing | None = None,
-    metrics: Metrics | None = None,
-    readiness: Readiness | None = None,
     shared: bool = False,
     certificate: Path | None = None,
     key: Path | None = None,
-    message_bytes: int = 4 << 20,
-    upload_seconds: float = 600.0,
-    call_seconds: float = 900.0,
-    threads: int = 16,
-    calls: int = 256,
-    open_seconds: float = 30.0,
-    open_calls: int = 16,
-    idle_seconds: float = 300.0,
-    hello_seconds: float = 10.0,
+    limits: Limits | None = None,
 ) -> Server:
     """Return a server of ``service`` on ``address``, as in 127.0.0.1:8766; port 0 is any free port.
 
-    It must be created in the event loop in which it runs. ``guessing`` counts wrong keys, ``metrics`` counts
-    calls, and ``readiness`` is checked; they may be shared with another server. With ``shared``, other
-    processes may answer on the same address. With ``certificate`` and ``key`` (PEM files) it answers over TLS
-    only.
-
-    A message has at most ``message_bytes``, so a file arrives in smaller chunks, and must be complete within
-    ``upload_seconds``. A call lasts at most ``call_seconds``. Beyond ``calls`` at once, further calls are
-    refused. Calls that need no key do not count among them: each such method has at most ``open_calls`` at
-    once, for ``open_seconds``. A connection without calls is closed after ``idle_seconds``, and one that does
-    not begin to speak HTTP/2, or TLS, after ``hello_seconds``.
+    It must be created in the event loop in which it runs. With ``shared``, other processes may answer on the
+    same address. With ``certificate`` and ``key`` (PEM files) it answers over TLS only.
     """
+    limits = limits or Limits()
     options = [
-        ("grpc.max_receive_message_length", message_bytes),
-        # Unless asked for: else two services could share a port and each answer half the calls.
+        ("grpc.max_receive_message_length", limits.message_bytes),
+        # Without it, two services could share a port and each answer half of the calls.
         ("grpc.so_reuseport", int(shared)),
-        ("grpc.max_connection_idle_ms", round(1000 * idle_seconds)),
-        ("grpc.server_handshake_timeout_ms", round(1000 * hello_seconds)),
+        ("grpc.max_connection_idle_ms", round(1000 * limits.idle_seconds)),
+        ("grpc.server_handshake_timeout_ms", round(1000 * limits.hello_seconds)),
     ]
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="sfumato-grpc")
-    own = Servicer(service, guessing or Guessing(), pool, upload_seconds)
-    guard = Guard(
-        _KEYED,
-        own.asking,
-        Places(calls, open_calls),
-        metrics or Metrics(service),
-        seconds=call_seconds,
-        open_seconds=open_seconds,
-    )
-    made = grpc.aio.server(interceptors=[guard], options=options)
-    add_SfumatoServicer_to_server(own, made)  # type: ignore[no-untyped-call]
-    healthy = Health(readiness or Readiness(service))
+    threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sfumato-grpc")
+    servicer = Servicer(service, threads, limits.upload_seconds)
+    made = grpc.aio.server(interceptors=[Guard(servicer, service.metrics, limits)], options=options)
+    add_SfumatoServicer_to_server(servicer, made)  # type: ignore[no-untyped-call]
+    healthy = Health(service.readiness)
     health_pb2_grpc.add_HealthServicer_to_server(healthy, made)
     reflection.enable_server_reflection((NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), made)
     try:
@@ -350,4 +267,4 @@ def make_server(
         raise BadInput("the certificate or the key of TLS cannot be read.") from None
     except RuntimeError:
         raise BadInput(f"gRPC cannot listen on {address}: is the port taken?") from None
-    return Server(made, healthy, pool, port)
+    return Server(made, healthy, threads, port)

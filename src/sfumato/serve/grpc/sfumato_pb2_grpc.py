@@ -30,7 +30,7 @@ if _version_not_supported:
 
 
 class SfumatoStub:
-    """Operations on the datasets, releases, keys and the policy of one tenant, the one of the key.
+    """Operations on the datasets, releases, keys and the policy of the tenant that the key belongs to.
     """
 
     def __init__(self, channel):
@@ -217,252 +217,251 @@ class SfumatoStub:
 
 
 class SfumatoServicer:
-    """Operations on the datasets, releases, keys and the policy of one tenant, the one of the key.
+    """Operations on the datasets, releases, keys and the policy of the tenant that the key belongs to.
     """
 
     def Me(self, request, context):
-        """Who asks, and what the key allows.
+        """Return the caller, and what its key allows.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def OpenBudget(self, request, context):
-        """Open a budget; the same one again changes nothing.
+        """Open a budget; opening the same one again changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListBudgets(self, request, context):
-        """All budgets that the key may see.
+        """Return all budgets that the key may see.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetBudget(self, request, context):
-        """What a dataset may still spend.
+        """Return what a dataset may still spend.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListHistory(self, request, context):
-        """Every entry of a dataset's budget, oldest first.
+        """Return every entry of a dataset's budget, oldest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Plan(self, request_iterator, context):
-        """What a release of a file would promise and cost; nothing is spent.
+        """Return what a release of a file would guarantee and cost; nothing is spent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Protect(self, request_iterator, context):
-        """Release a file: first what it states, then the released file. With the metadata "idempotency-key" the
-        call may be repeated: it is charged once and gives the same bytes.
+        """Release a file; return the release, then the released file. With the metadata "idempotency-key" the call may
+        be repeated: it is charged once and returns the same bytes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListReleases(self, request, context):
-        """A page of the releases that the key may see, newest first.
+        """Return a page of the releases that the key may see, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRelease(self, request, context):
-        """One release: its three columns, and what paid for it.
+        """Return one release: its three columns, and what paid for it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetContent(self, request, context):
-        """The same, and then the released file.
+        """Return one release, then the released file.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCertificate(self, request, context):
-        """The signed certificate of a release.
+        """Return the signed certificate of a release.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteRelease(self, request, context):
-        """Delete the file of a release; its certificate, its record and what paid for it stay.
+        """Delete the file of a release; its certificate, record and payment are kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Verify(self, request_iterator, context):
-        """Whether a released file is what its certificate says.
+        """Verify a released file against its certificate.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSigningKey(self, request, context):
-        """The public key that certificates are verified with, for anybody.
+        """Return the public key that verifies certificates; it needs no key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Submit(self, request_iterator, context):
-        """Release a file as a job: its price is set aside now, and spent when the job begins to draw. With the
-        metadata "idempotency-key" the call may be repeated, and is the same job.
+        """Release a file as a job: its price is held now, and spent when the job begins to draw. With the metadata
+        "idempotency-key" the call may be repeated, and returns the same job.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SubmitAudit(self, request_iterator, context):
-        """Attack a release as a job; it costs nothing. With the metadata "idempotency-key" as above.
+        """Audit a release as a job; it costs nothing. With the metadata "idempotency-key" as for Submit.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListJobs(self, request, context):
-        """A page of the jobs that the key may see, newest first.
+        """Return a page of the jobs that the key may see, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetJob(self, request, context):
-        """How a job stands.
+        """Return the state of a job.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelJob(self, request, context):
-        """Cancel a job: before it begins to draw its price is given back, afterwards it stays spent.
+        """Cancel a job: before it begins to draw its price is returned, afterwards it stays spent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetAudit(self, request, context):
-        """What an audit found: every attack, and the statement with its measured column.
+        """Return what an audit found: every attack, and the statement with its measured column.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetReport(self, request, context):
-        """The report of a release or of an audit, a page of HTML in chunks.
+        """Return the HTML report of a release or of an audit, in chunks.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListKeys(self, request, context):
-        """All keys of the tenant; their secrets are nowhere.
+        """Return all keys of the tenant, without their secrets.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def MakeKey(self, request, context):
-        """Make a key; its token is shown this once.
+        """Create a key; its token is shown only once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeKey(self, request, context):
-        """Let a key open nothing any more.
+        """Revoke a key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetPolicy(self, request, context):
-        """How the tenant trusts its readers.
+        """Return the tenant's trust policy.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetPolicy(self, request, context):
-        """Replace the policy.
+        """Replace the trust policy.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeclareBucket(self, request, context):
-        """Declare a bucket whose objects readers get protected, by JSON as over REST; the same one again changes
-        nothing.
+        """Declare a bucket whose objects readers get protected, by the JSON of REST; repeating it changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListBuckets(self, request, context):
-        """The buckets that the key may read.
+        """Return the buckets that the key may read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetBucket(self, request, context):
-        """One bucket.
+        """Return one bucket.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTier(self, request, context):
-        """The tier that whoever asks gets of a bucket, from where they ask; nothing is spent.
+        """Return the tier of the caller at its present address; nothing is spent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RemoveBucket(self, request, context):
-        """Let a bucket be read no longer; what was paid for it stays paid.
+        """Remove a bucket, which can be read no longer; what was paid for it stays paid.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListReaders(self, request, context):
-        """What the tenant says of its readers.
+        """Return the facts about the tenant's readers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SayOfReader(self, request, context):
-        """Say which authorisations a reader has and what law it is under, for the policy to go by.
+        """Set a reader's authorisations and jurisdiction, which the policy uses.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ForgetReader(self, request, context):
-        """Say nothing of a reader any more.
+        """Remove the facts about a reader.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetAccessKey(self, request, context):
-        """The access key of a key, with which clients of S3 sign; it lives and ends with the key.
+        """Return the access key of a key, with which S3 clients sign; it ends with the key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -655,7 +654,7 @@ def add_SfumatoServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Sfumato:
-    """Operations on the datasets, releases, keys and the policy of one tenant, the one of the key.
+    """Operations on the datasets, releases, keys and the policy of the tenant that the key belongs to.
     """
 
     @staticmethod

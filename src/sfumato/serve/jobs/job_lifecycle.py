@@ -47,30 +47,69 @@ continues. Files are removed when the job has ended, results stay; a repeated re
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
 
 from sfumato.errors import BadInput
-from sfumato.ledger import BudgetRefused, Entry
+from sfumato.ledger import BudgetRefused
 from sfumato.release import HeldFile, HeldPayment, ReleaseRequest, Report, silent
 from sfumato.reports import file_digest
-from sfumato.serve.authentication import Caller, NotFound, is_id, ledger_name, require
-from sfumato.serve.jobs.job_store import ENDED, JobFiles, JobRecord, may_be_repeated
-from sfumato.serve.registry_database import Busy
+from sfumato.serve.authentication import ApiKey, ledger_name
+from sfumato.serve.jobs.job_store import ENDED, JobFiles, JobRecord, JobTable
+from sfumato.serve.refusals import Busy
 from sfumato.serve.release_store import Releases, Resources, Storage, new_id, reused
-from sfumato.serve.request_files import released_name
+from sfumato.serve.uploads import released_name
 
-#: How long a job stays in the hands of someone who gives no sign.
+#: How long a worker that shows no sign of life keeps a job.
 LEASE_SECONDS = 20.0
-# Accepting takes an instant; who was cut off meanwhile asks again soon.
+# Accepting takes an instant; a client that was cut off meanwhile may ask again soon.
 _ACCEPTING_SECONDS = 5.0
+
+
+class JobProblem(BaseModel):
+    """Why a job ended without a result."""
+
+    type: str
+    detail: str
+    retryable: bool = Field(description="Whether the same request may succeed when it is repeated.")
+    spent: bool = Field(description="Whether budget was spent all the same.")
+
+
+class Job(BaseModel):
+    """A job; ``result`` has the id of the release, or of the audit, that it made.
+
+    Repeated under its idempotency key it is the same job, and what was spent is not paid again.
+    """
+
+    id: str
+    kind: Literal["protect", "audit"]
+    dataset: str
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    cancelling: bool = Field(description="Whether it was cancelled, and ends at its next step.")
+    stage: str | None
+    share: float | None = Field(description="How much of the stage is done, from 0 to 1, if that is known.")
+    created: str
+    ended: str | None
+    result: dict[str, Any] | None
+    problem: JobProblem | None
+
+    @classmethod
+    def of(cls, record: JobRecord) -> Job:
+        """Return the job of ``record``; a job that is being accepted is shown as queued."""
+        state = "queued" if record.state == "accepted" else record.state
+        cancelling = record.cancelled and record.state not in ENDED
+        return cls(**(vars(record) | {"state": state, "cancelling": cancelling}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return self.model_dump()
 
 
 class Jobs:
@@ -78,20 +117,28 @@ class Jobs:
 
     def __init__(self, resources: Resources, releases: Releases) -> None:
         self.resources, self.releases = resources, releases
-        self.table = resources.registry.jobs
+        self.table = JobTable(resources.registry)
         self.files = JobFiles(resources.jobs, resources.settings.work)
-        self.storage = Storage(resources, self.files)
+        self.storage = Storage(resources, self._folders_of)
         #: Set when there may be something to do.
         self.news = Event()
 
+    def _folders_of(self, tenant: str) -> Iterator[Path]:
+        for id_, folder in self.files.all():
+            record = self.table.get(id_)
+            if record is not None and record.tenant == tenant:
+                yield folder
+
+    # Accepting
+
     def new(
         self,
-        caller: Caller,
+        caller: ApiKey,
         kind: str,
         dataset: str,
         request: str | None,
         asked: Mapping[str, Any],
-        files: list[Path],
+        files: Sequence[Path],
     ) -> JobRecord:
         """Return a new record of a request, not stored yet."""
         return JobRecord(
@@ -101,61 +148,142 @@ class Jobs:
             dataset=dataset,
             request=request,
             asked=asked,
-            content=content_of(self.resources, caller.tenant, kind, asked, files),
+            content=self.resources.content_digest(caller.tenant, kind, asked, files),
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
         )
 
-    def repeated(self, new: JobRecord, take: Callable[[Path], object]) -> JobRecord | None:
-        """Return the job of the same request, or None; raise if its content differs.
+    def submit(self, new: JobRecord, parts: Mapping[str, Sequence[Path]]) -> JobRecord:
+        """Accept ``new`` with its files by their parts, hold its price and queue it.
 
-        If it has ended and may be repeated, it is queued for another attempt, with files that ``take`` brings
-        into a folder. If its price is refused it keeps its ended state.
+        A repeated request returns the same job; another attempt is made if the last one ended without a
+        result and may be repeated.
         """
-        before = self.table.of_request(new)
-        if before is None and new.kind == "protect" and new.request is not None:
-            # An older ledger and registry may both have forgotten a request whose release is there.
-            self.releases.read_same(new.tenant, self.release_id(new), new.request, new.content)
-        if before is None or not may_be_repeated(_same(before, new)):
+        before = self._repeated(new, parts)
+        if before is not None:
             return before
-        again = self.table.reopen(before.id, f"accepting {secrets.token_hex(8)}", _ACCEPTING_SECONDS)
-        if again is None:
-            raise Busy("the job is being accepted; ask again in a moment.")
-        worker = again.worker or ""
-        take(self.files.new(again.id))
+        if new.kind == "protect":
+            self.opened(new, parts["file"][0])  # refuses what cannot be released, before anything is stored
+        folder = self.files.store(new.id, parts)
         try:
-            hold = self.held(again)
-        except (BadInput, BudgetRefused):
-            self.ended(again, worker, before.state, problem=before.problem)
-            raise
-        return self.queued(again.id, worker, hold=hold)
-
-    def accepted(self, new: JobRecord, take: Callable[[Path], object]) -> JobRecord:
-        """Store ``new`` after its files; return the job of the same request instead if one was first."""
-        folder = self.files.new(new.id)
-        try:
-            take(folder)
-            kept = self.table.add(new, f"accepting {secrets.token_hex(8)}", _ACCEPTING_SECONDS)
+            accepted = self.table.add(new, f"accepting {secrets.token_hex(8)}", _ACCEPTING_SECONDS)
         except BaseException:
             self.files.remove([folder])
             raise
-        if kept.id != new.id:
+        if accepted.id != new.id:  # the same request was faster
             self.files.remove([folder])
-            return _same(kept, new)
-        return kept
+            return _require_same(accepted, new)
+        worker = accepted.worker or ""
+        try:
+            hold = self.held(accepted)
+        except (BadInput, BudgetRefused):
+            self.forget(new.id, worker)
+            raise
+        queued = self.queue(new.id, worker, hold=hold)
+        if queued is None:
+            self.give_back(replace(accepted, hold=hold))
+            raise Busy("accepting the job took too long, and it was given up; retry.")
+        return queued
 
-    def ended(self, record: JobRecord, worker: str, state: str, **words: Any) -> JobRecord | None:
+    def _repeated(self, new: JobRecord, parts: Mapping[str, Sequence[Path]]) -> JobRecord | None:
+        """Return the job of the same request, or None; raise if its content differs.
+
+        If it has ended and may be repeated, it is queued for another attempt, with the files of ``new``. If
+        its price is refused it keeps its ended state.
+        """
+        before = self.table.of_request(new)
+        if before is None and new.kind == "protect" and new.request is not None:
+            # An older ledger and registry may both have forgotten a request whose release exists.
+            self.releases.read_same(new.tenant, self.release_id(new), new.request, new.content)
+        if before is None or not _require_same(before, new).may_be_repeated:
+            return before
+        again = self.table.reopen(before.id, f"accepting {secrets.token_hex(8)}", _ACCEPTING_SECONDS)
+        if again is None:
+            raise Busy("the job is being accepted; retry in a moment.")
+        worker = again.worker or ""
+        self.files.store(again.id, parts)
+        try:
+            hold = self.held(again)
+        except (BadInput, BudgetRefused):
+            self.end(again, worker, before.state, problem=before.problem)
+            raise
+        return self.queue(again.id, worker, hold=hold)
+
+    # Moving a job of a worker
+
+    def queue(self, id_: str, worker: str, **changes: Any) -> JobRecord | None:
+        """Queue a job and return it; if somebody took it over, return its present record, if there is one."""
+        queued = self.table.queue(id_, worker, **changes)
+        self.news.set()
+        return queued or self.table.get(id_)
+
+    def end(self, record: JobRecord, worker: str, state: str, **words: Any) -> JobRecord | None:
         """End a job of ``worker`` and remove its files; return None if another worker has it."""
-        folders = self.files.of(record.id)  # once it has ended, who repeats its request may bring new ones
+        folders = self.files.of(record.id)  # once it has ended, a repeated request may bring new ones
         ended = self.table.finish(record.id, worker, state, **words)
         if ended is not None:
             self.files.remove(folders)
         return ended
 
-    def queued(self, id_: str, worker: str, **changes: Any) -> JobRecord | None:
-        """Queue a job and return it; if somebody took it over, return its present record, if there is one."""
-        queued = self.table.queue(id_, worker, **changes)
+    def fail(
+        self, record: JobRecord, worker: str, kind: str, detail: str, *, retryable: bool, spent: bool
+    ) -> None:
+        """End a job of ``worker`` without a result."""
+        problem = JobProblem(type=kind, detail=detail, retryable=retryable, spent=spent)
+        self.end(record, worker, "failed", problem=problem.model_dump())
+
+    def end_cancelled(self, record: JobRecord, worker: str) -> JobRecord:
+        """End a job of ``worker`` that is to be cancelled."""
+        returned = self.give_back(record)
+        if record.kind == "protect" and not returned:
+            self.releases.discard(record.tenant, self.release_id(record))
+        if returned:
+            detail = "the job was cancelled before it drew anything; its price was given back."
+        else:
+            also = " and pays for the same request under the same key" if record.request else ""
+            detail = f"the job was cancelled after it had begun to draw; its price is spent{also}."
+        problem = JobProblem(type="cancelled", detail=detail, retryable=True, spent=not returned)
+        return self.end(record, worker, "cancelled", problem=problem.model_dump()) or record
+
+    def forget(self, id_: str, worker: str) -> None:
+        """Drop a job of ``worker`` as if it had never been; one that others took over is left to them."""
+        folders = self.files.of(id_)
+        if self.table.drop(id_, worker):
+            self.files.remove(folders)
+
+    def cancel(self, id_: str) -> JobRecord:
+        """Cancel a job that has not ended; a running job ends at its next report of progress.
+
+        Before it began to draw, its price is returned; afterwards it stays spent, and nothing is released.
+        """
+        worker = f"cancelling {secrets.token_hex(8)}"
+        marked = self.table.cancel(id_, worker, LEASE_SECONDS)
+        assert marked is not None  # jobs that were shown are never forgotten
         self.news.set()
-        return queued or self.table.get(id_)
+        return self.end_cancelled(marked, worker) if marked.worker == worker else marked
+
+    def sweep(self) -> None:
+        """Remove the files of jobs that have ended or were never stored."""
+        for id_, folder in self.files.all():
+            found = self.table.get(id_)
+            if self.files.is_abandoned(folder) if found is None else found.state in ENDED:
+                self.files.remove([folder])
+
+    # Payment and release
+
+    def opened(self, record: JobRecord, file: Path, report: Report = silent) -> HeldFile:
+        """Open ``file`` for the operation that the job requests; it may not be stored yet."""
+        asked, noise = ReleaseRequest.from_dict(record.asked), None
+        if record.request is not None:
+            name = ledger_name(record.tenant, record.dataset)
+            noise = self.resources.noise_of_request(name, record.request)
+        return HeldFile(file, asked, name=released_name(file), noise=noise, report=report)
+
+    def opened_file(self, record: JobRecord, report: Report = silent) -> tuple[HeldFile, Path]:
+        """Open the stored file of a release, and return it with its path."""
+        file = self.files.find(record.id, "file")
+        if file is None:
+            raise BadInput("the file of the job is not stored any more; send it again.")
+        return self.opened(record, file, report), file
 
     def payment(
         self, record: JobRecord, file: Path, before: Callable[[], None] = lambda: None
@@ -170,31 +298,23 @@ class Jobs:
             before=before,
         )
 
-    def opened_file(self, record: JobRecord, report: Report = silent) -> tuple[HeldFile, Path]:
-        """Open the stored file of a release, and return it with its path."""
-        file = self.files.find(record.id, "file")
-        if file is None:
-            raise BadInput("the file of the job is not there any more; ask for it again.")
-        return self.opened(record, file, report), file
-
-    def set_aside(self, record: JobRecord) -> Entry:
-        """Hold the price of the present attempt; a repeated call returns the same hold."""
-        opened, file = self.opened_file(record)
-        return opened.set_aside(self.payment(record, file))
-
     def held(self, record: JobRecord) -> int | None:
-        """Return the hold that pays for the present attempt: the one that paid before, or a new one."""
+        """Return the hold that pays for the present attempt: the one that paid before, or a new one.
+
+        A repeated call returns the same hold. An audit costs nothing.
+        """
         if record.kind != "protect" or record.hold is not None:
             return record.hold
-        return self.set_aside(record).number
+        opened, file = self.opened_file(record)
+        return opened.set_aside(self.payment(record, file)).number
 
-    def returned(self, record: JobRecord) -> bool:
+    def give_back(self, record: JobRecord) -> bool:
         """Give the hold of the present attempt back to the budget; return False if it was committed."""
         if record.hold is None:
             return True
         try:
             self.resources.ledger.release_hold(ledger_name(record.tenant, record.dataset), record.hold)
-        except BadInput:  # settled by a commit: the ledger's word is the last one
+        except BadInput:  # settled by a commit: the ledger decides
             return False
         return True
 
@@ -204,119 +324,6 @@ class Jobs:
             return record.id
         return self.releases.id_of_request(record.tenant, record.dataset, record.request)
 
-    def cancelled(self, record: JobRecord, worker: str) -> JobRecord:
-        """End a job of ``worker`` that is to be cancelled."""
-        returned = self.returned(record)
-        if record.kind == "protect" and not returned:
-            self.releases.discard(record.tenant, self.release_id(record))
-        problem = {
-            "type": "cancelled",
-            "detail": "the job was cancelled before it drew anything; its price was given back."
-            if returned
-            else "the job was cancelled after it had begun to draw; its price is spent"
-            + (" and pays for the same request under the same key." if record.request else "."),
-            "retryable": True,
-            "spent": not returned,
-        }
-        return self.ended(record, worker, "cancelled", problem=problem) or record
-
-    def forgotten(self, id_: str, worker: str) -> None:
-        """Drop a job of ``worker`` as if it had never been; one that others took over is left to them."""
-        folders = self.files.of(id_)
-        if self.table.drop(id_, worker):
-            self.files.remove(folders)
-
-    def swept(self) -> None:
-        """Remove the files of jobs that have ended or were never stored."""
-        for id_, folder in self.files.all():
-            found = self.table.get(id_)
-            if self.files.is_old(folder) if found is None else found.state in ENDED:
-                self.files.remove([folder])
-
-    def opened(self, record: JobRecord, file: Path, report: Report = silent) -> HeldFile:
-        """Open ``file`` for the operation that the job requests; it may not be stored yet."""
-        asked, noise = ReleaseRequest.from_dict(record.asked), None
-        if record.request is not None:
-            name = ledger_name(record.tenant, record.dataset)
-            noise = self.resources.noise_of_request(name, record.request)
-        return HeldFile(file, asked, name=released_name(file), noise=noise, report=report)
-
-    # Operations of clients
-
-    def submit(
-        self, caller: Caller, asked: ReleaseRequest, file: Path, dataset: str, request: str | None
-    ) -> JobRecord:
-        """Accept the release of ``file`` and hold its price.
-
-        A repeated ``request`` returns the same job; another attempt is made if the last one ended without a
-        result and may be repeated.
-        """
-        new = self.new(caller, "protect", dataset, request, asked.to_dict(), [file])
-
-        def take(folder: Path) -> None:
-            self.files.take(folder, "file", file)
-
-        before = self.repeated(new, take)
-        if before is not None:
-            return before
-        opened = self.opened(new, file)  # refuses what cannot be released, before anything is kept
-        payment = self.payment(new, file)
-        accepted = self.accepted(new, take)
-        if accepted.id != new.id:
-            return accepted
-        worker = accepted.worker or ""
-        try:
-            hold = opened.set_aside(payment).number
-        except (BadInput, BudgetRefused):
-            self.forgotten(new.id, worker)
-            raise
-        queued = self.queued(new.id, worker, hold=hold)
-        if queued is None:
-            self.returned(replace(accepted, hold=hold))
-            raise Busy("accepting the job took too long, and it was given up; ask again.")
-        return queued
-
-    def one(self, caller: Caller, id_: str) -> JobRecord:
-        """Return a job that the caller may see."""
-        found = self.table.get(id_) if is_id(id_) else None
-        if found is None or found.tenant != caller.tenant or not caller.may("read", found.dataset):
-            raise NotFound(f"there is no job {id_[:40]!r}.")
-        return found
-
-    def page(self, caller: Caller, limit: int, cursor: str | None) -> list[Job]:
-        """Return at most ``limit`` jobs that the caller may see, newest first, after id ``cursor``."""
-        require(caller, "read", None)
-        page: list[Job] = []
-        while rows := self.table.newest(caller.tenant, cursor):
-            page += [Job.of(row) for row in rows if caller.may("read", row.dataset)]
-            if len(page) >= limit:
-                break
-            cursor = rows[-1].id
-        return page[:limit]
-
-    def cancel(self, caller: Caller, id_: str) -> JobRecord:
-        """Cancel a job that has not ended; a running job ends at its next report of progress.
-
-        Before it began to draw, its price is returned; afterwards it stays spent, and nothing is released.
-        """
-        found = self.one(caller, id_)
-        require(caller, found.kind, found.dataset)
-        me = f"cancelling {secrets.token_hex(8)}"
-        marked = self.table.cancel(id_, me, LEASE_SECONDS)
-        assert marked is not None  # jobs that were shown are never forgotten
-        self.news.set()
-        return self.cancelled(marked, me) if marked.worker == me else marked
-
-
-def content_of(
-    resources: Resources, tenant: str, kind: str, asked: Mapping[str, Any], files: list[Path]
-) -> str:
-    """Return a keyed digest of a request and its files, which reveals nothing about them."""
-    wanted = ReleaseRequest.from_dict(asked).digest() if kind == "protect" else asked
-    told = [kind, wanted, [[file.name, file_digest(file)] for file in files]]
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
-    return resources.commitment(tenant, "contents of requests", digest)
-
 
 def _hold_key(record: JobRecord) -> str:
     """Return the ledger key of the attempt's hold; the first attempt of a request has the request's own."""
@@ -325,44 +332,9 @@ def _hold_key(record: JobRecord) -> str:
     return record.request if record.attempt == 1 else f"{record.request} attempt {record.attempt}"
 
 
-def _same(before: JobRecord, new: JobRecord) -> JobRecord:
+def _require_same(before: JobRecord, new: JobRecord) -> JobRecord:
     if before.content != new.content:
         raise reused(new.request)
     if before.state == "accepted":
-        raise Busy("the job is being accepted; ask again in a moment.")
+        raise Busy("the job is being accepted; retry in a moment.")
     return before
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job as its tenant sees it.
-
-    ``state`` is queued, running, done, failed or cancelled; a job that is ``cancelling`` ends at its next
-    step. ``share`` of its ``stage`` is done, None if unknown. ``result`` names what it made. ``problem`` has
-    the ``type`` and ``detail`` of an error, whether the request may be repeated (``retryable``), and whether
-    budget was spent (``spent``). Repeated under its idempotency key it is the same job, and what was spent is
-    not paid again.
-    """
-
-    id: str
-    kind: str
-    dataset: str
-    state: str
-    cancelling: bool
-    stage: str | None
-    share: float | None
-    created: str
-    ended: str | None
-    result: Mapping[str, Any] | None
-    problem: Mapping[str, Any] | None
-
-    @classmethod
-    def of(cls, record: JobRecord) -> Job:
-        """Return the job of ``record``; a job that is being accepted is shown as queued."""
-        shown = {name: getattr(record, name) for name in cls.__dataclass_fields__ if name != "cancelling"}
-        shown["state"] = "queued" if record.state == "accepted" else record.state
-        return cls(cancelling=record.cancelled and record.state not in ENDED, **shown)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return asdict(self)

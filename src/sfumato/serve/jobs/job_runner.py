@@ -1,7 +1,7 @@
 """The job runner: threads that work on jobs and renew leases, and a janitor for jobs of dead processes.
 
 A :class:`Watch` holds the progress of a running job and stops it, :class:`Work` does it, and the
-:class:`Janitor` finds jobs by their expired lease and settles them by what the ledger says.
+:class:`Janitor` finds jobs with an expired lease and settles them by what the ledger says.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from typing import Any
 
 from sfumato.errors import BadInput, SfumatoError, StorageFailed
 from sfumato.ledger import LedgerUnavailable
-from sfumato.serve.jobs.audit_jobs import Audits
 from sfumato.serve.jobs.job_lifecycle import LEASE_SECONDS, Jobs
 from sfumato.serve.jobs.job_store import JobRecord
-from sfumato.serve.logs import told
-from sfumato.serve.refusal_codes import disk_failure, refusal, said_of
-from sfumato.serve.registry_database import RegistryUnavailable
-from sfumato.serve.request_files import TooSlow
+from sfumato.serve.monitoring import log
+from sfumato.serve.refusals import RegistryUnavailable, TooSlow, refusal_of
+from sfumato.serve.release_store import Release
 from sfumato.serve.service import Service
 
 __all__ = ["Runner"]
 
 
 class _Stopped(Exception):
-    """Raised to stop the work; not one of its errors, so their handlers do not catch it."""
+    """Raised to stop the work; not an error of the work, so its handlers do not catch it."""
 
 
 class Cancelled(_Stopped):
@@ -44,6 +42,14 @@ class Lost(_Stopped):
 
 class PutBack(_Stopped):
     """Raised if the process ends before the job has begun to draw: it goes back to the queue."""
+
+
+# Of a database: nothing is known about the job then. It is left as it is, its lease ends, and the janitor
+# settles it.
+_SILENT = (LedgerUnavailable, RegistryUnavailable)
+# A job that kills the process that works on it would otherwise do so for ever.
+_MOST_TRIES = 5
+_UNFINISHED = "the process that worked on the job has ended; request it again."
 
 
 class Watch:
@@ -60,9 +66,9 @@ class Watch:
         #: Whether the hold may have been committed; never back to False.
         self.committed = False
         self._seconds = seconds
-        self.kept()
+        self.renewed()
 
-    def kept(self) -> None:
+    def renewed(self) -> None:
         """Record that the lease was renewed just now."""
         self._until = time.monotonic() + self._seconds
 
@@ -87,51 +93,47 @@ class Watch:
 
 
 class Work:
-    """What a ``worker`` does with the jobs that it takes in hand."""
+    """The work of ``worker`` on jobs of ``service``, with leases of ``lease`` seconds."""
 
-    def __init__(self, jobs: Jobs, audits: Audits, worker: str, lease: float = LEASE_SECONDS) -> None:
-        self._jobs, self._audits, self._worker, self._lease = jobs, audits, worker, lease
+    def __init__(self, service: Service, worker: str, lease: float = LEASE_SECONDS) -> None:
+        self._jobs, self._audits = service.job_store, service.audit_store
+        self._worker, self._lease = worker, lease
 
     def do(self, record: JobRecord, watch: Watch) -> None:
-        """Work on ``record``, which the worker has in hand, and end it.
-
-        Where a database does not answer nothing is known about the job: it is left as it is, its lease runs
-        out, and the janitor finds out.
-        """
+        """Work on ``record``, which the worker has, and end it."""
         try:
-            self._tried(record, watch)
-        except (Lost, LedgerUnavailable, RegistryUnavailable):
+            self._try(record, watch)
+        except (Lost, *_SILENT):
             return
         except PutBack:
-            self._jobs.queued(record.id, self._worker, tries=record.tries - 1)
+            self._jobs.queue(record.id, self._worker, tries=record.tries - 1)
         except Exception as error:
-            told("unforeseen", level="error", tenant=record.tenant, job=record.id, error=error)
+            log("unforeseen", level="error", tenant=record.tenant, job=record.id, error=error)
 
-    def _tried(self, record: JobRecord, watch: Watch) -> None:
+    def _try(self, record: JobRecord, watch: Watch) -> None:
         try:
             watch.cancelled = watch.cancelled or record.cancelled
             watch.check()
             if record.kind == "audit":
-                result: Mapping[str, Any] = self._audits.work(record, self._jobs.files, watch.report)
+                result = self._audits.work(record, self._jobs.files, watch.report)
                 watch.check()
             else:
                 result = self._protect(record, watch)
-            self._publish(record, watch, result)
+            self._publish(record, result)
         except Cancelled:
-            self._jobs.cancelled(record, self._worker)
-        except (Lost, PutBack, LedgerUnavailable, RegistryUnavailable):
+            self._jobs.end_cancelled(record, self._worker)
+        except (Lost, PutBack, *_SILENT):
             raise
-        except SfumatoError as error:
-            retryable = isinstance(error, StorageFailed)
-            self._failed(record, refusal(error), said_of(error), retryable=retryable)
         except Exception as error:
-            fault = disk_failure(error)
-            if fault is not None:
-                self._failed(record, refusal(fault), said_of(fault), retryable=True)
-                return
-            sentence = "something unforeseen happened; it is in the log by its time."
-            self._failed(record, "unforeseen", sentence, retryable=False)
-            raise
+            refused = refusal_of(error)
+            spent = record.kind == "protect" and not self._jobs.give_back(record)
+            kind, detail = "unforeseen", "an unexpected error occurred; it is in the log by its time."
+            if refused is not None:
+                kind, detail = refused.code, refused.message
+            retryable = refused is not None and isinstance(error, StorageFailed | OSError)
+            self._jobs.fail(record, self._worker, kind, detail, retryable=retryable, spent=spent)
+            if refused is None:
+                raise
 
     def _protect(self, record: JobRecord, watch: Watch) -> dict[str, Any]:
         jobs = self._jobs
@@ -149,26 +151,25 @@ class Work:
                 room=lambda size: jobs.storage.require(record.tenant, size),
             )
             self._require(record, watch)
-            id_ = jobs.release_id(record)
             made = jobs.releases.keep(
-                record.tenant, id_, record.dataset, record.request, done, record.content
+                record.tenant, jobs.release_id(record), record.dataset, record.request, done, record.content
             )
-        return {"release": made.id, "name": made.name, "sha256": made.sha256, "paid": made.paid}
+        return _result_of(made)
 
     def _require(self, record: JobRecord, watch: Watch) -> None:
-        """Go on only with a job that is durably ours, and not cancelled."""
+        """Raise unless the job is durably ours, and not cancelled."""
         watch.check()
-        found = self._jobs.table.still(record.id, self._worker, self._lease)
+        found = self._jobs.table.renew(record.id, self._worker, self._lease)
         if found is None:
             raise Lost
-        watch.kept()
+        watch.renewed()
         if found.cancelled:
             raise Cancelled
 
-    def _publish(self, record: JobRecord, watch: Watch, result: Mapping[str, Any]) -> None:
-        """End the job with what it made; made in vain, nothing of it remains."""
+    def _publish(self, record: JobRecord, result: Mapping[str, Any]) -> None:
+        """End the job with its result; if it was cancelled or lost meanwhile, remove the result."""
         words: dict[str, Any] = {"result": result, "unless_cancelled": True}
-        if self._jobs.ended(record, self._worker, "done", **words) is not None:
+        if self._jobs.end(record, self._worker, "done", **words) is not None:
             return
         now = self._jobs.table.get(record.id)
         if now is not None and now.worker == self._worker:
@@ -177,20 +178,9 @@ class Work:
             self._jobs.releases.discard(record.tenant, self._jobs.release_id(record))
         raise Lost
 
-    def _failed(self, record: JobRecord, kind: str, sentence: str, *, retryable: bool) -> None:
-        spent = record.kind == "protect" and not self._jobs.returned(record)
-        problem = problem_of(kind, sentence, retryable=retryable, spent=spent)
-        self._jobs.ended(record, self._worker, "failed", problem=problem)
 
-
-def problem_of(kind: str, sentence: str, *, retryable: bool, spent: bool) -> dict[str, Any]:
-    """Why a job ended without a result."""
-    return {"type": kind, "detail": sentence, "retryable": retryable, "spent": spent}
-
-
-# A job that ends the process that works on it would otherwise do so for ever.
-_MOST_TRIES = 5
-_UNFINISHED = "the process that worked on the job has ended; ask for it again."
+def _result_of(made: Release) -> dict[str, Any]:
+    return {"release": made.id} | made.model_dump(include={"name", "sha256", "paid"})
 
 
 class Janitor:
@@ -205,77 +195,73 @@ class Janitor:
         while (record := self._jobs.table.seize(self._worker, LEASE_SECONDS)) is not None:
             self._settle(record)
             count += 1
-        self._jobs.swept()
+        self._jobs.sweep()
         return count
 
     def _settle(self, record: JobRecord) -> None:
+        jobs = self._jobs
         if record.state == "accepted":
             self._accept(record)
-        elif record.kind == "protect":
-            self._release(record)
-        elif record.cancelled:
-            self._jobs.cancelled(record, self._worker)
-        else:
+            return
+        id_ = jobs.release_id(record)
+        made = jobs.releases.read(record.tenant, id_) if record.kind == "protect" else None
+        if record.cancelled:
+            jobs.end_cancelled(record, self._worker)
+        elif made is not None:  # only the end of the job was not recorded
+            jobs.end(record, self._worker, "done", result=_result_of(made))
+        elif record.kind == "audit" or jobs.give_back(record):
             self._again(record, spent=False)
+        elif record.request is not None:
+            self._again(record, spent=True)
+        else:
+            jobs.releases.discard(record.tenant, id_)
+            self._fail(record, "interrupted", f"{_UNFINISHED} It had begun to draw.", spent=True)
 
     def _accept(self, record: JobRecord) -> None:
         """Settle a job whose acceptance was never reported: keep it for a repeated request, else drop it."""
         spent = record.hold is not None
         try:
-            if not self._jobs.files.there(record.id):
+            if not self._jobs.files.of(record.id):
                 raise BadInput(_UNFINISHED)
             hold = self._jobs.held(record)
-        except (LedgerUnavailable, RegistryUnavailable):
+        except _SILENT:
             raise
-        except SfumatoError as error:  # no price was set aside, and none can be
-            if spent or record.attempt > 1:  # it ended before, and is known
-                self._failed(record, refusal(error), said_of(error), spent=spent)
+        except SfumatoError as error:  # no price is held, and none can be
+            if spent or record.attempt > 1:  # it ended before, and clients know it
+                self._refuse(record, error, spent=spent)
             else:
-                self._jobs.forgotten(record.id, self._worker)
+                self._jobs.forget(record.id, self._worker)
             return
         if record.request is not None:
-            self._jobs.queued(record.id, self._worker, hold=hold)
+            self._jobs.queue(record.id, self._worker, hold=hold)
             return
-        self._jobs.returned(replace(record, hold=hold))
-        self._jobs.forgotten(record.id, self._worker)
-
-    def _release(self, record: JobRecord) -> None:
-        jobs = self._jobs
-        made = jobs.releases.read(record.tenant, jobs.release_id(record))
-        if record.cancelled:
-            jobs.cancelled(record, self._worker)
-        elif made is not None:  # all was done but to say so
-            result = {"release": made.id, "name": made.name, "sha256": made.sha256, "paid": made.paid}
-            jobs.ended(record, self._worker, "done", result=result)
-        elif not jobs.returned(record):
-            if record.request is None:
-                jobs.releases.discard(record.tenant, jobs.release_id(record))
-                self._failed(record, "interrupted", f"{_UNFINISHED} It had begun to draw.", spent=True)
-            else:
-                self._again(record, spent=True)
-        else:
-            self._again(record, spent=False)
+        self._jobs.give_back(replace(record, hold=hold))
+        self._jobs.forget(record.id, self._worker)
 
     def _again(self, record: JobRecord, *, spent: bool) -> None:
         """Queue a job again: with its committed hold, or with a new hold for a new attempt."""
-        if record.tries > _MOST_TRIES or not self._jobs.files.there(record.id):
-            self._failed(record, "interrupted", _UNFINISHED, spent=spent)
+        if record.tries > _MOST_TRIES or not self._jobs.files.of(record.id):
+            self._fail(record, "interrupted", _UNFINISHED, spent=spent)
             return
         changes: dict[str, Any] = {}
         if record.kind == "protect" and not spent:
-            new = replace(record, attempt=record.attempt + 1)
+            new = replace(record, attempt=record.attempt + 1, hold=None)
             try:
-                changes = {"attempt": new.attempt, "hold": self._jobs.set_aside(new).number}
-            except (LedgerUnavailable, RegistryUnavailable):
+                changes = {"attempt": new.attempt, "hold": self._jobs.held(new)}
+            except _SILENT:
                 raise
             except SfumatoError as error:
-                self._failed(record, refusal(error), said_of(error), spent=False)
+                self._refuse(record, error, spent=False)
                 return
-        self._jobs.queued(record.id, self._worker, **changes)
+        self._jobs.queue(record.id, self._worker, **changes)
 
-    def _failed(self, record: JobRecord, kind: str, sentence: str, *, spent: bool) -> None:
-        problem = problem_of(kind, sentence, retryable=True, spent=spent)
-        self._jobs.ended(record, self._worker, "failed", problem=problem)
+    def _refuse(self, record: JobRecord, error: SfumatoError, *, spent: bool) -> None:
+        found = refusal_of(error)
+        assert found is not None
+        self._fail(record, found.code, found.message, spent=spent)
+
+    def _fail(self, record: JobRecord, kind: str, detail: str, *, spent: bool) -> None:
+        self._jobs.fail(record, self._worker, kind, detail, retryable=True, spent=spent)
 
 
 class Runner:
@@ -298,12 +284,12 @@ class Runner:
         poll: float = 1.0,
         longest: float = 6 * 3600.0,
     ) -> None:
-        self._service, self._jobs = service, service.jobs_kept
+        self._service, self._jobs = service, service.job_store
         self._lease, self._beat, self._tick, self._poll = lease, beat, tick, poll
         self._longest = longest
-        # With the process's number, by which people know it; it may come again, the rest does not.
+        # The process's number is for people; it may repeat, the rest does not.
         self._name = f"worker {os.getpid()} {secrets.token_hex(8)}"
-        self._work = Work(self._jobs, service.audits_kept, self._name, lease)
+        self._work = Work(service, self._name, lease)
         self._janitor = Janitor(self._jobs, f"janitor {os.getpid()} {secrets.token_hex(8)}")
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._watched: dict[str, Watch] = {}
@@ -384,7 +370,7 @@ class Runner:
                     if id_ not in kept:
                         watch.lost = True
                         continue
-                    watch.kept()
+                    watch.renewed()
                     watch.cancelled = watch.cancelled or kept[id_]
 
     def _tidying(self) -> None:
@@ -396,6 +382,6 @@ class Runner:
                 pass
             except Exception as error:
                 # One job that nobody can settle must not keep the others waiting.
-                told("unforeseen", level="error", error=error)
+                log("unforeseen", level="error", error=error)
             if self._stopping.wait(self._tick):
                 return

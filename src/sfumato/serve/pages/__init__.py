@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.loading import when_used
 
-if TYPE_CHECKING:
-    from sfumato.serve.pages.pages_app import make_dashboard as make_dashboard
-
-__all__ = ["make_dashboard"]
+__all__: list[str] = []
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
-    __getattr__, __dir__ = when_used(__name__, {"make_dashboard": "pages_app"})
+    __getattr__, __dir__ = when_used(__name__, {})

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache, partial
 from typing import Any
 
 from starlette.responses import Response
 
-from sfumato.errors import BadInput
-from sfumato.ledger import Balance, Entry, Ledger
+from sfumato.ledger import Balance, Ledger
 from sfumato.privacy import Unit
 from sfumato.reports import (
     NARROW,
@@ -24,17 +22,13 @@ from sfumato.reports import (
     Scale,
     Step,
     Tick,
-    at_least,
-    plain,
-    share,
     thinned,
 )
 from sfumato.serve.authentication import ledger_name
-from sfumato.serve.pages.page_request import Form, Visit, form, page
+from sfumato.serve.pages.page_request import Form, Visit, budget_of, form, page
 from sfumato.serve.pages.release_pages import sections_of
 from sfumato.serve.proxy.protected_objects import kept_objects
-from sfumato.serve.refusal_codes import said_of
-from sfumato.serve.request_models import NewBudget, checked
+from sfumato.serve.service import NewBudget, checked
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 # Steps between marks of an axis of time, in seconds, and how a mark is then written.
@@ -86,11 +80,11 @@ class Spending:
     now: float
 
     @classmethod
-    def of(cls, ledger: Ledger, balance: Balance, now: datetime) -> Spending:
-        """Return the spending of the dataset of ``balance``."""
-        rows: list[Entry] = ledger.history(balance.dataset)
+    def of(cls, ledger: Ledger, balance: Balance) -> Spending:
+        """Return the spending of the dataset of ``balance``, up to its last entry."""
+        rows = ledger.history(balance.dataset)
         times = [datetime.fromisoformat(row.at).timestamp() for row in rows]
-        return cls(Budget(balance, rows).steps(), times, max([now.timestamp(), *times]))
+        return cls(Budget(balance, rows).steps(), times, max(times))
 
     def drawn(self) -> list[BurnDown]:
         """Return the burn-down plot for every canvas; empty if nothing was spent yet."""
@@ -131,67 +125,42 @@ class Spending:
 class Spendings:
     """A cache of spending by dataset, valid while its balance stays the same."""
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[Balance, Spending]] = OrderedDict()
-        self._lock = threading.Lock()
+    def __init__(self, ledger: Ledger) -> None:
+        self._found = lru_cache(_MOST_KEPT)(partial(Spending.of, ledger))
 
-    def of(self, ledger: Ledger, balance: Balance, now: datetime) -> Spending:
-        """Return the spending of the dataset of ``balance``, up to ``now``."""
-        with self._lock:
-            before = self._kept.get(balance.dataset)
-        if before is None or before[0] != balance:
-            before = (balance, Spending.of(ledger, balance, now))
-        with self._lock:
-            self._kept[balance.dataset] = before
-            self._kept.move_to_end(balance.dataset)
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        return replace(before[1], now=max(now.timestamp(), before[1].now))
+    def of(self, balance: Balance) -> Spending:
+        """Return the spending of the dataset of ``balance``, up to now."""
+        found = self._found(balance)
+        return replace(found, now=max(datetime.now(UTC).timestamp(), found.now))
 
 
-def budget_of(balance: dict[str, Any]) -> dict[str, Any]:
-    """Return a budget for display: what is left rounded down, the used share as a percentage."""
-    return balance | {
-        "used_text": share(balance["used"]),
-        "left_text": at_least(balance["left"] or balance["left_pure"]),
-        "left_pure_text": at_least(balance["left_pure"]),
-        "epsilon_text": plain(balance["epsilon"]),
-        "delta_text": plain(balance["delta"]),
-    }
-
-
-def _datasets(visit: Visit) -> Response:
-    return _listed(visit)
-
-
-def _listed(visit: Visit, status: int = 200, **values: Any) -> Response:
-    found = visit.service.budgets(visit.caller)
+def _datasets(visit: Visit, status: int = 200, given: Form | None = None, **values: Any) -> Response:
     return visit.page(
         "datasets.html",
         status=status,
         here="datasets",
-        budgets=[budget_of(one) | {"spark": _spark(visit, one)} for one in found],
+        budgets=[
+            budget_of(one) | {"spark": _spending(visit, one).spark()}
+            for one in visit.service.budgets(visit.caller)
+        ],
         units=Unit.examples(),
         neighbours=[(one, one) for one in _NEIGHBOURS],
-        **({"typed": dict.fromkeys(_FIELDS, ""), "refusal": None} | values),
+        typed=(given or Form()).texts(_FIELDS),
+        **({"refusal": None} | values),
     )
 
 
 def _open(visit: Visit, given: Form) -> Response:
-    typed = {name: given.text(name) for name in _FIELDS}
-    try:
-        numbers = {name: given.number(name) for name in ("epsilon", "delta")}
-        asked = checked("the budget", NewBudget, typed | numbers)
-        visit.service.open_budget(visit.caller, **asked.model_dump())
-    except BadInput as error:
-        return _listed(visit, 400, typed=typed, refusal=said_of(error))
+    numbers = {name: given.number(name) for name in ("epsilon", "delta")}
+    asked = checked("the budget", NewBudget, given.texts(_FIELDS) | numbers)
+    visit.service.open_budget(visit.caller, **asked.model_dump())
     return visit.then("dataset", dataset=asked.dataset)
 
 
 def _dataset(visit: Visit, dataset: str) -> Response:
     entries = visit.service.history(visit.caller, dataset)
     balance = visit.service.budget(visit.caller, dataset)
-    spending = Spending.of(visit.service.ledger, _named(visit, balance), datetime.now(UTC))
+    spending = _spending(visit, balance)
     left = {step.number: step.left_text for step in spending.steps}
     releases = [one for one in visit.service.releases(visit.caller, limit=_MOST) if one.dataset == dataset]
     objects, drawn = kept_objects(visit.service, visit.caller, dataset, most=_MOST_OBJECTS)
@@ -210,7 +179,7 @@ def _dataset(visit: Visit, dataset: str) -> Response:
         objects=list(zip(objects, sections_of(visit, objects), strict=True)),
         older_objects=max(0, drawn - _MOST_OBJECTS),
         elsewhere=_paid(entries)
-        - {one.paid["number"] for one in releases if one.paid}
+        - {one.paid.number for one in releases if one.paid}
         - {one.entry for one in objects},
     )
 
@@ -221,18 +190,14 @@ def _paid(entries: list[dict[str, Any]]) -> set[int]:
     return {entry["number"] for entry in entries if entry["kind"] == "spend"} | committed
 
 
-def _spark(visit: Visit, balance: dict[str, Any]) -> str:
-    found = visit.desk.spendings.of(visit.service.ledger, _named(visit, balance), datetime.now(UTC))
-    return found.spark()
-
-
-def _named(visit: Visit, balance: dict[str, Any]) -> Balance:
-    """Return a balance under the ledger's name of its dataset, which the service has shown to this caller."""
-    return Balance(**balance | {"dataset": ledger_name(visit.caller.tenant, balance["dataset"])})
+def _spending(visit: Visit, balance: dict[str, Any]) -> Spending:
+    """Return the spending of a dataset whose ``balance`` the service has shown to this caller."""
+    name = ledger_name(visit.caller.tenant, balance["dataset"])
+    return visit.desk.spendings.of(Balance(**balance | {"dataset": name}))
 
 
 ROUTES = [
     page("/", _datasets, "datasets"),
-    form("/datasets", _open, "open-budget"),
+    form("/datasets", _open, "open-budget", again=_datasets),
     page("/datasets/{dataset}", _dataset, "dataset"),
 ]

@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -118,27 +117,21 @@ class Samples:
     """Releases of the samples, each computed once; the last 64 are cached."""
 
     def __init__(self, secret: bytes) -> None:
-        # A secret of its own: what noise a public picture got is plain to everybody who has the picture.
+        # A secret of its own: anybody who has a public picture can compute the noise that it got.
         self._secret = hmac.digest(secret, b"sfumato frontier explorer", hashlib.sha256)
-        self._kept: OrderedDict[tuple[str, float, float], Shown] = OrderedDict()
+        self._cached = lru_cache(_MOST_KEPT)(self._made)
         self._lock = threading.Lock()
 
     def shown(self, name: str, epsilon: float, distrust: float) -> Shown:
-        """Return the release of sample ``name`` for readers of ``distrust``.
-
-        Both are values of the scales.
-        """
+        """Return the release of sample ``name`` for readers of ``distrust``, at values of the scales."""
         if name not in SAMPLES or epsilon not in EPSILONS or distrust not in DISTRUSTS:
             raise BadInput("the explorer shows its own samples, at the values of its two scales.")
-        key = (name, epsilon, distrust)
         with self._lock:  # also so that one visitor's sliding keeps at most one processor busy
-            if key not in self._kept:
-                noise = Keyed(self._secret, dataset=name, version="1", release=f"{epsilon:g}, {distrust:g}")
-                self._kept[key] = _MAKERS[name](epsilon, distrust, noise)
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-            return self._kept[key]
+            return self._cached(name, epsilon, distrust)
+
+    def _made(self, name: str, epsilon: float, distrust: float) -> Shown:
+        noise = Keyed(self._secret, dataset=name, version="1", release=f"{epsilon:g}, {distrust:g}")
+        return _MAKERS[name](epsilon, distrust, noise)
 
 
 def _digits(epsilon: float, distrust: float, noise: Keyed) -> Shown:

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from anyio import CapacityLimiter, to_thread
@@ -32,24 +33,25 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import sfumato
+from sfumato.audits import Finding
 from sfumato.errors import BadInput
 from sfumato.privacy import Statement
-from sfumato.reports import Entry, ReleaseSection, at_most, share
+from sfumato.reports import Entry, ReleaseSection, at_least, at_most, plain, share
 from sfumato.reports import environment as report_environment
-from sfumato.serve.authentication import Caller, Forbidden, Guessing, Unauthenticated
-from sfumato.serve.logs import note
-from sfumato.serve.registry_database import Unknown
-from sfumato.serve.request_files import TooSlow, direct_limit, file_name, for_jobs, require_size
-from sfumato.serve.rest.rest_requests import Parts, allow, is_form
+from sfumato.serve.authentication import ApiKey
+from sfumato.serve.refusals import Forbidden, TooSlow, Unauthenticated, refusal_of
+from sfumato.serve.rest.rest_requests import FormReader, allow, is_form
 from sfumato.serve.service import Service
+from sfumato.serve.uploads import file_name, require_size
 
 if TYPE_CHECKING:
     from sfumato.serve.pages.dataset_pages import Spendings
     from sfumato.serve.pages.explorer import Samples
-    from sfumato.serve.pages.sign_in import Session, Sessions
+    from sfumato.serve.pages.sign_in import Sessions
 
-VERSION = sfumato.__version__
-# What a page is called in the window's title; those of one thing by its name.
+#: The name of the cookie of a session.
+SESSION = "sfumato_session"
+# The titles of windows; a page about one thing is titled by its name.
 _TITLES = {
     "access.html": "Buckets and readers",
     "audits.html": "Audits and jobs",
@@ -65,41 +67,18 @@ _TITLES = {
     "releases_list.html": "Releases",
     "sign_in.html": "Sign in",
 }
-
-
-def _policy(allowed: Mapping[str, str]) -> str:
-    return "; ".join(f"{what} {where}".strip() for what, where in allowed.items())
-
-
-_PAGES = _policy(
-    {
-        "default-src": "'none'",
-        "script-src": "'self'",
-        "style-src": "'self'",
-        "img-src": "'self'",
-        "connect-src": "'self'",
-        "form-action": "'self'",
-        "frame-ancestors": "'none'",
-        "base-uri": "'none'",
-    }
-)
-#: For a whole document inside a page's address, such as a report, whose own policy names its style and script
-#: by their hashes: it is shown as if it came from another site, without cookies of this one.
-DOCUMENT = _policy(
-    {
-        "default-src": "'none'",
-        "script-src": "'unsafe-inline'",
-        "style-src": "'unsafe-inline'",
-        "img-src": "data:",
-        "frame-ancestors": "'none'",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "sandbox": "allow-scripts",
-    }
+#: The policy for a whole document at a page's address, such as a report, whose own policy names its style and
+#: script by their hashes: it is shown as if it came from another site, without cookies of this one.
+DOCUMENT = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox allow-scripts"
 )
 #: On every answer.
 PROTECTION: Mapping[str, str] = {
-    "Content-Security-Policy": _PAGES,
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -109,6 +88,11 @@ PROTECTION: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
+_MOST_BYTES = 4 << 20  # a policy of the largest size, with every character escaped
+_MOST_FIELDS, _MOST_PARTS, _MOST_WORD = 200, 120, 1 << 20
+_FORM_SECONDS = 30.0
+# Two slow pages are made at a time; others wait without blocking a thread.
+_SLOW = CapacityLimiter(2)
 
 
 class Headers:
@@ -130,31 +114,29 @@ class Headers:
         await self._app(scope, receive, sent)
 
 
+# Rendering
+
+
 def rendered(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
     """Return the page ``template``, or only its changing part if a script requests that.
 
     The changing part is a file of the same name; a page is rendered inside ``frame.html``, so scripts and
     browsers get the same content.
     """
-
-    def at(name: str, **parameters: Any) -> Markup:
-        return address_of(request, name, **parameters)
-
     title = _TITLES.get(template) or values.get("heading") or values.get("dataset") or ""
-    content = {
-        "title": title,
-        "visit": None,
-        "here": "",
-        "fragment": is_fragment(request),
-        **values,
-        "at": at,
-    }
+    content = {"title": title, "visit": None, "here": "", "fragment": is_fragment(request)} | values
     frame = template if content["fragment"] else "frame.html"
-    body = _environment().get_template(frame).render(inner=template, sfumato_version=VERSION, **content)
+    body = (
+        _environment()
+        .get_template(frame)
+        .render(
+            inner=template, sfumato_version=sfumato.__version__, at=partial(address_of, request), **content
+        )
+    )
     return HTMLResponse(body, status)
 
 
-def address_of(request: Request, name: str, **parameters: Any) -> Markup:
+def address_of(request: Request, name: str, /, **parameters: Any) -> Markup:
     """Return the escaped path of the page called ``name``, below the mount point of the application."""
     path = request.app.url_path_for(name, **{key: str(value) for key, value in parameters.items()})
     return Markup(escape(f"{request.scope.get('root_path', '').rstrip('/')}{path}"))
@@ -165,10 +147,23 @@ def is_fragment(request: Request) -> bool:
     return request.headers.get("sfumato-fragment") == "1"
 
 
-def section_of(name: str, statement: Statement | Mapping[str, Any]) -> ReleaseSection:
+def section_of(
+    name: str, statement: Statement | Mapping[str, Any], findings: Sequence[Finding] = ()
+) -> ReleaseSection:
     """Return the three columns of a release as the report shows them."""
-    told = statement if isinstance(statement, Statement) else Statement.from_dict(statement)
-    return ReleaseSection(1, Entry(name, told))
+    found = statement if isinstance(statement, Statement) else Statement.from_dict(statement)
+    return ReleaseSection(1, Entry(name, found, findings))
+
+
+def budget_of(balance: dict[str, Any]) -> dict[str, Any]:
+    """Return a budget for display: what is left rounded down, the used share as a percentage."""
+    return balance | {
+        "used_text": share(balance["used"]),
+        "left_text": at_least(balance["left"] or balance["left_pure"]),
+        "left_pure_text": at_least(balance["left_pure"]),
+        "epsilon_text": plain(balance["epsilon"]),
+        "delta_text": plain(balance["delta"]),
+    }
 
 
 def template_text(name: str) -> str:
@@ -187,27 +182,16 @@ def _environment() -> Environment:
         "at_most": at_most,
         "share": share,
         "exact": lambda text: Markup(escape(text)),
-        "sentence": _sentence,
-        "day": _day,
+        "sentence": lambda text: text[:1].upper() + text[1:],  # messages of the API begin in lower case
+        "day": lambda time: f"{_parsed(time).day} {_parsed(time):%B %Y}",
         "moment": moment,
         "machine": lambda time: _parsed(time).isoformat(timespec="seconds"),
     }
     return environment
 
 
-def _sentence(text: str) -> str:
-    """Return a sentence of the API with a capital letter, because it stands alone here."""
-    return text[:1].upper() + text[1:]
-
-
 def _parsed(time: str | datetime) -> datetime:
     return time if isinstance(time, datetime) else datetime.fromisoformat(time)
-
-
-def _day(time: str | datetime) -> str:
-    """Return a date as in 16 November 2026, in UTC."""
-    found = _parsed(time)
-    return f"{found.day} {found:%B %Y}"
 
 
 def moment(time: str | datetime) -> str:
@@ -216,31 +200,27 @@ def moment(time: str | datetime) -> str:
     return f"{found.day} {found:%b %Y, %H:%M} UTC"
 
 
-_MOST_BYTES = 4 << 20  # a policy of the largest size, with every character escaped
-_MOST_FIELDS = 200
-_SECONDS = 30.0
-
-#: The name of the cookie of those who are signed in.
-SESSION = "sfumato_session"
-_MOST_PARTS = 120
-_SLOW_AT_ONCE = 2
-_P = ParamSpec("_P")
+# Forms
 
 
 @dataclass(frozen=True)
 class Form:
     """The ``fields`` of a form with their values, and the paths of its ``files`` during the request."""
 
-    fields: Mapping[str, Sequence[str]]
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
 
-    def text(self, name: str, default: str = "") -> str:
+    def text(self, name: str) -> str:
         """Return the text of field ``name``, without surrounding spaces."""
-        return self.fields.get(name, [default])[0].strip()
+        return self.exact(name).strip()
 
     def exact(self, name: str) -> str:
         """Return the text of the hidden field ``name``, with surrounding spaces."""
         return self.fields.get(name, [""])[0]
+
+    def texts(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the texts of several fields."""
+        return {name: self.text(name) for name in names}
 
     def several(self, name: str) -> list[str]:
         """Return all values of field ``name``."""
@@ -259,11 +239,6 @@ class Form:
             raise BadInput(f"no {name} was chosen; choose one.")
         return self.files[name]
 
-    @property
-    def proof(self) -> str | None:
-        """Return the proof that the form was made for this session."""
-        return self.fields.get("proof", [None])[0]
-
 
 async def form_of(request: Request, most: int = _MOST_BYTES) -> Form:
     """Return the form in the body of ``request``: at most ``most`` bytes, within half a minute."""
@@ -279,7 +254,7 @@ async def form_of(request: Request, most: int = _MOST_BYTES) -> Form:
             require_size(len(body), most)
 
     try:
-        await asyncio.wait_for(read(), _SECONDS)
+        await asyncio.wait_for(read(), _FORM_SECONDS)
         found = parse_qs(
             body.decode("utf-8"), keep_blank_values=True, strict_parsing=True, max_num_fields=_MOST_FIELDS
         )
@@ -290,12 +265,40 @@ async def form_of(request: Request, most: int = _MOST_BYTES) -> Form:
     return Form(found)
 
 
+async def _upload_of(request: Request, folder: Path, limit: int, certificates: Collection[str]) -> Form:
+    """Return the form in the body of ``request``, with its files in ``folder``, at most ``limit`` bytes.
+
+    Files of the fields ``certificates`` are JSON; all others must have names of files that can be released.
+    """
+    if not is_form(request):
+        raise BadInput("the body of a form with files is multipart/form-data.")
+    numbers, chosen = count(1), set[str]()
+
+    def place(part: str, called: str | None) -> Path | None:
+        number = next(numbers)
+        if number > _MOST_PARTS:
+            raise BadInput(f"a form has at most {_MOST_PARTS} fields.")
+        if not called:
+            return None
+        if part in chosen:
+            raise BadInput("one file at a time.")
+        chosen.add(part)
+        # Each file has its own folder, because names repeat.
+        return folder / str(number) / ("certificate.json" if part in certificates else file_name(called))
+
+    reader = FormReader(limit, place, most_word=_MOST_WORD)
+    await reader.read(request)
+    return Form(reader.fields, reader.files)
+
+
+# Visits
+
+
 @dataclass(frozen=True)
 class Desk:
     """What all pages of one application share."""
 
     service: Service
-    guessing: Guessing
     sessions: Sessions
     samples: Samples
     spendings: Spendings
@@ -307,7 +310,7 @@ class Visit:
 
     request: Request
     desk: Desk
-    caller: Caller
+    caller: ApiKey
     proof: str
 
     @property
@@ -328,11 +331,6 @@ class Visit:
         place = f"#{part}" if part else ""
         return RedirectResponse(f"{address_of(self.request, name, **parameters)}{place}", 303)
 
-    def require_proof(self, given: str | None) -> None:
-        """Raise if the form was not made for this session."""
-        if given is None or not hmac.compare_digest(given.encode(), self.proof.encode()):
-            raise Forbidden("this form is not one of yours or too old; load its page again.")
-
 
 def desk_of(request: Request) -> Desk:
     """Return the shared objects of the application of ``request``."""
@@ -344,19 +342,14 @@ def visit_of(request: Request) -> Visit:
     """Return the visit of the session cookie of ``request``, charged once to the tenant's quota."""
     found: Visit | None = getattr(request.state, "visit", None)
     if found is None:
-        found = request.state.visit = _charged_visit(request)
+        desk = desk_of(request)
+        session = desk.sessions.read(request.cookies.get(SESSION))
+        key = None if session is None else desk.service.registry.key(session.key_id)
+        usable = key is not None and key.is_usable(datetime.now(UTC))
+        if session is None or key is None or key.tenant != session.tenant or not usable:
+            raise Unauthenticated("this needs a valid key: sign in with one.")
+        found = request.state.visit = Visit(request, desk, desk.service.admit(key), session.proof)
     return found
-
-
-def _charged_visit(request: Request) -> Visit:
-    desk = desk_of(request)
-    session = desk.sessions.read(request.cookies.get(SESSION))
-    caller = None if session is None else _caller(desk.service, session)
-    if session is None or caller is None:
-        raise Unauthenticated("this needs a valid key: sign in with one.")
-    note(tenant=caller.tenant, key=caller.key_id)
-    desk.service.registry.charge(caller.tenant)
-    return Visit(request, desk, caller, session.proof)
 
 
 def require_own_site(request: Request) -> None:
@@ -365,137 +358,81 @@ def require_own_site(request: Request) -> None:
         raise Forbidden("this form was sent by a page of another site; nothing was done.")
 
 
-def _caller(service: Service, session: Session) -> Caller | None:
-    """Return the holder of the key of ``session``, or None if the key is no longer valid."""
-    now = datetime.now(UTC)
-    try:
-        keys = service.registry.keys(session.tenant)
-    except Unknown:
-        return None
-    for key in keys:
-        if key.id == session.key_id and key.usable(now):
-            return key.caller()
-    return None
+def require_proof(given: Form, proof: str | None) -> None:
+    """Raise if the form was not made for the session or browser of this ``proof``."""
+    if proof is None or not hmac.compare_digest(given.exact("proof").encode(), proof.encode()):
+        raise Forbidden("this form is not one of yours or too old; load its page again.")
 
 
-async def upload_of(
-    request: Request,
-    service: Service,
-    brought: ExitStack,
-    certificates: tuple[str, ...] = (),
-    *,
-    direct: bool = False,
-) -> Form:
-    """Return the form in the body of ``request``; closing ``brought`` removes its files.
+# Routes: the work of a page takes the visit, that of a form also the form, and the parameters of the path
 
-    Files of the fields ``certificates`` are JSON; all others must have names of files that can be released.
-    The limit is lower if the request waits for the work on them (``direct``).
-    """
-    if not is_form(request):
-        raise BadInput("the body of a form with files is multipart/form-data.")
-    folder = brought.enter_context(service.folder())
-    limit = direct_limit(service.settings) if direct else service.settings.body_bytes
-    parts = _Fields(folder, limit, certificates)
-    with for_jobs(limit, service.settings):
-        await parts.read(request)
-    return Form(parts.fields, parts.files)
+Work = Callable[..., Response]
 
 
-class _Fields(Parts):
-    """Fields of any name, with one or several values; each file has its own folder, because names repeat."""
+def page(path: str, work: Work, name: str, *, slow: bool = False) -> Route:
+    """Return the route of a page that ``work`` makes."""
 
-    most_word = 1 << 20
-
-    def __init__(self, folder: Path, limit: int, certificates: tuple[str, ...]) -> None:
-        super().__init__(limit)
-        self.fields: dict[str, list[str]] = {}
-        self.files: dict[str, Path] = {}
-        self._folder, self._certificates, self._count = folder, certificates, 0
-
-    def place(self, part: str, called: str | None) -> Path | None:
-        self._count += 1
-        if self._count > _MOST_PARTS:
-            raise BadInput(f"a form has at most {_MOST_PARTS} fields.")
-        if not called:
-            return None
-        if part in self.files:
-            raise BadInput("one file at a time.")
-        safe = "certificate.json" if part in self._certificates else file_name(called)
-        self.files[part] = self._folder / str(self._count) / safe
-        return self.files[part]
-
-    def word(self, part: str, called: str | None, text: bytes) -> None:
-        if called is None:  # an empty name says that no file was chosen
-            self.fields.setdefault(part, []).append(text.decode("utf-8", "replace"))
-
-
-Page = Callable[Concatenate[Visit, _P], Response]
-Posted = Callable[Concatenate[Visit, Form, _P], Response]
-
-
-def page(path: str, work: Page[_P], name: str, *, slow: bool = False) -> Route:
-    """Return the route of a page that ``work`` makes from a visit and the parameters of the path.
-
-    Two ``slow`` pages are made at a time; others wait without blocking a thread.
-    """
+    def looked(request: Request) -> Response:
+        return work(visit_of(request), **request.path_params)
 
     async def endpoint(request: Request) -> Response:
         if slow:
-            return await to_thread.run_sync(_looked, request, work, limiter=_few(request))
-        return await run_in_threadpool(_looked, request, work)
+            return await to_thread.run_sync(looked, request, limiter=_SLOW)
+        return await run_in_threadpool(looked, request)
 
     return Route(path, endpoint, methods=["GET"], name=name)
 
 
-def form(path: str, work: Posted[_P], name: str) -> Route:
-    """Return the route of a form without files."""
+def form(path: str, work: Work, name: str, *, again: Work | None = None) -> Route:
+    """Return the route of a form without files.
+
+    If it is refused, ``again`` makes its page once more, with the form as ``given`` and the ``refusal``.
+    """
 
     async def endpoint(request: Request) -> Response:
         require_own_site(request)
         visit = await run_in_threadpool(visit_of, request)
-        given = await form_of(request)
-        return await run_in_threadpool(_proven, visit, given, work)
+        return await run_in_threadpool(_posted, visit, await form_of(request), work, again)
 
     return Route(path, endpoint, methods=["POST"], name=name)
 
 
 def upload(
     path: str,
-    work: Posted[_P],
+    work: Work,
     name: str,
     *,
-    certificates: tuple[str, ...] = (),
+    again: Work | None = None,
+    certificates: Collection[str] = (),
     late: str | None = None,
 ) -> Route:
     """Return the route of a form with files, which counts among the tenant's concurrent requests.
 
-    The files are removed afterwards. With ``late``, the advice if the work takes too long, the form has the
-    limits of a synchronous request.
+    The files are removed afterwards. ``late`` is that of :meth:`Service.receive`.
     """
 
     async def endpoint(request: Request) -> Response:
         require_own_site(request)
         visit = await run_in_threadpool(visit_of, request)
-        with ExitStack() as brought:
-            given = await upload_of(request, visit.service, brought, certificates, direct=late is not None)
-            doing = partial(_proven, visit, given, work)
-            return await visit.service.direct.done(visit.caller.tenant, doing, brought.pop_all(), late=late)
+        service = visit.service
+
+        async def bring(brought: ExitStack) -> Callable[[], Response]:
+            folder = brought.enter_context(service.folder())
+            given = await _upload_of(request, folder, service.body_limit(late), certificates)
+            return partial(_posted, visit, given, work, again)
+
+        return await service.receive(visit.caller, bring, late=late)
 
     return Route(path, endpoint, methods=["POST"], name=name)
 
 
-def _few(request: Request) -> CapacityLimiter:
-    state = request.app.state
-    if not hasattr(state, "few"):
-        state.few = CapacityLimiter(_SLOW_AT_ONCE)
-    found: CapacityLimiter = state.few
-    return found
-
-
-def _looked(request: Request, work: Callable[..., Response]) -> Response:
-    return work(visit_of(request), **request.path_params)
-
-
-def _proven(visit: Visit, given: Form, work: Callable[..., Response]) -> Response:
-    visit.require_proof(given.proof)
-    return work(visit, given, **visit.request.path_params)
+def _posted(visit: Visit, given: Form, work: Work, again: Work | None) -> Response:
+    require_proof(given, visit.proof)
+    try:
+        return work(visit, given, **visit.request.path_params)
+    except BadInput as error:
+        refusal = refusal_of(error)
+        if again is None or refusal is None or is_fragment(visit.request):
+            raise
+        words = {"status": refusal.status, "given": given, "refusal": refusal.message}
+        return again(visit, **visit.request.path_params, **words)

@@ -14,12 +14,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.authentication import Guessing
 from sfumato.serve.pages import (
     dataset_pages,
     explorer,
-    job_pages,
-    release_forms,
     release_pages,
     sign_in,
     tenant_pages,
@@ -38,27 +35,25 @@ from sfumato.serve.pages.page_request import (
     visit_of,
 )
 from sfumato.serve.pages.sign_in import Sessions
-from sfumato.serve.refusal_codes import refusal, said_of, seconds_to_wait
-from sfumato.serve.rest.middleware import STATUS, allowed
+from sfumato.serve.refusals import refusal_of
+from sfumato.serve.rest.rest_requests import allowed
 from sfumato.serve.service import Service
-
-__all__ = ["make_dashboard"]
 
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _OF_THE_REPORT = ("style.css", "script.js")
 _HEADINGS = {
     401: "Sign in first",
-    403: "Not with this key",
-    404: "Not here",
-    409: "That does not fit any more",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Conflict",
     413: "Too large",
-    429: "Too much at once",
-    503: "Not now",
+    429: "Too many requests",
+    503: "Not available now",
 }
 
 
-def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
-    """Return the pages of ``service``; ``guessing`` counts wrong keys, together with the other interfaces."""
+def make_dashboard(service: Service) -> Starlette:
+    """Return the pages of ``service``."""
     app = Starlette(
         routes=[
             Route("/static/{file}", _static, methods=["GET"], name="static"),
@@ -67,9 +62,7 @@ def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
                 for part in (
                     sign_in,
                     dataset_pages,
-                    release_forms,
                     release_pages,
-                    job_pages,
                     explorer,
                     tenant_pages,
                 )
@@ -81,7 +74,7 @@ def make_dashboard(service: Service, guessing: Guessing) -> Starlette:
     )
     secret = service.keys.noise_secret()
     sessions = Sessions(secret, service.settings.data / "signed-out")
-    app.state.desk = Desk(service, guessing, sessions, Samples(secret), Spendings())
+    app.state.desk = Desk(service, sessions, Samples(secret), Spendings(service.ledger))
     return app
 
 
@@ -100,14 +93,13 @@ def _static(request: Request) -> Response:
 
 def _refused(request: Request, error: Exception) -> Response:
     """Return a page with the refusal in the words of the API."""
-    assert isinstance(error, SfumatoError)
-    word, seconds = refusal(error), seconds_to_wait(error)
-    status = STATUS.get(word, 400)
-    if status == 401 and not is_fragment(request):
+    found = refusal_of(error)
+    assert found is not None
+    if found.status == 401 and not is_fragment(request):
         return _to_sign_in(request)
-    answer = _page(request, status, said_of(error))
-    if seconds is not None:
-        answer.headers["Retry-After"] = str(math.ceil(seconds))
+    answer = _page(request, found.status, found.message)
+    if found.seconds is not None:
+        answer.headers["Retry-After"] = str(math.ceil(found.seconds))
     return answer
 
 
@@ -127,7 +119,7 @@ def _plain(request: Request, error: Exception) -> Response:
 
 def _unforeseen(request: Request, error: Exception) -> Response:
     """Return a page for an unexpected error; the error itself is logged."""
-    sentence = "something unforeseen happened; it is in the log by its time."
+    sentence = "an unexpected error occurred; it is in the log by its time."
     # Answered from outside of what adds headers to all others.
     answer = rendered(request, "error.html", status=500, heading=_heading(500), sentence=sentence)
     answer.headers.update(PROTECTION)
@@ -154,4 +146,4 @@ def _page(request: Request, status: int, sentence: str) -> Response:
 
 
 def _heading(status: int) -> str:
-    return _HEADINGS.get(status, "That was not understood" if status < 500 else "Something went wrong")
+    return _HEADINGS.get(status, "Bad request" if status < 500 else "Something went wrong")

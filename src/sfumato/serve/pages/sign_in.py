@@ -26,7 +26,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.authentication import Caller, Forbidden, TooManyGuesses, Unauthenticated, caller_of
+from sfumato.serve.authentication import ApiKey
 from sfumato.serve.pages.page_request import (
     SESSION,
     Form,
@@ -37,7 +37,9 @@ from sfumato.serve.pages.page_request import (
     form_of,
     rendered,
     require_own_site,
+    require_proof,
 )
+from sfumato.serve.refusals import TooManyGuesses, Unauthenticated
 
 #: After so long one signs in again.
 LIFETIME_SECONDS = 8 * 3600
@@ -69,10 +71,10 @@ class Sessions:
         self._secret = hmac.digest(secret, b"sfumato dashboard sessions", hashlib.sha256)
         self._ended, self._clock = ended, clock
 
-    def opened(self, caller: Caller) -> str:
+    def opened(self, caller: ApiKey) -> str:
         """Return the cookie of a new session for ``caller``."""
         until = int(self._clock()) + LIFETIME_SECONDS
-        body = f"{caller.tenant}.{caller.key_id}.{until}.{secrets.token_hex(16)}"
+        body = f"{caller.tenant}.{caller.id}.{until}.{secrets.token_hex(16)}"
         return f"{body}.{self._signature('session', body)}"
 
     def read(self, cookie: str | None) -> Session | None:
@@ -156,12 +158,10 @@ async def _sign_in(request: Request) -> Response:
 
 def _shown(request: Request, given: Form) -> Response:
     desk, to = desk_of(request), given.text("to")
-    proof = desk.sessions.proof_of_mark(request.cookies.get(_MARK))
-    if proof is None or not hmac.compare_digest(proof.encode(), (given.proof or "").encode()):
-        raise Forbidden("this form is not one of yours or too old; load its page again.")
+    require_proof(given, desk.sessions.proof_of_mark(request.cookies.get(_MARK)))
     address = None if request.client is None else request.client.host
     try:
-        caller = caller_of(desk.service, desk.guessing, f"Bearer {given.text('key')}", address)
+        caller = desk.service.authenticate(f"Bearer {given.text('key')}", address)
     except (Unauthenticated, TooManyGuesses) as error:
         answer = _asked(request, to, _status(error), _sentence(error))
         if isinstance(error, TooManyGuesses):

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.loading import when_used
 
-if TYPE_CHECKING:
-    from sfumato.serve.proxy.s3_app import make_proxy as make_proxy
-    from sfumato.serve.proxy.s3_app import proxy_mount as proxy_mount
-
-__all__ = ["make_proxy", "proxy_mount"]
+__all__: list[str] = []
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any other
-    __getattr__, __dir__ = when_used(__name__, {"make_proxy": "s3_app", "proxy_mount": "s3_app"})
+    __getattr__, __dir__ = when_used(__name__, {})

@@ -32,33 +32,29 @@ from sfumato.io import (
 )
 from sfumato.serve.authentication import (
     ApiKey,
-    Caller,
-    Forbidden,
-    NotFound,
-    checked_reader,
+    DatasetName,
+    allowed_name,
+    budget_name,
+    checked_text,
     is_key_id,
-    known,
-    named,
     require,
 )
 from sfumato.serve.reader_tiers import (
-    Kept,
+    Declaration,
     ReaderFacts,
     TierLevels,
     TierStore,
     TierTerms,
     context_of,
 )
-from sfumato.serve.registry_database import Unknown
+from sfumato.serve.refusals import Forbidden, NotFound, Unknown
 from sfumato.serve.release_store import Resources
-from sfumato.serve.request_models import Name
 
 _SCHEMES = ("s3", "gs", "file")
-# Of S3's own keys, in bytes.
-_LONGEST = 1024
+# The longest key of an object in S3, in bytes.
+_LONGEST_KEY = 1024
 # A reader waits for the answer, so requests are retried less than for a batch.
 _RETRY = RetryPolicy(attempts=4, total=10.0)
-
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _SECRETS = "secrets of access keys"
@@ -66,18 +62,19 @@ _SECRETS = "secrets of access keys"
 
 def allowed_source(url: str, tenant: str, allowed: Iterable[str], data: Path) -> str:
     """Return ``url`` if the operator allows it to ``tenant``, a name; never the service's own folder."""
-    remote = Remote(url)
-    checked = remote.url
-    if remote.scheme not in _SCHEMES:
+    checked = _resolved(url)
+    scheme, _, path = checked.partition("://")
+    if scheme not in _SCHEMES:
         raise BadInput(f"a source is a URL of {', '.join(_SCHEMES)}, such as s3://bucket/folder.")
-    if remote.scheme == "file":
-        place = _on_disk(checked)
-        checked = f"file://{place}"
-        own = data.resolve()
+    if scheme == "file":
+        place, own = Path(path), data.resolve()
         if place == own or own in place.parents or place in own.parents:
             raise BadInput("a source cannot be the folder of the service, nor in it, nor around it.")
-    if any(_is_below(checked, prefix) for prefix in prefixes_of(tenant, allowed)):
-        return checked
+    for prefix in prefixes_of(tenant, allowed):
+        with suppress(BadInput):
+            known = _resolved(prefix)
+            if checked == known or checked.startswith(f"{known}/"):
+                return checked
     raise BadInput(
         "this source is not allowed to this tenant; the operator of the service allows prefixes, such as "
         "TENANT=s3://bucket/folder.",
@@ -85,23 +82,18 @@ def allowed_source(url: str, tenant: str, allowed: Iterable[str], data: Path) ->
     )
 
 
+def _resolved(url: str) -> str:
+    """Return a checked URL; that of a file with links resolved."""
+    remote = Remote(url)
+    if remote.scheme != "file":
+        return remote.url
+    return f"file://{Path(remote.url.partition('://')[2]).resolve()}"
+
+
 def prefixes_of(tenant: str, allowed: Iterable[str]) -> list[str]:
     """Return the prefixes that the operator allows to the tenant named ``tenant``."""
     entries = [entry.partition("=") for entry in allowed]
     return [prefix for name, equals, prefix in entries if equals and name == tenant]
-
-
-def _is_below(url: str, prefix: str) -> bool:
-    with suppress(BadInput):
-        remote = Remote(prefix)
-        known = f"file://{_on_disk(remote.url)}" if remote.scheme == "file" else remote.url
-        return url == known or url.startswith(f"{known}/")
-    return False
-
-
-def _on_disk(url: str) -> Path:
-    """Return the path of a file:// URL with links resolved."""
-    return Path(url.partition("://")[2]).resolve()
 
 
 @dataclass(frozen=True)
@@ -160,18 +152,17 @@ class Source:
             self._remote.child(key)
         except BadInput:
             return False
-        return len(key.encode("utf-8", "replace")) <= _LONGEST and not any(
-            part[0] == "." for part in key.split("/")
-        )
+        hidden = any(part[0] == "." for part in key.split("/"))
+        return not hidden and len(key.encode("utf-8", "replace")) <= _LONGEST_KEY
 
 
 def _modified(info: dict[str, Any]) -> datetime | None:
     for name in ("LastModified", "last_modified", "updated", "mtime"):
-        told = info.get(name)
-        if isinstance(told, datetime):
-            return told.astimezone(UTC)
-        if isinstance(told, int | float) and not isinstance(told, bool):
-            return datetime.fromtimestamp(told, UTC)
+        time = info.get(name)
+        if isinstance(time, datetime):
+            return time.astimezone(UTC)
+        if isinstance(time, int | float) and not isinstance(time, bool):
+            return datetime.fromtimestamp(time, UTC)
     return None
 
 
@@ -194,7 +185,7 @@ class NewBucket(BaseModel):
 
     name: str = Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
     source: str = Field(min_length=1, max_length=1000, description="s3://bucket/folder, file:///folder, …")
-    dataset: Name
+    dataset: DatasetName
     tiers: list[float] = Field(min_length=1, max_length=16, description="Levels of distrust in [0, 1].")
     files: dict[Literal["array", "table", "picture", "sound", "video"], FileTerms] = Field(min_length=1)
     collected: date | None = Field(None, description="When the data was collected, for rules by its age.")
@@ -216,39 +207,24 @@ class NewReader(BaseModel):
         return ReaderFacts.of(self.authorisations, self.jurisdiction)
 
 
-@dataclass(frozen=True)
 class Bucket:
-    """A declared bucket."""
+    """A declared bucket, made of its stored declaration."""
 
-    id: str
-    tenant: str
-    name: str
-    dataset: str
-    source: str
-    tiers: TierLevels
-    files: Mapping[Kind, TierTerms]
-    collected: date | None
-    created: datetime
-    public_names: bool = True
-
-    @classmethod
-    def of(cls, kept: Kept) -> Bucket:
-        """Return the bucket of a stored declaration."""
-        document = kept.document
+    def __init__(self, declared: Declaration) -> None:
+        document = declared.document
+        self._document = document
+        self.id, self.tenant, self.name = declared.id, declared.tenant, declared.name
+        self.dataset: str = document["dataset"]
+        self.source: str = document["source"]
+        self.tiers = TierLevels(tuple(document["tiers"]))
+        self.files: Mapping[Kind, TierTerms] = {
+            kind: TierTerms(kind, **terms) for kind, terms in document["files"].items()
+        }
         collected = document["collected"]
-        return cls(
-            id=kept.id,
-            tenant=kept.tenant,
-            name=kept.name,
-            dataset=document["dataset"],
-            source=document["source"],
-            tiers=TierLevels(tuple(document["tiers"])),
-            files={kind: TierTerms(kind, **terms) for kind, terms in document["files"].items()},
-            collected=None if collected is None else date.fromisoformat(collected),
-            created=kept.created,
-            # Of those that were declared before names could be private, readers know the keys.
-            public_names=document.get("public_names", True),
-        )
+        self.collected = None if collected is None else date.fromisoformat(collected)
+        self.created = declared.created
+        # Readers know the keys of buckets that were declared before names could be private.
+        self.public_names: bool = document.get("public_names", True)
 
     def terms(self, key: str) -> TierTerms:
         """Return how object ``key`` is released; raise if its kind was not declared or is unknown."""
@@ -272,22 +248,15 @@ class Bucket:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values for its owner; each kind says whether its tiers are charged at once."""
-        files = {
-            kind: {
-                "parameters": dict(terms.parameters),
-                "columns": terms.columns,
-                "array": terms.array,
-                "nested": terms.nested,
-            }
-            for kind, terms in self.files.items()
-        }
+        document = self._document
+        files = document["files"].items()
         return {
             "name": self.name,
             "source": self.source,
             "dataset": self.dataset,
             "tiers": list(self.tiers.levels),
-            "files": files,
-            "collected": None if self.collected is None else self.collected.isoformat(),
+            "files": {kind: {**terms, "nested": self.files[kind].nested} for kind, terms in files},
+            "collected": document["collected"],
             "public_names": self.public_names,
             "created": self.created.isoformat(),
         }
@@ -296,13 +265,6 @@ class Bucket:
 def is_bucket(name: str) -> bool:
     """Return whether ``name`` can name a bucket."""
     return _NAME.fullmatch(name) is not None and ".." not in name
-
-
-def checked_bucket(name: str) -> str:
-    """Return ``name`` if it can name a bucket, else raise."""
-    if not is_bucket(name):
-        raise BadInput("the name of a bucket is 3 to 63 small letters, digits, dots and dashes.")
-    return name
 
 
 class Buckets:
@@ -319,17 +281,19 @@ class Buckets:
 
     # For owners
 
-    def prefixes(self, caller: Caller) -> list[str]:
+    def prefixes(self, caller: ApiKey) -> list[str]:
         """Return the prefixes that buckets of the caller's tenant may come from."""
         require(caller, "budget", None)
         return prefixes_of(self._registry.tenant(caller.tenant).name, self._settings.sources)
 
-    def declare(self, caller: Caller, new: NewBucket) -> Bucket:
+    def declare(self, caller: ApiKey, new: NewBucket) -> Bucket:
         """Declare a bucket; repeating it changes nothing, another one of its name is refused."""
-        named(caller, "budget", new.dataset)
-        name, tiers = checked_bucket(new.name), TierLevels(tuple(new.tiers))
+        allowed_name(caller, "budget", new.dataset)
+        if not is_bucket(new.name):
+            raise BadInput("the name of a bucket is 3 to 63 small letters, digits, dots and dashes.")
+        tiers = TierLevels(tuple(new.tiers))
         source = self._allowed(caller.tenant, new.source)
-        unit, neighbours = self._ledger.counted(known(self._ledger, caller, "budget", new.dataset))
+        unit, neighbours = self._ledger.counted(budget_name(self._ledger, caller, "budget", new.dataset))
         document = new.model_dump(mode="json") | {"source": source, "tiers": list(tiers.levels)}
         del document["name"]
         if new.public_names:
@@ -345,45 +309,59 @@ class Buckets:
                         f"a {kind} is protected for {', '.join(f'{u} under {n}' for u, n in units)}, "
                         f"and the budget of {new.dataset!r} is for {unit} under {neighbours}."
                     )
-        return Bucket.of(self.store.declare(caller.tenant, name, document))
+        return Bucket(self.store.declare(caller.tenant, new.name, document))
 
-    def buckets(self, caller: Caller, operation: str = "read") -> list[Bucket]:
+    def buckets(self, caller: ApiKey, operation: str = "read") -> list[Bucket]:
         """Return the buckets of the caller's tenant on which the key allows ``operation``."""
-        found = [Bucket.of(kept) for kept in self.store.all_declared(caller.tenant)]
+        found = [Bucket(kept) for kept in self.store.all_declared(caller.tenant)]
         return [bucket for bucket in found if caller.may(operation, bucket.dataset)]
 
-    def bucket(self, caller: Caller, name: str, operation: str = "read") -> Bucket:
-        """Return the bucket ``name`` if the key allows ``operation`` on it.
+    def listed(self, caller: ApiKey) -> list[dict[str, Any]]:
+        """Return the buckets that the key may read, as JSON values."""
+        return [_shown(bucket, caller) for bucket in self.buckets(caller)]
 
-        Else raise as if there were none.
-        """
+    def shown(self, caller: ApiKey, name: str) -> dict[str, Any]:
+        """Return one bucket that the key may read, as JSON values."""
+        return _shown(self.bucket(caller, name), caller)
+
+    def tier(self, caller: ApiKey, name: str, address: str | None) -> dict[str, Any]:
+        """Return the tier of the caller, who asks from ``address``, and all tiers; nothing is spent."""
+        bucket = self.bucket(caller, name, "tier")
+        return {"tier": self.level(caller, bucket, address), "tiers": list(bucket.tiers.levels)}
+
+    def bucket(self, caller: ApiKey, name: str, operation: str = "read") -> Bucket:
+        """Return the bucket ``name``; raise as if there were none unless the key allows ``operation``."""
         kept = self.store.declared(caller.tenant, name) if is_bucket(name) else None
-        bucket = None if kept is None else Bucket.of(kept)
+        bucket = None if kept is None else Bucket(kept)
         if bucket is None or not caller.may(operation, bucket.dataset):
             raise NotFound(f"there is no bucket {name[:63]!r}.")
         return bucket
 
-    def remove(self, caller: Caller, name: str) -> Bucket:
+    def remove(self, caller: ApiKey, name: str) -> Bucket:
         """Remove a bucket and what was drawn for it; what it paid stays paid."""
-        kept = self.store.declared(caller.tenant, name) if is_bucket(name) else None
-        if kept is None or not caller.may("budget", kept.document["dataset"]):
-            raise NotFound(f"there is no bucket {name[:63]!r} that this key could remove.")
-        removed = Bucket.of(self.store.remove(caller.tenant, name))
+        removed = self.bucket(caller, name, "budget")
+        self.store.remove(caller.tenant, name)
         shutil.rmtree(self.folder(removed), ignore_errors=True)
         return removed
 
-    def readers(self, caller: Caller) -> dict[str, ReaderFacts]:
+    def readers(self, caller: ApiKey) -> dict[str, ReaderFacts]:
         """Return the facts about the tenant's readers."""
         require(caller, "policy", None)
         return self.store.readers(caller.tenant)
 
-    def say(self, caller: Caller, reader: str, facts: ReaderFacts | None) -> None:
-        """Set the facts about ``reader`` that the tenant's policy uses."""
+    def say(self, caller: ApiKey, reader: str, facts: ReaderFacts | None) -> dict[str, Any]:
+        """Set the facts about ``reader`` that the tenant's policy uses, or remove them; return them."""
         require(caller, "policy", None)
-        checked_reader(reader)
+        checked_text("the name of a reader", reader)
         self.store.say(caller.tenant, reader, facts)
+        return {"reader": reader} | (facts or ReaderFacts()).to_dict()
 
-    def access_key(self, caller: Caller, key_id: str) -> tuple[ApiKey, str]:
+    def access_key(self, caller: ApiKey, key_id: str) -> dict[str, Any]:
+        """Return the access key of a key, with which S3 clients sign; it ends with the key."""
+        key, secret = self.key_and_secret(caller, key_id)
+        return {"access_key_id": key.id, "secret_access_key": secret, "path": "/s3"}
+
+    def key_and_secret(self, caller: ApiKey, key_id: str) -> tuple[ApiKey, str]:
         """Return a key of the caller's tenant and the secret that signs requests as it.
 
         Raise if the caller could not have created such a key, because the secret grants what the key allows.
@@ -392,7 +370,7 @@ class Buckets:
         key = self._registry.key(key_id) if is_key_id(key_id) else None
         if key is None or key.tenant != caller.tenant:
             raise Unknown("the tenant has no key of this id.")
-        if not caller.may_grant(role=key.role, scopes=key.scopes, reader=key.reader, expires=key.expires):
+        if not caller.may_grant(key):
             raise Forbidden("this key allows what the key that asks for its secret does not have.")
         return key, self.secret_of(key_id)
 
@@ -410,7 +388,7 @@ class Buckets:
         """Return the source of the objects of ``bucket``; raise if it is no longer allowed."""
         return Source(self._allowed(bucket.tenant, bucket.source))
 
-    def level(self, caller: Caller, bucket: Bucket, address: str | None) -> float:
+    def level(self, caller: ApiKey, bucket: Bucket, address: str | None) -> float:
         """Return the tier of the caller, who asks from ``address``."""
         policy = self._registry.policy(caller.tenant).policy
         facts = self.store.facts(caller.tenant, caller.reader)
@@ -425,7 +403,7 @@ class Buckets:
         return allowed_source(source, name, self._settings.sources, self._settings.data)
 
 
-def shown(bucket: Bucket, caller: Caller) -> dict[str, Any]:
-    """Return a bucket for a caller who may read it; its source is shown only to those who may declare it."""
+def _shown(bucket: Bucket, caller: ApiKey) -> dict[str, Any]:
+    """Return a bucket for a caller who may read it; its source only for those who may declare it."""
     found = bucket.to_dict()
     return found if caller.may("budget", bucket.dataset) else found | {"source": None}

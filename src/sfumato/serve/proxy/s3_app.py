@@ -31,11 +31,10 @@ import anyio
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Mount
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.authentication import Caller, Guessing, TooManyGuesses
-from sfumato.serve.logs import note
+from sfumato.serve.authentication import ApiKey
 from sfumato.serve.proxy.buckets import Bucket, Found
 from sfumato.serve.proxy.protected_objects import Objects, ObjectTier
 from sfumato.serve.proxy.s3_protocol import (
@@ -48,36 +47,34 @@ from sfumato.serve.proxy.s3_protocol import (
     signed_of,
     word_of,
 )
-from sfumato.serve.refusal_codes import REFUSAL
+from sfumato.serve.refusals import REFUSAL
 from sfumato.serve.service import Service
 
-__all__ = ["make_proxy", "proxy_mount"]
-
-_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+_NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _MOST = 1000
 _BOTH = frozenset({"prefix", "delimiter", "max-keys", "encoding-type"})
-# What may be asked of a list, by its list-type: the first version has none.
-_ASKED: Mapping[str | None, frozenset[str]] = {
+# The parameters of a listing, by its list-type: version 1 has none.
+_PARAMETERS: Mapping[str | None, frozenset[str]] = {
     None: _BOTH | {"marker"},
     "2": _BOTH | {"list-type", "continuation-token", "start-after", "fetch-owner"},
 }
 
 
+def _tags(**values: str | None) -> str:
+    """Return XML elements of these names with escaped contents, without those that are None."""
+    return "".join(f"<{name}>{value}</{name}>" for name, value in values.items() if value is not None)
+
+
+def _document(root: str, content: str) -> bytes:
+    text = f'<?xml version="1.0" encoding="UTF-8"?>\n<{root} xmlns="{_NAMESPACE}">{content}</{root}>'
+    return text.encode("utf-8", "replace")
+
+
 def bucket_list(buckets: Sequence[Bucket]) -> bytes:
     """Return the XML list of all buckets that the reader may read."""
-    each = "".join(
-        f"<Bucket><Name>{bucket.name}</Name><CreationDate>{stamp(bucket.created)}</CreationDate></Bucket>"
-        for bucket in buckets
-    )
-    owner = "<Owner><ID>sfumato</ID><DisplayName>sfumato</DisplayName></Owner>"
-    text = f"<ListAllMyBucketsResult {_SPACE}>{owner}<Buckets>{each}</Buckets></ListAllMyBucketsResult>"
-    return (_HEAD + text).encode()
-
-
-def location() -> bytes:
-    """Return the XML of a bucket's region: the one without a name."""
-    return f"{_HEAD}<LocationConstraint {_SPACE}/>".encode()
+    each = [_tags(Bucket=_tags(Name=one.name, CreationDate=stamp(one.created))) for one in buckets]
+    owner = _tags(Owner=_tags(ID="sfumato", DisplayName="sfumato"))
+    return _document("ListAllMyBucketsResult", owner + _tags(Buckets="".join(each)))
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ class Page:
     def xml(self, bucket: Bucket, found: Sequence[Found], tier: Callable[[Found], ObjectTier]) -> bytes:
         """Return the page: objects and, if a delimiter is given, their common prefixes up to it."""
         entries: list[str] = []
-        shown, last, more = 0, "", False
+        last, more = "", False
         for one in found:
             if not one.shown.startswith(self.prefix) or one.shown.encode() <= self.after.encode():
                 continue
@@ -110,48 +107,47 @@ class Page:
             # A page may have ended with what several keys have in common, some of which come after it.
             if common and common in (last, self.after if self.goes_on else None):
                 continue
-            if shown == self.most:
+            if len(entries) == self.most:
                 more = True
                 break
             if common:
-                entries.append(f"<CommonPrefixes><Prefix>{self._text(common)}</Prefix></CommonPrefixes>")
+                entries.append(_tags(CommonPrefixes=_tags(Prefix=self._text(common))))
             else:
-                entries.append(self._object(bucket, tier(one)))
-            shown, last = shown + 1, common or one.shown
-        return self._whole(bucket, entries, shown, last if more and self.most else None)
+                entries.append(_tags(Contents=self._object(bucket, tier(one))))
+            last = common or one.shown
+        return self._whole(bucket, entries, last if more and self.most else None)
 
     def _object(self, bucket: Bucket, one: ObjectTier) -> str:
-        return (
-            f"<Contents><Key>{self._text(one.found.shown)}</Key>"
-            f"<LastModified>{stamp(one.found.modified or bucket.created)}</LastModified>"
-            f"<ETag>{escape(one.etag)}</ETag><Size>{one.size or 0}</Size>"
-            "<StorageClass>STANDARD</StorageClass></Contents>"
+        return _tags(
+            Key=self._text(one.found.shown),
+            LastModified=stamp(one.found.modified or bucket.created),
+            ETag=escape(one.etag),
+            Size=str(one.size or 0),
+            StorageClass="STANDARD",
         )
 
-    def _whole(self, bucket: Bucket, entries: list[str], shown: int, last: str | None) -> bytes:
-        told = [
-            f"<Name>{bucket.name}</Name>",
-            f"<Prefix>{self._text(self.prefix)}</Prefix>",
-            f"<Delimiter>{self._text(self.delimiter)}</Delimiter>" if self.delimiter else "",
-            "<EncodingType>url</EncodingType>" if self.encoded else "",
-            f"<MaxKeys>{self.most}</MaxKeys>",
-            f"<IsTruncated>{'false' if last is None else 'true'}</IsTruncated>",
-            *(self._of_second(shown, last) if self.second else self._of_first(last)),
-        ]
-        text = f"<ListBucketResult {_SPACE}>{''.join(told)}{''.join(entries)}</ListBucketResult>"
-        return (_HEAD + text).encode("utf-8", "replace")
-
-    def _of_first(self, last: str | None) -> list[str]:
-        following = "" if last is None else f"<NextMarker>{self._text(last)}</NextMarker>"
-        return [f"<Marker>{self._text(self.after)}</Marker>", following]
-
-    def _of_second(self, shown: int, last: str | None) -> list[str]:
-        return [
-            f"<KeyCount>{shown}</KeyCount>",
-            f"<StartAfter>{self._text(self.start_after)}</StartAfter>" if self.start_after else "",
-            f"<ContinuationToken>{escape(self.token)}</ContinuationToken>" if self.token else "",
-            "" if last is None else f"<NextContinuationToken>{_token(last)}</NextContinuationToken>",
-        ]
+    def _whole(self, bucket: Bucket, entries: list[str], last: str | None) -> bytes:
+        """Return the page with the name of its ``last`` entry, if there are more."""
+        if self.second:
+            place = _tags(
+                KeyCount=str(len(entries)),
+                StartAfter=self._text(self.start_after) if self.start_after else None,
+                ContinuationToken=escape(self.token) if self.token else None,
+                NextContinuationToken=None if last is None else _token(last),
+            )
+        else:
+            place = _tags(
+                Marker=self._text(self.after), NextMarker=None if last is None else self._text(last)
+            )
+        head = _tags(
+            Name=bucket.name,
+            Prefix=self._text(self.prefix),
+            Delimiter=self._text(self.delimiter) if self.delimiter else None,
+            EncodingType="url" if self.encoded else None,
+            MaxKeys=str(self.most),
+            IsTruncated="false" if last is None else "true",
+        )
+        return _document("ListBucketResult", head + place + "".join(entries))
 
     def _text(self, text: str) -> str:
         return quote(text, safe="/") if self.encoded else escape(text)
@@ -160,30 +156,31 @@ class Page:
 def page_of(query: Mapping[str, str]) -> Page | None:
     """Return the page that a query requests; None if it requests something other than a listing."""
     kind = query.get("list-type")
-    if kind not in _ASKED or not set(query) <= _ASKED[kind]:
+    if kind not in _PARAMETERS or not set(query) <= _PARAMETERS[kind]:
         return None
     most, coding = query.get("max-keys", str(_MOST)), query.get("encoding-type", "")
     if not (most.isascii() and most.isdigit() and len(most) <= 10):
         raise Refused("InvalidArgument", "max-keys must be a whole number.")
     if coding not in ("", "url"):
         raise Refused("InvalidArgument", "encoding-type is url, or left out.")
-    token, start, marker = (query.get(one) for one in ("continuation-token", "start-after", "marker"))
-    texts = (query.get("prefix", ""), query.get("delimiter", ""), start or "", marker or "")
+    token = query.get("continuation-token")
+    names = ("prefix", "delimiter", "start-after", "marker")
+    prefix, delimiter, start, marker = texts = [query.get(name, "") for name in names]
     if any(len(one) > 1024 or not one.isprintable() for one in texts):
         raise Refused(
             "InvalidArgument",
             "prefix, delimiter, marker and start-after are at most 1,024 printable characters.",
         )
     return Page(
-        prefix=texts[0],
-        delimiter=texts[1],
+        prefix=prefix,
+        delimiter=delimiter,
         most=min(int(most), _MOST),
-        after=(start or marker or "") if token is None else _untoken(token),
+        after=(start or marker) if token is None else _untoken(token),
         goes_on=bool(token or marker),
         encoded=coding == "url",
         second=kind == "2",
         token=token,
-        start_after=start or "",
+        start_after=start,
     )
 
 
@@ -200,7 +197,7 @@ def _untoken(token: str) -> str:
     try:
         return base64.b64decode(token.encode("ascii"), b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        raise Refused("InvalidArgument", "this continuation-token is none of ours.") from None
+        raise Refused("InvalidArgument", "this continuation-token is not one of this service.") from None
 
 
 _CHUNK = 256 << 10
@@ -209,34 +206,35 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _CERTIFICATE = ".cert.json"
 
 
-def about(etag: str, modified: datetime, told: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of an object whose bytes ``etag`` identifies, with the further headers ``told``."""
+def about(etag: str, modified: datetime, further: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of an object whose bytes ``etag`` identifies, with ``further`` headers."""
     return {
         "ETag": etag,
         "Last-Modified": format_datetime(modified.astimezone(UTC).replace(microsecond=0), usegmt=True),
         "Accept-Ranges": "bytes",
         "Cache-Control": "private",
         "X-Content-Type-Options": "nosniff",
-        **told,
+        **further,
     }
 
 
-async def answered(file: Path, method: str, headers: Mapping[str, str], told: Mapping[str, str]) -> Response:
-    """Answer a GET or HEAD of ``file``, with the headers ``told``."""
-    said, etag = dict(told), told["ETag"]
+async def answered(
+    file: Path, method: str, request_headers: Mapping[str, str], headers: Mapping[str, str]
+) -> Response:
+    """Answer a GET or HEAD of ``file``, with these ``headers``."""
     opened = await anyio.open_file(file, "rb")
     try:
         size = os.fstat(opened.wrapped.fileno()).st_size
-        part = _part(headers, size, etag)
+        part = _part(request_headers, size, headers["ETag"])
         start, stop = (0, size) if part is None else part
-        said["Content-Length"] = str(stop - start)
+        answer = {**headers, "Content-Length": str(stop - start)}
         if part is not None:
-            said["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+            answer["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
         status = 200 if part is None else 206
         if method == "HEAD":
             await opened.aclose()
-            return Response(status_code=status, headers=said)
-        return StreamingResponse(_bytes(opened, start, stop), status, headers=said)
+            return Response(status_code=status, headers=answer)
+        return StreamingResponse(_bytes(opened, start, stop), status, headers=answer)
     except BaseException:
         await opened.aclose()
         raise
@@ -307,20 +305,15 @@ def _part(headers: Mapping[str, str], size: int, etag: str) -> tuple[int, int] |
     return start, stop
 
 
-def make_proxy(service: Service, guessing: Guessing) -> ASGIApp:
-    """Return the application for readers of the buckets of ``service``.
+class Proxy:
+    """The application for readers of the buckets of ``service``."""
 
-    ``guessing`` counts wrong signatures.
-    """
-    return _Proxy(service, guessing)
-
-
-class _Proxy:
-    def __init__(self, service: Service, guessing: Guessing) -> None:
-        self._service, self._guessing = service, guessing
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self._buckets, self._objects = service.buckets, Objects(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
         if scope["type"] != "http":
             raise RuntimeError(f"the proxy answers HTTP, not {scope['type']}")
         request, address = _request(scope), (scope.get("client") or (None,))[0]
@@ -336,35 +329,37 @@ class _Proxy:
     async def _answer(self, request: Request, path: bytes, address: str | None) -> Response:
         caller = await run_in_threadpool(self._caller, request, address)
         if request.method not in ("GET", "HEAD"):
-            raise Refused("MethodNotAllowed", "this bucket is only read: GET and HEAD are answered.")
+            raise Refused("MethodNotAllowed", "this bucket is read only: GET and HEAD are answered.")
         if request.headers.get("x-amz-content-sha256", UNSIGNED) not in (UNSIGNED, EMPTY):
-            raise Refused("InvalidRequest", "a read has no body, so it signs none.")
-        name, key = _names(path)
-        asked = dict(pair for pair in request.query if not pair[0].startswith("X-Amz-"))
-        asked.pop("x-id", None)
-        if len(asked) > 20:
-            raise Refused("InvalidArgument", "too much is asked at once.")
-        if not name:
-            if asked or request.method != "GET":
-                raise _not_there()
+            raise Refused("InvalidRequest", "a read has no body, so it must sign an empty one.")
+        try:
+            name, _, key = path.decode().removeprefix("/").partition("/")
+        except UnicodeDecodeError:
+            raise Refused("InvalidArgument", "the name of an object is text in UTF-8.") from None
+        query = dict(pair for pair in request.query if not pair[0].startswith("X-Amz-"))
+        query.pop("x-id", None)
+        if len(query) > 20:
+            raise Refused("InvalidArgument", "the query has more than 20 parameters.")
+        if name:
+            bucket = await run_in_threadpool(self._buckets.bucket, caller, name, "tier")
+            if not key:
+                return await self._of_bucket(request, caller, bucket, query, address)
+            if not query:
+                return await self._object(request, caller, bucket, key, address)
+        elif request.method == "GET" and not query:
             return _xml(bucket_list(await run_in_threadpool(self._buckets.buckets, caller, "tier")))
-        bucket = await run_in_threadpool(self._buckets.bucket, caller, name, "tier")
-        if not key:
-            return await self._of_bucket(request, caller, bucket, asked, address)
-        if asked:
-            raise _not_there()
-        return await self._object(request, caller, bucket, key, address)
+        raise Refused("NotImplemented", "of S3, only reads and listings are answered here.")
 
     async def _of_bucket(
-        self, request: Request, caller: Caller, bucket: Bucket, asked: dict[str, str], address: str | None
+        self, request: Request, caller: ApiKey, bucket: Bucket, query: dict[str, str], address: str | None
     ) -> Response:
-        if request.method == "HEAD" and not asked:
+        if request.method == "HEAD" and not query:
             return Response(headers={"x-amz-bucket-region": "us-east-1"})
-        if request.method == "GET" and set(asked) == {"location"}:
-            return _xml(location())
-        page = page_of(asked) if request.method == "GET" else None
+        if request.method == "GET" and set(query) == {"location"}:
+            return _xml(_document("LocationConstraint", ""))  # the region without a name
+        page = page_of(query) if request.method == "GET" else None
         if page is None:
-            raise _not_there()
+            raise Refused("NotImplemented", "of S3, only reads and listings are answered here.")
 
         def listed() -> bytes:
             level = self._buckets.level(caller, bucket, address)
@@ -374,11 +369,11 @@ class _Proxy:
         return _xml(await run_in_threadpool(listed))
 
     async def _object(
-        self, request: Request, caller: Caller, bucket: Bucket, key: str, address: str | None
+        self, request: Request, caller: ApiKey, bucket: Bucket, key: str, address: str | None
     ) -> Response:
         certificate = key.endswith(_CERTIFICATE)
         of = key.removesuffix(_CERTIFICATE)
-        bucket.terms(of)  # what is not released is refused before anybody looks whether it is there
+        bucket.terms(of)  # refuses what is never released before looking whether it exists
         level = await run_in_threadpool(self._buckets.level, caller, bucket, address)
         source = await run_in_threadpool(self._buckets.source, bucket)
         found = await run_in_threadpool(self._objects.found, bucket, source, of)
@@ -391,34 +386,28 @@ class _Proxy:
             "x-amz-meta-sfumato-tier": f"{level:g}",
             "x-amz-meta-sfumato-certificate": quote(of.rsplit("/", 1)[-1] + _CERTIFICATE),
         }
-        told = about(etag, modified, named)
+        headers = about(etag, modified, named)
         if is_had(request.headers, etag, modified):  # known without drawing anything
-            return Response(status_code=304, headers=told)
+            return Response(status_code=304, headers=headers)
         await self._objects.drawn(source, one, tell=caller.may("budget", bucket.dataset))
         file = one.certificate if certificate else one.file
-        return await answered(file, request.method, request.headers, told)
+        return await answered(file, request.method, request.headers, headers)
 
-    def _caller(self, request: Request, address: str | None) -> Caller:
+    def _caller(self, request: Request, address: str | None) -> ApiKey:
         """Return the signer of the request, within the quota of requests; count wrong signatures."""
-        wait = self._guessing.wait(address)
-        if wait > 0.0:
-            raise TooManyGuesses(
-                "too many wrong keys came from this address; wait, and look at the key.", wait
-            )
+        self._service.throttle.require(address)
         signed = signed_of(request)
         if signed is None:
             raise Refused("AccessDenied", "this needs a request signed by an access key of this service.")
         key, now = self._service.registry.key(signed.key_id), datetime.now(UTC)
         right = signed.matches(request, self._buckets.secret_of(signed.key_id))
-        if key is None or not right or not key.usable(now):
-            self._guessing.failed(address)
+        if key is None or not right or not key.is_usable(now):
+            self._service.throttle.failed(address)
             raise Refused(
                 "SignatureDoesNotMatch", "no valid key of this service signed this request, as it came here."
             )
         signed.require_recent(now)
-        note(tenant=key.tenant, key=key.id)
-        self._service.registry.charge(key.tenant)
-        return key.caller()
+        return self._service.admit(key)
 
 
 def _request(scope: Scope) -> Request:
@@ -436,16 +425,6 @@ def _below(scope: Scope, raw_path: bytes) -> bytes:
     return path[len(mount) :] if path == mount or path.startswith(mount + b"/") else path
 
 
-def _names(path: bytes) -> tuple[str, str]:
-    """Return the bucket and the key that a path names."""
-    try:
-        text = path.decode()
-    except UnicodeDecodeError:
-        raise Refused("InvalidArgument", "the name of an object is text in UTF-8.") from None
-    name, _, key = text.removeprefix("/").partition("/")
-    return name, key
-
-
 def _xml(body: bytes) -> Response:
     return Response(body, media_type="application/xml")
 
@@ -454,7 +433,7 @@ def _refusal(refused: Refused, method: str, path: bytes) -> Response:
     body, request = error_xml(refused, path.decode("utf-8", "replace"))
     headers: dict[str, Any] = {"x-amz-request-id": request}
     if method not in ("GET", "HEAD"):
-        headers["Connection"] = "close"  # a body that nobody reads may still be coming
+        headers["Connection"] = "close"  # a body that is not read may still be coming
     if refused.code == "MethodNotAllowed":
         headers["Allow"] = "GET, HEAD"
     if refused.seconds is not None:
@@ -462,10 +441,6 @@ def _refusal(refused: Refused, method: str, path: bytes) -> Response:
     if method == "HEAD":
         return Response(status_code=refused.status, headers=headers)
     return Response(body, refused.status, headers=headers, media_type="application/xml")
-
-
-def _not_there() -> Refused:
-    return Refused("NotImplemented", "of S3, only reads and listings are answered here.")
 
 
 class ProxyMount(Mount):
@@ -490,6 +465,6 @@ class ProxyMount(Mount):
         }
 
 
-def proxy_mount(service: Service, guessing: Guessing, path: str = "/s3") -> ProxyMount:
-    """Return the route that answers everything at and below ``path``."""
-    return ProxyMount(path, make_proxy(service, guessing))
+def proxy_mount(service: Service) -> ProxyMount:
+    """Return the route that answers everything at and below /s3."""
+    return ProxyMount("/s3", Proxy(service))

@@ -20,9 +20,9 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, unquote_to_bytes
 from xml.sax.saxutils import escape
 
-from sfumato.errors import BadInput, SfumatoError
+from sfumato.errors import SfumatoError
 from sfumato.io import Fault
-from sfumato.serve.refusal_codes import refusal, said_of, seconds_to_wait
+from sfumato.serve.refusals import refusal_of
 
 _STATUS: Mapping[str, int] = {
     "AccessDenied": 403,
@@ -43,19 +43,7 @@ _STATUS: Mapping[str, int] = {
     "SignatureDoesNotMatch": 403,
     "SlowDown": 503,
 }
-# The words of the service in those of S3.
-_CODES: Mapping[str, str] = {
-    "budget-refused": "BudgetRefused",
-    "ledger-unavailable": "ServiceUnavailable",
-    "registry-unavailable": "ServiceUnavailable",
-    "quota": "SlowDown",
-    "too-many-guesses": "SlowDown",
-    "unauthenticated": "AccessDenied",
-    "too-large": "EntityTooLarge",
-    "forbidden": "AccessDenied",
-    "not-found": "NoSuchBucket",
-}
-# And those of S3 in the service's, for those who count.
+# S3 codes of the proxy's own refusals as codes of the service, for metrics.
 _WORDS: Mapping[str, str] = {
     "AccessDenied": "forbidden",
     "EntityTooLarge": "too-large",
@@ -74,7 +62,7 @@ _SAFE = "-_.~"
 _SKEW = timedelta(minutes=15)
 _LONGEST = 7 * 24 * 3600
 _MOST_HEADERS = 100
-_CREDENTIAL = re.compile(r"([0-9a-f]{16})/(\d{8})/([a-z0-9-]{1,40})/(s3)/aws4_request")
+_CREDENTIAL = re.compile(r"([0-9a-f]{16})/((\d{8})/[a-z0-9-]{1,40}/s3/aws4_request)")
 _TIME = re.compile(r"\d{8}T\d{6}Z")
 _HEADER = re.compile(
     r"AWS4-HMAC-SHA256\s+Credential=([^,\s]+),\s*SignedHeaders=([^,\s]+),\s*Signature=([0-9a-f]{64})"
@@ -104,15 +92,18 @@ def refused_of(error: SfumatoError) -> Refused:
         if error.missing:
             return Refused("NoSuchKey", "there is no such object.")
         return Refused("ServiceUnavailable", "the source of this bucket cannot be read now; try later.", 5.0)
-    code = _CODES.get(refusal(error), "AccessDenied" if isinstance(error, BadInput) else "InternalError")
-    return Refused(code, said_of(error), seconds_to_wait(error))
+    found = refusal_of(error)
+    assert found is not None
+    return Refused(found.s3, found.message, found.seconds)
 
 
 def word_of(error: SfumatoError) -> str:
     """Return the service's refusal code of a refusal of the proxy."""
     if isinstance(error, Refused | Fault):
         return _WORDS.get(refused_of(error).code, "bad-input")
-    return refusal(error)
+    found = refusal_of(error)
+    assert found is not None
+    return found.code
 
 
 def error_xml(refused: Refused, resource: str) -> tuple[bytes, str]:
@@ -129,20 +120,6 @@ def error_xml(refused: Refused, resource: str) -> tuple[bytes, str]:
 def _printable(text: str) -> str:
     """Return ``text`` without characters that XML cannot contain."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The scope of a signature: a day, a region and a service."""
-
-    day: str
-    region: str
-    service: str
-
-    @property
-    def text(self) -> str:
-        """Return the scope as it is signed."""
-        return f"{self.day}/{self.region}/{self.service}/aws4_request"
 
 
 def query_pairs(raw: bytes) -> list[tuple[str, str]]:
@@ -178,12 +155,15 @@ def canonical_request(
     return "\n".join(lines)
 
 
-def signature(secret: str, time: str, scope: Scope, canonical: str) -> str:
-    """Return the signature of a canonical request at ``time``, in hexadecimal."""
+def signature(secret: str, time: str, scope: str, canonical: str) -> str:
+    """Return the signature of a canonical request at ``time``, in hexadecimal.
+
+    ``scope`` is the day, the region and the service, as in 20130524/us-east-1/s3/aws4_request.
+    """
     digest = hashlib.sha256(canonical.encode()).hexdigest()
-    message = "\n".join([ALGORITHM, time, scope.text, digest])
+    message = "\n".join([ALGORITHM, time, scope, digest])
     key = f"AWS4{secret}".encode()
-    for part in (scope.day, scope.region, scope.service, "aws4_request"):
+    for part in scope.split("/"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     return hmac.new(key, message.encode(), hashlib.sha256).hexdigest()
 
@@ -217,7 +197,7 @@ class Signed:
     """A parsed signature: who claims to have signed what and when; nothing is verified yet."""
 
     key_id: str
-    scope: Scope
+    scope: str
     time: str
     headers: tuple[str, ...]
     signature: str
@@ -240,11 +220,11 @@ class Signed:
             if now > at + timedelta(seconds=self.seconds):
                 raise Refused("AccessDenied", "the request has expired; sign a new URL.")
             if now < at - _SKEW:
-                raise Refused("RequestTimeTooSkewed", "the URL was signed in the future; look at the clock.")
+                raise Refused("RequestTimeTooSkewed", "the URL was signed in the future; check the clock.")
         elif abs(now - at) > _SKEW:
             raise Refused(
                 "RequestTimeTooSkewed",
-                "the request was signed more than 15 minutes ago or ahead; look at the clock.",
+                "the request was signed more than 15 minutes ago or ahead; check the clock.",
             )
 
 
@@ -300,15 +280,16 @@ def _signed_headers(text: str, request: Request) -> tuple[str, ...]:
     return names
 
 
-def _credential(text: str, time: str) -> tuple[str, Scope, str]:
+def _credential(text: str, time: str) -> tuple[str, str, str]:
+    """Return the id of the key, the scope and the time of a signature."""
     found = _CREDENTIAL.fullmatch(text)
-    if found is None or _TIME.fullmatch(time) is None or not time.startswith(found[2]):
+    if found is None or _TIME.fullmatch(time) is None or not time.startswith(found[3]):
         raise _malformed()
     try:
         datetime.strptime(time, "%Y%m%dT%H%M%SZ")
     except ValueError:
         raise _malformed() from None
-    return found[1], Scope(found[2], found[3], found[4]), time
+    return found[1], found[2], time
 
 
 def _malformed() -> Refused:

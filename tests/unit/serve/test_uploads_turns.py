@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-from sfumato.serve.jobs.sync_executor import Turns
+from sfumato.serve.uploads import Turns
 
 
 @pytest.fixture

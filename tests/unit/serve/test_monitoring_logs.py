@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("structlog", reason="the extra serve is not installed")
+pytest.importorskip("prometheus_client", reason="the extra serve is not installed")
 from sfumato.errors import BadInput
-from sfumato.serve import logs
+from sfumato.serve import monitoring
 
 SECRET = "patient 4711 has a fever"
 
@@ -23,15 +23,15 @@ SECRET = "patient 4711 has a fever"
 def lines(tmp_path):
     """Starts a log in a file, and returns its lines; what other packages log goes where it went before."""
     root = logging.getLogger()
-    before, lines, file = list(root.handlers), logs._log, tmp_path / "log"
-    logs.start(file)
+    before, lines, file = list(root.handlers), monitoring._descriptor, tmp_path / "log"
+    monitoring.start_logging(file)
     yield lambda: [json.loads(line) for line in file.read_text().splitlines()]
-    root.handlers, logs._log = before, lines
+    root.handlers, monitoring._descriptor = before, lines
     logging.captureWarnings(False)
 
 
 def test_a_line_has_its_time_and_what_was_said_and_nothing_empty(lines):
-    logs.told("request", tenant="t0", route="/v1/budgets/{dataset}", status=200, ms=1.23456, bytes_in=0)
+    monitoring.log("request", tenant="t0", route="/v1/budgets/{dataset}", status=200, ms=1.23456, bytes_in=0)
     (line,) = lines()
     assert re.fullmatch(r"2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line.pop("time"))
     assert line == {
@@ -47,9 +47,9 @@ def test_a_line_has_its_time_and_what_was_said_and_nothing_empty(lines):
 
 def test_nothing_else_can_be_said(lines):
     with pytest.raises(TypeError):
-        logs.told("request", dataset="ward")
+        monitoring.log("request", dataset="ward")
     with pytest.raises(TypeError):
-        logs.note(reader="smith")
+        monitoring.add_log_fields(reader="smith")
     assert lines() == []
 
 
@@ -57,29 +57,30 @@ def test_an_error_is_told_by_its_type_and_place_alone(lines):
     try:
         int(SECRET)
     except ValueError as error:
-        logs.told("unforeseen", level="error", error=error)
+        monitoring.log("unforeseen", level="error", error=error)
     (line,) = lines()
     assert line["error"] == "ValueError"
-    assert re.fullmatch(r"unit/serve/test_logs\.py:\d+", line["place"])
+    assert re.fullmatch(r"unit/serve/test_monitoring_logs\.py:\d+", line["place"])
     assert SECRET not in json.dumps(line)
 
 
 def test_an_error_in_another_package_is_placed_in_ours_too(lines):
     try:
-        logs.start(Path(os.devnull) / "nothing")
+        monitoring.start_logging(Path(os.devnull) / "nothing")
     except BadInput as error:
         cause = error.__context__
-    assert logs.place_of(None) is None
-    assert re.fullmatch(r"sfumato/serve/logs\.py:\d+", logs.place_of(cause.__traceback__))
+    assert monitoring.place_of(None) is None
+    assert re.fullmatch(r"sfumato/serve/monitoring\.py:\d+", monitoring.place_of(cause.__traceback__))
     with pytest.raises(AttributeError) as raised:
-        logs.place_of(SECRET)
-    assert re.search(r"traceback\.py:\d+ in sfumato/serve/logs\.py:\d+$", logs.place_of(raised.tb))
+        monitoring.place_of(SECRET)
+    place = monitoring.place_of(raised.tb)
+    assert re.search(r"traceback\.py:\d+ in sfumato/serve/monitoring\.py:\d+$", place)
 
 
 def test_who_was_switched_off_by_others_is_heard_again(lines, tmp_path):
     logger = logging.getLogger("uvicorn.error")
     logger.disabled = True
-    logs.start(tmp_path / "log")
+    monitoring.start_logging(tmp_path / "log")
     logger.error("something")
     (line,) = lines()
     assert line["source"].startswith("uvicorn.error ")
@@ -94,7 +95,7 @@ def test_words_of_other_packages_are_left_out(lines, level):
         logging.getLogger("other").exception(SECRET)
     first, second = lines()
     assert first["level"] == level
-    assert first["source"].startswith("uvicorn.error unit/serve/test_logs.py:")
+    assert first["source"].startswith("uvicorn.error unit/serve/test_monitoring_logs.py:")
     assert second["error"] == "RuntimeError"
     assert SECRET not in json.dumps([first, second])
 
@@ -113,8 +114,8 @@ def test_warnings_are_lines_and_information_of_others_is_not(lines):
 
 def test_who_asks_is_noted_from_threads_and_for_its_own_request_alone(lines):
     async def request(tenant):
-        with logs.noting() as notes:
-            await asyncio.to_thread(logs.note, tenant=tenant, key=f"key of {tenant}")
+        with monitoring.log_fields() as notes:
+            await asyncio.to_thread(monitoring.add_log_fields, tenant=tenant, key=f"key of {tenant}")
             await asyncio.sleep(0)
             return notes
 
@@ -122,13 +123,13 @@ def test_who_asks_is_noted_from_threads_and_for_its_own_request_alone(lines):
         return await asyncio.gather(request("a"), request("b"))
 
     assert asyncio.run(both()) == [{"tenant": "a", "key": "key of a"}, {"tenant": "b", "key": "key of b"}]
-    logs.note(tenant="outside")  # of no request: nothing to add it to
+    monitoring.add_log_fields(tenant="outside", key="outside")  # of no request: nothing to add it to
 
 
 def test_processes_and_threads_never_mix_their_lines(lines):
     def many(number):
         for _ in range(50):
-            logs.told("request", tenant="t" * 500, worker=number)
+            monitoring.log("request", tenant="t" * 500, worker=number)
 
     threads = [threading.Thread(target=many, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -142,9 +143,9 @@ def test_processes_and_threads_never_mix_their_lines(lines):
 def test_the_file_is_for_its_owner_alone_and_one_that_cannot_be_written_is_said_so(lines, tmp_path):
     assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o600
     with pytest.raises(BadInput, match="cannot be written"):
-        logs.start(tmp_path / "none" / "log")
+        monitoring.start_logging(tmp_path / "none" / "log")
 
 
 def test_a_log_that_fails_does_not_fail_what_it_tells_of(lines, tmp_path):
-    logs.start(Path("/dev/full"))
-    logs.told("request")
+    monitoring.start_logging(Path("/dev/full"))
+    monitoring.log("request")

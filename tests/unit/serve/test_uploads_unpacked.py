@@ -14,15 +14,10 @@ from sfumato.errors import BadInput
 from sfumato.io import Schema, open_array
 from sfumato.release import ReleaseRequest, protect, rows_at_once
 from sfumato.reports import KeyRing
-from sfumato.serve.request_files import TooLarge
+from sfumato.serve.refusals import TooLarge
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
-from sfumato.serve.unpacked_size import (
-    MOST_PIXELS,
-    require_memory,
-    require_memory_to_audit,
-    require_unpacked,
-)
+from sfumato.serve.uploads import MOST_PIXELS, require_memory, require_memory_to_audit, require_unpacked
 
 MOST = 4 << 20
 

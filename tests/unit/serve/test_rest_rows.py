@@ -12,8 +12,8 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from fastapi.testclient import TestClient
 from job_service import callers, ended, owner, running, service
 
-from sfumato.serve.registry_database import Quotas
 from sfumato.serve.rest.rest_app import make_app
+from sfumato.serve.tenant_registry import Quotas
 
 ASKED = {"mechanism": "gaussian", "parameters": {"epsilon": 1.0, "delta": 1e-6, "clip": 1.0}}
 TABLE = {

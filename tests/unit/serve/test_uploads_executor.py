@@ -120,7 +120,7 @@ def test_a_tenant_has_so_many_at_a_time_and_the_next_is_told_when(made):
     refused, after = asked(service, talk)
     assert (refused.status_code, refused.json()["type"]) == (429, "quota")
     assert int(refused.headers["Retry-After"]) >= 1
-    assert "2 requests under way" in refused.json()["detail"]
+    assert "2 synchronous requests under way" in refused.json()["detail"]
     assert (most, after.json()["detail"]) == (2, "it was slow.")
 
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 import uvicorn
 
-from sfumato.serve.rest.rest_server import PatientProtocol
+from sfumato.serve.server import PatientProtocol
 
 PATIENCE = 0.6
 SIZE = 64 << 20
@@ -48,8 +48,8 @@ def listening():
 
 @pytest.fixture
 def served(monkeypatch):
-    monkeypatch.setattr("sfumato.serve.rest.rest_server.HEAD_SECONDS", PATIENCE)
-    monkeypatch.setattr("sfumato.serve.rest.rest_server._UNREAD_SECONDS", PATIENCE)
+    monkeypatch.setattr("sfumato.serve.server.HEAD_SECONDS", PATIENCE)
+    monkeypatch.setattr("sfumato.serve.server._UNREAD_SECONDS", PATIENCE)
     with listening() as made:
         yield made
 

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from sfumato.privacy import Guarantee
-from sfumato.serve.metrics import Metrics
+from sfumato.serve.monitoring import Metrics
 from sfumato.serve.rest.rest_app import make_app
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
@@ -152,7 +152,7 @@ def test_processes_count_together_and_the_dead_are_not_up(service, clinic, tmp_p
     code = """
 import sys
 from pathlib import Path
-from sfumato.serve.metrics import Metrics, forget_worker
+from sfumato.serve.monitoring import Metrics, forget_worker
 from sfumato.serve.service import Service
 from sfumato.serve.settings import Settings
 service = Service(Settings(Path(sys.argv[1])))

@@ -10,9 +10,10 @@ from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
-from sfumato.serve.request_files import Pace, TooLarge, TooSlow, written
-from sfumato.serve.rest.middleware import add_problems
+from sfumato.serve.refusals import TooLarge, TooSlow
+from sfumato.serve.rest.rest_app import add_problems
 from sfumato.serve.rest.rest_requests import Bounded, received
+from sfumato.serve.uploads import Pace, written
 
 
 def test_a_pace_gives_time_for_what_came_and_none_for_silence():
@@ -44,7 +45,7 @@ def test_a_body_is_written_for_its_owner_alone(tmp_path):
 
 
 def test_a_sender_that_is_too_slow_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("sfumato.serve.request_files._PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr("sfumato.serve.uploads._PAUSE_SECONDS", 0.2)
 
     async def drops():
         while True:
