@@ -11,6 +11,7 @@ import typer
 
 import sfumato
 from sfumato.cli import terminal
+from sfumato.cli.options import JSON
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def audit(
         bool,
         typer.Option("--self-test", help="Attack mechanisms known to be broken or sound, and no file."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: JSON = False,
 ) -> None:
     """Attack RELEASED, a release of ORIGINAL row by row, and say what was achieved.
 

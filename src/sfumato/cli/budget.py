@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli import terminal
-from sfumato.cli.options import LEDGER, home_ledger, opened_ledger
+from sfumato.cli.options import JSON, LedgerUrl, home_ledger, opened_ledger
 from sfumato.errors import BadInput, spell
 from sfumato.privacy import RECORDS
 
@@ -24,7 +24,6 @@ app = typer.Typer(
 )
 
 _NAME = typer.Argument(metavar="DATASET", help="Name of the dataset.")
-_JSON = typer.Option("--json", help="Print the result as JSON.")
 
 
 @app.command("open")
@@ -34,8 +33,8 @@ def open_(
     delta: Annotated[float, typer.Option(metavar="δ", help="Such as 1e-6; 0 admits only what has no δ.")],
     unit: Annotated[str, typer.Option(help="What the budget protects.")] = RECORDS.unit,
     neighbours: Annotated[str, typer.Option(help="replace, zero-out or add/remove.")] = RECORDS.neighbours,
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
     """Give DATASET a budget, which never changes afterwards."""
     with opened_ledger(ledger, make=True) as book:
@@ -48,8 +47,8 @@ def show(
     dataset: Annotated[
         str | None, typer.Argument(metavar="[DATASET]", help="All of them unless given.")
     ] = None,
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
     """Show what is left of a budget."""
     from sfumato.privacy import format_upper
@@ -74,8 +73,8 @@ def show(
 @app.command()
 def history(
     dataset: Annotated[str, _NAME],
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
     """List every entry of a dataset, oldest first."""
     with opened_ledger(ledger) as book:
@@ -91,8 +90,8 @@ def check(
     dataset: Annotated[
         str | None, typer.Argument(metavar="[DATASET]", help="All of them unless given.")
     ] = None,
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
     """Look for rows that were edited, deleted or added by another hand; exit 4 if there are any."""
     from sfumato.reports import VerificationFailed
@@ -116,7 +115,7 @@ def export(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Printed unless given.")
     ] = None,
-    ledger: Annotated[str | None, LEDGER] = None,
+    ledger: LedgerUrl = None,
 ) -> None:
     """Write the history of a dataset as CSV or JSON."""
     if format not in ("csv", "json"):
@@ -138,8 +137,8 @@ def export(
 @app.command()
 def close(
     dataset: Annotated[str, _NAME],
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
     """Admit nothing further for a dataset."""
     with opened_ledger(ledger) as book:
@@ -151,8 +150,8 @@ def close(
 def release(
     dataset: Annotated[str, _NAME],
     hold: Annotated[int, typer.Argument(metavar="NUMBER", help="Which entry.")],
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
     """Give back what a job that drew nothing had set aside."""
     with opened_ledger(ledger) as book:

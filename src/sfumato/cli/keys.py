@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli import terminal
-from sfumato.cli.options import LEDGER, home_ledger, url_of
+from sfumato.cli.options import JSON, LedgerUrl, home_ledger, url_of
 
 if TYPE_CHECKING:
     from sfumato.reports import PackVerification
@@ -21,15 +21,13 @@ app = typer.Typer(
     name="key", help="The key that signs certificates, and the keys to trust.", no_args_is_help=True
 )
 
-_JSON = typer.Option("--json", help="Print the result as JSON.")
-
 
 @app.command()
 def new(
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="Encrypt the key: SFUMATO_PASSPHRASE, or one is asked for.")
     ] = False,
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: JSON = False,
 ) -> None:
     """Make the key that signs certificates."""
     from sfumato.reports import KeyRing
@@ -46,7 +44,7 @@ def new(
 
 
 @app.command()
-def show(as_json: Annotated[bool, _JSON] = False) -> None:
+def show(as_json: JSON = False) -> None:
     """Print the public key, for those who verify, and the keys that are trusted."""
     from sfumato.reports import KeyRing
 
@@ -64,7 +62,7 @@ def trust(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A public key, as 'sfumato key show' prints it.")
     ],
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: JSON = False,
 ) -> None:
     """Accept certificates that were signed with the key in FILE."""
     from sfumato.reports import KeyRing, PublicKey
@@ -83,8 +81,8 @@ def verify(
             "also in an object store.",
         ),
     ],
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
     """Check a release against its certificate: envelope, key, bytes and ledger row; exit 4 if one fails."""
     from sfumato.release import verify as run

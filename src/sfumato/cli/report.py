@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 import sfumato
 from sfumato.cli import terminal
-from sfumato.cli.options import LEDGER, opened_ledger
+from sfumato.cli.options import JSON, LedgerUrl, opened_ledger
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def page(
         typer.Option(metavar="FILE", help="Of a folder whose files were numbered: what protect wrote there."),
     ] = None,
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Whose budget is shown.")] = None,
-    ledger: Annotated[str | None, LEDGER] = None,
+    ledger: LedgerUrl = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="The title of the page.")] = _TITLE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: JSON = False,
 ) -> None:
     """Write one HTML file about RELEASED, with the evidence NAME.audit.json beside each, where there is any.
 
@@ -160,8 +160,8 @@ def page(
 def pack(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Name of the dataset.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where; made if missing.")],
-    ledger: Annotated[str | None, LEDGER] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    ledger: LedgerUrl = None,
+    as_json: JSON = False,
 ) -> None:
     """Write a summary, the record of all spends and the certificates of DATASET, signed."""
     from sfumato.reports import KeyRing, write_pack

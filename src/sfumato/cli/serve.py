@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli.options import JSON
 from sfumato.errors import BadInput
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _NAME = typer.Argument(metavar="TENANT", help="The name of a tenant.")
 def tenant(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: JSON = False,
 ) -> None:
     """Make a tenant and a key of its owner, which is shown this once."""
     with _registry(context) as registry:
@@ -36,7 +37,7 @@ def tenant(
     print(json.dumps(found) if as_json else f"Tenant {made.name}: {made.id}\nKey, shown this once: {token}")
 
 
-def tenants(context: typer.Context, as_json: Annotated[bool, _JSON] = False) -> None:
+def tenants(context: typer.Context, as_json: JSON = False) -> None:
     """List all tenants, oldest first: ids, which logs and metrics go by, and names."""
     with _registry(context) as registry:
         found = registry.tenants()
@@ -62,7 +63,7 @@ def quotas(
         str | None,
         typer.Option(metavar="N", help="Of what is kept; 'none' for what the service lets any keep."),
     ] = None,
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: JSON = False,
 ) -> None:
     """Show how much a tenant may ask for, and change what options are given for; 0 shuts it out."""
     from dataclasses import asdict, replace
@@ -87,7 +88,7 @@ def quotas(
         print(f"{one.replace('_', ' ')}: {unset if most is None else f'{most:,}'}")
 
 
-def key(context: typer.Context, name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False) -> None:
+def key(context: typer.Context, name: Annotated[str, _NAME], as_json: JSON = False) -> None:
     """Make a new key of a tenant's owner, which is shown this once; the others stay as they are."""
     with _registry(context) as registry:
         made, token = registry.create_key(
@@ -97,9 +98,7 @@ def key(context: typer.Context, name: Annotated[str, _NAME], as_json: Annotated[
     print(json.dumps(found) if as_json else f"Key, shown this once: {token}")
 
 
-def close(
-    context: typer.Context, name: Annotated[str, _NAME], as_json: Annotated[bool, _JSON] = False
-) -> None:
+def close(context: typer.Context, name: Annotated[str, _NAME], as_json: JSON = False) -> None:
     """Close a tenant for good: its keys open nothing any more. Its name, releases and ledger rows stay."""
     with _registry(context) as registry:
         closed = registry.close_tenant(registry.tenant_called(name).id)
@@ -149,7 +148,6 @@ def _shown(tenant: Tenant) -> dict[str, str | None]:
 app = typer.Typer(
     help="Protection as a service: REST and gRPC with tenants, keys and budgets.", invoke_without_command=True
 )
-_JSON = typer.Option("--json", help="Print the result as JSON.")
 _LISTENS = "Where it listens"
 _RUNS = "How it is run"
 
@@ -294,7 +292,7 @@ def lost_spends(
         typer.Argument(metavar="[FOLDER]...", help="More folders with certificates, such as a newer copy."),
     ] = None,
     charge: Annotated[bool, typer.Option("--charge", help="Pay for them again.")] = False,
-    as_json: Annotated[bool, _JSON] = False,
+    as_json: JSON = False,
 ) -> None:
     """Spends that certificates know and a restored ledger lacks; exits with 4 unless they are charged.
 

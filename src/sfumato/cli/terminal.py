@@ -168,9 +168,16 @@ class Shown(Protocol):
         """Return a text for people, its tables in lines of at most ``width`` characters."""
 
 
-def show(result: Shown, as_json: bool) -> None:
-    """Print ``result`` as JSON or for people, with its parameters as the command line spells them."""
-    print(json_text(result.to_dict()) if as_json else in_line(spell(result.text(width()), "command line")))
+def show(result: Any, as_json: bool, text: Callable[[Any], str] | None = None) -> None:
+    """Print ``result`` as JSON or for people, with its parameters as the command line spells them.
+
+    The text for people is what ``text`` makes of the result or, without it, ``result.text(width)``.
+    """
+    if as_json:
+        print(json_text(result.to_dict()))
+    else:
+        shown = result.text(width()) if text is None else text(result)
+        print(in_line(spell(shown, "command line")))
 
 
 def json_text(result: Any) -> str:

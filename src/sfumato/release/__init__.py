@@ -11,7 +11,6 @@ from sfumato.loading import when_used
 if TYPE_CHECKING:
     from sfumato.release.catalogue import LEARNERS as LEARNERS
     from sfumato.release.catalogue import METHODS as METHODS
-    from sfumato.release.catalogue import seconds_of as seconds_of
     from sfumato.release.client_budget import ClientBudgets as ClientBudgets
     from sfumato.release.client_budget import Waiting as Waiting
     from sfumato.release.engines import opened_engine as opened_engine
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.release.file_audit import refuse_media as refuse_media
     from sfumato.release.file_audit import released_schema as released_schema
     from sfumato.release.folder import ProtectedFolder as ProtectedFolder
+    from sfumato.release.labelled_release import describe_classes as describe_classes
     from sfumato.release.locations import Located as Located
     from sfumato.release.locations import at_hand as at_hand
     from sfumato.release.locations import check_output as check_output
@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from sfumato.release.request import refuse_for_media as refuse_for_media
     from sfumato.release.request import refuse_schema as refuse_schema
     from sfumato.release.stored_model import load_model as load_model
+    from sfumato.release.verbs import PARAMETERS_OF_METHODS as PARAMETERS_OF_METHODS
+    from sfumato.release.verbs import VerbOption as VerbOption
     from sfumato.release.verbs import federate as federate
     from sfumato.release.verbs import learn as learn
     from sfumato.release.verbs import publish as publish
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LEARNERS",
     "METHODS",
+    "PARAMETERS_OF_METHODS",
     "ClientBudgets",
     "Compared",
     "DeclaredMaps",
@@ -100,6 +103,7 @@ __all__ = [
     "Report",
     "SourceFile",
     "TableFile",
+    "VerbOption",
     "Waiting",
     "at_hand",
     "audit_files",
@@ -110,6 +114,7 @@ __all__ = [
     "check_output",
     "command_line",
     "contact_sheet",
+    "describe_classes",
     "federate",
     "keep_ray_private",
     "kept_training",
@@ -133,7 +138,6 @@ __all__ = [
     "released_schema",
     "require_newest",
     "rows_at_once",
-    "seconds_of",
     "silent",
     "terms_of",
     "verify",
@@ -147,7 +151,6 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
         {
             "LEARNERS": "catalogue",
             "METHODS": "catalogue",
-            "seconds_of": "catalogue",
             "ClientBudgets": "client_budget",
             "Waiting": "client_budget",
             "opened_engine": "engines",
@@ -165,6 +168,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "refuse_media": "file_audit",
             "released_schema": "file_audit",
             "ProtectedFolder": "folder",
+            "describe_classes": "labelled_release",
             "Located": "locations",
             "at_hand": "locations",
             "check_output": "locations",
@@ -205,6 +209,8 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and refuses any o
             "refuse_for_media": "request",
             "refuse_schema": "request",
             "load_model": "stored_model",
+            "PARAMETERS_OF_METHODS": "verbs",
+            "VerbOption": "verbs",
             "federate": "verbs",
             "learn": "verbs",
             "publish": "verbs",

@@ -24,9 +24,9 @@ import sfumato
 from sfumato.errors import BadInput
 from sfumato.io import atomic_folder, write_whole
 from sfumato.privacy import Statement
-from sfumato.release.catalogue import KEPT, imported, kind_of_kept
+from sfumato.release.catalogue import KEPT, imported, kind_of_learner
+from sfumato.release.labelled_release import check_range
 from sfumato.release.manifest import manifest_of, verify_folder
-from sfumato.release.public_facts import check_range
 from sfumato.reports import MANIFEST, KeyRing, VerificationFailed, certificate_file, file_digest
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def load_model(
             inputs.extractor.take(maps)
         if method not in KEPT:
             raise BadInput(f"{DESCRIPTION} names the method {method!r}, which this version does not have.")
-        learner = kind_of_kept(method).restored(parameters, tensors)
+        learner = kind_of_learner(method, KEPT).restored(parameters, tensors)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadInput):
             raise
