@@ -20,7 +20,7 @@ from typing import Any
 
 from sfumato.errors import BadInput
 from sfumato.privacy import GaussianEvent, Guarantee, LaplaceEvent, Neighbours, Statement, Unit
-from sfumato.release.payment import Payment
+from sfumato.release.path import Payment
 
 #: Why no unit is in two files.
 DECLARED_DISJOINT = "the owner declares that no record is in two of the files; nobody has checked it"

@@ -38,8 +38,7 @@ from sfumato.release.labelled_release import (
 )
 from sfumato.release.locations import check_apart, check_new_folder, one_run_at_a_time
 from sfumato.release.model_evidence import HeldOut, read_held_out
-from sfumato.release.path import Certify, Kind, Protected, Report, release, silent
-from sfumato.release.payment import Content
+from sfumato.release.path import Certify, Content, Kind, Protected, Report, release, silent
 from sfumato.release.stored_model import KeptModel, ModelInputs, write_model
 from sfumato.reports import MANIFEST, KeyRing
 

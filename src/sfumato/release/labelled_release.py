@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,15 +15,13 @@ from numpy.typing import NDArray
 import sfumato
 from sfumato.audits import Finding
 from sfumato.errors import BadInput
-from sfumato.io import ArrayPair, DatasetSource, atomic_output, check_top
+from sfumato.io import ArrayPair, DatasetSource, check_top
 from sfumato.noise import Randomness
 from sfumato.privacy import TEXT_WIDTH, Guarantee, Statement, printable
 from sfumato.release.checkpoint import Checkpoint
-from sfumato.release.locations import PRIVATE
-from sfumato.release.path import Kind, Protected, Report
-from sfumato.release.payment import Payment, Spending
+from sfumato.release.path import Kind, Payment, Protected, Report, Spending
 from sfumato.release.release_plan import Plan, cost_of, groups_of
-from sfumato.reports import Entry, render_report
+from sfumato.reports import Entry, write_report
 
 __all__ = ["describe_classes"]
 
@@ -108,6 +107,22 @@ def names_note(source: DatasetSource) -> tuple[str, ...]:
 def owned_names(source: DatasetSource) -> dict[str, str]:
     """Return the folder of each class, for the owner alone; an archive has none."""
     return {} if isinstance(source, ArrayPair) else dict(zip(source.class_names, source.folders, strict=True))
+
+
+def under_budget(kind: type[Any], options: Mapping[str, Any], payment: Payment | None) -> dict[str, Any]:
+    """Return ``options`` of ``kind`` with the neighbours of the budget that pays, if none are given.
+
+    Nothing is converted: ``kind`` is calibrated to its sensitivity under these neighbours. A sum of clipped
+    records moves by one clipping norm at most if a record becomes null, and by two if another takes its place
+    (‖g − g′‖ ≤ ‖g‖ + ‖g′‖), so twice the noise proves the same ε under replace as under zero-out. Steps on
+    samples are proven under zero-out alone, and a ``kind`` without neighbours has its own: the ledger refuses
+    what does not fit, with the command that opens a fitting budget.
+    """
+    given = dict(options)
+    on_samples = (given.get("sampling") or 1.0) < 1.0
+    if payment is None or on_samples or "neighbours" not in inspect.signature(kind).parameters:
+        return given
+    return given | {"neighbours": given.get("neighbours") or payment.neighbours}
 
 
 def describe_classes(folders: Mapping[str, str]) -> list[str]:
@@ -226,8 +241,6 @@ def write_owner_report(
     report("writing the report", None)
     lines = [f"sfumato verify {target.name}", f"# Sfumato {sfumato.__version__}"]
     try:
-        text = render_report([entry()], title=title, reproduce=lines)
-        with atomic_output(page, mode=PRIVATE) as file:
-            file.write(text.encode("utf-8"))
+        write_report([entry()], page, private=True, title=title, reproduce=lines)
     except BadInput as error:
         raise error.at(f"{target.name} was written, and its report was not") from None

@@ -17,7 +17,7 @@ from pathlib import Path
 from sfumato.errors import SfumatoError
 from sfumato.ledger import BudgetRefused, Entry, Ledger
 from sfumato.privacy import Guarantee
-from sfumato.release.payment import Payment
+from sfumato.release.path import Payment
 from sfumato.reports import Certificate, KeyRing, VerificationFailed
 
 __all__ = ["LedgerRewound", "charge_again", "lost_spends", "newest_certificates", "require_newest"]

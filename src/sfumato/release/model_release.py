@@ -34,6 +34,7 @@ from sfumato.release.labelled_release import (
     names_of,
     owned_names,
     records_of,
+    under_budget,
     write_owner_report,
 )
 from sfumato.release.locations import check_apart, check_new_folder, check_page, one_run_at_a_time
@@ -46,8 +47,7 @@ from sfumato.release.model_evidence import (
     class_views,
     read_held_out,
 )
-from sfumato.release.path import Certify, Protected, Report, release, silent
-from sfumato.release.payment import Content, Payment, Spending, under_budget
+from sfumato.release.path import Certify, Content, Payment, Protected, Report, Spending, release, silent
 from sfumato.release.stored_model import KeptModel, ModelInputs, write_model
 from sfumato.reports import MANIFEST, Entry, KeyRing
 

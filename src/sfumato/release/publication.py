@@ -39,23 +39,19 @@ from sfumato.release.labelled_release import (
     names_note,
     names_of,
     owned_names,
+    under_budget,
     write_owner_report,
 )
-from sfumato.release.locations import (
-    canary_coins,
-    check_places,
-    drawn_coins,
-    keep_coins,
-    one_run_at_a_time,
-    refuse_existing,
-)
+from sfumato.release.locations import check_places, one_run_at_a_time, refuse_existing
 from sfumato.release.manifest import manifest_of
-from sfumato.release.path import Certify, Protected, Report, release, silent
-from sfumato.release.payment import Content, Payment, Spending, under_budget
+from sfumato.release.path import Certify, Content, Payment, Protected, Report, Spending, release, silent
 from sfumato.release.publication_evidence import (
     audited_statements,
     canaries_of,
+    canary_coins,
+    drawn_coins,
     fitted_records,
+    keep_coins,
     may_withhold,
     publication_entry,
 )

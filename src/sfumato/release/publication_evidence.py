@@ -10,8 +10,11 @@ written only on request, and never into what is published.
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +22,12 @@ from numpy.typing import NDArray
 
 from sfumato.audits import Canaries, Finding, nearest_of_class, surely_more
 from sfumato.errors import BadInput
+from sfumato.io import atomic_output
+from sfumato.noise import Randomness
 from sfumato.privacy import Guarantee, Neighbours, Statement, format_lower
 from sfumato.publishers import CertifiedPublisher, Publisher
+from sfumato.release.file_audit import on_white
+from sfumato.release.locations import PRIVATE, coins_file
 from sfumato.reports import ContactSheet, Entry, VerificationFailed
 
 Labels = NDArray[np.int64]
@@ -160,18 +167,15 @@ def _rows(data: tuple[Pictures, Labels], top: float, rng: np.random.Generator) -
 
 def _view(picture: Pictures, top: float) -> NDArray[np.uint8]:
     """Return an image with values from 0 to ``top`` as bytes (h, w, 3), enlarged if it is small."""
-    levels = np.rint(np.clip(np.asarray(picture, dtype=np.float64) / top, 0.0, 1.0) * 255.0)
-    levels = levels[:, :, None] if levels.ndim == 2 else levels
-    if levels.shape[2] in (2, 4):  # transparency is looked at on white
-        alpha = levels[:, :, -1:] / 255.0
-        levels = levels[:, :, :-1] * alpha + 255.0 * (1.0 - alpha)
-    levels = levels if levels.shape[2] == 3 else np.repeat(levels[:, :, :1], 3, axis=2)
+    scaled = np.asarray(picture, dtype=np.float64) / top
+    levels = on_white(np.rint(np.clip(scaled, 0.0, 1.0) * 255.0))
     times = max(1, _SIDE // max(levels.shape[:2]))
     step = max(1, max(levels.shape[:2]) // (3 * _SIDE))
-    enlarged = np.repeat(np.repeat(levels[::step, ::step], times, axis=0), times, axis=1)
-    return np.asarray(np.rint(enlarged), dtype=np.uint8)
+    return np.repeat(np.repeat(levels[::step, ::step], times, axis=0), times, axis=1)
 
 
+_SEED_BITS = 128
+_SEED = re.compile(rb"([0-9a-f]{32})\n?")
 _LEFT_OUT = "records drawn at random were left out of the fit, so that it could be audited"
 _ADDED = "a black picture of the first class was added to the fit, so that there is always something to fit"
 # True whether or not anything could be measured: under add/remove that would tell of the number of records.
@@ -180,6 +184,37 @@ _ABSENT = (
     "the audit left records out instead of zeroing them out, so what it measured is of add/remove "
     "neighbours, of which nothing is proven"
 )
+
+
+def drawn_coins(randomness: Randomness, checkpoint: Path | None) -> int:
+    """Return the seed of the choice of records that are left out; nothing is written.
+
+    It is what was kept beside a ``checkpoint``, if anything was: a resumed fit must use the same records.
+    """
+    if checkpoint is not None and os.path.lexists(kept := coins_file(checkpoint)):
+        wrong = f"{kept.name} does not hold the coins of a fit; remove it together with {checkpoint.name}."
+        try:
+            if not kept.is_file():  # opening a pipe would wait for ever
+                raise BadInput(wrong)
+            with kept.open("rb") as file:
+                found = _SEED.fullmatch(file.read(64))
+        except OSError as error:
+            raise BadInput(f"{kept.name} cannot be read: {error.strerror or error}.") from None
+        if found is None:
+            raise BadInput(wrong)
+        return int(found[1], 16)
+    return canary_coins(randomness)
+
+
+def canary_coins(randomness: Randomness) -> int:
+    """Return the seed of the choice of records that are left out, drawn from ``randomness``."""
+    return randomness.stream(b"publication canaries").integer(_SEED_BITS)
+
+
+def keep_coins(seed: int, checkpoint: Path) -> None:
+    """Keep ``seed`` beside ``checkpoint``, for its owner alone."""
+    with atomic_output(coins_file(checkpoint), mode=PRIVATE) as file:
+        file.write(f"{seed:032x}\n".encode("ascii"))
 
 
 def _plays_its_game(publisher: Publisher, neighbours: Neighbours) -> bool:

@@ -261,7 +261,7 @@ def learn(
     """
     from sfumato.release.model_release import learn as run
     from sfumato.release.model_release import open_learning
-    from sfumato.release.payment import Payment
+    from sfumato.release.path import Payment
 
     if parameters.get("spread") is not None and parameters.get("pace") is not None:
         raise BadInput(
@@ -380,7 +380,7 @@ def publish(
     originals. ``audit`` leaves a few records out of the fit, by coins, and measures what is shown of the
     others. The other options are those of :func:`learn`.
     """
-    from sfumato.release.payment import Payment
+    from sfumato.release.path import Payment
     from sfumato.release.publication import open_publication
     from sfumato.release.publication import publish as run
 

@@ -24,7 +24,7 @@ from sfumato.release.catalogue import LEARNERS, kind_of_learner, make_learner
 from sfumato.release.manifest import verify_folder
 from sfumato.release.model_evidence import audited_model
 from sfumato.release.model_release import open_learning
-from sfumato.release.payment import Payment
+from sfumato.release.path import Payment
 from sfumato.release.stored_model import load_model
 from sfumato.reports import Certificate, KeyRing, VerificationFailed
 

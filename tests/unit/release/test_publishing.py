@@ -20,7 +20,7 @@ from sfumato.release import publication
 from sfumato.release.catalogue import METHODS, make_publisher, seconds_of
 from sfumato.release.labelled_release import PublicFacts
 from sfumato.release.manifest import verify_folder
-from sfumato.release.payment import Payment
+from sfumato.release.path import Payment
 from sfumato.release.publication import open_publication
 from sfumato.reports import KeyRing, VerificationFailed, verify
 
@@ -243,7 +243,7 @@ def test_a_plan_reads_no_picture_and_costs_nothing(place):
         ("out", "out/page.html", None, "is private, and would be published"),
         ("out", None, "out/state.pt", "is private, and would be published"),
         ("out.npz", None, "full", "is a folder: name a file"),
-        ("out.npz", None, "digits.npz", "would stand in the input"),
+        ("out.npz", None, "digits.npz", "would be inside the input"),
         ("out.npz", "x.html", "x.html", "would be one file; name two"),
         ("out.npz", "x.html", "full/../x.html", "would be one file; name two"),
         ("out.npz", None, "out.npz", "is private, and would be published"),

@@ -19,7 +19,7 @@ from sfumato.publishers import CertifiedPublisher
 from sfumato.release import publication
 from sfumato.release.catalogue import make_publisher
 from sfumato.release.labelled_release import PublicFacts
-from sfumato.release.payment import Payment
+from sfumato.release.path import Payment
 from sfumato.release.publication import open_publication
 from sfumato.release.publication_evidence import (
     audited_statements,
