@@ -168,15 +168,13 @@ def _shown(compared: Compared, show_originals: int) -> dict[str, Any]:
 
 
 def _print(found: Audit, outputs: list[Path], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(found.to_dict() | {"files": [str(file) for file in outputs]}))
-        return
     # The attacks have a table of their own; the proven column is compared with bounds on ε.
     bounds = tuple(item for item in found.statement.measured if item.epsilon_lower is not None)
     statement, width = replace(found.statement, measured=bounds), terminal.width()
     lines = [statement.table(width), "", found.table(width)]
     lines += [f"Written: {terminal.printable(file)}" for file in outputs]
-    print(terminal.in_line("\n".join(lines)))
+    document = found.to_dict() | {"files": [str(file) for file in outputs]}
+    terminal.answer(as_json, document, "\n".join(lines))
 
 
 def _self_test(as_json: bool) -> None:
@@ -184,6 +182,6 @@ def _self_test(as_json: bool) -> None:
 
     with terminal.progress(not as_json) as report:
         result = self_test(report=report)
-    print(json.dumps(result.to_dict()) if as_json else terminal.in_line(result.table(terminal.width())))
+    terminal.answer(as_json, result.to_dict(), result.table(terminal.width()))
     if not result.passed:
         raise typer.Exit(1)

@@ -37,17 +37,16 @@ class _PageByDefault(TyperGroup):
 
 
 app = typer.Typer(
-    name="report",
     cls=_PageByDefault,
     help="Write an HTML report on releases, or a signed pack of evidence on a dataset.",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    add_completion=False,
 )
 
 
 @app.command(epilog="For example: sfumato report out.npz --original X.npz --labels y -o report.html")
 def page(
-    released: Annotated[list[Path], typer.Argument(metavar="RELEASED…", help="Released files or folders.")],
+    released: Annotated[list[Path], typer.Argument(metavar="RELEASED…", hidden=True)],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE.html", help="File to write the report to.")
     ],
@@ -128,12 +127,12 @@ def page(
         else:
             words |= {"budget": _budget(dataset, ledger), "progress": progress}
             _write_records(write_records_report, released, original, output, data, words)
-    print(json.dumps({"file": str(output)}) if as_json else f"Written: {terminal.printable(output)}")
+    terminal.answer(as_json, {"file": str(output)}, f"Written: {terminal.printable(output)}")
 
 
 @app.command(epilog="For example: sfumato report pack clinic -o pack")
 def pack(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Name of the dataset.")],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", hidden=True)],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder to write to; made if missing.")
     ],
@@ -146,7 +145,7 @@ def pack(
     key = KeyRing().signing_or_new()
     with opened_ledger(ledger) as book:
         files = [str(file) for file in write_pack(book, dataset, output, key)]
-    print(json.dumps({"files": files}) if as_json else terminal.in_line("\n".join(files)))
+    terminal.answer(as_json, {"files": files}, "\n".join(files))
 
 
 def _check_media(released: list[Path], original: Path | None, data: dict[str, Any]) -> int:
