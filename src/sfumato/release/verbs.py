@@ -8,6 +8,7 @@ that takes long to load.
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
 
@@ -38,51 +39,36 @@ class VerbOption(Parameter):
     panel: str = "Parameters of some methods"
 
 
-_PRIVACY, _DATASET = "Privacy", "Dataset"
-_FILES, _BUDGET, _TRAINING, _RUN = "Files", "Budget", "Training", "Clients and rounds"
+_privacy, _dataset, _files, _budget, _training, _run = (
+    partial(VerbOption, panel=panel)
+    for panel in ("Privacy", "Dataset", "Files", "Budget", "Training", "Clients and rounds")
+)
 
 Classes = Annotated[
-    int | None,
-    VerbOption("Number of classes of an .npz, labelled 0 … N−1. It is public.", "N", panel=_DATASET),
+    int | None, _dataset("Number of classes of an .npz, labelled 0 … N−1. It is public.", "N")
 ]
 White = Annotated[
     float | None,
-    VerbOption(
-        "Value of white. Default: 255 for 8 bits, 65535 for 16 bits; required for other types.",
-        "VALUE",
-        panel=_DATASET,
+    _dataset(
+        "Value of white. Default: 255 for 8 bits, 65535 for 16 bits; required for other types.", "VALUE"
     ),
 ]
 Pictures = Annotated[
-    str | None,
-    VerbOption("Array of an .npz that holds the images or features. Default: x.", "NAME", panel=_DATASET),
+    str | None, _dataset("Array of an .npz that holds the images or features. Default: x.", "NAME")
 ]
-Labels = Annotated[
-    str | None, VerbOption("Array of an .npz that holds the labels. Default: y.", "NAME", panel=_DATASET)
-]
+Labels = Annotated[str | None, _dataset("Array of an .npz that holds the labels. Default: y.", "NAME")]
 PublicNames = Annotated[
     bool,
-    VerbOption(
-        "Declare the names of class folders public and keep them. By default classes are numbered.",
-        panel=_DATASET,
-    ),
+    _dataset("Declare the names of class folders public and keep them. By default classes are numbered."),
 ]
-ModelFolder = Annotated[Place | None, VerbOption("Folder to write the model to.", "FOLDER", panel=_FILES)]
+ModelFolder = Annotated[Place | None, _files("Folder to write the model to.", "FOLDER")]
 TestFile = Annotated[
-    Place | None,
-    VerbOption("Held-out records to measure accuracy on. They are not protected.", "FILE", panel=_FILES),
+    Place | None, _files("Held-out records to measure accuracy on. They are not protected.", "FILE")
 ]
-PlanOnly = Annotated[
-    bool, VerbOption("Show the guarantee and its cost; read headers only, write nothing.", panel=_FILES)
-]
-Dataset = Annotated[
-    str | None, VerbOption("Dataset whose budget is charged; see sfumato budget.", "NAME", panel=_BUDGET)
-]
+PlanOnly = Annotated[bool, _files("Show the guarantee and its cost; read headers only, write nothing.")]
+Dataset = Annotated[str | None, _budget("Dataset whose budget is charged; see sfumato budget.", "NAME")]
 Uncharged = Annotated[
-    bool,
-    VerbOption(
-        "Charge nothing: the certificate names `dataset` and says that it did not pay.", panel=_BUDGET
-    ),
+    bool, _budget("Charge nothing: the certificate names `dataset` and says that it did not pay.")
 ]
 
 _LEARNING = {
@@ -171,46 +157,38 @@ def learn(
     *,
     method: Annotated[
         str,
-        VerbOption(
+        _privacy(
             "dp-sgd: differentially private linear classifier. compact-certified: the same on contracted "
             "features. compact, compact-private: as in their paper; they prove nothing.",
             "NAME",
-            panel=_PRIVACY,
         ),
     ] = "dp-sgd",
     epsilon: Annotated[
-        float | None, VerbOption("Privacy budget of one record for the whole model.", "ε", panel=_PRIVACY)
+        float | None, _privacy("Privacy budget of one record for the whole model.", "ε")
     ] = None,
     delta: Annotated[
-        float | None,
-        VerbOption(f"Failure probability; it should be below 1/n. Default: {DELTA:g}.", "δ", panel=_PRIVACY),
+        float | None, _privacy(f"Failure probability; it should be below 1/n. Default: {DELTA:g}.", "δ")
     ] = None,
     neighbours: Annotated[
         str | None,
-        VerbOption(
+        _privacy(
             "Neighbouring datasets: replace or zero-out. Default: those of the budget, or "
             f"{MODELS.neighbours} without one.",
             "NAME",
-            panel=_PRIVACY,
         ),
     ] = None,
     classes: Classes = None,
     extractor: Annotated[
         str | None,
-        VerbOption(
+        _dataset(
             "Feature extractor for images: scattering, pixels, efficientnet-lite0, mobilenet-v2, "
             "inception-v3, alexnet, vgg16 or a folder with weights. Default: whitened-scattering.",
             "NAME",
-            panel=_DATASET,
         ),
     ] = None,
     reach: Annotated[
         float | None,
-        VerbOption(
-            "Largest norm of a feature vector; longer ones are scaled down. It is public.",
-            "NORM",
-            panel=_DATASET,
-        ),
+        _dataset("Largest norm of a feature vector; longer ones are scaled down. It is public.", "NORM"),
     ] = None,
     top: White = None,
     pictures: Pictures = None,
@@ -218,24 +196,21 @@ def learn(
     public_names: PublicNames = False,
     test: TestFile = None,
     report: Annotated[
-        Place | None,
-        VerbOption("Write a report of the audit, for the owner of the data only.", "FILE.html", panel=_FILES),
+        Place | None, _files("Write a report of the audit, for the owner of the data only.", "FILE.html")
     ] = None,
     audit: Annotated[
         bool,
-        VerbOption(
+        _privacy(
             "Train further models, which are not kept, and attack them; with canaries where something is "
-            "proven.",
-            panel=_PRIVACY,
+            "proven."
         ),
     ] = True,
     shadows: Annotated[
         int | None,
-        VerbOption(
+        _privacy(
             "Number of shadow models for LiRA, RMIA and an attack network; 0 for none. Default: 8, which "
             "take as long as training four models on all records (at most 4,000).",
             "N",
-            panel=_PRIVACY,
         ),
     ] = None,
     plan: PlanOnly = False,
@@ -300,33 +275,26 @@ def publish(source: Place, output: Place, *, plan: Literal[False] = False, **opt
 def publish(source: Place, output: Place | None = None, *, plan: Literal[True], **options: Any) -> "Plan": ...
 def publish(
     source: Place,
-    output: Annotated[
-        Place | None, VerbOption("File (.npz) or folder to write to.", "OUT", panel=_FILES)
-    ] = None,
+    output: Annotated[Place | None, _files("File (.npz) or folder to write to.", "OUT")] = None,
     *,
     method: Annotated[
         str,
-        VerbOption(
+        _privacy(
             "certified: proves ε for each record. vaegan-dp, dpdm: trained with noise. curvature, "
             "pixelation, blur, k-anonymity: prove nothing.",
             "NAME",
-            panel=_PRIVACY,
         ),
     ] = "certified",
     epsilon: Annotated[
-        float | None,
-        VerbOption("Privacy budget of one record for everything published.", "ε", panel=_PRIVACY),
+        float | None, _privacy("Privacy budget of one record for everything published.", "ε")
     ] = None,
-    delta: Annotated[
-        float | None, VerbOption(f"Failure probability. Default: {DELTA:g}.", "δ", panel=_PRIVACY)
-    ] = None,
+    delta: Annotated[float | None, _privacy(f"Failure probability. Default: {DELTA:g}.", "δ")] = None,
     neighbours: Annotated[
         str | None,
-        VerbOption(
+        _privacy(
             "certified: Neighbouring datasets: add/remove, zero-out or replace. Default: those of the "
             f"budget, or {PUBLICATIONS.neighbours} without one.",
             "NAME",
-            panel=_PRIVACY,
         ),
     ] = None,
     classes: Classes = None,
@@ -335,10 +303,7 @@ def publish(
     labels: Labels = None,
     public_names: PublicNames = False,
     records: Annotated[
-        int | None,
-        VerbOption(
-            "Number of images to publish. Default: about as many as SOURCE holds.", "N", panel=_DATASET
-        ),
+        int | None, _dataset("Number of images to publish. Default: about as many as SOURCE holds.", "N")
     ] = None,
     checkpoint: Annotated[
         Place | None,
@@ -346,26 +311,17 @@ def publish(
     ] = None,
     report: Annotated[
         Place | None,
-        VerbOption(
-            "Write a report with originals beside what was published; keep it private.",
-            "FILE.html",
-            panel=_FILES,
-        ),
+        _files("Write a report with originals beside what was published; keep it private.", "FILE.html"),
     ] = None,
     audit: Annotated[
-        bool,
-        VerbOption(
-            "Leave a few random records out of the fit, and measure what is shown of the others.",
-            panel=_PRIVACY,
-        ),
+        bool, _privacy("Leave a few random records out of the fit, and measure what is shown of the others.")
     ] = True,
     plan: PlanOnly = False,
     dataset: Dataset = None,
     ledger: "Ledger | None" = None,
     uncharged: Uncharged = False,
     overwrite: Annotated[
-        bool,
-        VerbOption("Replace an existing file; a folder has to be removed by hand.", panel=_FILES),
+        bool, _files("Replace an existing file; a folder has to be removed by hand.")
     ] = False,
     keys: "KeyRing | None" = None,
     randomness: "Randomness | None" = None,
@@ -431,97 +387,69 @@ def federate(
     output: ModelFolder = None,
     *,
     clients: Annotated[
-        int,
-        VerbOption("Number of clients; record i goes to client 1 + i mod N. It is public.", "N", panel=_RUN),
+        int, _run("Number of clients; record i goes to client 1 + i mod N. It is public.", "N")
     ] = 3,
-    rounds: Annotated[int, VerbOption("Number of rounds.", "N", panel=_RUN)] = 10,
+    rounds: Annotated[int, _run("Number of rounds.", "N")] = 10,
     engine: Annotated[
         str,
-        VerbOption(
+        _run(
             "rounds: in this process. grpc: one process for each client. simulation: Flower on Ray. "
             "processes: a Flower SuperLink, and a SuperNode for each client.",
             "NAME",
-            panel=_RUN,
         ),
     ] = "rounds",
     wait: Annotated[
         float,
-        VerbOption(
-            "Timeout of a client's answer in each round, for the engines grpc and processes.",
-            "SECONDS",
-            panel=_RUN,
-        ),
+        _run("Timeout of a client's answer in each round, for the engines grpc and processes.", "SECONDS"),
     ] = 600.0,
     mechanism: Annotated[
         str,
-        VerbOption(
+        _privacy(
             "Mechanism of the clients: gaussian, laplace, grid-tensor-ldp, priv-unit, priv-unit-g, "
             "repeated-priv-unit-g, duchi, hybrid, piecewise, layer-adaptive (LLAGP), hessian-clipped "
             "(DPHSGD), matrix-variate-gaussian, independent-directional, tensor-ldp (as in its paper) or "
             "none.",
             "NAME",
-            panel=_PRIVACY,
         ),
     ] = "gaussian",
     epsilon: Annotated[
         float | None,
-        VerbOption(
-            "Privacy budget of one client over all rounds; for tensor-ldp, in each round.",
-            "ε",
-            panel=_PRIVACY,
-        ),
+        _privacy("Privacy budget of one client over all rounds; for tensor-ldp, in each round.", "ε"),
     ] = None,
-    delta: Annotated[
-        float, VerbOption("Failure probability of one client over all rounds.", "δ", panel=_PRIVACY)
-    ] = DELTA,
+    delta: Annotated[float, _privacy("Failure probability of one client over all rounds.", "δ")] = DELTA,
     clip: Annotated[
         float | None,
-        VerbOption(
+        _privacy(
             "Clipping norm of a client's update: L2, or L1 for laplace; for tensor-ldp the largest "
             "parameter.",
             "NORM",
-            panel=_PRIVACY,
         ),
     ] = None,
     limit: Annotated[
-        float | None,
-        VerbOption(
-            "Largest entry of an update, for mechanisms with bounds on entries.", "VALUE", panel=_PRIVACY
-        ),
+        float | None, _privacy("Largest entry of an update, for mechanisms with bounds on entries.", "VALUE")
     ] = None,
     neighbours: Annotated[
-        str | None,
-        VerbOption(
-            "Neighbouring runs: replace a client, or zero-out (it learned nothing).", "NAME", panel=_PRIVACY
-        ),
+        str | None, _privacy("Neighbouring runs: replace a client, or zero-out (it learned nothing).", "NAME")
     ] = None,
     central: Annotated[
-        bool,
-        VerbOption("Add the noise at a trusted server instead of at the clients.", panel=_PRIVACY),
+        bool, _privacy("Add the noise at a trusted server instead of at the clients.")
     ] = False,
     sample: Annotated[
-        float,
-        VerbOption("Sampling probability of a client in each round, with `central`.", "Q", panel=_PRIVACY),
+        float, _privacy("Sampling probability of a client in each round, with `central`.", "Q")
     ] = 1.0,
-    model: Annotated[
-        str, VerbOption("linear, mlp, or cnn (for images).", "NAME", panel=_TRAINING)
-    ] = "linear",
-    epochs: Annotated[
-        int, VerbOption("Epochs over a client's records in each round.", "N", panel=_TRAINING)
-    ] = 1,
-    batch: Annotated[int, VerbOption("Batch size.", "N", panel=_TRAINING)] = 64,
-    rate: Annotated[float, VerbOption("Learning rate.", "RATE", panel=_TRAINING)] = 0.05,
+    model: Annotated[str, _training("linear, mlp, or cnn (for images).", "NAME")] = "linear",
+    epochs: Annotated[int, _training("Epochs over a client's records in each round.", "N")] = 1,
+    batch: Annotated[int, _training("Batch size.", "N")] = 64,
+    rate: Annotated[float, _training("Learning rate.", "RATE")] = 0.05,
     seed: Annotated[
         int,
-        VerbOption(
-            "Seed of the initial model and of the order of records, not of the noise. It is public.",
-            "N",
-            panel=_TRAINING,
+        _training(
+            "Seed of the initial model and of the order of records, not of the noise. It is public.", "N"
         ),
     ] = 0,
     classes: Classes = None,
     extractor: Annotated[
-        str | None, VerbOption("Feature extractor for images. Default: pixels.", "NAME", panel=_DATASET)
+        str | None, _dataset("Feature extractor for images. Default: pixels.", "NAME")
     ] = None,
     top: White = None,
     pictures: Pictures = None,
@@ -530,8 +458,7 @@ def federate(
     test: TestFile = None,
     plan: PlanOnly = False,
     dataset: Annotated[
-        str | None,
-        VerbOption("Charge the budgets NAME/client-1, NAME/client-2, …", "NAME", panel=_BUDGET),
+        str | None, _budget("Charge the budgets NAME/client-1, NAME/client-2, …", "NAME")
     ] = None,
     ledger: str | None = None,
     uncharged: Uncharged = False,
