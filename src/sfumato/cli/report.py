@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,9 +16,7 @@ from sfumato.errors import BadInput
 from sfumato.io import MEDIA, Schema, kind_of
 
 if TYPE_CHECKING:
-    from sfumato.audits import Audit
-    from sfumato.mechanisms import Release
-    from sfumato.reports import Budget, Entry
+    from sfumato.reports import Budget
 
 
 # Most images of media that are shown.
@@ -100,7 +97,7 @@ def page(
             "`names_file` is for released folders of media beside `original`.", parameter="names_file"
         )
     data["schema"] = schema
-    from sfumato.release import command_line
+    from sfumato.release import command_line, media_entry
     from sfumato.reports import MANIFEST, certificate_of, write_report
     from sfumato.reports import report as write_records_report
 
@@ -114,15 +111,14 @@ def page(
         title=None if title == _TITLE else title,
         output=output,
     )
-    manifests = {file: file / MANIFEST if file.is_dir() else file for file in released}
-    verifiable = [file for file, manifest in manifests.items() if certificate_of(manifest) is not None]
-    reproduce = [*(command_line("verify", file) for file in verifiable), command]
+    certified = [file for file in released if certificate_of(file / MANIFEST if file.is_dir() else file)]
+    reproduce = [*(command_line("verify", file) for file in certified), command]
     words: dict[str, Any] = {"title": title, "reproduce": [*reproduce, f"# Sfumato {sfumato.__version__}"]}
     with terminal.progress(not as_json) as progress:
         if of_media:
             shown = _check_media(released, original, data)
             words |= {"budget": _budget(dataset, ledger), "private": original is not None}
-            entries = _media_entries(manifests, original, shown, progress, names_file)
+            entries = [media_entry(file, original, shown, progress, names_file) for file in released]
             write_report(entries, output, **words)
         else:
             words |= {"budget": _budget(dataset, ledger), "progress": progress}
@@ -166,26 +162,6 @@ def _check_media(released: list[Path], original: Path | None, data: dict[str, An
     return shown
 
 
-def _media_entries(
-    manifests: dict[Path, Path],
-    original: Path | None,
-    shown: int,
-    progress: Callable[[str, float | None], None] | None,
-    names: Path | None,
-) -> list[Entry]:
-    """Return what is reported of released media: the statement of their certificate, and a contact sheet."""
-    from sfumato.release import certified_statement, contact_sheet, silent
-    from sfumato.reports import Entry
-
-    entries = []
-    for file, manifest in manifests.items():
-        sheet = None
-        if original is not None and shown:
-            sheet = contact_sheet(original, file, shown, progress or silent, names)
-        entries.append(Entry(file.name, certified_statement(manifest), sheet=sheet))
-    return entries
-
-
 def _write_records(
     write: Callable[..., Any],
     released: list[Path],
@@ -195,7 +171,7 @@ def _write_records(
     words: dict[str, Any],
 ) -> None:
     """Write the report of released records, compared with the ``original`` if it is given."""
-    from sfumato.release import Compared
+    from sfumato.release import Compared, read_evidence
 
     shown = data.pop("show_originals") or 0
     if original is not None:
@@ -207,25 +183,8 @@ def _write_records(
             "fields": compared.records.fields,
         }
     schema = None if data["schema"] is None else Schema.load(data["schema"])
-    items = [_evidence(file, schema) for file in released]
+    items = [read_evidence(file, schema) for file in released]
     write(items, output, names=[file.name for file in released], show_originals=shown, **words)
-
-
-def _evidence(file: Path, schema: Schema | None) -> Release | Audit:
-    """Return the release in ``file``, or its audit if the evidence stands beside it."""
-    from sfumato.audits import Audit, Finding
-    from sfumato.release import read_release
-
-    release = read_release(file, schema)
-    beside = file.with_name(file.name + ".audit.json")
-    if not beside.exists():
-        return release
-    try:
-        document = json.loads(beside.read_text("utf-8"))
-        findings = [Finding.from_dict(item) for item in document["findings"]]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise BadInput(f"{beside.name} is no evidence that sfumato audit wrote; remove it.") from None
-    return Audit.of(release, findings)
 
 
 def _budget(dataset: str | None, ledger: str | None) -> Budget | None:

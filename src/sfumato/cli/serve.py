@@ -34,7 +34,7 @@ def _setting(panel: str | None, metavar: str, help: str, *names: str, also: str 
     return (panel, metavar, help, *names), words, also
 
 
-_PORT = {"min": 1, "max": 65535}
+_PORT: dict[str, Any] = {"min": 1, "max": 65535}
 # Options of the service by its settings, which say their types, defaults and environment variables.
 _OPTIONS = {
     "data": _setting(None, "FOLDER", "Folder of the service's files.", also="SFUMATO_DATA_FOLDER"),
@@ -92,9 +92,8 @@ def serve(context: typer.Context, *, accept_lost_spends: bool = False, **given: 
     """Start the service; 'sfumato serve tenant NAME' makes a tenant and a key of its owner."""
     os.umask(0o077)  # whatever is written is for its owner alone
     given["sources"] = tuple(given["sources"] or ())
-    settings, listening = (
-        kind(**{one.name: given[one.name] for one in fields(kind)}) for kind in (Settings, Listening)
-    )
+    settings = Settings(**{one.name: given[one.name] for one in fields(Settings)})
+    listening = Listening(**{one.name: given[one.name] for one in fields(Listening)})
     context.obj = settings
     if context.invoked_subcommand is not None:
         return

@@ -6,7 +6,6 @@ import inspect
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -28,7 +27,7 @@ from sfumato.cli.options import (
 from sfumato.errors import BadInput, spell
 
 if TYPE_CHECKING:
-    from sfumato.release import FederatedModel, FederationPlan, VerbOption
+    from sfumato.release import FederatedModel, FederationPlan
 
 # In the order of the help.
 _PANELS = (
@@ -88,7 +87,7 @@ def _run(
     text: Callable[[Any], str] | None = None,
 ) -> None:
     """Run ``verb`` with the options ``given``, and print its result."""
-    as_json, declared = given.pop("as_json"), _declared(verb)
+    as_json, declared = given.pop("as_json"), release.options_of(verb)
     values = {name: _value(declared[name], typed) for name, typed in given.items()}
     with terminal.progress(not as_json) as progress, ledger as book:
         if "warn" in inspect.signature(verb).parameters and not as_json:
@@ -97,17 +96,7 @@ def _run(
     terminal.show(result, as_json, text)
 
 
-def _declared(verb: Callable[..., Any]) -> dict[str, VerbOption]:
-    """Return the options of ``verb``, as its signature and its methods declare them, in that order."""
-    found = {}
-    for name, one in inspect.signature(verb).parameters.items():
-        for declared in getattr(one.annotation, "__metadata__", ()):
-            found[name] = replace(declared, name=name, type=get_args(one.annotation)[0], default=one.default)
-    methods = release.PARAMETERS_OF_METHODS[verb.__name__]
-    return found | {name: replace(one, name=name) for name, one in methods.items()}
-
-
-def _typer_parameter(declared: VerbOption) -> inspect.Parameter:
+def _typer_parameter(declared: Any) -> inspect.Parameter:
     """Return ``declared`` as a parameter of a command."""
     name, kinds = declared.name, get_args(declared.type) or (declared.type,)
     typed: Any = Path if os.PathLike[str] in kinds else str if str in kinds else kinds[0]
@@ -121,7 +110,7 @@ def _typer_parameter(declared: VerbOption) -> inspect.Parameter:
     return keyword(name, Annotated[typed if typed is bool else typed | None, made], declared.default)
 
 
-def _value(declared: VerbOption, typed: Any) -> Any:
+def _value(declared: Any, typed: Any) -> Any:
     """Return the value of an option for which ``typed`` was given."""
     if isinstance(typed, list):
         if len(typed) != 1:
@@ -181,7 +170,7 @@ for _command in (learn, publish, federate):
             annotation=Annotated[Path, typer.Argument(metavar="SOURCE", hidden=True)],
         )
     ]
-    _options = _declared(getattr(release, _command.__name__)).values()
+    _options = release.options_of(getattr(release, _command.__name__)).values()
     _derived = map(_typer_parameter, sorted(_options, key=lambda one: _PANELS.index(one.panel)))
     _shared = [keyword("ledger", BudgetLedgerUrl, None), keyword("as_json", AsJson, False)]
     set_signature(_command, [*_own, *_derived, *_shared])

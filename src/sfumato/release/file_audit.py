@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audits import Audit, audit
+from sfumato.audits import Audit, Finding, audit
 from sfumato.errors import BadInput
 from sfumato.io import (
     MEDIA,
@@ -31,10 +31,12 @@ from sfumato.io import (
 from sfumato.loading import open_cv
 from sfumato.mechanisms import Release
 from sfumato.privacy import Guarantee, Statement
+from sfumato.release.path import silent
 from sfumato.reports import (
     MANIFEST,
     Certificate,
     ContactSheet,
+    Entry,
     KeyRing,
     VerificationFailed,
     certificate_file,
@@ -47,10 +49,9 @@ __all__ = [
     "Compared",
     "audit_files",
     "audit_mechanism_of",
-    "certified_statement",
     "command_line",
-    "contact_sheet",
-    "read_release",
+    "media_entry",
+    "read_evidence",
     "refuse_media",
 ]
 
@@ -306,6 +307,37 @@ def read_release(path: _Path, schema: Schema | None = None, keys: KeyRing | None
         plain = {name: one for name, one in statement.parameters.items() if name not in ("bounds", "clip")}
         statement = replace(statement, parameters=plain)
     return Release(found.values, statement, {"file": file.name, "rows": len(found.values)})
+
+
+def read_evidence(file: Path, schema: Schema | None = None) -> Release | Audit:
+    """Return the release in ``file``, or its audit if the evidence NAME.audit.json stands beside it."""
+    release, beside = read_release(file, schema), file.with_name(file.name + ".audit.json")
+    if not beside.exists():
+        return release
+    try:
+        document = json.loads(beside.read_text("utf-8"))
+        findings = [Finding.from_dict(item) for item in document["findings"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise BadInput(f"{beside.name} is no evidence that sfumato audit wrote; remove it.") from None
+    return Audit.of(release, findings)
+
+
+def media_entry(
+    released: Path,
+    original: Path | None,
+    count: int,
+    report: Callable[[str, float | None], None] | None,
+    names: Path | None = None,
+) -> Entry:
+    """Return what is reported of released media: its certified statement, and ``count`` images and originals.
+
+    ``names`` is the file with the source of each released file, if they were numbered.
+    """
+    statement = certified_statement(released / MANIFEST if released.is_dir() else released)
+    if original is None or not count:
+        return Entry(released.name, statement)
+    sheet = contact_sheet(original, released, count, report or silent, names)
+    return Entry(released.name, statement, sheet=sheet)
 
 
 def certified_statement(file: Path, keys: KeyRing | None = None) -> Statement:

@@ -51,8 +51,6 @@ from sfumato.release.path import Certify, Content, Payment, Protected, Report, S
 from sfumato.release.stored_model import KeptModel, ModelInputs, write_model
 from sfumato.reports import MANIFEST, Entry, KeyRing
 
-__all__ = ["Learned"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Learned(FittedResult):

@@ -57,8 +57,6 @@ from sfumato.release.publication_evidence import (
 )
 from sfumato.reports import MANIFEST, Entry, KeyRing, certificate_file
 
-__all__ = ["Published"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Published(FittedResult):

@@ -37,14 +37,7 @@ if TYPE_CHECKING:
     from sfumato.release.media_files import DeclaredMaps, MediaMechanisms
     from sfumato.reports import KeyRing
 
-__all__ = [
-    "ReleaseRequest",
-    "bounds_pair",
-    "keyed",
-    "kind_at",
-    "refuse_for_media",
-    "refuse_schema",
-]
+__all__ = ["ReleaseRequest", "bounds_pair", "keyed", "kind_at", "refuse_schema"]
 
 _M = TypeVar("_M", bound="Mechanism | MediaMechanisms")
 Part = Literal["picture", "sound"]

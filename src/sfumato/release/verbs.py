@@ -5,12 +5,13 @@ a table below. The command line derives its options from these declarations, so 
 that takes long to load.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, overload
 
 from sfumato.errors import BadInput
 from sfumato.mechanisms import Parameter
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.release.release_plan import Plan
     from sfumato.reports import KeyRing, PackVerification, Verification
 
-__all__ = ["PARAMETERS_OF_METHODS", "VerbOption", "federate", "learn", "publish", "verify"]
+__all__ = ["federate", "learn", "options_of", "publish", "verify"]
 
 Place = str | os.PathLike[str]
 Warn = Callable[[str], None]
@@ -145,6 +146,16 @@ PARAMETERS_OF_METHODS: Mapping[str, Mapping[str, VerbOption]] = {
     "publish": _PUBLISHING,
     "federate": _FEDERATING,
 }
+
+
+def options_of(verb: Callable[..., Any]) -> dict[str, VerbOption]:
+    """Return the options of ``verb``, as its signature and its methods declare them, in that order."""
+    found = {}
+    for name, one in inspect.signature(verb).parameters.items():
+        for declared in getattr(one.annotation, "__metadata__", ()):
+            found[name] = replace(declared, name=name, type=get_args(one.annotation)[0], default=one.default)
+    methods = PARAMETERS_OF_METHODS[verb.__name__]
+    return found | {name: replace(one, name=name) for name, one in methods.items()}
 
 
 @overload
