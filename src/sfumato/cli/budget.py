@@ -13,7 +13,7 @@ import typer
 from sfumato.cli import terminal
 from sfumato.cli.options import JSON, LedgerUrl, home_ledger, opened_ledger
 from sfumato.errors import BadInput, spell
-from sfumato.privacy import RECORDS, Guarantee, format_delta, format_lower, format_upper
+from sfumato.privacy import RECORDS, format_delta, format_lower, format_upper
 
 if TYPE_CHECKING:
     from sfumato.ledger import Balance, Entry, Ledger
@@ -137,6 +137,8 @@ def _answer(book: Ledger, dataset: str, as_json: bool) -> None:
 
 def laplace_left(book: Ledger, balance: Balance) -> float:
     """Return the largest ε of Laplace noise that still fits, which a refusal of more names too."""
+    from sfumato.privacy import Guarantee
+
     # More than any budget pays: noise of ε′ has a δ of 1 − exp((ε − ε′)/2) at ε.
     beyond = 1.01 * (balance.epsilon - 2.0 * math.log1p(-balance.delta))
     asked = Guarantee.laplace(1.0 / beyond, unit=balance.unit, neighbours=balance.neighbours)

@@ -167,7 +167,7 @@ def show(result: Any, as_json: bool, text: Callable[[Any], str] | None = None) -
         print(json_text(result.to_dict()))
     else:
         shown = result.text(width()) if text is None else text(result)
-        print(in_line(spell(shown, "command line")))
+        print(in_line(spell(shown, "command line") if "`" in shown else shown))
 
 
 def answer(as_json: bool, document: Any, text: str) -> None:
