@@ -307,16 +307,8 @@ class Draw:
 
 def _drawn(piece: Piece, file: SourceFile, digest: str) -> Drawn:
     """Return the facts of a ``piece`` that was drawn; only then it is known how many rows a CSV had."""
-    return Drawn(
-        piece.name,
-        piece.source,
-        digest,
-        _once(file.statement),
-        0 if file.rows is None else file.rows,
-        file.values,
-        file.left_out,
-        file.what,
-    )
+    facts = file.rows or 0, file.values, file.left_out, file.what
+    return Drawn(piece.name, piece.source, digest, _once(file.statement), *facts)
 
 
 def _once(statement: Statement) -> Statement:
@@ -608,11 +600,9 @@ class Folder(Kind[Spending]):
         found = {}
         for piece in self._pieces:
             if piece.name in held:
-                told, seen = known[piece.name], self._examined[piece]
-                found[piece] = Drawn(
-                    *(piece.name, piece.source, told.sha256, seen.statement),
-                    *(told.rows, told.columns, told.left_out, seen.what),
-                )
+                listed, seen = known[piece.name], self._examined[piece]
+                facts = listed.rows, listed.columns, listed.left_out, seen.what
+                found[piece] = Drawn(piece.name, piece.source, listed.sha256, seen.statement, *facts)
         self._resumed = len(found)
         return found
 
