@@ -428,30 +428,15 @@ class MediaMechanisms(Files):
         return Unit("item") if self.unit == Unit("clip") else self.unit
 
     @property
-    def reproducible(self) -> bool:
-        """Whether anybody who knows a seed can draw some of the noise again."""
-        return any(part.reproducible for part in (self.picture, self.sound) if part is not None)
-
-    @property
-    def keyed(self) -> Keyed | None:
-        """The keyed randomness that noise is drawn from, if all of it is."""
-        keys = [part.keyed for part in self._drawing_noise()]
-        return None if None in keys else next(iter(keys), None)
-
-    @property
-    def draws_noise(self) -> bool:
-        """Whether there is any randomness in a release."""
-        return bool(self._drawing_noise())
+    def mechanisms(self) -> Sequence[Mechanism]:
+        """The mechanisms for images and for audio, as far as they are given."""
+        return [one for one in (self.picture, self.sound) if one is not None]
 
     def keyed_by(self, noise: Keyed) -> Self:
         """Return the same mechanisms with noise from a secret."""
         picture = None if self.picture is None else keyed(self.picture, noise)
         sound = None if self.sound is None else keyed(self.sound, noise)
         return replace(self, picture=picture, sound=sound)
-
-    def _drawing_noise(self) -> list[PictureMechanism | SoundMechanism]:
-        parts = [part for part in (self.picture, self.sound) if part is not None]
-        return [part for part in parts if "randomness" in part.get_params(deep=False)]
 
     def open(
         self, path: Path, name: str | None = None, part: range | None = None, report: Report = silent

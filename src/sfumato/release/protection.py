@@ -257,7 +257,7 @@ def _repeatable(
         from sfumato.release.checkpoint import Checkpoint
 
         run = Checkpoint(output)
-    if opener.keyed is not None or opener.reproducible or not opener.draws_noise:
+    if opener.keyed is not None or opener.reproducible or not opener.drawing:
         return opener, run if payment.request is not None else None
     if run is not None:
         noise = run.prepare()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -114,10 +114,7 @@ class SourceFile(ABC):
 
 
 class Files(ABC):
-    """What opens files of records, or of media, for their release.
-
-    ``records`` says which.
-    """
+    """What opens files of records, or of media, for their release; ``records`` says which."""
 
     records: bool
 
@@ -133,18 +130,28 @@ class Files(ABC):
 
     @property
     @abstractmethod
+    def mechanisms(self) -> Sequence[Mechanism]:
+        """The mechanisms that files go through."""
+
+    @property
+    def drawing(self) -> list[Mechanism]:
+        """The mechanisms with randomness; a projection has that of the noise inside it."""
+        return [
+            one
+            for one in self.mechanisms
+            if isinstance(one, RandomProjection) or "randomness" in one.get_params(deep=False)
+        ]
+
+    @property
     def reproducible(self) -> bool:
         """Whether anybody who knows a seed can draw some of the noise again."""
+        return any(one.reproducible for one in self.mechanisms)
 
     @property
-    @abstractmethod
     def keyed(self) -> Keyed | None:
         """The keyed randomness that noise is drawn from, if all of it is."""
-
-    @property
-    @abstractmethod
-    def draws_noise(self) -> bool:
-        """Whether there is any randomness in a release."""
+        keys = [one.keyed for one in self.drawing]
+        return None if None in keys else next(iter(keys), None)
 
     @abstractmethod
     def keyed_by(self, noise: Keyed) -> Self:
@@ -486,20 +493,9 @@ class RecordFiles(Files):
         return DECLARED_DISJOINT if self.disjoint else None
 
     @property
-    def reproducible(self) -> bool:
-        """Whether anybody who knows a seed can draw the noise again."""
-        return self.mechanism.reproducible
-
-    @property
-    def keyed(self) -> Keyed | None:
-        """The keyed randomness that the noise is drawn from, if it is."""
-        return self.mechanism.keyed
-
-    @property
-    def draws_noise(self) -> bool:
-        """Whether there is any randomness in a release; a projection has that of the noise inside it."""
-        inside = isinstance(self.mechanism, RandomProjection)
-        return inside or "randomness" in self.mechanism.get_params(deep=False)
+    def mechanisms(self) -> Sequence[Mechanism]:
+        """The mechanism."""
+        return [self.mechanism]
 
     def keyed_by(self, noise: Keyed) -> Self:
         """Return the same with noise from a secret."""
