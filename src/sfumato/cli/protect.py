@@ -61,10 +61,10 @@ def _describe_mechanisms() -> str:
     for name, place in mechanism_places().items():
         by_kinds.setdefault(place.kinds, []).append(name)
     served = "; ".join(
-        f"for {' and '.join(f'{kind}s' for kind in kinds)} {', '.join(names)}"
+        f"for {' and '.join(f'{kind}s' for kind in kinds)}: {', '.join(names)}"
         for kinds, names in sorted(by_kinds.items())
     )
-    return f"Default: {describe_defaults()}. Mechanisms {served}."
+    return f"Default: {describe_defaults()}. {served[:1].upper()}{served[1:]}."
 
 
 def protect(
@@ -84,7 +84,7 @@ def protect(
         option(
             _MECHANISMS,
             "α",
-            "Any: Reverse manifold embedding of the release (twice the columns, no privacy).",
+            "Any: Reverse manifold embedding of the release (twice the columns; adds no privacy).",
         ),
     ] = None,
     output: Annotated[
